@@ -1,0 +1,20 @@
+# tandem_component(NAME DEPENDS other-components LIBRARIES targets): a static library of a folder's .cc
+# files (and of its core/ folder).
+function(tandem_component name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc core/*.cc)
+  add_library(tandem_${name} STATIC ${sources})
+  add_library(Tandem::${name} ALIAS tandem_${name})
+  target_include_directories(tandem_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+  list(TRANSFORM ARG_DEPENDS PREPEND tandem_)
+  target_link_libraries(tandem_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LIBRARIES} tandem_options)
+endfunction()
+
+# Compile options of our own code.
+add_library(tandem_options INTERFACE)
+target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()

@@ -1,0 +1,12 @@
+# All from the distribution's packages; scripts/install_dependencies lists them.
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc i18n)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+if(TANDEM_TESTS)
+  find_package(GTest REQUIRED)
+endif()

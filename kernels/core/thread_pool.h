@@ -1,0 +1,33 @@
+// The threads that compute. One pool per process; the caller is one of its threads.
+//
+// Between the regions of a step the workers spin (a futex wake costs more than a small op); after
+// about a millisecond without work they sleep. Tasks are claimed from an atomic counter, so that a
+// thread that lost its core delays a region by one task and not by its static share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace tandem {
+
+class ThreadPool {
+ public:
+  // `threads` >= 1, the caller included. Workers are pinned when every thread can have a core.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Calls body(task, thread) for every task in [0, tasks), thread in [0, threads()), and returns
+  // when all are done. Not reentrant: one region at a time, from one thread at a time.
+  void run(int64_t tasks, const std::function<void(int64_t task, int thread)>& body);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,187 @@
+// Every op, on one page. An op checks its shapes once (kernels/NAME.cc) and calls the device's
+// implementation (kernels/NAME_cpu.cc, ...). kernels/reference.h has a plain version of each.
+//
+// Conventions: activations are float32 matrices [tokens, features] without padding, whose rows may
+// be strided (Tensor::columns); indices are int32. `indptr` arrays have one element more than there
+// are sequences and start at 0 (sequence i owns rows [indptr[i], indptr[i+1])). Outputs are given by
+// the caller and may not alias inputs unless said so.
+//
+// Batch invariance: each output row depends on its own sequence only, bit for bit. Every sum has a
+// fixed order that does not depend on the other rows, on their number, on the number of threads, on
+// the page size, or on how a prompt was cut into chunks.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace tandem {
+
+// --- Linear layers ---------------------------------------------------------------------------------
+
+// HuggingFace's activation functions by their names in config.json.
+enum class Activation : uint8_t {
+  kNone,      // "linear"
+  kRelu,      // "relu"
+  kGelu,      // "gelu": x/2 (1 + erf(x/sqrt 2))
+  kGeluTanh,  // "gelu_new", "gelu_pytorch_tanh", "gelu_fast"
+  kQuickGelu, // "quick_gelu": x sigmoid(1.702 x)
+  kSilu,      // "silu", "swish"
+  kTanh,      // "tanh"
+  kSigmoid,   // "sigmoid"
+};
+// Throws InputError (field "activation_function") for other names.
+Activation activation_from_name(std::string_view name);
+
+// A weight as it lies in a file: [rows = output features, columns = input features], rows strided.
+struct MatrixView {
+  const void* data = nullptr;
+  DType dtype = DType::kF32;  // f32, f16 or bf16; need not be aligned
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t row_stride = 0;  // elements
+};
+
+// A weight in the layout of the device's GEMM. Made once at load, read-only afterwards.
+class PackedWeight {
+ public:
+  PackedWeight() = default;
+  // Stacks the parts along the output features (Q, K and V become one weight). All parts have the
+  // same number of columns. `dtype` is the compute type: f32 or bf16.
+  PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+
+  int64_t out_features() const { return n_; }
+  int64_t in_features() const { return k_; }
+  DType dtype() const { return dtype_; }
+  size_t bytes() const { return data_.empty() ? 0 : data_.bytes(); }
+  const Tensor& data() const { return data_; }  // device-specific
+
+ private:
+  Tensor data_;
+  int64_t n_ = 0, k_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+// --- Pages of the KV cache (FlashInfer's layouts) -----------------------------------------------
+
+enum class KvLayout : uint8_t { kNHD, kHND };
+
+// One layer's pages: K and V of all sequences, self- and cross-attention alike.
+//   NHD: [num_blocks, 2, block_size, num_heads, head_dim]
+//   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V; f32 or bf16
+struct KvPages {
+  Tensor data;
+  KvLayout layout = KvLayout::kHND;
+};
+
+namespace ops {
+
+// out[t] = activation(W x[t] + bias), bias optional (empty). With bf16 weights, x is rounded to
+// bf16 and products are summed in f32.
+struct LinearArgs {
+  const PackedWeight* weight;
+  Tensor x;     // [T, in_features]
+  Tensor bias;  // [out_features] f32, or empty
+  Activation activation = Activation::kNone;
+  Tensor out;   // [T, out_features]
+};
+void linear(Context& ctx, const LinearArgs& args);
+
+// --- Embeddings and norms ----------------------------------------------------------------------------
+
+// out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position table
+// may be empty. Tables are f32 or bf16. Ids outside [first_id, first_id + tokens.dim(0)) give zero
+// (a vocabulary shard that another rank holds).
+struct EmbeddingArgs {
+  Tensor ids;           // [T] i32
+  Tensor position_ids;  // [T] i32
+  Tensor tokens;        // [V, d]
+  Tensor positions;     // [P, d], or empty
+  float scale = 1.0f;
+  int32_t position_offset = 0;
+  int32_t first_id = 0;
+  Tensor out;           // [T, d]
+};
+void embedding(Context& ctx, const EmbeddingArgs& args);
+
+// out = (h - mean) / sqrt(var + eps) * weight + bias with h = x + residual (residual may be empty).
+// `out` may alias x or residual.
+struct LayerNormArgs {
+  Tensor x;         // [T, d]
+  Tensor residual;  // [T, d], or empty
+  Tensor weight;    // [d] f32
+  Tensor bias;      // [d] f32
+  float eps = 1e-5f;
+  Tensor out;       // [T, d]
+};
+void layer_norm(Context& ctx, const LayerNormArgs& args);
+
+// out[i] = x[rows[i]].
+struct GatherRowsArgs {
+  Tensor x;     // [T, d] f32
+  Tensor rows;  // [R] i32
+  Tensor out;   // [R, d] f32
+};
+void gather_rows(Context& ctx, const GatherRowsArgs& args);
+
+// --- Attention (FlashInfer's layouts) --------------------------------------------------------------
+
+// Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is skipped.
+struct WriteKvArgs {
+  Tensor k, v;          // [T, num_heads * head_dim]
+  Tensor slot_mapping;  // [T] i32
+  KvPages pages;
+};
+void write_kv(Context& ctx, const WriteKvArgs& args);
+
+// AttentionType ENCODER: non-causal, every token of a sequence attends to all of it. No cache.
+struct RaggedAttentionArgs {
+  Tensor q, k, v;  // [T, num_heads * head_dim]
+  Tensor indptr;   // [S + 1] i32
+  int num_heads;
+  int head_dim;
+  float scale;
+  Tensor out;      // [T, num_heads * head_dim]
+};
+void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
+
+// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which already hold
+// the keys and values of this step. Query i of a sequence with q queries and n keys stands at
+// position n - q + i; a causal one sees keys [0, n - q + i].
+// n = block_size * (pages - 1) + kv_last_page_len; a sequence with queries has at least one key.
+struct PagedAttentionArgs {
+  Tensor q;                // [T, num_heads * head_dim]
+  KvPages pages;
+  Tensor qo_indptr;        // [R + 1] i32
+  Tensor kv_indptr;        // [R + 1] i32, into kv_page_indices
+  Tensor kv_page_indices;  // [kv_indptr[R]] i32
+  Tensor kv_last_page_len; // [R] i32, 1..block_size
+  int num_heads;
+  int head_dim;
+  float scale;
+  bool causal;
+  Tensor out;              // [T, num_heads * head_dim]
+};
+void paged_attention(Context& ctx, const PagedAttentionArgs& args);
+
+// Copies whole blocks: dst[pairs[2i+1]] = src[pairs[2i]]. src and dst may be the same pool (copy on
+// write) or the device's and the host's (swap).
+struct CopyBlocksArgs {
+  Tensor src, dst;  // [num_blocks, ...] of equal block shape and type
+  Tensor pairs;     // [2 * P] i32
+};
+void copy_blocks(Context& ctx, const CopyBlocksArgs& args);
+
+// --- Sampling --------------------------------------------------------------------------------------
+
+// ids[i] = first index of the largest value of row i. A NaN is larger than everything (as in torch).
+struct ArgmaxArgs {
+  Tensor logits;  // [R, V] f32
+  Tensor ids;     // [R] i32
+};
+void argmax(Context& ctx, const ArgmaxArgs& args);
+
+}  // namespace ops
+}  // namespace tandem

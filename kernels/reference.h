@@ -1,0 +1,21 @@
+// A plain version of every op: double precision inside, no threads, no tricks. For tests.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/ops.h"
+
+namespace tandem::reference {
+
+// y[t][n] = activation(sum_k w[n][k] x[t][k] + bias[n]); w as it lies in a file.
+void linear(const MatrixView& w, const Tensor& x, const Tensor& bias, Activation activation,
+            const Tensor& out);
+double activate(Activation activation, double x);
+void embedding(const ops::EmbeddingArgs& args);
+void layer_norm(const ops::LayerNormArgs& args);
+void write_kv(const ops::WriteKvArgs& args);
+void ragged_attention(const ops::RaggedAttentionArgs& args);
+void paged_attention(const ops::PagedAttentionArgs& args);
+
+}  // namespace tandem::reference

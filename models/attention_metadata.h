@@ -1,0 +1,60 @@
+// What attention needs to know of a step: which rows belong to which sequence, and where its keys and
+// values lie. Built by runtime/batch_builder.h, consumed by the attention layers. No padding anywhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tandem {
+
+// How attention finds its keys and values (the three types of an encoder/decoder model).
+enum class AttentionType : uint8_t {
+  kEncoder,         // encoder self-attention: not causal, no cache
+  kDecoder,         // decoder self-attention: causal, paged cache
+  kEncoderDecoder,  // cross-attention: rectangular, paged, read-only once the encoder has run
+};
+
+// A page table as CSR (FlashInfer). Sequence i has pages page_indices[indptr[i] .. indptr[i+1]) and
+// block_size * (pages - 1) + last_page_len[i] keys; a sequence with no keys has no pages.
+struct PageTable {
+  std::vector<int32_t> indptr{0};
+  std::vector<int32_t> page_indices;
+  std::vector<int32_t> last_page_len;
+};
+
+struct AttentionMetadata {
+  // Decoder: one entry per scheduled sequence.
+  int32_t num_requests = 0;
+  std::vector<int32_t> query_start_loc{0};    // [R + 1], indptr of the scheduled tokens
+  std::vector<int32_t> num_tokens;            // [R] scheduled in this step
+  std::vector<int32_t> num_computed_tokens;   // [R] in the cache before this step
+  std::vector<int32_t> seq_lens;              // [R] computed + scheduled
+  int32_t max_query_len = 0;
+  std::vector<int32_t> slot_mapping;          // [T] where each token's keys and values go
+  PageTable self_pages;                       // [R]
+
+  // Encoder: one entry per group whose encoder runs in this step.
+  std::vector<int32_t> encoder_start_loc{0};  // [E + 1]
+  std::vector<int32_t> encoder_seq_lens;      // [E]
+  int32_t max_encoder_seq_len = 0;
+  std::vector<int32_t> cross_slot_mapping;    // [encoder tokens of this step]
+
+  // Cross-attention: one entry per scheduled decoder sequence, as query_start_loc.
+  std::vector<int32_t> cross_seq_lens;        // [R] length of its encoder sequence
+  PageTable cross_pages;                      // [R]
+};
+
+// The flat token vectors of a step.
+struct ModelInput {
+  std::vector<int32_t> input_ids;             // [T]
+  std::vector<int32_t> positions;             // [T]
+  std::vector<int32_t> request_indices;       // [T] which scheduled sequence a token belongs to
+  std::vector<int32_t> encoder_input_ids;     // [encoder tokens]
+  std::vector<int32_t> encoder_positions;
+  AttentionMetadata attention;
+
+  bool has_encoder_work() const { return !encoder_input_ids.empty(); }
+  bool has_decoder_work() const { return !input_ids.empty(); }
+};
+
+}  // namespace tandem

@@ -1,0 +1,62 @@
+// What the runtime knows of a model. One implementation per model file, made by registry.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/ops.h"
+#include "models/attention_metadata.h"
+#include "models/config.h"
+#include "parallel/communicator.h"
+#include "parallel/weights.h"
+
+namespace tandem {
+
+// The shape of one rank's part of the KV cache.
+struct KvCacheSpec {
+  int num_layers = 0;
+  int num_heads = 0;
+  int head_dim = 0;
+  DType dtype = DType::kF32;
+  // Bytes of one block over all layers: keys and values.
+  size_t block_bytes(int block_size) const {
+    return 2 * static_cast<size_t>(num_layers) * static_cast<size_t>(num_heads) *
+           static_cast<size_t>(head_dim) * static_cast<size_t>(block_size) * size_of(dtype);
+  }
+};
+
+// Pages of all layers. Owned by the model runner; block b of a sequence is block b in every layer.
+struct KvCache {
+  int block_size = 0;
+  std::vector<KvPages> layers;
+};
+
+// What building a model needs besides its weights.
+struct Build {
+  Context& ctx;
+  Communicator& comm;
+  DType dtype;  // compute type of the linear layers and the KV cache: f32 or bf16
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual KvCacheSpec kv_cache_spec() const = 0;
+
+  // Runs the encoder over the encoder tokens of `in`, ragged; returns the last hidden states
+  // [encoder tokens, d_model].
+  virtual Tensor encode(const ModelInput& in) = 0;
+  // Computes every layer's cross-attention keys and values of encode()'s result, once per request,
+  // and writes them to the slots of in.attention.cross_slot_mapping.
+  virtual void write_cross_kv(const ModelInput& in, const Tensor& encoder_states, KvCache& cache) = 0;
+  // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last hidden
+  // states [T, d_model].
+  virtual Tensor decode(const ModelInput& in, KvCache& cache) = 0;
+  // Logits [rows, vocab_size] of decoder hidden states [rows, d_model].
+  virtual Tensor compute_logits(const Tensor& hidden) = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,47 @@
+#include "models/registry.h"
+
+#include <map>
+
+#include "kernels/core/error.h"
+
+namespace tandem {
+
+// One line per architecture, expanded twice: the declaration and the row of the table.
+#define TANDEM_MODELS(MODEL) /* MODEL("Architecture", factory) */
+
+#define MODEL(architecture, factory) \
+  std::unique_ptr<Model> factory(const ModelConfig&, Weights, const Build&);
+TANDEM_MODELS(MODEL)
+#undef MODEL
+
+namespace {
+
+std::map<std::string, ModelFactory>& table() {
+#define MODEL(architecture, factory) {architecture, factory},
+  static std::map<std::string, ModelFactory> models = {TANDEM_MODELS(MODEL)};
+#undef MODEL
+  return models;
+}
+
+}  // namespace
+
+ModelFactory find_model(const std::string& architecture) {
+  const auto it = table().find(architecture);
+  if (it != table().end()) return it->second;
+  std::string known;
+  for (const auto& [name, factory] : table()) known += (known.empty() ? "" : ", ") + name;
+  throw invalid_model("config.json", "architecture \"" + architecture +
+                                         "\" is not known; there are: " + known);
+}
+
+std::vector<std::string> architectures() {
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : table()) names.push_back(name);
+  return names;
+}
+
+void register_model(const std::string& architecture, ModelFactory factory) {
+  table()[architecture] = factory;
+}
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads its
+// shard; what no layer has read when the model is built is an error (models/checkpoint.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/error.h"
+#include "kernels/core/tensor.h"
+
+namespace tandem {
+
+// A tensor of a checkpoint, in mapped memory: row-major and contiguous, possibly unaligned.
+struct HostTensor {
+  std::string name;
+  std::string file;
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::shared_ptr<const void> keep_alive;  // the mapping
+};
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  // The tensor of that full name, marked as read; nullptr where there is none.
+  virtual const HostTensor* find(const std::string& name) = 0;
+  // For error messages: the directory or file.
+  virtual std::string location() const = 0;
+};
+
+// A scope in a WeightSource. Cheap to copy.
+class Weights {
+ public:
+  explicit Weights(WeightSource& source, std::string scope = {})
+      : source_(&source), scope_(std::move(scope)) {}
+
+  Weights operator/(std::string_view child) const {
+    return Weights(*source_, scope_.empty() ? std::string(child)
+                                            : scope_ + "." + std::string(child));
+  }
+  Weights operator/(int index) const { return *this / std::to_string(index); }
+  const std::string& scope() const { return scope_; }
+
+  // The tensor `name` of this scope. Throws InputError naming the tensor if it is missing, not a
+  // float, or of another shape.
+  HostTensor get(std::string_view name, const Shape& shape) const;
+  // The same, but nullopt where it is missing.
+  std::optional<HostTensor> find(std::string_view name, const Shape& shape) const;
+
+ private:
+  WeightSource* source_;
+  std::string scope_;
+};
+
+// Elements [begin, begin + count) of a flat tensor, widened to f32.
+Tensor to_float(const HostTensor& t, int64_t begin, int64_t count);
+inline Tensor to_float(const HostTensor& t) {
+  int64_t n = 1;
+  for (int64_t d : t.shape) n *= d;
+  return to_float(t, 0, n);
+}
+
+}  // namespace tandem

@@ -1,0 +1,87 @@
+// Which blocks of the two pools (device, host) belong to whom. Blocks are reference-counted: forked
+// sequences share them until one writes (copy on write). Decisions only; nothing is copied here.
+//
+// With |table| the number of blocks of a table, and seq_group_blocks = |cross table| + sum of the
+// group's |self tables| (vLLM's infrastructure document; tests/runtime/block_manager_test.cc):
+//   allocate:   free_device -= seq_group_blocks
+//   swap_out:   free_device += seq_group_blocks, free_host -= seq_group_blocks
+//   swap_in:    the reverse
+//   free:       free_(pool it is in) += |self table|
+//   free_cross: free_(pool it is in) += |cross table|
+//   reset:      everything is free
+// (a block shared by k tables counts once).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/sequence.h"
+
+namespace tandem {
+
+using Blocks = std::vector<int32_t>;
+
+// A block that must be copied, and where to.
+using BlockPairs = std::vector<std::pair<int32_t, int32_t>>;
+
+enum class AllocStatus : uint8_t {
+  kOk,
+  kLater,  // not enough free blocks now
+  kNever,  // more than the whole pool
+};
+
+class BlockManager {
+ public:
+  // watermark: the share of device blocks kept free when new groups are admitted.
+  BlockManager(int block_size, int num_device_blocks, int num_host_blocks, double watermark = 0.01);
+
+  int block_size() const;
+  int num_total_device_blocks() const;
+  int num_total_host_blocks() const;
+  int num_free_device_blocks() const;
+  int num_free_host_blocks() const;
+  int blocks_for(int tokens) const;  // ceil
+
+  // The blocks that the group needs to start: its encoder sequence and the tokens its sequences have.
+  int blocks_to_start(const SequenceGroup& group) const;
+  AllocStatus can_allocate(const SequenceGroup& group) const;
+  // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
+  void allocate(const SequenceGroup& group);
+
+  // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
+  int blocks_to_append(const Sequence& seq, int tokens) const;
+  bool can_append(const Sequence& seq, int tokens) const;
+  // Makes the table cover `tokens` tokens. Where the block of the first new token is shared, it is
+  // replaced: returns (old, new) to be copied.
+  BlockPairs append_slots(const Sequence& seq, int tokens);
+
+  // The child shares the parent's blocks.
+  void fork(const Sequence& parent, const Sequence& child);
+
+  bool can_swap_out(const SequenceGroup& group) const;
+  BlockPairs swap_out(const SequenceGroup& group);  // (device, host)
+  AllocStatus can_swap_in(const SequenceGroup& group) const;
+  BlockPairs swap_in(const SequenceGroup& group);   // (host, device)
+
+  void free(const Sequence& seq);                   // no-op without a table
+  void free_cross(const SequenceGroup& group);      // no-op without a table
+  void reset();
+
+  const Blocks& get_block_table(const Sequence& seq) const;
+  const Blocks& get_cross_block_table(const SequenceGroup& group) const;
+  bool has_block_table(const Sequence& seq) const;
+  bool has_cross_block_table(const SequenceGroup& group) const;
+  bool on_host(const SequenceGroup& group) const;
+
+  // free + referenced = total in both pools; reference counts equal the tables' mentions.
+  void check_integrity() const;
+
+ private:
+  // (the implementation's choice)
+};
+
+}  // namespace tandem

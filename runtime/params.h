@@ -1,0 +1,43 @@
+// Generation parameters: JSON under HuggingFace's and vLLM's names → SamplingParams.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/config.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// What the resolution needs to know of the request's prompts.
+struct PromptLengths {
+  int decoder_prompt_len = 0;      // prompt_token_ids, as it goes to the decoder
+  bool default_decoder_prompt = false;  // [decoder_start, bos] was put there, the BOS counts as generated
+};
+
+// Fields of a request's `params` that act on prompts, before tokenisation.
+struct PromptParams {
+  std::optional<int> truncate_prompt_tokens;  // keep that many encoder tokens, the end token kept
+};
+
+// Parameters of a request: `params` (a JSON object) over generation_config.json over HuggingFace's
+// defaults. null switches an option off. Throws InputError naming the parameter: unknown, not built
+// yet, of the wrong type, out of range, or in conflict with another.
+class ParamsResolver {
+ public:
+  ParamsResolver(const ModelConfig& config, int vocab_size);
+
+  PromptParams prompt_params(const nlohmann::json& params) const;
+  proto::SamplingParams resolve(const nlohmann::json& params, const PromptLengths& lengths) const;
+  // BOS of the default decoder prompt: forced_bos_token_id of the request, else of the model, else
+  // bos_token_id.
+  int default_bos(const nlohmann::json& params) const;
+
+ private:
+  const ModelConfig& config_;
+  int vocab_size_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+#include "runtime/sequence.h"
+
+#include <algorithm>
+
+#include "kernels/core/check.h"
+
+namespace tandem {
+
+bool is_finished(SequenceStatus status) { return status >= SequenceStatus::kFinishedStopped; }
+
+const char* finish_reason(SequenceStatus status) {
+  switch (status) {
+    case SequenceStatus::kFinishedStopped: return "stop";
+    case SequenceStatus::kFinishedLength: return "length";
+    case SequenceStatus::kFinishedAborted: return "abort";
+    default: return "";
+  }
+}
+
+Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt)
+    : seq_id_(seq_id) {
+  const auto& ids = from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
+  tokens_.assign(ids.begin(), ids.end());
+  prompt_len_ = static_cast<int>(tokens_.size());
+}
+
+void Sequence::advance(int tokens) {
+  num_computed_ += tokens;
+  TANDEM_CHECK_LE(num_computed_, length());
+}
+
+SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr<Sequence>> seqs,
+                             std::unique_ptr<Sequence> encoder_seq, SamplingParams params,
+                             double arrival_time, int priority)
+    : request_id_(std::move(request_id)),
+      seqs_(std::move(seqs)),
+      encoder_seq_(std::move(encoder_seq)),
+      params_(std::move(params)),
+      arrival_time_(arrival_time),
+      priority_(priority) {
+  TANDEM_CHECK(!seqs_.empty());
+  TANDEM_CHECK(encoder_seq_ != nullptr);
+}
+
+std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {
+  std::vector<Sequence*> out;
+  for (const auto& seq : seqs_)
+    if (seq->status() == status) out.push_back(seq.get());
+  return out;
+}
+
+std::vector<Sequence*> SequenceGroup::unfinished_seqs() const {
+  std::vector<Sequence*> out;
+  for (const auto& seq : seqs_)
+    if (!seq->finished()) out.push_back(seq.get());
+  return out;
+}
+
+Sequence* SequenceGroup::find(int64_t seq_id) const {
+  for (const auto& seq : seqs_)
+    if (seq->seq_id() == seq_id) return seq.get();
+  return nullptr;
+}
+
+bool SequenceGroup::finished() const {
+  return std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq->finished(); });
+}
+
+}  // namespace tandem

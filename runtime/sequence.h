@@ -1,0 +1,104 @@
+// Sequences and groups: the scheduler's side of a request. Plain data with invariants; owned by the
+// scheduler, used from its thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+using EncoderDecoderInputs = proto::EncoderDecoderInputs;
+using SamplingParams = proto::SamplingParams;
+
+enum class SequenceStatus : uint8_t {
+  kWaiting,
+  kRunning,
+  kSwapped,
+  kFinishedStopped,    // EOS, a stop token or a stop string
+  kFinishedLength,     // max_tokens
+  kFinishedAborted,
+};
+bool is_finished(SequenceStatus status);
+// "stop", "length", "abort"; "" while it runs.
+const char* finish_reason(SequenceStatus status);
+
+class Sequence {
+ public:
+  // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the encoder's,
+  // inputs.encoder_prompt_token_ids.
+  Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true);
+
+  int64_t seq_id() const { return seq_id_; }
+  SequenceStatus status() const { return status_; }
+  void set_status(SequenceStatus status) { status_ = status; }
+  bool finished() const { return is_finished(status_); }
+
+  int prompt_len() const { return prompt_len_; }
+  int output_len() const { return length() - prompt_len_; }
+  int length() const { return static_cast<int>(tokens_.size()); }
+  std::span<const int32_t> tokens() const { return tokens_; }          // prompt + output
+  std::span<const int32_t> prompt_tokens() const { return tokens().first(prompt_len_); }
+  std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
+  // Tokens whose keys and values are in the cache. After prefill it is length() - 1 between steps:
+  // the last sampled token has not been fed yet.
+  int num_computed_tokens() const { return num_computed_; }
+  int num_uncomputed_tokens() const { return length() - num_computed_; }
+
+  void append_token(int32_t token) { tokens_.push_back(token); }
+  void advance(int tokens);      // tokens more are computed
+  void reset_computed() { num_computed_ = 0; }
+
+ private:
+  int64_t seq_id_;
+  std::vector<int32_t> tokens_;
+  int prompt_len_;
+  int num_computed_ = 0;
+  SequenceStatus status_ = SequenceStatus::kWaiting;
+};
+
+// All sequences of one request, and the encoder sequence that they share.
+class SequenceGroup {
+ public:
+  SequenceGroup(std::string request_id, std::vector<std::unique_ptr<Sequence>> seqs,
+                std::unique_ptr<Sequence> encoder_seq, SamplingParams params, double arrival_time,
+                int priority = 0);
+
+  const std::string& request_id() const { return request_id_; }
+  const std::vector<std::unique_ptr<Sequence>>& seqs() const { return seqs_; }
+  std::vector<Sequence*> seqs_with(SequenceStatus status) const;
+  std::vector<Sequence*> unfinished_seqs() const;
+  Sequence* find(int64_t seq_id) const;
+  const Sequence& encoder_seq() const { return *encoder_seq_; }
+  const SamplingParams& params() const { return params_; }
+  double arrival_time() const { return arrival_time_; }
+  int priority() const { return priority_; }      // smaller is served first
+  bool finished() const;
+
+  // The encoder has run and the cross-attention cache is valid.
+  bool encoder_computed() const { return encoder_computed_; }
+  void set_encoder_computed(bool v) { encoder_computed_ = v; }
+  // Metadata went out in full, and no preemption by recomputation has invalidated it.
+  bool announced() const { return announced_; }
+  void set_announced(bool v) { announced_ = v; }
+
+  int num_preemptions = 0;
+  std::optional<double> first_scheduled_time;
+
+ private:
+  std::string request_id_;
+  std::vector<std::unique_ptr<Sequence>> seqs_;
+  std::unique_ptr<Sequence> encoder_seq_;
+  SamplingParams params_;
+  double arrival_time_;
+  int priority_;
+  bool encoder_computed_ = false;
+  bool announced_ = false;
+};
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+// Text ↔ ids, identical to HuggingFace's. Immutable after load(); usable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  // Reads tokenizer.json, or vocab.json + merges.txt, with tokenizer_config.json and
+  // special_tokens_map.json where they are. Throws InputError naming the file and the key.
+  static std::unique_ptr<Tokenizer> load(const std::filesystem::path& directory);
+
+  // `text` must be valid UTF-8 (check_utf8). add_special: with the model's BOS/EOS around it.
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
+  // Invalid UTF-8 becomes U+FFFD, as in HuggingFace; ids without a token are skipped.
+  virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
+  // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
+  virtual std::string token_bytes(int32_t id) const = 0;
+  virtual bool is_special(int32_t id) const = 0;
+  virtual int32_t size() const = 0;                       // largest id + 1
+  virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
+  // How many tokens encode() puts behind the text (truncation keeps them).
+  virtual int num_suffix_tokens() const = 0;
+  virtual int model_max_length() const = 0;               // 0: not known
+};
+
+// Throws InputError (param `field`) naming the byte offset of the first invalid sequence.
+void check_utf8(std::string_view text, const std::string& field);
+
+// Text of a growing sequence of ids, piece by piece; never half a UTF-8 character. The pieces,
+// joined, are decode() of all ids.
+class Detokenizer {
+ public:
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special);
+  std::string append(int32_t id);   // new text that is certain now
+  std::string finish();             // what was held back (U+FFFD for an unfinished character)
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  std::string pending_;
+};
+
+}  // namespace tandem
