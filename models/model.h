@@ -9,8 +9,7 @@
 #include "kernels/ops.h"
 #include "models/attention_metadata.h"
 #include "models/config.h"
-#include "parallel/communicator.h"
-#include "parallel/weights.h"
+#include "parallel/layers.h"
 
 namespace tandem {
 
@@ -31,13 +30,6 @@ struct KvCacheSpec {
 struct KvCache {
   int block_size = 0;
   std::vector<KvPages> layers;
-};
-
-// What building a model needs besides its weights.
-struct Build {
-  Context& ctx;
-  Communicator& comm;
-  DType dtype;  // compute type of the linear layers and the KV cache: f32 or bf16
 };
 
 class Model {

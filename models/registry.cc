@@ -7,7 +7,9 @@
 namespace tandem {
 
 // One line per architecture, expanded twice: the declaration and the row of the table.
-#define TANDEM_MODELS(MODEL) /* MODEL("Architecture", factory) */
+#define TANDEM_MODELS(MODEL)                             \
+  MODEL("BartForConditionalGeneration", make_bart)       \
+  MODEL("BartModel", make_bart)
 
 #define MODEL(architecture, factory) \
   std::unique_ptr<Model> factory(const ModelConfig&, Weights, const Build&);

@@ -49,6 +49,8 @@ class Weights {
   HostTensor get(std::string_view name, const Shape& shape) const;
   // The same, but nullopt where it is missing.
   std::optional<HostTensor> find(std::string_view name, const Shape& shape) const;
+  // Marks a tensor as read, whatever it is; for those that a model knows and does not need.
+  void find_any(std::string_view name) const { source_->find((*this / name).scope()); }
 
  private:
   WeightSource* source_;

@@ -1,0 +1,197 @@
+#include "parallel/layers.h"
+
+#include <cstring>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+// Rows [rows) and columns [columns) of a matrix as it lies in the file.
+MatrixView view_of(const HostTensor& t, Range rows, Range columns) {
+  TANDEM_CHECK_EQ(t.shape.size(), size_t{2});
+  const auto offset = static_cast<size_t>(rows.begin * t.shape[1] + columns.begin);
+  return {t.data + offset * size_of(t.dtype), t.dtype, rows.size(), columns.size(), t.shape[1]};
+}
+
+Range all_of(int64_t n) { return {0, n}; }
+
+Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias, const Tensor& x,
+                  Activation activation = Activation::kNone) {
+  Tensor out({x.dim(0), weight.out_features()}, DType::kF32);
+  ops::linear(b.ctx, {&weight, x, bias, activation, out});
+  return out;
+}
+
+// Row ranges of several projections, stacked into one weight and one bias.
+struct Stacked {
+  PackedWeight weight;
+  Tensor bias;
+};
+Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out, Range rows) {
+  std::vector<HostTensor> tensors;
+  std::vector<MatrixView> parts;
+  Tensor bias({static_cast<int64_t>(scopes.size()) * rows.size()}, DType::kF32);
+  float* to = bias.data<float>();
+  for (const Weights& w : scopes) {
+    tensors.push_back(w.get("weight", {out, in}));
+    parts.push_back(view_of(tensors.back(), rows, all_of(in)));
+    const Tensor part = to_float(w.get("bias", {out}), rows.begin, rows.size());
+    std::memcpy(to, part.raw(), part.bytes());
+    to += rows.size();
+  }
+  return {PackedWeight(b.ctx, parts, b.dtype), bias};
+}
+
+Range head_rows(const Build& b, int heads, int head_dim) {
+  return shard_range(heads, b.comm.rank(), b.comm.size()) * head_dim;
+}
+
+}  // namespace
+
+// --- Linear layers ---------------------------------------------------------------------------------
+
+ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
+                                           Activation activation)
+    : build_(b), activation_(activation) {
+  Stacked s = stack({&w, 1}, b, in, out, shard_range(out, b.comm.rank(), b.comm.size()));
+  weight_ = std::move(s.weight);
+  bias_ = std::move(s.bias);
+}
+
+Tensor ColumnParallelLinear::forward(const Tensor& x) const {
+  return run_linear(build_, weight_, bias_, x, activation_);
+}
+
+RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
+                                     Range part)
+    : build_(b) {
+  const HostTensor t = w.get("weight", {out, in});
+  const MatrixView view = view_of(t, all_of(out), part);
+  weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
+  const HostTensor bias = w.get("bias", {out});
+  if (b.comm.rank() == 0) bias_ = to_float(bias);
+}
+
+Tensor RowParallelLinear::forward(const Tensor& x) const {
+  Tensor out = run_linear(build_, weight_, bias_, x);
+  build_.comm.all_reduce(out);
+  return out;
+}
+
+QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
+                                     const Build& b, int64_t in, int heads, int head_dim)
+    : build_(b) {
+  const Range rows = head_rows(b, heads, head_dim);
+  const Weights scopes[] = {q, k, v};
+  Stacked s = stack(scopes, b, in, int64_t{heads} * head_dim, rows);
+  width_ = rows.size();
+  weight_ = std::move(s.weight);
+  bias_ = std::move(s.bias);
+}
+
+QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
+  const Tensor y = run_linear(build_, weight_, bias_, x);
+  return {y.columns(0, width_), y.columns(width_, 2 * width_), y.columns(2 * width_, 3 * width_)};
+}
+
+CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k,
+                                                                 const Weights& v, const Build& b,
+                                                                 int64_t in, int heads, int head_dim)
+    : build_(b) {
+  const Range rows = head_rows(b, heads, head_dim);
+  const int64_t out = int64_t{heads} * head_dim;
+  const Weights kv[] = {k, v};
+  Stacked of_q = stack({&q, 1}, b, in, out, rows);
+  Stacked of_kv = stack(kv, b, in, out, rows);
+  width_ = rows.size();
+  q_weight_ = std::move(of_q.weight);
+  q_bias_ = std::move(of_q.bias);
+  kv_weight_ = std::move(of_kv.weight);
+  kv_bias_ = std::move(of_kv.bias);
+}
+
+Tensor CrossAttentionQKVParallelLinear::forward_q(const Tensor& decoder_states) const {
+  return run_linear(build_, q_weight_, q_bias_, decoder_states);
+}
+
+CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forward_kv(
+    const Tensor& encoder_states) const {
+  const Tensor y = run_linear(build_, kv_weight_, kv_bias_, encoder_states);
+  return {y.columns(0, width_), y.columns(width_, 2 * width_)};
+}
+
+// --- Norms and embeddings ----------------------------------------------------------------------------
+
+LayerNorm::LayerNorm(const Weights& w, const Build& b, int64_t features, float eps)
+    : build_(b),
+      weight_(to_float(w.get("weight", {features}))),
+      bias_(to_float(w.get("bias", {features}))),
+      eps_(eps) {}
+
+Tensor LayerNorm::forward(Tensor x, const Tensor& residual) const {
+  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x});
+  return x;
+}
+
+Tensor table_of(const HostTensor& t) {
+  const bool aligned = reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) == 0;
+  if (aligned && (t.dtype == DType::kF32 || t.dtype == DType::kBF16))
+    return Tensor::borrow(const_cast<std::byte*>(t.data), t.shape, t.dtype);
+  return to_float(t).reshape(t.shape);
+}
+
+VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale)
+    : build_(b),
+      keep_alive_(tokens.keep_alive),
+      ids_(shard_range(tokens.shape[0], b.comm.rank(), b.comm.size())),
+      scale_(scale) {
+  HostTensor part = tokens;
+  part.data += static_cast<size_t>(ids_.begin * tokens.shape[1]) * size_of(tokens.dtype);
+  part.shape[0] = ids_.size();
+  table_ = table_of(part);
+}
+
+Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position_ids,
+                                       const Tensor& positions, int position_offset) const {
+  const bool sharded = build_.comm.size() > 1;
+  // Positions are added on one rank only, so that the sum over ranks holds them once.
+  const Tensor used = sharded && build_.comm.rank() != 0 ? Tensor() : positions;
+  Tensor out({ids.dim(0), table_.dim(1)}, DType::kF32);
+  ops::embedding(build_.ctx, {ids, position_ids, table_, used, scale_, position_offset,
+                              static_cast<int32_t>(ids_.begin), out});
+  if (sharded) build_.comm.all_reduce(out);
+  return out;
+}
+
+ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b)
+    : build_(b), vocabulary_(weight.shape[0]) {
+  const Range rows = shard_range(vocabulary_, b.comm.rank(), b.comm.size());
+  const MatrixView view = view_of(weight, rows, all_of(weight.shape[1]));
+  weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
+  if (!bias.empty()) {
+    bias_ = Tensor({rows.size()}, DType::kF32);
+    std::memcpy(bias_.raw(), bias.data<float>() + rows.begin, bias_.bytes());
+  }
+}
+
+Tensor ParallelLMHead::forward(const Tensor& x) const {
+  const Tensor local = run_linear(build_, weight_, bias_, x);
+  const int ranks = build_.comm.size();
+  if (ranks == 1) return local;
+  // Equal parts for the gather (the last columns of a narrower shard are not used).
+  const int64_t widest = shard_range(vocabulary_, 0, ranks).size(), rows = x.dim(0);
+  Tensor part = Tensor::zeros({rows, widest}, DType::kF32), all({ranks * rows, widest}, DType::kF32);
+  for (int64_t i = 0; i < rows; ++i)
+    std::memcpy(part.row<float>(i), local.row<float>(i), static_cast<size_t>(local.dim(1)) * 4);
+  build_.comm.all_gather(part, all);
+  Tensor out({rows, vocabulary_}, DType::kF32);
+  for (int r = 0; r < ranks; ++r) {
+    const Range ids = shard_range(vocabulary_, r, ranks);
+    for (int64_t i = 0; i < rows; ++i)
+      std::memcpy(out.row<float>(i) + ids.begin, all.row<float>(r * rows + i),
+                  static_cast<size_t>(ids.size()) * 4);
+  }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,127 @@
+// The layers that models are built from. Building one loads this rank's shard; forward() runs it.
+// With one rank they are plain layers. Used from the worker's thread.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/ops.h"
+#include "parallel/communicator.h"
+#include "parallel/shard.h"
+#include "parallel/weights.h"
+
+namespace tandem {
+
+// What building a layer needs besides its weights. Outlived by all that it refers to.
+struct Build {
+  Context& ctx;
+  Communicator& comm;
+  DType dtype;  // compute type of the linear layers and of the KV cache: f32 or bf16
+};
+
+// y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
+class ColumnParallelLinear {
+ public:
+  ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
+                       Activation activation = Activation::kNone);
+  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank]
+
+ private:
+  Build build_;
+  PackedWeight weight_;
+  Tensor bias_;
+  Activation activation_;
+};
+
+// y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over ranks.
+class RowParallelLinear {
+ public:
+  RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part);
+  Tensor forward(const Tensor& x) const;  // [T, part.size()] → [T, out]
+
+ private:
+  Build build_;
+  PackedWeight weight_;
+  Tensor bias_;  // on rank 0 only, so that it is added once
+};
+
+// [Q K V] of this rank's heads in one product, for self-attention.
+class QKVParallelLinear {
+ public:
+  QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v, const Build& b,
+                    int64_t in, int heads, int head_dim);
+  struct Output { Tensor q, k, v; };       // [T, heads of this rank * head_dim] each, strided
+  Output forward(const Tensor& x) const;
+
+ private:
+  Build build_;
+  int64_t width_;  // heads of this rank * head_dim
+  PackedWeight weight_;
+  Tensor bias_;
+};
+
+// Two inputs: Q from the decoder's state in every step, K and V from the encoder's output once per
+// request.
+class CrossAttentionQKVParallelLinear {
+ public:
+  CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
+                                  const Build& b, int64_t in, int heads, int head_dim);
+  Tensor forward_q(const Tensor& decoder_states) const;
+  struct KeyValue { Tensor k, v; };
+  KeyValue forward_kv(const Tensor& encoder_states) const;
+
+ private:
+  Build build_;
+  int64_t width_;
+  PackedWeight q_weight_, kv_weight_;
+  Tensor q_bias_, kv_bias_;
+};
+
+class LayerNorm {
+ public:
+  LayerNorm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f);
+  // layer_norm(x + residual), written over x.
+  Tensor forward(Tensor x, const Tensor& residual = {}) const;
+
+ private:
+  Build build_;
+  Tensor weight_, bias_;
+  float eps_;
+};
+
+// Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped
+// file where its type allows.
+class VocabParallelEmbedding {
+ public:
+  VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale);
+  // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty.
+  Tensor forward(const Tensor& ids, const Tensor& position_ids, const Tensor& positions,
+                 int position_offset) const;
+
+ private:
+  Build build_;
+  std::shared_ptr<const void> keep_alive_;
+  Tensor table_;
+  Range ids_;
+  float scale_;
+};
+
+// Logits = W x + b over a sharded vocabulary; forward() gathers them on all ranks.
+class ParallelLMHead {
+ public:
+  ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b);
+  Tensor forward(const Tensor& x) const;  // [R, d] → [R, vocabulary]
+
+ private:
+  Build build_;
+  int64_t vocabulary_;
+  PackedWeight weight_;
+  Tensor bias_;
+};
+
+// A table of float rows as a Tensor: borrowed from the mapping if it is aligned f32 or bf16, else
+// converted to f32.
+Tensor table_of(const HostTensor& t);
+
+}  // namespace tandem
