@@ -1,0 +1,89 @@
+#include "runtime/kv_cache.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+KvCache make_pool(const KvCacheSpec& spec, int block_size, int num_blocks) {
+  KvCache cache;
+  cache.block_size = block_size;
+  for (int i = 0; i < spec.num_layers; ++i) {
+    // Pages are committed by the system when they are first written.
+    Tensor data({num_blocks, 2, spec.num_heads, block_size, spec.head_dim}, spec.dtype);
+    cache.layers.push_back({std::move(data), KvLayout::kHND});
+  }
+  return cache;
+}
+
+size_t read_number(const char* file, size_t otherwise) {
+  std::ifstream in(file);
+  std::string word;
+  if (!(in >> word) || word.empty() || word.find_first_not_of("0123456789") != std::string::npos)
+    return otherwise;
+  return std::stoull(word);
+}
+
+}  // namespace
+
+KvCachePools::KvCachePools(const KvCacheSpec& spec, int block_size, int num_device_blocks,
+                           int num_host_blocks)
+    : device_(make_pool(spec, block_size, num_device_blocks)),
+      host_(make_pool(spec, block_size, num_host_blocks)) {}
+
+void KvCachePools::apply_copies(Context& ctx, const proto::StepInput& step) {
+  copy(ctx, device_, host_, step.swap_out(), "swap_out");
+  copy(ctx, host_, device_, step.swap_in(), "swap_in");
+  copy(ctx, device_, device_, step.copy(), "copy");
+}
+
+void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, const Copies& copies,
+                        const char* field) const {
+  if (copies.empty() || from.layers.empty()) return;
+  const int64_t from_blocks = from.layers[0].data.dim(0), to_blocks = to.layers[0].data.dim(0);
+  std::vector<int32_t> pairs;
+  for (const auto& c : copies) {
+    if (c.src() < 0 || c.src() >= from_blocks || c.dst() < 0 || c.dst() >= to_blocks)
+      throw std::runtime_error(std::string("StepInput.") + field + ": block " +
+                               std::to_string(c.src()) + " to " + std::to_string(c.dst()) +
+                               " lies outside the pools");
+    pairs.insert(pairs.end(), {c.src(), c.dst()});
+  }
+  for (size_t i = 0; i < from.layers.size(); ++i)
+    ops::copy_blocks(ctx, {from.layers[i].data, to.layers[i].data, Tensor::borrow(pairs)});
+}
+
+int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
+                      int max_positions) {
+  const size_t block = std::max<size_t>(1, spec.block_bytes(block_size));
+  const auto per_side = static_cast<size_t>((max_positions + block_size - 1) / block_size);
+  // A request holds a cross table and at least one self table; one more for copies on write.
+  const size_t useful = static_cast<size_t>(max_num_seqs) * (2 * per_side + 1);
+  const size_t blocks = std::min(bytes / block, useful);
+  return static_cast<int>(std::min<size_t>(blocks, std::numeric_limits<int>::max()));
+}
+
+size_t available_memory() {
+  size_t available = size_t{1} << 30;
+  std::ifstream in("/proc/meminfo");
+  for (std::string key, unit; in >> key;) {
+    size_t value = 0;
+    if (!(in >> value)) break;
+    std::getline(in, unit);
+    if (key == "MemAvailable:") available = value * 1024;
+  }
+  const size_t none = std::numeric_limits<size_t>::max();
+  const size_t limit = read_number("/sys/fs/cgroup/memory.max", none);
+  if (limit != none) {
+    const size_t used = read_number("/sys/fs/cgroup/memory.current", 0);
+    available = std::min(available, limit > used ? limit - used : 0);
+  }
+  return available;
+}
+
+}  // namespace tandem

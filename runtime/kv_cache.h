@@ -1,0 +1,36 @@
+// The memory behind the block manager's numbers: the device pool and the host (swap) pool.
+#pragma once
+
+#include <cstddef>
+
+#include "models/model.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// Owned by the model runner. All layers have the same number of blocks.
+class KvCachePools {
+ public:
+  KvCachePools(const KvCacheSpec& spec, int block_size, int num_device_blocks, int num_host_blocks);
+
+  KvCache& device() { return device_; }
+  // The step's block copies, in the protocol's order: swap out, swap in, copy.
+  void apply_copies(Context& ctx, const proto::StepInput& step);
+
+ private:
+  using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
+  void copy(Context& ctx, const KvCache& from, const KvCache& to, const Copies& copies,
+            const char* field) const;
+
+  KvCache device_, host_;
+};
+
+// Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests of
+// maximal length can use are not made.
+int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
+                      int max_positions);
+
+// Bytes of memory that the system could give now (Linux: MemAvailable, and the cgroup's limit).
+size_t available_memory();
+
+}  // namespace tandem

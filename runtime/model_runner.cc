@@ -1,0 +1,123 @@
+#include "runtime/model_runner.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/sampler.h"
+
+namespace tandem {
+namespace {
+
+std::span<const int32_t> span_of(const google::protobuf::RepeatedField<int32_t>& f) {
+  return {f.data(), static_cast<size_t>(f.size())};
+}
+
+SamplerSequence sampler_view(const SampleRow& row) {
+  const proto::SequenceData& data = row.group->seq_data(row.seq_index);
+  return {&row.group->sampling_params(), span_of(row.group->encoder_seq_data().prompt_token_ids()),
+          span_of(data.prompt_token_ids()), span_of(data.output_token_ids()),
+          static_cast<uint32_t>(row.seq_index)};
+}
+
+// Rows of one chunk whose logits say something about the next prompt token.
+struct PromptRows {
+  int32_t first_position;  // of the prompt token that the first row predicts
+  int32_t count;
+};
+PromptRows prompt_rows(const SampleRow& row) {
+  const proto::SequenceData& data = row.group->seq_data(row.seq_index);
+  const int32_t first = data.num_computed_tokens() + 1;
+  return {first, std::min(row.num_tokens, std::max(0, data.prompt_token_ids_size() - first))};
+}
+
+}  // namespace
+
+EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, std::unique_ptr<Model> model,
+                                                     int block_size, int num_device_blocks,
+                                                     int num_host_blocks)
+    : ctx_(ctx),
+      model_(std::move(model)),
+      block_size_(block_size),
+      pools_(model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks) {}
+
+proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& step) {
+  proto::StepOutput out;
+  out.set_step(step.step());
+  pools_.apply_copies(ctx_, step);
+  const auto scheduled = table_.apply(step);
+  const Batch batch = build_batch(scheduled, block_size_);
+  for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
+
+  if (batch.input.has_encoder_work()) {
+    const Tensor states = model_->encode(batch.input);
+    model_->write_cross_kv(batch.input, states, pools_.device());
+  }
+  if (batch.input.has_decoder_work()) {
+    const Tensor hidden = model_->decode(batch.input, pools_.device());
+    add_prompt_logprobs(batch, hidden, out);
+    sample(batch, hidden, out);
+  }
+  table_.advance(scheduled);
+  std::unordered_map<std::string, proto::SequenceGroupMetadata*> by_id;
+  for (auto* group : scheduled) by_id.emplace(group->request_id(), group);
+  for (const auto& group : out.outputs())
+    for (const auto& s : group.samples())
+      table_.append_token(*by_id.at(group.request_id()), s.seq_id(), s.token_id());
+  return out;
+}
+
+Tensor EncoderDecoderModelRunner::logits_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
+  Tensor chosen({static_cast<int64_t>(rows.size()), hidden.dim(1)}, DType::kF32);
+  ops::gather_rows(ctx_, {hidden, Tensor::borrow(rows), chosen});
+  return model_->compute_logits(chosen);
+}
+
+void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
+                                       proto::StepOutput& out) {
+  std::vector<const SampleRow*> rows;
+  std::vector<int32_t> indices;
+  for (const SampleRow& row : batch.rows) {
+    if (!row.samples) continue;
+    rows.push_back(&row);
+    indices.push_back(row.first_token + row.num_tokens - 1);
+  }
+  if (rows.empty()) return;
+  const Tensor logits = logits_of(hidden, indices);
+  std::vector<proto::SequenceOutput> sampled(rows.size());
+  const auto width = static_cast<size_t>(logits.dim(1));
+  ctx_.pool().run(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
+    const auto k = static_cast<size_t>(i);
+    sampled[k] = tandem::sample(sampler_view(*rows[k]), {logits.row<float>(i), width});
+    sampled[k].set_seq_id(rows[k]->group->seq_data(rows[k]->seq_index).seq_id());
+  });
+  std::unordered_map<std::string, proto::SequenceGroupOutput*> outputs;
+  for (auto& group : *out.mutable_outputs()) outputs.emplace(group.request_id(), &group);
+  for (size_t i = 0; i < rows.size(); ++i)
+    *outputs.at(rows[i]->group->request_id())->add_samples() = std::move(sampled[i]);
+}
+
+// One group at a time: prompts are short, and the logits of a whole step's prompts could be large.
+void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Tensor& hidden,
+                                                    proto::StepOutput& out) {
+  for (const SampleRow& row : batch.rows) {
+    const proto::SamplingParams& params = row.group->sampling_params();
+    if (!params.has_prompt_logprobs() || row.seq_index != 0) continue;
+    const PromptRows wanted = prompt_rows(row);
+    if (wanted.count <= 0) continue;
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
+    const Tensor logits = logits_of(hidden, indices);
+    const auto& prompt = row.group->seq_data(0).prompt_token_ids();
+    auto* group = std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
+                               [&](const auto* g) { return g->request_id() == row.group->request_id(); })[0];
+    group->set_prompt_logprobs_start(wanted.first_position);
+    for (int32_t i = 0; i < wanted.count; ++i)
+      *group->add_prompt_logprobs() =
+          token_logprobs({logits.row<float>(i), static_cast<size_t>(logits.dim(1))},
+                         prompt[wanted.first_position + i], params.prompt_logprobs());
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+// A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or actors.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/model.h"
+#include "runtime/batch_builder.h"
+#include "runtime/kv_cache.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// The seam at which tests inject slow, dying or fake runners.
+class ModelRunner {
+ public:
+  virtual ~ModelRunner() = default;
+  // Runs one step to its end. Throws std::runtime_error naming the field of an inconsistent message.
+  virtual proto::StepOutput execute(const proto::StepInput& step) = 0;
+};
+
+class EncoderDecoderModelRunner final : public ModelRunner {
+ public:
+  // `model` must have been built on `ctx`, which must outlive the runner.
+  EncoderDecoderModelRunner(Context& ctx, std::unique_ptr<Model> model, int block_size,
+                            int num_device_blocks, int num_host_blocks);
+
+  proto::StepOutput execute(const proto::StepInput& step) override;
+
+ private:
+  Tensor logits_of(const Tensor& hidden, const std::vector<int32_t>& rows);
+  void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
+  void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
+
+  Context& ctx_;
+  std::unique_ptr<Model> model_;
+  int block_size_;
+  KvCachePools pools_;
+  SequenceTable table_;
+};
+
+}  // namespace tandem

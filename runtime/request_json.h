@@ -1,0 +1,34 @@
+// The JSONL contract of `tandem generate --jsonl`: a request a line in, a result a line out.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/error.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem {
+
+// {"id": any, "prompt": P, "params": {…}}. P is runtime/prompt.h's, params runtime/params.h's.
+struct JsonRequest {
+  nlohmann::json id;  // null where it is absent
+  nlohmann::json prompt;
+  nlohmann::json params = nlohmann::json::object();
+};
+
+// Parses a line of JSON: malformed text, deep nesting and invalid UTF-8 are InputErrors.
+nlohmann::json parse_json_line(std::string_view line);
+// Checks the keys; what is inside prompt and params is checked later.
+JsonRequest request_from_json(const nlohmann::json& line);
+
+nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,
+                              const Tokenizer& tokenizer);
+// {"id", "error": {"message", "type", "param"}}
+nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
+
+// One line, whatever bytes are inside (invalid UTF-8 becomes U+FFFD).
+std::string dump_line(const nlohmann::json& value);
+
+}  // namespace tandem
