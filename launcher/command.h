@@ -1,0 +1,17 @@
+// A subcommand of `tandem`: registers its flags, and returns what runs when it was chosen. run()
+// returns the exit status; InputErrors are reported by main.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace tandem::launcher {
+
+using Run = std::function<int()>;
+
+Run add_generate(CLI::App& app);
+Run add_tokenize(CLI::App& app);
+Run add_encode(CLI::App& app);
+Run add_inspect(CLI::App& app);
+
+}  // namespace tandem::launcher

@@ -1,0 +1,52 @@
+// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/error.h"
+#include "launcher/command.h"
+#include "launcher/version.h"
+
+int main(int argc, char** argv) {
+  using namespace tandem;
+  CLI::App app("Tandem: an inference server for encoder/decoder transformers.\n"
+               "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
+               "tandem");
+  app.set_version_flag("--version", std::string("tandem ") + TANDEM_VERSION);
+  app.require_subcommand(1);
+  std::vector<std::pair<CLI::App*, launcher::Run>> commands;
+  const auto add = [&](const char* name, const char* help, launcher::Run (*make)(CLI::App&)) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    commands.emplace_back(sub, make(*sub));
+  };
+  add("generate", "text (or JSONL requests) in, generated text (or JSONL results) out",
+      launcher::add_generate);
+  add("tokenize", "texts to token ids and back", launcher::add_tokenize);
+  add("encode", "the encoder's hidden states, or their mean: embeddings", launcher::add_encode);
+  add("inspect", "what a checkpoint is, and the memory that it will take", launcher::add_inspect);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const InputError& e) {  // a flag's value, found while parsing
+    std::fprintf(stderr, "tandem: %s\n", e.what());
+    return 2;
+  }
+  try {
+    for (const auto& [sub, run] : commands)
+      if (sub->parsed()) return run();
+  } catch (const InputError& e) {
+    std::fprintf(stderr, "tandem: %s\n", e.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "tandem: out of memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "tandem: internal error: %s\n", e.what());
+    return 70;
+  }
+  return 2;
+}

@@ -1,0 +1,76 @@
+// tandem tokenize: {"id", "text"} → {"id", "ids", "decoded", "decoded_skip_special"}, or plain text.
+#include <cstdio>
+#include <iostream>
+
+#include "launcher/command.h"
+#include "launcher/input.h"
+#include "runtime/request_json.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem::launcher {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string model, input;
+  std::vector<std::string> texts;
+  bool jsonl = false, lines = false, no_special = false;
+};
+
+json tokenize(const Tokenizer& tokenizer, const std::string& text, bool add_special) {
+  check_utf8(text, "text");
+  const auto ids = tokenizer.encode(text, add_special);
+  return {{"ids", ids},
+          {"decoded", tokenizer.decode(ids, false)},
+          {"decoded_skip_special", tokenizer.decode(ids, true)}};
+}
+
+json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_special, bool& failed) {
+  json id;
+  try {
+    if (line.too_long) throw invalid_request("text", "the line is longer than 64 MiB");
+    const json request = parse_json_line(line.text);
+    if (!request.is_object()) throw InputError(ErrorKind::kInvalidRequest, "a line must be a JSON object");
+    id = request.value("id", json());
+    if (!request.contains("text") || !request["text"].is_string())
+      throw invalid_request("text", "is missing or not a string");
+    json result = {{"id", id}};
+    result.update(tokenize(tokenizer, request["text"].get<std::string>(), add_special));
+    return result;
+  } catch (const InputError& e) {
+    failed = true;
+    return error_to_json(e, id);
+  }
+}
+
+int run(const Options& options) {
+  const auto tokenizer = Tokenizer::load(options.model);
+  if (!options.jsonl) {
+    for (const std::string& text : read_texts(options.texts, options.input, options.lines))
+      std::cout << json(tokenize(*tokenizer, text, !options.no_special)["ids"]).dump() << "\n";
+    return 0;
+  }
+  if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
+    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
+  LineReader reader(open_input(options.input.empty() ? "-" : options.input));
+  bool failed = false;
+  while (const auto line = reader.next(/*wait=*/true))
+    std::cout << dump_line(tokenize_line(*tokenizer, *line, !options.no_special, failed)) << "\n";
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+Run add_tokenize(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--model", options->model, "directory of a HuggingFace checkpoint")->required()->type_name("DIR");
+  app.add_option("TEXT", options->texts, "texts; - for standard input");
+  app.add_option("--input", options->input, "read from a file (-: standard input)")->type_name("FILE");
+  app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
+  app.add_flag("--jsonl", options->jsonl, "one JSON request a line in, one result a line out");
+  app.add_flag("--no-special-tokens", options->no_special, "without the model's BOS and EOS");
+  return [options] { return run(*options); };
+}
+
+}  // namespace tandem::launcher

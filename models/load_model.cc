@@ -1,0 +1,54 @@
+#include "models/load_model.h"
+
+#include <set>
+#include <string>
+
+#include "models/registry.h"
+
+namespace tandem {
+namespace {
+
+// Passes look-ups on, and reports each tensor's bytes the first time it is read.
+class ReportingSource final : public WeightSource {
+ public:
+  ReportingSource(Checkpoint& checkpoint, const LoadProgress& progress)
+      : checkpoint_(checkpoint), progress_(progress), total_(checkpoint.bytes()) {}
+
+  const HostTensor* find(const std::string& name) override {
+    const HostTensor* t = checkpoint_.find(name);
+    if (t != nullptr && progress_ && seen_.insert(name).second) {
+      size_t bytes = size_of(t->dtype);
+      for (int64_t d : t->shape) bytes *= static_cast<size_t>(d);
+      progress_(done_ += bytes, total_);
+    }
+    return t;
+  }
+  std::string location() const override { return checkpoint_.location(); }
+
+ private:
+  Checkpoint& checkpoint_;
+  const LoadProgress& progress_;
+  size_t total_, done_ = 0;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpoint,
+                                  const Build& build, const LoadProgress& progress) {
+  const ModelFactory factory = find_model(config.architecture);
+  ReportingSource source(checkpoint, progress);
+  auto model = factory(config, Weights(source), build);
+  const auto unread = checkpoint.unread();
+  if (!unread.empty()) {
+    std::string names;
+    for (size_t i = 0; i < unread.size() && i < 8; ++i) names += (i ? ", " : "") + unread[i];
+    if (unread.size() > 8) names += ", …";
+    throw invalid_model(checkpoint.location(),
+                        std::to_string(unread.size()) + " tensor(s) that " + config.architecture +
+                            " does not have: " + names);
+  }
+  return model;
+}
+
+}  // namespace tandem
