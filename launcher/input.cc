@@ -64,52 +64,54 @@ std::vector<std::string> read_texts(const std::vector<std::string>& arguments, c
   return texts;
 }
 
-LineReader::LineReader(std::unique_ptr<std::istream> in)
-    : in_(std::move(in)), thread_([this] { read(); }) {}
-
-LineReader::~LineReader() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-    changed_.notify_all();
-    if (!finished_) {  // blocked in a read that nobody waits for: the process is about to end
-      thread_.detach();
-      in_.release();
-      return;
-    }
-  }
-  thread_.join();
+LineReader::LineReader(std::unique_ptr<std::istream> in) : state_(std::make_shared<State>()) {
+  state_->in = std::move(in);
+  thread_ = std::thread([state = state_] { read(state); });
 }
 
-void LineReader::read() {
+LineReader::~LineReader() {
+  bool finished;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    finished = state_->finished;
+    state_->changed.notify_all();
+  }
+  if (finished)
+    thread_.join();
+  else
+    thread_.detach();
+}
+
+void LineReader::read(const std::shared_ptr<State>& state) {
   Line line;
-  while (read_line(*in_, line)) {
+  while (read_line(*state->in, line)) {
     if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
     if (line.text.empty() && !line.too_long) continue;
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stop_ || lines_.size() < kLinesAhead; });
-    if (stop_) return;
-    lines_.push_back(std::move(line));
-    changed_.notify_all();
+    std::unique_lock lock(state->mutex);
+    state->changed.wait(lock, [&] { return state->stop || state->lines.size() < kLinesAhead; });
+    if (state->stop) return;
+    state->lines.push_back(std::move(line));
+    state->changed.notify_all();
   }
-  std::lock_guard lock(mutex_);
-  finished_ = true;
-  changed_.notify_all();
+  std::lock_guard lock(state->mutex);
+  state->finished = true;
+  state->changed.notify_all();
 }
 
 std::optional<Line> LineReader::next(bool wait) {
-  std::unique_lock lock(mutex_);
-  if (wait) changed_.wait(lock, [&] { return finished_ || !lines_.empty(); });
-  if (lines_.empty()) return std::nullopt;
-  Line line = std::move(lines_.front());
-  lines_.pop_front();
-  changed_.notify_all();
+  std::unique_lock lock(state_->mutex);
+  if (wait) state_->changed.wait(lock, [&] { return state_->finished || !state_->lines.empty(); });
+  if (state_->lines.empty()) return std::nullopt;
+  Line line = std::move(state_->lines.front());
+  state_->lines.pop_front();
+  state_->changed.notify_all();
   return line;
 }
 
 bool LineReader::at_end() {
-  std::lock_guard lock(mutex_);
-  return finished_ && lines_.empty();
+  std::lock_guard lock(state_->mutex);
+  return state_->finished && state_->lines.empty();
 }
 
 }  // namespace tandem::launcher

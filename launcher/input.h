@@ -39,13 +39,17 @@ class LineReader {
   bool at_end();  // and nothing left
 
  private:
-  void read();
+  // Shared with the thread, which may outlive the reader inside a read that nobody waits for.
+  struct State {
+    std::unique_ptr<std::istream> in;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Line> lines;
+    bool finished = false, stop = false;
+  };
+  static void read(const std::shared_ptr<State>& state);
 
-  std::unique_ptr<std::istream> in_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Line> lines_;
-  bool finished_ = false, stop_ = false;
+  std::shared_ptr<State> state_;
   std::thread thread_;
 };
 

@@ -1,0 +1,183 @@
+// tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "launcher/command.h"
+#include "launcher/input.h"
+#include "launcher/options.h"
+#include "launcher/progress.h"
+#include "models/load_model.h"
+#include "runtime/encoder_runner.h"
+#include "runtime/prompt.h"
+#include "runtime/request_json.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem::launcher {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  EngineOptions engine;
+  std::string input, output = "-", pooling = "mean", format = "json";
+  std::vector<std::string> texts;
+  bool lines = false, jsonl = false;
+  int max_num_batched_tokens = 2048;
+};
+
+// One text's result: [d_model] or [tokens, d_model].
+struct Row {
+  json id;
+  Tensor values;
+};
+
+json values_to_json(const Tensor& t) {
+  if (t.rank() == 1) return std::vector<float>(t.data<float>(), t.data<float>() + t.size());
+  json rows = json::array();
+  for (int64_t i = 0; i < t.dim(0); ++i)
+    rows.push_back(std::vector<float>(t.row<float>(i), t.row<float>(i) + t.dim(1)));
+  return rows;
+}
+
+// NumPy's format 1.0: magic, version, header length, a Python literal, the data.
+std::string to_npy(const std::vector<Row>& rows) {
+  const bool stacked = rows[0].values.rank() == 1;
+  if (!stacked && rows.size() != 1)
+    throw invalid_request("--format", "npy holds the hidden states of one text, or the means of many");
+  Shape shape = rows[0].values.shape();
+  if (stacked) shape.insert(shape.begin(), static_cast<int64_t>(rows.size()));
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(shape[0]) +
+                       ", " + std::to_string(shape[1]) + "), }";
+  constexpr size_t kPreamble = 10;
+  while ((kPreamble + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += static_cast<char>(header.size() & 0xff);
+  out += static_cast<char>(header.size() >> 8);
+  out += header;
+  for (const Row& row : rows)
+    for (int64_t i = 0; i < (stacked ? 1 : row.values.dim(0)); ++i)
+      out.append(reinterpret_cast<const char*>(row.values.row<float>(i)), static_cast<size_t>(shape[1]) * 4);
+  return out;
+}
+
+std::string to_jsonl(const std::vector<Row>& rows) {
+  std::string out;
+  for (const Row& row : rows) {
+    const char* key = row.values.rank() == 1 ? "embedding" : "hidden_states";
+    out += dump_line({{"id", row.id}, {key, values_to_json(row.values)}}) + "\n";
+  }
+  return out;
+}
+
+// A file appears whole or not at all.
+void write_output(const std::string& file, const std::string& bytes) {
+  if (file == "-") {
+    std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::cout.flush();
+    return;
+  }
+  const std::string partial = file + ".partial";
+  std::ofstream out(partial, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out || std::rename(partial.c_str(), file.c_str()) != 0) {
+    const std::string why = std::strerror(errno);
+    std::remove(partial.c_str());
+    throw invalid_request("--output", file + ": " + why);
+  }
+}
+
+struct Inputs {
+  std::vector<json> ids;
+  std::vector<std::vector<int32_t>> tokens;
+};
+
+Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const ModelConfig& config) {
+  Inputs inputs;
+  const auto add = [&](const json& id, const json& prompt, const std::string& where) {
+    try {
+      inputs.tokens.push_back(encoder_tokens(prompt, tokenizer, config));
+    } catch (const InputError& e) {
+      throw InputError(e.kind(), where + ": " + e.what(), e.param());
+    }
+    inputs.ids.push_back(id);
+  };
+  if (!options.jsonl) {
+    for (const std::string& text : read_texts(options.texts, options.input, options.lines))
+      add(inputs.ids.size(), text, "text " + std::to_string(inputs.ids.size() + 1));
+    return inputs;
+  }
+  LineReader reader(open_input(options.input.empty() ? "-" : options.input));
+  while (const auto line = reader.next(/*wait=*/true)) {
+    const std::string where = "line " + std::to_string(inputs.ids.size() + 1);
+    JsonRequest request;
+    try {
+      if (line->too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
+      request = request_from_json(parse_json_line(line->text));
+    } catch (const InputError& e) {
+      throw InputError(e.kind(), where + ": " + e.what(), e.param());
+    }
+    add(request.id, request.prompt, where);
+  }
+  if (inputs.tokens.empty()) throw invalid_request("--input", "there is no request in it");
+  return inputs;
+}
+
+int run(const Options& options) {
+  if (options.pooling != "mean" && options.pooling != "none")
+    throw invalid_request("--pooling", "\"" + options.pooling + "\" is not one of mean, none");
+  if (options.format != "json" && options.format != "npy")
+    throw invalid_request("--format", "\"" + options.format + "\" is not one of json, npy");
+  if (options.format == "npy" && options.output == "-" && isatty(1) == 1)
+    throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
+  const EngineConfig engine = options.engine.parse();
+  const ModelConfig config = ModelConfig::load(engine.model);
+  const auto tokenizer = Tokenizer::load(engine.model);
+  const Inputs inputs = read_inputs(options, *tokenizer, config);
+
+  Checkpoint checkpoint = Checkpoint::open(engine.model);
+  Context ctx(engine.threads ? engine.threads : default_threads());
+  const auto comm = make_local_communicator();
+  const auto model = load_model(config, checkpoint,
+                                {ctx, *comm, resolve_dtype(engine, config.checkpoint_dtype)});
+  std::vector<Row> rows;
+  const auto states = encode_sequences(*model, inputs.tokens, options.max_num_batched_tokens);
+  for (size_t i = 0; i < states.size(); ++i) {
+    Tensor values = states[i];
+    if (options.pooling == "mean") {
+      const auto mean = mean_pool(states[i]);
+      values = Tensor({states[i].dim(1)}, DType::kF32);
+      std::memcpy(values.raw(), mean.data(), values.bytes());
+    }
+    rows.push_back({inputs.ids[i], values});
+  }
+  write_output(options.output, options.format == "npy" ? to_npy(rows) : to_jsonl(rows));
+  return 0;
+}
+
+}  // namespace
+
+Run add_encode(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("TEXT", options->texts, "texts; - for standard input");
+  app.add_option("--input", options->input, "read from a file (-: standard input)")->type_name("FILE");
+  app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
+  app.add_flag("--jsonl", options->jsonl, "the input is {\"id\", \"prompt\"} a line");
+  options->engine.add_model(app);
+  app.add_option("--pooling", options->pooling, "mean: one vector a text; none: a vector a token")
+      ->capture_default_str();
+  app.add_option("--format", options->format, "json (a line a text) or npy (float32)")->capture_default_str();
+  app.add_option("--output", options->output, "file to write; -: standard output")->capture_default_str();
+  app.add_option("--max-num-batched-tokens", options->max_num_batched_tokens, "most tokens of a batch")
+      ->capture_default_str();
+  return [options] { return run(*options); };
+}
+
+}  // namespace tandem::launcher

@@ -1,0 +1,50 @@
+#include "runtime/encoder_runner.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+void append(ModelInput& in, const std::vector<int32_t>& ids) {
+  TANDEM_CHECK(!ids.empty());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    in.encoder_input_ids.push_back(ids[i]);
+    in.encoder_positions.push_back(static_cast<int32_t>(i));
+  }
+  const auto length = static_cast<int32_t>(ids.size());
+  in.attention.encoder_seq_lens.push_back(length);
+  in.attention.encoder_start_loc.push_back(in.attention.encoder_start_loc.back() + length);
+  in.attention.max_encoder_seq_len = std::max(in.attention.max_encoder_seq_len, length);
+}
+
+}  // namespace
+
+std::vector<Tensor> encode_sequences(Model& model, std::span<const std::vector<int32_t>> sequences,
+                                     int max_batched_tokens) {
+  std::vector<Tensor> out;
+  for (size_t first = 0; first < sequences.size();) {
+    ModelInput in;
+    size_t last = first;
+    while (last < sequences.size() &&
+           (last == first || in.encoder_input_ids.size() + sequences[last].size() <=
+                                 static_cast<size_t>(max_batched_tokens)))
+      append(in, sequences[last++]);
+    const Tensor states = model.encode(in);
+    const auto& start = in.attention.encoder_start_loc;
+    for (size_t i = 0; i < last - first; ++i) out.push_back(states.rows(start[i], start[i + 1]));
+    first = last;
+  }
+  return out;
+}
+
+std::vector<float> mean_pool(const Tensor& states) {
+  std::vector<double> sum(static_cast<size_t>(states.dim(1)), 0.0);
+  for (int64_t i = 0; i < states.dim(0); ++i)
+    for (size_t k = 0; k < sum.size(); ++k) sum[k] += states.row<float>(i)[k];
+  std::vector<float> mean(sum.size());
+  for (size_t k = 0; k < sum.size(); ++k)
+    mean[k] = static_cast<float>(sum[k] / static_cast<double>(states.dim(0)));
+  return mean;
+}
+
+}  // namespace tandem

@@ -1,0 +1,92 @@
+// The model's tensors against HuggingFace's, on every golden case that has them: encoder states,
+// decoder logits, prompt log-probabilities. Tolerances are those of tests/data/goldens/FORMAT.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "models/load_model.h"
+#include "runtime/batch_builder.h"
+#include "runtime/kv_cache.h"
+#include "tests/support/goldens.h"
+
+namespace tandem {
+namespace {
+
+constexpr float kLogitsTolerance = 3e-4f, kEncoderTolerance = 1e-4f;
+constexpr int kBlockSize = 4;
+
+float max_difference(const Tensor& got, const HostTensor& want) {
+  const Tensor w = to_float(want);
+  EXPECT_EQ(got.size(), w.size());
+  float worst = 0;
+  for (int64_t i = 0; i < got.dim(0); ++i)
+    for (int64_t k = 0; k < got.dim(1); ++k)
+      worst = std::max(worst, std::abs(got.row<float>(i)[k] - w.data<float>()[i * got.dim(1) + k]));
+  return worst;
+}
+
+// A group whose encoder and whole decoder sequence run in one step.
+proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder, const std::vector<int>& decoder,
+                                        int first_block) {
+  proto::SequenceGroupMetadata group;
+  group.set_request_id("parity");
+  group.set_compute_encoder(true);
+  group.set_is_prompt(true);
+  group.mutable_encoder_seq_data()->mutable_prompt_token_ids()->Add(encoder.begin(), encoder.end());
+  auto* data = group.add_seq_data();
+  data->mutable_prompt_token_ids()->Add(decoder.begin(), decoder.end());
+  data->set_token_chunk_size(static_cast<int>(decoder.size()));
+  const auto add_blocks = [&](proto::BlockTable* table, size_t tokens) {
+    for (size_t i = 0; i < (tokens + kBlockSize - 1) / kBlockSize; ++i) table->add_blocks(first_block++);
+  };
+  add_blocks(group.mutable_cross_block_table(), encoder.size());
+  add_blocks(group.add_block_tables(), decoder.size());
+  return group;
+}
+
+class Parity : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Parity, TensorsAgreeWithHuggingFace) {
+  const std::string name = GetParam();
+  const auto golden = testing::load_golden(name);
+  const auto tensors = testing::load_golden_tensors(name);
+  const ModelConfig config = ModelConfig::load(testing::golden_dir(name));
+  Checkpoint checkpoint = Checkpoint::open(testing::golden_dir(name));
+  Context ctx(2);
+  const auto comm = make_local_communicator();
+  const auto model = load_model(config, checkpoint, {ctx, *comm, DType::kF32});
+  KvCachePools pools(model->kv_cache_spec(), kBlockSize, 256, 0);
+  int compared = 0;
+  for (const auto& c : golden.at("cases")) {
+    const std::string key = c.at("name").get<std::string>() + ".";
+    if (!tensors.count(key + "decoder_logits")) continue;
+    auto group = make_group(c.at("encoder_ids").get<std::vector<int>>(),
+                            c.at("teacher_forced_decoder_ids").get<std::vector<int>>(), 1);
+    const Batch batch = build_batch({&group}, kBlockSize);
+    const Tensor states = model->encode(batch.input);
+    EXPECT_LE(max_difference(states, tensors.at(key + "encoder_last_hidden_state")), kEncoderTolerance);
+    model->write_cross_kv(batch.input, states, pools.device());
+    const Tensor hidden = model->decode(batch.input, pools.device());
+    EXPECT_LE(max_difference(hidden, tensors.at(key + "decoder_last_hidden_state")), kLogitsTolerance);
+    EXPECT_LE(max_difference(model->compute_logits(hidden), tensors.at(key + "decoder_logits")),
+              kLogitsTolerance)
+        << key;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, Parity,
+                         ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
+                                           "bart-model-only"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,48 @@
+// Golden checkpoints under tests/data/goldens (their format: FORMAT.md there).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/checkpoint.h"
+#include "models/config.h"
+
+namespace tandem::testing {
+
+inline std::filesystem::path golden_dir(const std::string& checkpoint) {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / checkpoint;
+}
+
+// golden.json of a checkpoint; where its cases are another's, that one's.
+inline nlohmann::json load_golden(const std::string& checkpoint) {
+  nlohmann::json golden = load_json(golden_dir(checkpoint) / "golden.json");
+  if (golden.contains("same_as")) return load_golden(golden["same_as"].get<std::string>());
+  return golden;
+}
+
+// Tensors of golden.safetensors by name; empty where there is no such file.
+inline std::map<std::string, HostTensor> load_golden_tensors(const std::string& checkpoint) {
+  const auto file = golden_dir(checkpoint) / "golden.safetensors";
+  std::map<std::string, HostTensor> out;
+  if (!std::filesystem::exists(file)) return out;
+  std::ifstream in(file, std::ios::binary);
+  auto bytes = std::make_shared<std::vector<char>>(std::istreambuf_iterator<char>(in),
+                                                   std::istreambuf_iterator<char>());
+  const auto* data = reinterpret_cast<const std::byte*>(bytes->data());
+  for (HostTensor& t : read_safetensors(data, bytes->size(), file.string(), bytes)) {
+    std::string name = t.name;
+    out.emplace(std::move(name), std::move(t));
+  }
+  return out;
+}
+
+}  // namespace tandem::testing
