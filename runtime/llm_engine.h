@@ -50,11 +50,11 @@ class LLMEngine {
     double arrival = 0, first_scheduled = -1, first_token = -1;
     std::vector<SequenceOutputState> seqs;
     std::vector<proto::TokenLogprobs> prompt_logprobs;
-    int num_preemptions = 0;
   };
 
   double now() const;
-  void build_scheduler(const KvCacheSpec& spec);
+  SchedulerConfig scheduler_config(const KvCacheSpec& spec) const;
+  static void add_prompt_logprobs(Request& request, const proto::SequenceGroupOutput& group);
   void process_sample(const std::string& request_id, Request& request,
                       const proto::SequenceOutput& sample);
   proto::RequestOutput output_of(const std::string& request_id, const Request& request) const;

@@ -1,0 +1,36 @@
+// Tokens → text and stop rules, for one sequence. Off the model's critical path; one thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/sequence.h"
+#include "runtime/stop_rules.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem {
+
+class SequenceOutputState {
+ public:
+  // `tokenizer` and `params` outlive this.
+  SequenceOutputState(int64_t seq_id, int index, const Tokenizer& tokenizer,
+                      const proto::SamplingParams& params);
+
+  int64_t seq_id() const { return seq_id_; }
+  bool finished() const { return is_finished(status_); }
+  // Takes a sampled token; returns the status it leads to. Ignored once finished.
+  SequenceStatus append(const proto::SequenceOutput& sample);
+  // All so far; text that may turn out to be part of a stop string is held back.
+  const proto::CompletionOutput& output() const { return output_; }
+
+ private:
+  int64_t seq_id_;
+  const proto::SamplingParams* params_;
+  Detokenizer detokenizer_;
+  StopStringMatcher matcher_;
+  proto::CompletionOutput output_;
+  SequenceStatus status_ = SequenceStatus::kRunning;
+};
+
+}  // namespace tandem
