@@ -1,0 +1,10 @@
+# cmake --install build [--prefix DIR]: the program and its licence; the demo model with TANDEM_INSTALL_DEMO.
+include(GNUInstallDirs)
+option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
+if(TARGET tandem)
+  install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(TANDEM_INSTALL_DEMO)
+  install(DIRECTORY examples/demo-model examples/texts DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem)
+endif()

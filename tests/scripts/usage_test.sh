@@ -1,0 +1,31 @@
+#!/bin/sh
+# The scripts explain themselves, refuse options that they do not know with status 2, and work from any folder.
+set -eu
+repository=$1
+cd /
+failures=0
+wrong() {
+  echo "FAILED $*"
+  failures=$((failures + 1))
+}
+for script in quickstart test test_fresh install_dependencies check_style; do
+  file=$repository/scripts/$script
+  # test_fresh is for a developer's machine and uses bash, which a bare root has as well.
+  [ -x "$file" ] || wrong "$script is not executable"
+  help=$("$file" --help) || wrong "$script --help: exit status $?"
+  printf '%s' "$help" | grep -q "scripts/$script" || wrong "$script --help shows no usage: $help"
+  status=0
+  "$file" --no-such-option >/dev/null 2>&1 || status=$?
+  [ $status = 2 ] || wrong "$script --no-such-option: exit status $status instead of 2"
+done
+status=0
+"$repository/scripts/test" --preset nonesuch >/dev/null 2>&1 || status=$?
+[ $status = 2 ] || wrong "test --preset nonesuch: exit status $status instead of 2"
+status=0
+"$repository/scripts/quickstart" --no-install /no/such/text >/dev/null 2>&1 || status=$?
+[ $status = 2 ] || wrong "quickstart with a file that is not there: exit status $status instead of 2"
+packages=$("$repository/scripts/install_dependencies" --list)
+for package in g++ cmake ninja-build libprotobuf-dev; do
+  printf '%s\n' "$packages" | grep -qxF "$package" || wrong "install_dependencies --list lacks $package"
+done
+[ $failures = 0 ]
