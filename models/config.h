@@ -10,11 +10,16 @@
 
 #include "kernels/core/types.h"
 #include "kernels/ops.h"
+#include "models/json.h"
 
 namespace tandem {
 
-// The keys that encoder/decoder families share; a model file reads the others from `raw`.
+// The keys that encoder/decoder families share; a model file reads the others from `raw`. For a
+// family that models/config.cc knows, all of them are checked, and absent ones have HuggingFace's
+// defaults; for another model_type (a model outside of this repository), those that are there are
+// checked, and the others are 0.
 struct ModelConfig {
+  std::filesystem::path directory;
   std::string architecture;  // architectures[0]
   std::string model_type;
   int vocab_size = 0;
@@ -27,16 +32,16 @@ struct ModelConfig {
   bool scale_embedding = false;
   bool tie_word_embeddings = true;
   std::optional<DType> checkpoint_dtype;  // torch_dtype / dtype
-  int bos_token_id = -1, pad_token_id = -1, decoder_start_token_id = -1;  // -1: absent
+  // Special tokens: of generation_config.json, else of config.json, else of the family. -1: absent.
+  int bos_token_id = -1, pad_token_id = -1, decoder_start_token_id = -1;
   std::vector<int> eos_token_id;
   nlohmann::json raw;         // config.json as it is
-  nlohmann::json generation;  // generation_config.json, or the same keys of config.json
+  // HuggingFace's GenerationConfig as an object without nulls: generation_config.json, or, where that
+  // is missing, its keys in config.json. Not yet checked, except for the special tokens.
+  nlohmann::json generation;
 
   // Reads and checks both files. Throws InputError naming the file and the key.
   static ModelConfig load(const std::filesystem::path& directory);
 };
-
-// Parses a file of at most a few MB; errors name the file, the line and the column. Depth-limited.
-nlohmann::json load_json(const std::filesystem::path& file);
 
 }  // namespace tandem

@@ -11,8 +11,10 @@ std::optional<HostTensor> Weights::find(std::string_view name, const Shape& shap
   if (t->shape != shape)
     throw invalid_model(t->file, "tensor " + full + " has shape " + to_string(t->shape) +
                                      ", the configuration needs " + to_string(shape));
-  if (t->dtype != DType::kF32 && t->dtype != DType::kF16 && t->dtype != DType::kBF16)
-    throw invalid_model(t->file, "tensor " + full + " has type " + name_of(t->dtype) +
+  const bool is_float =
+      t->dtype == DType::kF32 || t->dtype == DType::kF16 || t->dtype == DType::kBF16;
+  if (!is_float || !t->foreign_dtype.empty())
+    throw invalid_model(t->file, "tensor " + full + " has type " + t->dtype_name() +
                                      ", expected float32, float16 or bfloat16");
   return *t;
 }

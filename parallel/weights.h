@@ -20,6 +20,12 @@ struct HostTensor {
   DType dtype = DType::kF32;
   Shape shape;
   std::shared_ptr<const void> keep_alive;  // the mapping
+  size_t bytes = 0;                        // of the data
+  // The file's name of an element type that DType lacks (such as "F64"); `dtype` means nothing then.
+  // Such a tensor may lie in a file as long as no layer asks for it.
+  std::string foreign_dtype;
+
+  std::string dtype_name() const { return foreign_dtype.empty() ? name_of(dtype) : foreign_dtype; }
 };
 
 class WeightSource {

@@ -1,0 +1,142 @@
+// Finds the weight files of a directory, reads their headers, and joins them under one set of names.
+#include "models/checkpoint.h"
+
+#include <system_error>
+
+#include "models/json.h"
+#include "models/mapped_file.h"
+#include "models/printable.h"
+
+namespace tandem {
+namespace fs = std::filesystem;
+namespace {
+
+using Reader = std::vector<HostTensor> (*)(const std::byte*, size_t, const std::string&,
+                                           std::shared_ptr<const void>);
+
+// The files that may hold the weights, best first.
+struct Layout {
+  const char* file;
+  const char* format;
+  Reader read;
+  bool sharded;
+};
+
+constexpr Layout kLayouts[] = {
+    {"model.safetensors", "safetensors", read_safetensors, false},
+    {"model.safetensors.index.json", "sharded safetensors", read_safetensors, true},
+    {"pytorch_model.bin", "pickle", read_torch_pickle, false},
+    {"pytorch_model.bin.index.json", "sharded pickle", read_torch_pickle, true},
+};
+
+const Layout& find_layout(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error))
+    throw invalid_model(directory.string(), "is not a directory");
+  std::string looked_for;
+  for (const Layout& layout : kLayouts) {
+    // A dangling link counts as there, so that opening it reports it.
+    if (fs::symlink_status(directory / layout.file, error).type() != fs::file_type::not_found)
+      return layout;
+    looked_for += (looked_for.empty() ? "" : ", ") + std::string(layout.file);
+  }
+  std::string hint;
+  for (const char* other : {"tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf"})
+    if (fs::exists(directory / other, error))
+      hint = std::string("; ") + other + " cannot be read, convert it to safetensors";
+  throw invalid_model(directory.string(), "no weights: none of " + looked_for + hint);
+}
+
+// A shard lies beside its index: a name, never a path.
+void check_shard_name(const std::string& index, const std::string& shard) {
+  const bool plain = !shard.empty() && shard != "." && shard != ".." &&
+                     shard.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
+  if (!plain)
+    throw invalid_model(index, "weight_map: " + in_quotes(shard) + " is not the name of a file " +
+                                   "in the same directory");
+}
+
+// tensor → shard.
+std::map<std::string, std::string> read_index(const fs::path& file) {
+  const nlohmann::json index = load_json(file);
+  if (!index.is_object()) throw invalid_model(file.string(), "is not a JSON object");
+  const auto map = index.find("weight_map");
+  if (map == index.end()) throw invalid_model(file.string(), "weight_map is missing");
+  if (!map->is_object() || map->empty())
+    throw invalid_model(file.string(), "weight_map is not an object with an entry for each tensor");
+  std::map<std::string, std::string> shards;
+  for (const auto& [tensor, shard] : map->items()) {
+    if (!shard.is_string())
+      throw invalid_model(file.string(), "weight_map: tensor " + in_quotes(tensor) +
+                                             ": the name of a file is expected");
+    check_shard_name(file.string(), shard.get_ref<const std::string&>());
+    shards[tensor] = shard.get<std::string>();
+  }
+  return shards;
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const fs::path& directory) {
+  const Layout& layout = find_layout(directory);
+  Checkpoint out;
+  out.directory_ = directory;
+  out.format_ = layout.format;
+  const auto add = [&](const fs::path& file) {
+    const auto mapped = MappedFile::open(file);
+    for (HostTensor& t : layout.read(mapped->data(), mapped->size(), file.string(), mapped)) {
+      const auto [it, inserted] = out.tensors_.try_emplace(t.name);
+      if (!inserted)
+        throw invalid_model(file.string(), "tensor " + in_quotes(t.name) + " is also in " +
+                                               it->second.file);
+      it->second = std::move(t);
+    }
+    out.files_.push_back(file);
+  };
+  const fs::path first = directory / layout.file;
+  if (!layout.sharded) {
+    add(first);
+    return out;
+  }
+  const auto index = read_index(first);
+  std::map<std::string, std::string> example;  // shard → one of its tensors
+  for (const auto& [tensor, shard] : index) example.try_emplace(shard, tensor);
+  for (const auto& [shard, tensor] : example) {
+    std::error_code error;
+    if (!fs::exists(directory / shard, error))
+      throw invalid_model((directory / shard).string(), "is missing; " + first.string() +
+                                                            " says that it holds tensor " +
+                                                            in_quotes(tensor));
+    add(directory / shard);
+  }
+  for (const auto& [tensor, shard] : index) {
+    const auto it = out.tensors_.find(tensor);
+    if (it == out.tensors_.end() || it->second.file != (directory / shard).string())
+      throw invalid_model((directory / shard).string(), "tensor " + in_quotes(tensor) +
+                                                            " is missing; " + first.string() +
+                                                            " says that it is here");
+  }
+  return out;
+}
+
+const HostTensor* Checkpoint::find(const std::string& name) {
+  const auto it = tensors_.find(name);
+  if (it == tensors_.end()) return nullptr;
+  read_.insert(name);
+  return &it->second;
+}
+
+size_t Checkpoint::bytes() const {
+  size_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += tensor.bytes;
+  return total;
+}
+
+std::vector<std::string> Checkpoint::unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_)
+    if (!read_.contains(name)) names.push_back(name);
+  return names;
+}
+
+}  // namespace tandem

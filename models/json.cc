@@ -1,0 +1,81 @@
+#include "models/json.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/error.h"
+#include "models/mapped_file.h"
+#include "models/printable.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{64} << 20;
+constexpr int kMaxDepth = 200;
+
+std::string line_and_column(std::string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto lines = std::count(before.begin(), before.end(), '\n');
+  const size_t start = before.rfind('\n');
+  const size_t column = offset - (start == std::string_view::npos ? 0 : start + 1) + 1;
+  return "line " + std::to_string(lines + 1) + ", column " + std::to_string(column);
+}
+
+// Offset of the first bracket that is nested too deep, npos if none. A value that deep is refused
+// before it is built: code that walks the document may recurse.
+size_t too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return i;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+std::string json_error(std::string_view text, const nlohmann::json::exception& error,
+                       size_t byte) {
+  // what(): "[json.exception.parse_error.101] parse error at line 1, column 2: reason; last read: ..."
+  std::string_view reason = error.what();
+  const size_t colon = reason.find(": ");
+  if (colon != std::string_view::npos) reason.remove_prefix(colon + 2);
+  return line_and_column(text, byte > 0 ? byte - 1 : 0) + ": " + printable(reason);
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& where) {
+  if (text.size() > kMaxBytes)
+    throw invalid_model(where, "has " + std::to_string(text.size()) + " bytes, at most " +
+                                   std::to_string(kMaxBytes) + " are read");
+  if (const size_t at = too_deep(text); at != std::string_view::npos)
+    throw invalid_model(where, line_and_column(text, at) + ": nested deeper than " +
+                                   std::to_string(kMaxDepth) + " levels");
+  // The parser would take a NUL for the end of the text.
+  if (const size_t at = text.find('\0'); at != std::string_view::npos)
+    throw invalid_model(where, line_and_column(text, at) + ": a NUL byte");
+  try {
+    return nlohmann::json::parse(text.begin(), text.end());
+  } catch (const nlohmann::json::parse_error& e) {
+    throw invalid_model(where, "malformed JSON: " + json_error(text, e, e.byte));
+  } catch (const nlohmann::json::exception& e) {  // a number out of range
+    throw invalid_model(where, "malformed JSON: " + printable(e.what()));
+  }
+}
+
+nlohmann::json load_json(const std::filesystem::path& file) {
+  const auto mapped = MappedFile::open(file);
+  return parse_json(mapped->text(), file.string());
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// JSON of unknown origin: bounded in size and depth, errors with line and column.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// Parses a file of at most 64 MB, nested at most 200 deep. Throws InputError naming the file (and the
+// line and the column). Of duplicate keys the last one wins, as in Python.
+nlohmann::json load_json(const std::filesystem::path& file);
+
+// The same for text that is in memory; `where` names it in errors.
+nlohmann::json parse_json(std::string_view text, const std::string& where);
+
+// Why nlohmann rejected a text, without its prefix, printable and short: "line 2, column 5: ...".
+std::string json_error(std::string_view text, const nlohmann::json::exception& error, size_t byte);
+
+}  // namespace tandem

@@ -1,0 +1,48 @@
+#include "models/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kernels/core/error.h"
+
+namespace tandem {
+namespace {
+
+// Closes on scope exit: a mapping does not need its descriptor.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& file) {
+  const auto failed = [&](const char* what) {
+    const int error = errno;
+    return invalid_model(file.string(), std::string(what) + ": " + std::strerror(error));
+  };
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  const Descriptor d{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (d.fd < 0) throw failed("cannot be opened");
+  struct stat status {};
+  if (::fstat(d.fd, &status) != 0) throw failed("cannot be examined");
+  if (!S_ISREG(status.st_mode)) throw invalid_model(file.string(), "is not a regular file");
+  if (status.st_size <= 0) throw invalid_model(file.string(), "is empty");
+  const auto size = static_cast<size_t>(status.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, d.fd, 0);
+  if (data == MAP_FAILED) throw failed("cannot be mapped");
+  ::madvise(data, size, MADV_SEQUENTIAL);  // a hint: each tensor is read once, front to back
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
+
+}  // namespace tandem

@@ -1,0 +1,57 @@
+// A pickle interpreter that can build containers of tensors and nothing else. It knows a closed list of
+// globals, which are names to it, not code; everything else is refused. Time and memory are linear in
+// the size of the pickle: each opcode makes at most one value, and values are shared, never copied.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::pickle {
+
+enum class Kind : uint8_t {
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,   // also bytes
+  kList,
+  kTuple,
+  kDict,     // also an OrderedDict; items alternate keys and values
+  kGlobal,
+  kStorage,  // a persistent id; items: ("storage", type, key, location, number of elements)
+  kTensor,   // _rebuild_tensor_v2; items: its arguments
+};
+
+const char* name_of(Kind kind);
+
+enum class Global : uint8_t {
+  kOrderedDict,
+  kRebuildTensor,
+  kRebuildParameter,
+  kSize,         // torch.Size: a tuple
+  kStorageType,  // Value::text says which
+};
+
+using Index = uint32_t;  // of a value in Program::values
+
+struct Value {
+  Kind kind = Kind::kNone;
+  Global global = Global::kOrderedDict;
+  int64_t integer = 0;     // kBool, kInt
+  std::string_view text;   // kString, kGlobal: into the pickle
+  std::vector<Index> items;
+};
+
+struct Program {
+  std::vector<Value> values;
+  Index result = 0;
+  const Value& operator[](Index i) const { return values[i]; }
+};
+
+// Runs the pickle. Throws InputError naming `where` and the offset of the opcode at fault. The views in
+// the values point into `data`.
+Program run(std::string_view data, const std::string& where);
+
+}  // namespace tandem::pickle
