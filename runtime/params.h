@@ -3,10 +3,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "models/config.h"
+#include "runtime/params_schema.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -24,20 +23,29 @@ struct PromptParams {
 
 // Parameters of a request: `params` (a JSON object) over generation_config.json over HuggingFace's
 // defaults. null switches an option off. Throws InputError naming the parameter: unknown, not built
-// yet, of the wrong type, out of range, or in conflict with another.
+// yet, of the wrong type, out of range, or in conflict with another. docs/parameters.md tells what
+// each one means. Immutable after construction; usable from any thread.
 class ParamsResolver {
  public:
+  // `config` outlives the resolver. Throws InputError if generation_config.json is wrong.
   ParamsResolver(const ModelConfig& config, int vocab_size);
 
   PromptParams prompt_params(const nlohmann::json& params) const;
   proto::SamplingParams resolve(const nlohmann::json& params, const PromptLengths& lengths) const;
   // BOS of the default decoder prompt: forced_bos_token_id of the request, else of the model, else
-  // bos_token_id.
+  // bos_token_id; -1 if there is none.
   int default_bos(const nlohmann::json& params) const;
+  // The token that decoder sequences start with: decoder_start_token_id, else bos_token_id, of the
+  // request, else of the model; -1 if there is none.
+  int decoder_start(const nlohmann::json& params) const;
+
+  int vocab_size() const { return vocab_size_; }
+  int max_positions() const { return config_.max_position_embeddings; }  // 0: not limited
 
  private:
   const ModelConfig& config_;
   int vocab_size_;
+  GenerationOptions defaults_;
 };
 
 }  // namespace tandem

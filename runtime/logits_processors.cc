@@ -1,0 +1,203 @@
+// The processors of transformers' logits_process.py, in the order of _get_logits_processor() (utils.py).
+// vLLM's own (logit_bias, presence and frequency penalty, min_tokens for stop tokens) stand beside
+// their nearest relative. The warpers, which only sampling uses, are in logits_warpers.cc.
+#include "runtime/logits_processors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace tandem {
+
+namespace {
+
+using Row = std::span<float>;
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+// The decoder sequence so far.
+std::vector<int32_t> history_of(const SamplerSequence& seq) {
+  std::vector<int32_t> ids(seq.prompt_ids.begin(), seq.prompt_ids.end());
+  ids.insert(ids.end(), seq.output_ids.begin(), seq.output_ids.end());
+  return ids;
+}
+
+int64_t decoder_length(const SamplerSequence& seq) {
+  return static_cast<int64_t>(seq.prompt_ids.size() + seq.output_ids.size());
+}
+
+bool in_row(int32_t id, Row row) { return id >= 0 && static_cast<size_t>(id) < row.size(); }
+
+void mask(int32_t id, Row row) {
+  if (in_row(id, row)) row[static_cast<size_t>(id)] = kMasked;
+}
+
+void mask_all(const auto& ids, Row row) {
+  for (const int32_t id : ids) mask(id, row);
+}
+
+bool is_on(double penalty) { return penalty != 0.0 && penalty != 1.0; }
+
+bool bos_is_forced(const SamplerSequence& seq) {
+  return seq.params->has_forced_bos_token_id() && decoder_length(seq) == 1;
+}
+
+bool eos_is_forced(const SamplerSequence& seq) {
+  return !seq.params->forced_eos_token_id().empty() &&
+         static_cast<int64_t>(seq.output_ids.size()) + 1 == seq.params->max_tokens();
+}
+
+bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> tail) {
+  return tail.size() <= ids.size() && std::equal(tail.begin(), tail.end(), ids.end() - static_cast<long>(tail.size()));
+}
+
+// Biases of all sequences that the next token would complete are summed, then added.
+void add_biases(const proto::SamplingParams& p, std::span<const int32_t> history, Row row) {
+  std::map<int32_t, float> sums;
+  for (const auto& bias : p.sequence_bias()) {
+    const std::span<const int32_t> ids(bias.ids().data(), static_cast<size_t>(bias.ids_size()));
+    if (!ids.empty() && ends_with(history, ids.first(ids.size() - 1))) sums[ids.back()] += bias.bias();
+  }
+  for (const auto& [id, bias] : p.logit_bias()) sums[id] += bias;
+  for (const auto& [id, bias] : sums)
+    if (in_row(id, row)) row[static_cast<size_t>(id)] += bias;
+}
+
+// Once for each distinct id: a negative score is multiplied, another one divided.
+void penalise_repetition(std::vector<int32_t> ids, float factor, Row row) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  for (const int32_t id : ids) {
+    if (!in_row(id, row)) continue;
+    float& score = row[static_cast<size_t>(id)];
+    score = score < 0 ? score * factor : score / factor;
+  }
+}
+
+// vLLM's, over generated tokens: frequency counts each occurrence, presence the first one.
+void penalise_presence(const SamplerSequence& seq, Row row) {
+  const auto presence = static_cast<float>(seq.params->presence_penalty());
+  const auto frequency = static_cast<float>(seq.params->frequency_penalty());
+  std::vector<int32_t> ids(seq.output_ids.begin(), seq.output_ids.end());
+  std::sort(ids.begin(), ids.end());
+  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    while (end < ids.size() && ids[end] == ids[begin]) ++end;
+    if (!in_row(ids[begin], row)) continue;
+    float& score = row[static_cast<size_t>(ids[begin])];
+    score -= frequency * static_cast<float>(end - begin);
+    score -= presence;
+  }
+}
+
+// Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder sequence.
+void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n, Row row) {
+  const size_t prefix_size = static_cast<size_t>(n) - 1;
+  if (history.size() < prefix_size) return;
+  const auto prefix = history.last(prefix_size);
+  for (size_t i = 0; i + prefix_size < text.size(); ++i)
+    if (std::equal(prefix.begin(), prefix.end(), text.begin() + static_cast<long>(i)))
+      mask(text[i + prefix_size], row);
+}
+
+// An EOS by itself is never a bad word.
+void mask_bad_words(const proto::SamplingParams& p, std::span<const int32_t> history, Row row) {
+  for (const auto& word : p.bad_words_ids()) {
+    const std::span<const int32_t> ids(word.ids().data(), static_cast<size_t>(word.ids_size()));
+    if (ids.empty()) continue;
+    const bool is_eos = ids.size() == 1 && std::find(p.eos_token_id().begin(), p.eos_token_id().end(),
+                                                     ids[0]) != p.eos_token_id().end();
+    if (!is_eos && ends_with(history, ids.first(ids.size() - 1))) mask(ids.back(), row);
+  }
+}
+
+void mask_early_ends(const SamplerSequence& seq, Row row) {
+  const auto generated = static_cast<int64_t>(seq.output_ids.size());
+  if (generated < seq.params->min_tokens()) mask_all(seq.params->eos_token_id(), row);
+  if (generated < seq.params->min_tokens_stop()) mask_all(seq.params->stop_token_ids(), row);
+}
+
+void force(const auto& ids, Row row) {
+  std::fill(row.begin(), row.end(), kMasked);
+  for (const int32_t id : ids)
+    if (in_row(id, row)) row[static_cast<size_t>(id)] = 0.0f;
+}
+
+void replace_invalid(Row row) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  for (float& score : row) {
+    if (std::isnan(score)) score = 0.0f;
+    else if (std::isinf(score)) score = score > 0 ? kMax : -kMax;
+  }
+}
+
+void favour_eos(const SamplerSequence& seq, Row row) {
+  const auto& decay = seq.params->exponential_decay_length_penalty();
+  const int64_t over = decoder_length(seq) - decay.start_length();
+  if (over <= 0) return;
+  const auto factor = static_cast<float>(std::pow(decay.factor(), static_cast<double>(over)) - 1.0);
+  std::vector<int32_t> ids(seq.params->eos_token_id().begin(), seq.params->eos_token_id().end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  for (const int32_t id : ids) {
+    if (!in_row(id, row)) continue;
+    float& score = row[static_cast<size_t>(id)];
+    if (std::isfinite(score)) score += std::fabs(score) * factor;
+  }
+}
+
+bool has_biases(const proto::SamplingParams& p) {
+  return p.sequence_bias_size() > 0 || !p.logit_bias().empty();
+}
+
+bool has_presence(const SamplerSequence& seq) {
+  return (seq.params->presence_penalty() != 0 || seq.params->frequency_penalty() != 0) &&
+         !seq.output_ids.empty();
+}
+
+bool begins(const SamplerSequence& seq) {
+  return !seq.params->begin_suppress_tokens().empty() &&
+         decoder_length(seq) == seq.params->begin_index();
+}
+
+bool too_short(const SamplerSequence& seq) {
+  const auto generated = static_cast<int64_t>(seq.output_ids.size());
+  return generated < std::max(seq.params->min_tokens(), seq.params->min_tokens_stop());
+}
+
+}  // namespace
+
+bool needs_processing(const SamplerSequence& seq) {
+  const proto::SamplingParams& p = *seq.params;
+  return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
+         has_presence(seq) || p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0 ||
+         p.bad_words_ids_size() > 0 || too_short(seq) || bos_is_forced(seq) || eos_is_forced(seq) ||
+         p.remove_invalid_values() || p.has_exponential_decay_length_penalty() ||
+         p.suppress_tokens_size() > 0 || begins(seq);
+}
+
+void process_logits(const SamplerSequence& seq, Row row) {
+  const proto::SamplingParams& p = *seq.params;
+  const std::vector<int32_t> history = history_of(seq);
+  if (has_biases(p)) add_biases(p, history, row);
+  if (is_on(p.encoder_repetition_penalty()))
+    penalise_repetition({seq.encoder_ids.begin(), seq.encoder_ids.end()},
+                        static_cast<float>(1.0 / p.encoder_repetition_penalty()), row);
+  if (is_on(p.repetition_penalty()))
+    penalise_repetition(history, static_cast<float>(p.repetition_penalty()), row);
+  if (has_presence(seq)) penalise_presence(seq, row);
+  if (p.no_repeat_ngram_size() > 0) mask_ngrams(history, history, p.no_repeat_ngram_size(), row);
+  if (p.encoder_no_repeat_ngram_size() > 0)
+    mask_ngrams(seq.encoder_ids, history, p.encoder_no_repeat_ngram_size(), row);
+  mask_bad_words(p, history, row);
+  mask_early_ends(seq, row);
+  if (bos_is_forced(seq)) force(std::initializer_list<int32_t>{p.forced_bos_token_id()}, row);
+  if (eos_is_forced(seq)) force(p.forced_eos_token_id(), row);
+  if (p.remove_invalid_values()) replace_invalid(row);
+  if (p.has_exponential_decay_length_penalty()) favour_eos(seq, row);
+  mask_all(p.suppress_tokens(), row);
+  if (begins(seq)) mask_all(p.begin_suppress_tokens(), row);
+}
+
+}  // namespace tandem

@@ -1,0 +1,348 @@
+// Resolution of a request's parameters: request over model over HuggingFace's defaults; lengths become
+// numbers of generated tokens; conflicts become errors. Counting follows transformers 5.23
+// (GenerationMixin._prepare_generated_length); docs/parameters.md has it in words.
+#include "runtime/params.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "kernels/core/error.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+using Options = GenerationOptions;
+constexpr int64_t kHuggingFaceNewTokens = 20;    // when nothing at all is said
+constexpr int64_t kUnlimited = 1 << 20;          // tokens, for models without a table of positions
+constexpr int64_t kHuggingFaceTopK = 50;
+
+InputError conflict(const std::string& param, const std::string& message) {
+  return invalid_request(param, message);
+}
+
+// The request's value over the model's; a null of the request hides the model's.
+template <class T>
+const Option<T>& pick(const Option<T>& request, const Option<T>& model) {
+  return request.given ? request : model;
+}
+
+template <class T>
+T value_or(const Option<T>& option, T otherwise) {
+  return option ? *option : otherwise;
+}
+
+// Everything about one request that the rules below look at.
+struct Sources {
+  const Options& request;
+  const Options& model;
+  const PromptLengths& lengths;
+  int positions;  // 0: not limited
+
+  int64_t prompt_len() const { return lengths.decoder_prompt_len; }
+  // Prompt tokens that HuggingFace, starting from [decoder_start], would have generated.
+  int64_t counted_as_new() const { return lengths.default_decoder_prompt ? 1 : 0; }
+  // Most tokens that can be generated: the last one is never fed to the decoder.
+  int64_t room() const { return positions > 0 ? positions - prompt_len() + 1 : kUnlimited; }
+
+  template <class T>
+  const Option<T>& operator()(Option<T> Options::* field) const {
+    return pick(request.*field, model.*field);
+  }
+};
+
+// One limit in the terms of the request, as generated tokens.
+int64_t explicit_max(const Sources& s, const std::string& name, int64_t asked, int64_t not_generated) {
+  const int64_t tokens = asked - not_generated;
+  if (tokens < 1)
+    throw invalid_request(
+        name, std::to_string(asked) + " leaves no token to generate: the decoder prompt has " +
+                  std::to_string(s.prompt_len()) + " tokens, of which " +
+                  std::to_string(not_generated) + " count; ask for at least " +
+                  std::to_string(not_generated + 1));
+  if (tokens > s.room())
+    throw InputError(ErrorKind::kResource,
+                     name + ": " + std::to_string(asked) + " is too many: behind a decoder prompt of " +
+                         std::to_string(s.prompt_len()) + " tokens the model's " +
+                         std::to_string(s.positions > 0 ? s.positions : kUnlimited) +
+                         " positions allow at most " + std::to_string(s.room() + not_generated),
+                     name);
+  return tokens;
+}
+
+void check_room(const Sources& s) {
+  if (s.room() >= 1) return;
+  throw InputError(ErrorKind::kResource,
+                   "decoder_prompt: has " + std::to_string(s.prompt_len()) +
+                       " tokens, the model has " + std::to_string(s.positions) + " positions",
+                   "decoder_prompt");
+}
+
+int64_t max_tokens(const Sources& s) {
+  const Options& r = s.request;
+  if (r.max_tokens) return explicit_max(s, "max_tokens", *r.max_tokens, 0);
+  if (r.max_new_tokens) return explicit_max(s, "max_new_tokens", *r.max_new_tokens, s.counted_as_new());
+  if (r.max_length) return explicit_max(s, "max_length", *r.max_length, s.prompt_len());
+  if (r.max_tokens.is_null()) return s.room();
+  // The model's and HuggingFace's defaults are cut to what is possible.
+  if (s.model.max_new_tokens && !r.max_new_tokens.given)
+    return std::clamp<int64_t>(*s.model.max_new_tokens - s.counted_as_new(), 1, s.room());
+  if (r.max_length.is_null()) return s.room();
+  if (s.model.max_length) {
+    const int64_t tokens = *s.model.max_length - s.prompt_len();
+    if (tokens < 1)
+      throw invalid_request("max_length", "the model's default of " + std::to_string(*s.model.max_length) +
+                                              " leaves no room behind a decoder prompt of " +
+                                              std::to_string(s.prompt_len()) +
+                                              " tokens; set max_new_tokens or max_tokens");
+    return std::min(tokens, s.room());
+  }
+  return std::min(kHuggingFaceNewTokens - s.counted_as_new(), s.room());
+}
+
+// Tokens before which EOS is masked.
+int64_t min_tokens(const Sources& s) {
+  const Options& r = s.request;
+  if (r.min_tokens) return *r.min_tokens;
+  if (r.min_new_tokens) return *r.min_new_tokens - s.counted_as_new();
+  if (r.min_length) return *r.min_length - s.prompt_len();
+  if (s.model.min_new_tokens && !r.min_new_tokens.given)
+    return *s.model.min_new_tokens - s.counted_as_new();
+  if (s.model.min_length && !r.min_length.given) return *s.model.min_length - s.prompt_len();
+  return 0;
+}
+
+void set_lengths(const Sources& s, proto::SamplingParams& out) {
+  const Options& r = s.request;
+  if (r.max_tokens && (r.max_new_tokens || r.max_length))
+    throw conflict("max_tokens", "cannot be combined with max_new_tokens or max_length");
+  if (r.min_tokens && (r.min_new_tokens || r.min_length))
+    throw conflict("min_tokens", "cannot be combined with min_new_tokens or min_length");
+  check_room(s);
+  const int64_t most = max_tokens(s);
+  const int64_t least = min_tokens(s);
+  if (r.min_tokens && least > most)
+    throw conflict("min_tokens", std::to_string(least) + " is more than the " + std::to_string(most) +
+                                     " tokens that may be generated");
+  out.set_max_tokens(static_cast<int32_t>(most));
+  out.set_min_tokens(static_cast<int32_t>(std::clamp<int64_t>(least, 0, most)));
+  if (r.min_tokens) out.set_min_tokens_stop(static_cast<int32_t>(least));
+}
+
+// do_sample decides where the request has it; else a request that sets a sampling parameter asks for
+// sampling, except temperature 0; else the model decides.
+bool samples(const Sources& s) {
+  const Options& r = s.request;
+  if (r.do_sample.given) return value_or(r.do_sample, false);
+  if (r.temperature && *r.temperature == 0) return false;
+  if (r.temperature || r.top_k || r.top_p || r.min_p || r.typical_p || r.epsilon_cutoff ||
+      r.eta_cutoff || r.top_h)
+    return true;
+  return value_or(s.model.do_sample, false);
+}
+
+void set_sampling(const Sources& s, proto::SamplingParams& out) {
+  const Options& r = s.request;
+  out.set_do_sample(samples(s));
+  const double temperature = value_or(s(&Options::temperature), 1.0);
+  // Below that, dividing by it overflows.
+  if (out.do_sample() && temperature < 1e-6)
+    throw invalid_request("temperature", "must be > 1e-6 for sampling; for greedy decoding set "
+                                         "do_sample to false, or temperature to 0 without do_sample");
+  out.set_temperature(temperature);
+  const int64_t top_k = value_or<int64_t>(s(&Options::top_k), s(&Options::top_k).given ? 0 : kHuggingFaceTopK);
+  out.set_top_k(static_cast<int32_t>(std::max<int64_t>(top_k, 0)));
+  out.set_top_p(value_or(s(&Options::top_p), 1.0));
+  out.set_min_p(value_or(s(&Options::min_p), 0.0));
+  out.set_typical_p(value_or(s(&Options::typical_p), 1.0));
+  out.set_epsilon_cutoff(value_or(s(&Options::epsilon_cutoff), 0.0));
+  out.set_eta_cutoff(value_or(s(&Options::eta_cutoff), 0.0));
+  out.set_top_h(value_or(s(&Options::top_h), 0.0));
+  if (r.seed && *r.seed != -1) out.set_seed(static_cast<uint64_t>(*r.seed));
+}
+
+void set_sequences(const Sources& s, proto::SamplingParams& out) {
+  const Options& r = s.request;
+  if (r.n && r.num_return_sequences && *r.n != *r.num_return_sequences)
+    throw conflict("n", std::to_string(*r.n) + " and num_return_sequences " +
+                            std::to_string(*r.num_return_sequences) + " contradict each other");
+  const int64_t beams = value_or<int64_t>(s(&Options::num_beams), 1);
+  if (beams > 1)
+    throw not_supported("num_beams", "beam search is not built yet (" + std::to_string(beams) +
+                                         " beams asked for" +
+                                         (r.num_beams.given ? "" : " by the model's defaults") +
+                                         "); set num_beams to 1");
+  const bool by_n = r.n.value.has_value();
+  const int64_t n = by_n ? *r.n : value_or<int64_t>(s(&Options::num_return_sequences), 1);
+  if (n > 1 && !out.do_sample())
+    throw conflict(by_n ? "n" : "num_return_sequences",
+                   std::to_string(n) + " sequences of greedy decoding would all be the same; set "
+                                       "do_sample to true, or a temperature > 0");
+  out.set_n(static_cast<int32_t>(n));
+  out.set_num_beams(static_cast<int32_t>(beams));
+  out.set_length_penalty(value_or(s(&Options::length_penalty), 1.0));
+  switch (value_or(s(&Options::early_stopping), StopEarly::kFalse)) {
+    case StopEarly::kFalse: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_FALSE); break;
+    case StopEarly::kTrue: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_TRUE); break;
+    case StopEarly::kNever: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_NEVER); break;
+  }
+}
+
+template <class Repeated>
+void assign(const Ids& ids, Repeated* out) {
+  out->Assign(ids.begin(), ids.end());
+}
+
+void set_penalties(const Sources& s, proto::SamplingParams& out) {
+  out.set_repetition_penalty(value_or(s(&Options::repetition_penalty), 1.0));
+  out.set_encoder_repetition_penalty(value_or(s(&Options::encoder_repetition_penalty), 1.0));
+  out.set_presence_penalty(value_or(s(&Options::presence_penalty), 0.0));
+  out.set_frequency_penalty(value_or(s(&Options::frequency_penalty), 0.0));
+  out.set_no_repeat_ngram_size(static_cast<int32_t>(value_or<int64_t>(s(&Options::no_repeat_ngram_size), 0)));
+  out.set_encoder_no_repeat_ngram_size(
+      static_cast<int32_t>(value_or<int64_t>(s(&Options::encoder_no_repeat_ngram_size), 0)));
+  out.set_renormalize_logits(value_or(s(&Options::renormalize_logits), false));
+  out.set_remove_invalid_values(value_or(s(&Options::remove_invalid_values), false));
+  if (const auto& decay = s(&Options::exponential_decay_length_penalty)) {
+    const int64_t start = (*decay).first + s.prompt_len() - s.counted_as_new();
+    auto* message = out.mutable_exponential_decay_length_penalty();
+    message->set_start_length(
+        static_cast<int32_t>(std::min<int64_t>(start, std::numeric_limits<int32_t>::max())));
+    message->set_factor((*decay).second);
+  }
+}
+
+bool subset(const auto& inner, const auto& outer) {
+  return std::all_of(inner.begin(), inner.end(), [&](int32_t id) {
+    return std::find(outer.begin(), outer.end(), id) != outer.end();
+  });
+}
+
+// HuggingFace refuses to force a token that is suppressed too: nothing would be left to choose.
+void check_forced(const proto::SamplingParams& out) {
+  const auto refuse = [](const char* forced) {
+    throw conflict(forced, "is in suppress_tokens too: nothing would be left to choose");
+  };
+  const Ids bos(out.has_forced_bos_token_id() ? 1 : 0, out.forced_bos_token_id());
+  if (!bos.empty() && subset(bos, out.suppress_tokens())) refuse("forced_bos_token_id");
+  if (!out.forced_eos_token_id().empty() && subset(out.forced_eos_token_id(), out.suppress_tokens()))
+    refuse("forced_eos_token_id");
+}
+
+void set_tokens(const Sources& s, const ModelConfig& config, proto::SamplingParams& out) {
+  if (const auto& words = s(&Options::bad_words_ids))
+    for (const Ids& ids : *words) assign(ids, out.add_bad_words_ids()->mutable_ids());
+  if (const auto& ids = s(&Options::suppress_tokens)) assign(*ids, out.mutable_suppress_tokens());
+  if (const auto& ids = s(&Options::begin_suppress_tokens))
+    assign(*ids, out.mutable_begin_suppress_tokens());
+  if (const auto& id = s(&Options::forced_bos_token_id))
+    out.set_forced_bos_token_id(static_cast<int32_t>(*id));
+  if (const auto& ids = s(&Options::forced_eos_token_id)) assign(*ids, out.mutable_forced_eos_token_id());
+  const auto& eos = s(&Options::eos_token_id);
+  if (eos.given) {
+    if (eos) assign(*eos, out.mutable_eos_token_id());
+  } else {
+    for (const int id : config.eos_token_id)
+      if (id >= 0) out.add_eos_token_id(id);
+  }
+  // A forced BOS, if the sequence starts with one token, comes before the first free choice.
+  const bool bos_follows = s.prompt_len() == 1 && out.has_forced_bos_token_id();
+  out.set_begin_index(static_cast<int32_t>(s.prompt_len()) + (bos_follows ? 1 : 0));
+  if (const auto& bias = s(&Options::logit_bias))
+    for (const auto& [id, value] : *bias) (*out.mutable_logit_bias())[id] = value;
+  if (const auto& biases = s(&Options::sequence_bias))
+    for (const auto& [ids, value] : *biases) {
+      auto* message = out.add_sequence_bias();
+      assign(ids, message->mutable_ids());
+      message->set_bias(value);
+    }
+  check_forced(out);
+}
+
+void set_output(const Sources& s, proto::SamplingParams& out) {
+  const Options& r = s.request;
+  if (r.stop && r.stop_strings) throw conflict("stop", "cannot be combined with stop_strings");
+  const auto& strings = s(&Options::stop_strings);
+  if (r.stop) {
+    for (const std::string& text : *r.stop) out.add_stop(text);
+  } else if (strings) {
+    for (const std::string& text : *strings) out.add_stop(text);
+  }
+  // HuggingFace leaves the string that stopped it in the text, vLLM does not.
+  out.set_include_stop_str_in_output(value_or(r.include_stop_str_in_output, !r.stop && strings));
+  if (r.stop_token_ids) assign(*r.stop_token_ids, out.mutable_stop_token_ids());
+  out.set_ignore_eos(value_or(r.ignore_eos, false));
+  out.set_skip_special_tokens(value_or(r.skip_special_tokens, true));
+  if (r.logprobs) out.set_logprobs(static_cast<int32_t>(*r.logprobs));
+  if (r.prompt_logprobs) out.set_prompt_logprobs(static_cast<int32_t>(*r.prompt_logprobs));
+}
+
+void check_built(const Options& request, const Options& model) {
+  if (!request.not_built.empty()) {
+    const auto& [name, value] = *request.not_built.begin();
+    throw not_supported(name, "not built yet (" + value + " asked for)");
+  }
+  for (const auto& [name, value] : model.not_built) {
+    const auto& off = request.switched_off;
+    if (std::find(off.begin(), off.end(), name) == off.end())
+      throw not_supported(name, "not built yet (" + value +
+                                    " asked for by the model's defaults; null switches it off)");
+  }
+}
+
+int id_or_none(const Option<int64_t>& id) { return id ? static_cast<int>(*id) : -1; }
+
+}  // namespace
+
+ParamsResolver::ParamsResolver(const ModelConfig& config, int vocab_size)
+    : config_(config),
+      vocab_size_(vocab_size),
+      defaults_(read_default_options(config.generation, vocab_size)) {}
+
+PromptParams ParamsResolver::prompt_params(const json& params) const {
+  const Options request = read_request_options(params, vocab_size_);
+  PromptParams out;
+  if (request.truncate_prompt_tokens) {
+    int64_t keep = *request.truncate_prompt_tokens;
+    if (keep < 0) keep = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : kUnlimited;
+    out.truncate_prompt_tokens = static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
+  }
+  return out;
+}
+
+proto::SamplingParams ParamsResolver::resolve(const json& params, const PromptLengths& lengths) const {
+  const Options request = read_request_options(params, vocab_size_);
+  check_built(request, defaults_);
+  const Sources sources{request, defaults_, lengths, config_.max_position_embeddings};
+  proto::SamplingParams out;
+  set_lengths(sources, out);
+  set_sampling(sources, out);
+  set_sequences(sources, out);
+  set_penalties(sources, out);
+  set_tokens(sources, config_, out);
+  set_output(sources, out);
+  return out;
+}
+
+int ParamsResolver::default_bos(const json& params) const {
+  const Options request = read_request_options(params, vocab_size_);
+  const int forced = id_or_none(pick(request.forced_bos_token_id, defaults_.forced_bos_token_id));
+  if (forced >= 0) return forced;
+  const auto& bos = pick(request.bos_token_id, defaults_.bos_token_id);
+  return bos.given ? id_or_none(bos) : config_.bos_token_id;
+}
+
+int ParamsResolver::decoder_start(const json& params) const {
+  const Options request = read_request_options(params, vocab_size_);
+  const int start = id_or_none(pick(request.decoder_start_token_id, defaults_.decoder_start_token_id));
+  if (start >= 0) return start;
+  if (config_.decoder_start_token_id >= 0) return config_.decoder_start_token_id;
+  const auto& bos = pick(request.bos_token_id, defaults_.bos_token_id);
+  return bos.given ? id_or_none(bos) : config_.bos_token_id;
+}
+
+}  // namespace tandem

@@ -1,0 +1,357 @@
+// The table of parameter names (params_schema.h), and the reading of JSON by it.
+#include "runtime/params_schema.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "kernels/core/error.h"
+#include "runtime/json_fields.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+using Options = GenerationOptions;
+
+// Whose name it is. Only HuggingFace's are read from a generation_config.json.
+enum class Origin { kHuggingFace, kVllm, kBoth };
+
+struct Source {
+  const std::string& name;
+  int vocab_size;
+  bool is_default;  // from generation_config.json
+};
+
+struct Row {
+  Origin origin;
+  std::function<void(const json&, const Source&, Options&)> read;
+};
+
+// A row whose values `reader(json, source)` reads; null leaves the option given, without a value.
+template <class T, class Reader>
+Row row(Origin origin, Option<T> Options::* field, Reader reader) {
+  return {origin, [field, reader](const json& value, const Source& source, Options& out) {
+            Option<T>& option = out.*field;
+            option.given = true;
+            option.value.reset();
+            if (!value.is_null()) option.value = reader(value, source);
+          }};
+}
+
+Row integer(Origin origin, Option<int64_t> Options::* field, int64_t lo, int64_t hi) {
+  return row(origin, field, [lo, hi](const json& v, const Source& s) { return read_int(v, s.name, lo, hi); });
+}
+
+Row number(Origin origin, Option<double> Options::* field, Range range) {
+  return row(origin, field, [range](const json& v, const Source& s) { return read_number(v, s.name, range); });
+}
+
+Row boolean(Origin origin, Option<bool> Options::* field) {
+  return row(origin, field, [](const json& v, const Source& s) { return read_bool(v, s.name); });
+}
+
+Row token(Origin origin, Option<int64_t> Options::* field) {
+  return row(origin, field, [](const json& v, const Source& s) {
+    return read_int(v, s.name, 0, s.vocab_size - 1);
+  });
+}
+
+// Ids of tokens that are only compared with: HuggingFace ignores those outside the vocabulary, and
+// checkpoints have them.
+Ids read_compared_ids(const json& value, const Source& source) {
+  const json list = value.is_number() ? json::array({value}) : value;
+  if (!source.is_default || !list.is_array())
+    return read_token_ids(list, source.name, source.vocab_size);
+  json known = json::array();
+  for (const json& id : list)
+    if (!id.is_number_integer() || (id.get<double>() >= 0 && id.get<double>() < source.vocab_size))
+      known.push_back(id);
+  return read_token_ids(known, source.name, source.vocab_size);
+}
+
+Row tokens(Origin origin, Option<Ids> Options::* field) { return row(origin, field, read_compared_ids); }
+
+std::vector<Ids> read_id_lists(const json& value, const Source& source) {
+  if (!value.is_array())
+    throw invalid_request(source.name, "must be a list of lists of token ids, not " + describe(value));
+  std::vector<Ids> lists;
+  for (const json& list : value) {
+    lists.push_back(read_token_ids(list, source.name, source.vocab_size));
+    if (lists.back().empty()) throw invalid_request(source.name, "must not have an empty list in it");
+  }
+  return lists;
+}
+
+std::vector<std::string> read_stop_strings(const json& value, const Source& source) {
+  const json list = value.is_string() ? json::array({value}) : value;
+  if (!list.is_array())
+    throw invalid_request(source.name, "must be a string or a list of strings, not " + describe(value));
+  if (list.size() > kMaxStopStrings)
+    throw invalid_request(source.name, "must have at most " + std::to_string(kMaxStopStrings) +
+                                           " strings, not " + std::to_string(list.size()));
+  std::vector<std::string> strings;
+  for (const json& item : list) {
+    strings.push_back(read_string(item, source.name));
+    const size_t size = strings.back().size();
+    if (size == 0) throw invalid_request(source.name, "must not have an empty string in it");
+    if (size > kMaxStopStringBytes)
+      throw invalid_request(source.name, "a stop string may have at most " +
+                                             std::to_string(kMaxStopStringBytes) + " bytes, not " +
+                                             std::to_string(size));
+  }
+  return strings;
+}
+
+std::map<int32_t, float> read_logit_bias(const json& value, const Source& source) {
+  if (!value.is_object())
+    throw invalid_request(source.name, "must be an object of token id to number, not " + describe(value));
+  std::map<int32_t, float> bias;
+  for (const auto& [key, number] : value.items()) {
+    int64_t id = -1;
+    if (!key.empty() && key.size() < 12 && std::all_of(key.begin(), key.end(), [](char c) {
+          return c >= '0' && c <= '9';
+        }))
+      id = std::stoll(key);
+    if (id < 0 || id >= source.vocab_size)
+      throw invalid_request(source.name, "keys must be token ids from 0 to " +
+                                             std::to_string(source.vocab_size - 1) + ", not " +
+                                             describe(json(key)));
+    bias[static_cast<int32_t>(id)] =
+        static_cast<float>(read_number(number, source.name, {.lo = -100, .hi = 100}));
+  }
+  return bias;
+}
+
+std::vector<std::pair<Ids, float>> read_sequence_bias(const json& value, const Source& source) {
+  const auto wrong = [&](const json& what) {
+    return invalid_request(source.name, "must be a list of [[token ids], number], not " + describe(what));
+  };
+  if (!value.is_array()) throw wrong(value);
+  std::vector<std::pair<Ids, float>> biases;
+  for (const json& item : value) {
+    if (!item.is_array() || item.size() != 2) throw wrong(item);
+    Ids ids = read_token_ids(item[0], source.name, source.vocab_size);
+    if (ids.empty()) throw invalid_request(source.name, "must not have an empty list of ids in it");
+    const double bias = read_number(item[1], source.name, {.lo = -1e30, .hi = 1e30});
+    biases.emplace_back(std::move(ids), static_cast<float>(bias));
+  }
+  return biases;
+}
+
+std::pair<int64_t, double> read_decay(const json& value, const Source& source) {
+  if (!value.is_array() || value.size() != 2)
+    throw invalid_request(source.name, "must be [start, factor], not " + describe(value));
+  return {read_int(value[0], source.name, 0, std::numeric_limits<int32_t>::max()),
+          read_number(value[1], source.name, {.lo = 0, .hi = 1e6, .open_lo = true})};
+}
+
+StopEarly read_early_stopping(const json& value, const Source& source) {
+  if (value.is_boolean()) return value.get<bool>() ? StopEarly::kTrue : StopEarly::kFalse;
+  if (value == "never") return StopEarly::kNever;
+  throw invalid_request(source.name, "must be true, false or \"never\", not " + describe(value));
+}
+
+// Any 64 bits, signed or unsigned.
+int64_t read_seed(const json& value, const Source& source) {
+  if (value.is_number_unsigned()) return static_cast<int64_t>(value.get<uint64_t>());
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_number_float() && std::fabs(value.get<double>()) < 9e15 &&
+      value.get<double>() == std::floor(value.get<double>()))
+    return static_cast<int64_t>(value.get<double>());
+  throw invalid_request(source.name, "must be a 64-bit integer, not " + describe(value));
+}
+
+// vLLM's number of alternatives. OpenAI's booleans: true is 0 (the token's own), false is none.
+Row logprobs(Option<int64_t> Options::* field) {
+  return {Origin::kVllm, [field](const json& value, const Source& source, Options& out) {
+            Option<int64_t>& option = out.*field;
+            option.given = true;
+            option.value.reset();
+            if (value.is_null() || value == false) return;
+            option.value = value == true ? 0 : read_int(value, source.name, 0, kMaxLogprobs);
+          }};
+}
+
+using Table = std::map<std::string, Row, std::less<>>;
+
+void add_lengths(Table& t) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm;
+  t["max_length"] = integer(hf, &Options::max_length, 1, kAny);
+  t["max_new_tokens"] = integer(hf, &Options::max_new_tokens, 1, kAny);
+  t["max_tokens"] = integer(vllm, &Options::max_tokens, 1, kAny);
+  t["min_length"] = integer(hf, &Options::min_length, 0, kAny);
+  t["min_new_tokens"] = integer(hf, &Options::min_new_tokens, 0, kAny);
+  t["min_tokens"] = integer(vllm, &Options::min_tokens, 0, kAny);
+  t["truncate_prompt_tokens"] =
+      row(vllm, &Options::truncate_prompt_tokens, [](const json& v, const Source& s) {
+        const int64_t keep = read_int(v, s.name, -1, kAny);
+        if (keep == 0) throw invalid_request(s.name, "must be >= 1, or -1 for all that the model takes, not 0");
+        return keep;
+      });
+}
+
+void add_sampling(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
+  t["do_sample"] = boolean(hf, &Options::do_sample);
+  t["n"] = integer(vllm, &Options::n, 1, kMaxSequences);
+  t["num_return_sequences"] = integer(hf, &Options::num_return_sequences, 1, kMaxSequences);
+  t["num_beams"] = integer(hf, &Options::num_beams, 1, kMaxSequences);
+  t["length_penalty"] = number(hf, &Options::length_penalty, {.lo = -1e3, .hi = 1e3});
+  t["early_stopping"] = row(hf, &Options::early_stopping, read_early_stopping);
+  t["temperature"] = number(both, &Options::temperature, {.lo = 0, .hi = 1e6});
+  t["top_k"] = integer(both, &Options::top_k, -1, std::numeric_limits<int32_t>::max());
+  t["top_p"] = number(both, &Options::top_p, {.lo = 0, .hi = 1});
+  t["min_p"] = number(both, &Options::min_p, {.lo = 0, .hi = 1});
+  t["typical_p"] = number(hf, &Options::typical_p, {.lo = 0, .hi = 1, .open_lo = true});
+  t["epsilon_cutoff"] = number(hf, &Options::epsilon_cutoff, {.lo = 0, .hi = 1, .open_hi = true});
+  t["eta_cutoff"] = number(hf, &Options::eta_cutoff, {.lo = 0, .hi = 1, .open_hi = true});
+  t["top_h"] = number(hf, &Options::top_h, {.lo = 0, .hi = 1, .open_lo = true});
+  t["seed"] = row(vllm, &Options::seed, read_seed);
+}
+
+void add_processors(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
+  constexpr int64_t kMaxNgram = std::numeric_limits<int32_t>::max();
+  t["repetition_penalty"] = number(both, &Options::repetition_penalty, {.lo = 0, .hi = 1e6, .open_lo = true});
+  t["encoder_repetition_penalty"] =
+      number(hf, &Options::encoder_repetition_penalty, {.lo = 0, .hi = 1e6, .open_lo = true});
+  t["presence_penalty"] = number(vllm, &Options::presence_penalty, {.lo = -2, .hi = 2});
+  t["frequency_penalty"] = number(vllm, &Options::frequency_penalty, {.lo = -2, .hi = 2});
+  t["no_repeat_ngram_size"] = integer(hf, &Options::no_repeat_ngram_size, 0, kMaxNgram);
+  t["encoder_no_repeat_ngram_size"] = integer(hf, &Options::encoder_no_repeat_ngram_size, 0, kMaxNgram);
+  t["bad_words_ids"] = row(hf, &Options::bad_words_ids, read_id_lists);
+  t["suppress_tokens"] = tokens(hf, &Options::suppress_tokens);
+  t["begin_suppress_tokens"] = tokens(hf, &Options::begin_suppress_tokens);
+  t["forced_bos_token_id"] = token(hf, &Options::forced_bos_token_id);
+  t["forced_eos_token_id"] = tokens(hf, &Options::forced_eos_token_id);
+  t["eos_token_id"] = tokens(hf, &Options::eos_token_id);
+  t["bos_token_id"] = token(hf, &Options::bos_token_id);
+  t["decoder_start_token_id"] = token(hf, &Options::decoder_start_token_id);
+  t["pad_token_id"] = token(hf, &Options::pad_token_id);
+  t["renormalize_logits"] = boolean(hf, &Options::renormalize_logits);
+  t["remove_invalid_values"] = boolean(hf, &Options::remove_invalid_values);
+  t["logit_bias"] = row(vllm, &Options::logit_bias, read_logit_bias);
+  t["sequence_bias"] = row(hf, &Options::sequence_bias, read_sequence_bias);
+  t["exponential_decay_length_penalty"] = row(hf, &Options::exponential_decay_length_penalty, read_decay);
+}
+
+void add_output(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm;
+  t["stop"] = row(vllm, &Options::stop, read_stop_strings);
+  t["stop_strings"] = row(hf, &Options::stop_strings, read_stop_strings);
+  t["stop_token_ids"] = tokens(vllm, &Options::stop_token_ids);
+  t["ignore_eos"] = boolean(vllm, &Options::ignore_eos);
+  t["include_stop_str_in_output"] = boolean(vllm, &Options::include_stop_str_in_output);
+  t["skip_special_tokens"] = boolean(vllm, &Options::skip_special_tokens);
+  t["logprobs"] = logprobs(&Options::logprobs);
+  t["prompt_logprobs"] = logprobs(&Options::prompt_logprobs);
+}
+
+const Table& table() {
+  static const Table rows = [] {
+    Table t;
+    add_lengths(t);
+    add_sampling(t);
+    add_processors(t);
+    add_output(t);
+    return t;
+  }();
+  return rows;
+}
+
+// Names of HuggingFace and vLLM that are not built yet, with the values (besides null) that leave them
+// off.
+const std::map<std::string, json, std::less<>>& not_built() {
+  static const std::map<std::string, json, std::less<>> names = [] {
+    std::map<std::string, json, std::less<>> all;
+    const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
+      for (const char* name : these) all[name] = json::parse(off);
+    };
+    add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
+               "prompt_lookup_num_tokens", "assistant_early_exit", "allowed_token_ids",
+               "guided_decoding", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+               "structured_outputs", "response_format", "output_kind"});
+    add("[1]", {"num_beam_groups", "guidance_scale", "best_of"});
+    add("[0]", {"diversity_penalty", "penalty_alpha"});
+    add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
+                    "output_logits", "output_attentions", "output_hidden_states"});
+    add("[true]", {"detokenize", "spaces_between_special_tokens"});
+    add("[[]]", {"bad_words", "logits_processors", "logprob_token_ids"});
+    add("[{}]", {"extra_args"});
+    return all;
+  }();
+  return names;
+}
+
+// Names that may be given and change nothing here.
+const std::vector<std::string>& without_effect() {
+  static const std::vector<std::string> names = {"use_cache", "return_dict_in_generate",
+                                                 "cache_implementation"};
+  return names;
+}
+
+bool is_without_effect(const std::string& name) {
+  return std::find(without_effect().begin(), without_effect().end(), name) != without_effect().end();
+}
+
+void read_not_built(const std::string& name, const json& value, const json& off, Options& out) {
+  if (value.is_null() || std::find(off.begin(), off.end(), value) != off.end())
+    out.switched_off.push_back(name);
+  else
+    out.not_built[name] = describe(value);
+}
+
+}  // namespace
+
+GenerationOptions read_request_options(const json& params, int vocab_size) {
+  GenerationOptions out;
+  if (params.is_null()) return out;
+  if (!params.is_object())
+    throw invalid_request("params", "must be an object, not " + describe(params));
+  for (const auto& [name, value] : params.items()) {
+    if (const auto it = table().find(name); it != table().end()) {
+      it->second.read(value, {name, vocab_size, false}, out);
+    } else if (const auto other = not_built().find(name); other != not_built().end()) {
+      read_not_built(name, value, other->second, out);
+    } else if (!is_without_effect(name)) {
+      const std::string shown = describe(json(name));
+      throw InputError(ErrorKind::kInvalidRequest,
+                       "unknown parameter " + shown + suggestion(name, parameter_names()), name);
+    }
+  }
+  return out;
+}
+
+GenerationOptions read_default_options(const json& generation, int vocab_size) {
+  GenerationOptions out;
+  if (!generation.is_object()) return out;
+  for (const auto& [name, value] : generation.items()) {
+    const auto it = table().find(name);
+    try {
+      if (it != table().end() && it->second.origin != Origin::kVllm)
+        it->second.read(value, {name, vocab_size, true}, out);
+    } catch (const InputError& error) {
+      throw invalid_model("generation_config.json", error.what());
+    }
+    // What HuggingFace would return besides the tokens is the business of requests.
+    const auto other = not_built().find(name);
+    if (other != not_built().end() && !name.starts_with("output_"))
+      read_not_built(name, value, other->second, out);
+  }
+  return out;
+}
+
+std::vector<std::string> parameter_names() {
+  std::vector<std::string> names = without_effect();
+  for (const auto& [name, row] : table()) names.push_back(name);
+  for (const auto& [name, off] : not_built()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tandem
