@@ -1,0 +1,261 @@
+// The binary as its users meet it: output, exit status, and what it says about bad input.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/goldens.h"
+#include "tests/support/process.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ProcessResult;
+
+const std::string kTiny = testing::golden_dir("bart-tiny").string();
+
+ProcessResult tandem(std::vector<std::string> args, const std::string& input = {}) {
+  args.insert(args.begin(), TANDEM_BINARY);
+  return testing::run_process(args, input);
+}
+
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+  return out;
+}
+
+ProcessResult generate(const std::string& input, std::vector<std::string> flags = {}) {
+  std::vector<std::string> args{"generate", "--jsonl", "--model", kTiny, "--dtype", "float32"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  return tandem(args, input);
+}
+
+// A copy of the tiny checkpoint that a test may damage.
+class DamagedCheckpoint : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / ("tandem-cli-" + std::to_string(getpid()));
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    for (const char* f : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                          "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
+      fs::copy_file(fs::path(kTiny) / f, dir_ / f);
+      fs::permissions(dir_ / f, fs::perms::owner_write, fs::perm_options::add);
+    }
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  void write(const std::string& file, const std::string& text) {
+    std::ofstream(dir_ / file, std::ios::binary) << text;
+  }
+  void edit_config(const std::string& key, const json& value) {
+    json config = json::parse(std::ifstream(dir_ / "config.json"));
+    config[key] = value;
+    write("config.json", config.dump());
+  }
+  // Exit status 1, nothing on standard output, and a message with these words.
+  void expect_error(const std::vector<std::string>& words) {
+    const ProcessResult r = tandem({"generate", "--model", dir_.string(), "some text"});
+    EXPECT_EQ(r.status, 1) << r.err;
+    EXPECT_EQ(r.out, "");
+    for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+  }
+
+  fs::path dir_;
+};
+
+TEST(Cli, HelpAndVersionExitWithZero) {
+  EXPECT_EQ(tandem({"--help"}).status, 0);
+  EXPECT_NE(tandem({"--version"}).out.find("tandem "), std::string::npos);
+  for (const char* command : {"generate", "tokenize", "encode", "inspect"}) {
+    const ProcessResult r = tandem({command, "--help"});
+    EXPECT_EQ(r.status, 0);
+    if (std::string(command) != "inspect") {
+      EXPECT_NE(r.out.find("--model"), std::string::npos) << command;
+    }
+  }
+}
+
+TEST(Cli, WrongUsageExitsWithTwo) {
+  EXPECT_EQ(tandem({}).status, 2);
+  EXPECT_EQ(tandem({"frobnicate"}).status, 2);
+  EXPECT_EQ(tandem({"generate", "--no-such-flag"}).status, 2);
+  EXPECT_EQ(tandem({"generate", "text without a model"}).status, 2);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--threads", "many", "x"}).status, 2);
+}
+
+TEST(Cli, BadFlagValuesNameTheFlag) {
+  for (const auto& [flag, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--dtype", "float8"}, {"--kv-cache-memory", "much"}, {"--swap-space", "-1"},
+           {"--block-size", "0"}, {"--max-num-seqs", "0"}, {"--max-num-batched-tokens", "-5"},
+           {"--num-gpu-blocks-override", "0"}, {"--preemption-mode", "never"}, {"--threads", "-2"}}) {
+    const ProcessResult r = tandem({"generate", "--model", kTiny, flag, value, "text"});
+    EXPECT_EQ(r.status, 1) << flag;
+    EXPECT_NE(r.err.find(flag), std::string::npos) << r.err;
+    EXPECT_EQ(r.out, "");
+  }
+}
+
+TEST(Cli, GeneratesPlainTextInOrder) {
+  const std::vector<std::string> base{"generate", "--model", kTiny, "--dtype", "float32",
+                                      "--max-new-tokens", "8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return tandem(more);
+  };
+  const ProcessResult a = with({"a lighthouse"}), b = with({"another text"});
+  const ProcessResult both = with({"a lighthouse", "another text"});
+  ASSERT_EQ(both.status, 0) << both.err;
+  EXPECT_EQ(both.out, a.out + b.out);
+  EXPECT_EQ(both.err, "");  // no progress bar where there is no terminal
+}
+
+TEST(Cli, EveryBadLineFailsAloneAndInOrder) {
+  const std::string good = R"({"id": "good", "prompt": "text", "params": {"max_new_tokens": 4}})";
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"{", "JSON"},
+      {"[1]", "object"},
+      {R"({"id": 1})", "prompt"},
+      {R"({"id": 1, "prompt": 5})", "prompt"},
+      {R"({"id": 1, "prompt": "x", "promt": 1})", "promt"},
+      {R"({"id": 1, "prompt": "x", "params": []})", "params"},
+      {R"({"id": 1, "prompt": "x", "params": {"max_tokens": 0}})", "max_tokens"},
+      {R"({"id": 1, "prompt": "x", "params": {"max_tokens": -1}})", "max_tokens"},
+      {R"({"id": 1, "prompt": "x", "params": {"max_tokens": 99999999999}})", "max_tokens"},
+      {R"({"id": 1, "prompt": "x", "params": {"n": 0}})", "n"},
+      {R"({"id": 1, "prompt": "x", "params": {"n": -3, "do_sample": true}})", "n"},
+      {R"({"id": 1, "prompt": "x", "params": {"n": 1000000000, "do_sample": true}})", "n"},
+      {R"({"id": 1, "prompt": "x", "params": {"temprature": 1}})", "temprature"},
+      {R"({"id": 1, "prompt": "x", "params": {"temperature": "hot", "do_sample": true}})", "temperature"},
+      {R"({"id": 1, "prompt": {"prompt_token_ids": [0, 99999, 2]}})", "99999"},
+      {R"({"id": 1, "prompt": {"prompt_token_ids": [0, -1, 2]}})", "-1"},
+      {R"({"id": 1, "prompt": {"prompt_token_ids": []}})", "empty"},
+      {"{\"id\": 1, \"prompt\": \"\xff\xfe\"}", "UTF-8"},
+      {std::string(R"({"id": 1, "prompt": ")") + std::string(3000, 'x') + "\"}", "positions"},
+      {std::string(100000, '['), "deep"},
+  };
+  std::string input = good + "\n";
+  for (const auto& [line, word] : bad) input += line + "\n" + good + "\n";
+  const ProcessResult r = generate(input);
+  EXPECT_EQ(r.status, 1);
+  const auto rows = lines_of(r.out);
+  ASSERT_EQ(rows.size(), 2 * bad.size() + 1);
+  for (size_t i = 0; i < bad.size(); ++i) {
+    const json& row = rows[2 * i + 1];
+    ASSERT_TRUE(row.contains("error")) << row;
+    EXPECT_NE(row["error"]["message"].get<std::string>().find(bad[i].second), std::string::npos)
+        << bad[i].first.substr(0, 80) << " → " << row;
+    EXPECT_TRUE(row["error"].contains("type") && row["error"].contains("param"));
+    EXPECT_EQ(rows[2 * i + 2]["outputs"], rows[0]["outputs"]) << "a bad line disturbed its neighbour";
+  }
+}
+
+TEST(Cli, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
+  const ProcessResult r = generate(R"({"id": 1, "prompt": "one two three four five six seven eight"})" "\n",
+                                   {"--block-size", "1", "--num-gpu-blocks-override", "4"});
+  EXPECT_EQ(r.status, 1);
+  const auto rows = lines_of(r.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["error"]["type"], "resource_error");
+  EXPECT_NE(rows[0]["error"]["message"].get<std::string>().find("4"), std::string::npos);
+}
+
+TEST(Cli, TruncatesLongPromptsOnRequestAndKeepsTheEndToken) {
+  const std::string text(3000, 'x');
+  const ProcessResult r = generate(
+      json({{"id", 1}, {"prompt", text}, {"params", {{"truncate_prompt_tokens", 20}, {"max_new_tokens", 3}}}})
+              .dump() + "\n");
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto ids = lines_of(r.out)[0]["encoder_prompt_token_ids"].get<std::vector<int>>();
+  EXPECT_EQ(ids.size(), 20u);
+  EXPECT_EQ(ids.front(), 0);
+  EXPECT_EQ(ids.back(), 2);
+}
+
+TEST(Cli, EmptyInputs) {
+  EXPECT_EQ(generate("").status, 0);
+  EXPECT_EQ(generate("\n\n").status, 0);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny}).status, 1);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/no/such/file"}).status, 1);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/tmp"}).status, 1);
+}
+
+TEST(Cli, EncodeWritesJsonAndNpy) {
+  const ProcessResult r = tandem({"encode", "--model", kTiny, "--dtype", "float32", "one text", "two"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto rows = lines_of(r.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["embedding"].size(), 64u);
+  const fs::path file = fs::temp_directory_path() / ("tandem-" + std::to_string(getpid()) + ".npy");
+  EXPECT_EQ(tandem({"encode", "--model", kTiny, "--format", "npy", "--output", file.string(), "a", "b"}).status, 0);
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(bytes.substr(0, 6), "\x93NUMPY");
+  EXPECT_NE(bytes.find("'shape': (2, 64)"), std::string::npos);
+  EXPECT_EQ(bytes.size() % 64, 2 * 64 * 4 % 64u);
+  fs::remove(file);
+  // A failure leaves nothing behind.
+  EXPECT_EQ(tandem({"encode", "--model", kTiny, "--output", "/no/such/dir/x.json", "a"}).status, 1);
+}
+
+TEST(Cli, InspectTellsWhatACheckpointIs) {
+  const ProcessResult r = tandem({"inspect", kTiny});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("BartForConditionalGeneration"), std::string::npos);
+  EXPECT_EQ(tandem({"inspect", "/no/such/dir"}).status, 1);
+}
+
+TEST_F(DamagedCheckpoint, TruncatedWeights) {
+  fs::resize_file(dir_ / "model.safetensors", 5000);
+  expect_error({"model.safetensors"});
+}
+
+TEST_F(DamagedCheckpoint, MissingFiles) {
+  fs::remove(dir_ / "model.safetensors");
+  expect_error({"model.safetensors"});
+  fs::remove(dir_ / "config.json");
+  expect_error({"config.json"});
+}
+
+TEST_F(DamagedCheckpoint, MissingTokenizer) {
+  fs::remove(dir_ / "tokenizer.json");
+  fs::remove(dir_ / "vocab.json");
+  expect_error({"tokenizer.json"});
+}
+
+TEST_F(DamagedCheckpoint, MalformedConfig) {
+  write("config.json", "{\"architectures\": [");
+  expect_error({"config.json"});
+}
+
+TEST_F(DamagedCheckpoint, UnknownArchitecture) {
+  edit_config("architectures", json::array({"GptForever"}));
+  edit_config("model_type", "gpt-forever");
+  expect_error({"GptForever", "BartForConditionalGeneration"});
+}
+
+TEST_F(DamagedCheckpoint, WrongShapeNamesTheTensor) {
+  edit_config("encoder_ffn_dim", 96);
+  expect_error({"fc1", "[128, 64]", "[96, 64]"});
+}
+
+TEST_F(DamagedCheckpoint, MissingAndUnreadTensorsAreNamed) {
+  edit_config("encoder_layers", 3);
+  expect_error({"encoder.layers.2."});
+  edit_config("encoder_layers", 1);
+  expect_error({"encoder.layers.1."});
+}
+
+TEST_F(DamagedCheckpoint, MalformedTokenizer) {
+  write("tokenizer.json", "{\"model\": {\"type\": \"BPE\"");
+  expect_error({"tokenizer.json"});
+}
+
+}  // namespace
+}  // namespace tandem
