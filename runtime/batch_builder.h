@@ -1,7 +1,7 @@
 // SequenceGroupMetadata → the flat arrays of a step (models/attention_metadata.h).
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -12,28 +12,61 @@
 
 namespace tandem {
 
-// A worker's copy of the groups it knows: full metadata once, deltas after.
+// What a worker's messages are checked against.
+struct SequenceLimits {
+  int block_size = 0;
+  int num_device_blocks = 0;
+  int num_host_blocks = 0;
+  int vocab_size = 0;     // token ids are below; 0: not checked
+  int max_positions = 0;  // of encoder and decoder alike; 0: not checked
+};
+
+// A worker's copy of the groups it knows: full metadata once, deltas after. Messages may come from
+// another process: whatever they hold, they are applied or refused.
 class SequenceTable {
  public:
-  // Applies a step's news, and returns the groups scheduled in it, in the order of the message
-  // (groups, then deltas). Throws std::runtime_error naming the field if the message is inconsistent
-  // (unknown group or sequence, chunk beyond the tokens that are known, table too short).
-  std::vector<proto::SequenceGroupMetadata*> apply(const proto::StepInput& step);
+  using Metadata = proto::SequenceGroupMetadata;
 
-  // After the step: advances num_computed_tokens by the chunk.
-  void advance(const std::vector<proto::SequenceGroupMetadata*>& scheduled);
-  void append_token(proto::SequenceGroupMetadata& group, int64_t seq_id, int32_t token);
+  explicit SequenceTable(const SequenceLimits& limits);
+
+  // Applies a step's news, and returns the groups scheduled in it, in the order of the message
+  // (groups, then deltas); the pointers are good until the next apply(). What is finished and not
+  // known is ignored. Call it before blocks are moved: swap and copy lists are checked as well.
+  // Throws std::runtime_error naming the field if the message is inconsistent (unknown group or
+  // sequence, chunk beyond the tokens that are known, table too short, block out of range). Then
+  // the group at fault is forgotten, and of the message's other groups any may have been applied.
+  std::vector<Metadata*> apply(const proto::StepInput& step);
+
+  // After the step: advances num_computed_tokens by the chunk, also the encoder's.
+  void advance(const std::vector<Metadata*>& scheduled);
+  // A token was sampled for a sequence of the group, which must have it.
+  void append_token(Metadata& group, int64_t seq_id, int32_t token);
   size_t size() const { return groups_.size(); }
+  // Ids, tables and counters agree, in every group.
   void check_integrity() const;
 
  private:
-  std::unordered_map<std::string, std::unique_ptr<proto::SequenceGroupMetadata>> groups_;
+  struct Known {
+    Metadata metadata;
+    uint64_t last_step = 0;  // of apply(), that scheduled it
+  };
+
+  void forget(const std::string& request_id);
+  void forget_sequence(int64_t seq_id);
+  Metadata& apply_full(const Metadata& news);
+  Metadata& apply_delta(const proto::SequenceGroupDelta& delta);
+  int apply_sequence(const proto::SequenceDelta& delta, int at, int hint, Metadata& group);
+
+  SequenceLimits limits_;
+  uint64_t step_ = 0;                              // number of apply() calls
+  std::unordered_map<std::string, Known> groups_;  // by request id
+  std::unordered_map<int64_t, Known*> owners_;     // by sequence id
 };
 
 // Rows of the batch whose logits are needed.
 struct SampleRow {
   const proto::SequenceGroupMetadata* group;
-  int seq_index;        // into seq_data
+  int seq_index;        // into seq_data; its place in the group, for seeds, is seq_data(i).index()
   int32_t first_token;  // row of the sequence's first scheduled token in ModelInput::input_ids
   int32_t num_tokens;   // its chunk
   bool samples;         // the chunk ends at the last known token: the last row is sampled
@@ -44,8 +77,13 @@ struct Batch {
   std::vector<SampleRow> rows;  // one per scheduled sequence, in the order of input's requests
 };
 
-// block_size > 0. The worked example (three requests, block size 2, budget 10) is
-// tests/runtime/batch_builder_test.cc.
+// The slot of the KV cache, block * block_size + offset, where a token's keys and values lie.
+// position < block_size * |blocks|.
+int32_t slot_of(const google::protobuf::RepeatedField<int32_t>& blocks, int position,
+                int block_size);
+
+// block_size > 0; the groups as SequenceTable::apply() returned them. The worked example (three
+// requests, block size 2, budget 10) is tests/runtime/batch_builder_test.cc.
 Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, int block_size);
 
 }  // namespace tandem

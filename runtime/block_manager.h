@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/block_pool.h"
 #include "runtime/sequence.h"
 
 namespace tandem {
@@ -36,7 +37,9 @@ enum class AllocStatus : uint8_t {
 
 class BlockManager {
  public:
-  // watermark: the share of device blocks kept free when new groups are admitted.
+  // watermark: the share of device blocks kept free when groups come in (can_allocate,
+  // can_swap_in). A pool that is wholly free is given out whole, so that a group as large as the
+  // pool can run alone.
   BlockManager(int block_size, int num_device_blocks, int num_host_blocks, double watermark = 0.01);
 
   int block_size() const;
@@ -45,8 +48,11 @@ class BlockManager {
   int num_free_device_blocks() const;
   int num_free_host_blocks() const;
   int blocks_for(int tokens) const;  // ceil
+  // The blocks that the group holds now, cross and self; shared ones count once.
+  int num_blocks(const SequenceGroup& group) const;
 
-  // The blocks that the group needs to start: its encoder sequence and the tokens its sequences have.
+  // The blocks that the group needs to start: its encoder sequence and the tokens its sequences
+  // have.
   int blocks_to_start(const SequenceGroup& group) const;
   AllocStatus can_allocate(const SequenceGroup& group) const;
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
@@ -55,8 +61,8 @@ class BlockManager {
   // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
   int blocks_to_append(const Sequence& seq, int tokens) const;
   bool can_append(const Sequence& seq, int tokens) const;
-  // Makes the table cover `tokens` tokens. Where the block of the first new token is shared, it is
-  // replaced: returns (old, new) to be copied.
+  // Makes the table cover `tokens` tokens, all from num_computed_tokens() on to be written. Where a
+  // block that will be written is shared, it is replaced: returns (old, new) to be copied.
   BlockPairs append_slots(const Sequence& seq, int tokens);
 
   // The child shares the parent's blocks.
@@ -65,12 +71,13 @@ class BlockManager {
   bool can_swap_out(const SequenceGroup& group) const;
   BlockPairs swap_out(const SequenceGroup& group);  // (device, host)
   AllocStatus can_swap_in(const SequenceGroup& group) const;
-  BlockPairs swap_in(const SequenceGroup& group);   // (host, device)
+  BlockPairs swap_in(const SequenceGroup& group);  // (host, device)
 
-  void free(const Sequence& seq);                   // no-op without a table
-  void free_cross(const SequenceGroup& group);      // no-op without a table
+  void free(const Sequence& seq);               // no-op without a table
+  void free_cross(const SequenceGroup& group);  // no-op without a table
   void reset();
 
+  // The group must have the table.
   const Blocks& get_block_table(const Sequence& seq) const;
   const Blocks& get_cross_block_table(const SequenceGroup& group) const;
   bool has_block_table(const Sequence& seq) const;
@@ -81,7 +88,30 @@ class BlockManager {
   void check_integrity() const;
 
  private:
-  // (the implementation's choice)
+  struct Table {
+    Blocks blocks;
+    bool on_host = false;
+  };
+
+  BlockPool& pool(const Table& table) { return table.on_host ? host_ : device_; }
+  const BlockPool& pool(const Table& table) const { return table.on_host ? host_ : device_; }
+  Table new_table(int tokens);
+  void release(const Table& table);
+  const Table* find(const Sequence& seq) const;
+  const Table* find_cross(const SequenceGroup& group) const;
+  std::vector<Table*> tables_of(const SequenceGroup& group);
+  std::vector<const Table*> tables_of(const SequenceGroup& group) const;
+  AllocStatus fits(int blocks) const;
+  BlockPairs move(const SequenceGroup& group, BlockPool& from, BlockPool& to);
+  void check_table(const Table& table, std::vector<int32_t>& device,
+                   std::vector<int32_t>& host) const;
+
+  int block_size_;
+  int watermark_blocks_;
+  BlockPool device_;
+  BlockPool host_;
+  std::unordered_map<int64_t, Table> self_tables_;       // by sequence id
+  std::unordered_map<std::string, Table> cross_tables_;  // by request id
 };
 
 }  // namespace tandem

@@ -1,26 +1,32 @@
 // Continuous batching: which sequences run in the next step, and where their keys and values go.
-// Synchronous; one thread.
+// Synchronous; one thread. The contract, with its reasons: docs/scheduling.md.
 //
 // Rules:
-//  - A step computes at most max_num_batched_tokens tokens (encoder + decoder) of at most max_num_seqs
-//    sequences. Decodes come first, then unfinished prompts, then swapped groups, then waiting ones, in
-//    order of (priority, arrival).
-//  - Decoder prompts may be cut into chunks. An encoder input is indivisible: it is computed whole or
-//    not at all; one longer than the budget runs in a step of its own. Two such steps do not follow
-//    each other while other sequences could decode.
-//  - Decoder tokens of a group may run in the step of its encoder (cross keys and values are written
+//  - A step computes at most max_num_batched_tokens tokens (encoder + decoder) of at most
+//  max_num_seqs
+//    sequences. Decodes come first, then unfinished prompts, then swapped groups, then waiting
+//    ones, each in order of (priority, arrival). Nobody overtakes the first waiting group.
+//  - Decoder prompts may be cut into chunks. An encoder input is indivisible: it is computed whole
+//  or
+//    not at all, in the step that admits its group. One that does not fit beside the running
+//    sequences gets an encoder turn: a step in which it comes first. One longer than the budget has
+//    its turn alone. Two turns do not follow each other while other sequences could run.
+//  - Decoder tokens of a group may run in the step of its encoder (cross keys and values are
+//  written
 //    first), or in any later one.
 //  - When blocks run out, the group last in order is preempted: swapped out if that is cheaper than
-//    recomputing and the host pool has room, else freed and recomputed (encoder once, prompt + emitted
-//    tokens). A running request never fails; one that can never fit is refused by check_admissible().
+//    recomputing and the host pool has room, else freed and recomputed (encoder once, prompt +
+//    emitted tokens). The last group itself waits instead, with its blocks. A running request never
+//    fails; one that can never fit is refused by check_admissible().
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/block_manager.h"
@@ -37,6 +43,9 @@ struct SchedulerConfig {
   int num_device_blocks = 0;
   int num_host_blocks = 0;
   PreemptionMode preemption = PreemptionMode::kAuto;
+  // kAuto: the time to move one cached token's keys and values out and back, in units of the time
+  // to compute one token.
+  double swap_cost = 0.05;
 };
 
 // A token that the model sampled, or a sequence that something outside (a stop string) finished.
@@ -46,27 +55,37 @@ struct SampledToken {
   int32_t token;
 };
 
+// False if there is nothing in the step that workers must hear of now.
+bool has_work(const proto::StepInput& step);
+
 class Scheduler {
  public:
+  // Owns nothing of the caller's. config: counts > 0, num_host_blocks >= 0.
   explicit Scheduler(const SchedulerConfig& config);
 
-  // Throws InputError (kResource) with the numbers if the group could never run: its encoder sequence
-  // and the longest decoder sequences that max_tokens allows against the pool, and n against
-  // max_num_seqs.
+  // Throws InputError (kResource) with the numbers if the group could never run: its encoder
+  // sequence and the longest decoder sequences that max_tokens allows against the pool, and n
+  // against max_num_seqs. kInvalidRequest for an empty prompt or max_tokens < 1.
   void check_admissible(const SequenceGroup& group) const;
+  // Throws as check_admissible(), and if the request id is taken.
   void add_seq_group(std::unique_ptr<SequenceGroup> group);
-  // Frees all it holds, self and cross; false if there is no such request.
+  // In any state, between schedule() and complete_step() too. Frees all it holds, self and cross,
+  // and drops the group; false if there is no such request.
   bool abort_seq_group(const std::string& request_id);
 
-  // The next step; empty groups and deltas when nothing can run.
+  // The next step; empty groups and deltas when nothing can run (then complete_step() may be left
+  // out). What was scheduled before must have been completed, or aborted.
   proto::StepInput schedule(double now);
-  // After the step was computed: advances what was scheduled and appends the sampled tokens.
+  // After the step was computed: advances what was scheduled and appends the sampled tokens. Groups
+  // and sequences that ended meanwhile are passed over. Throws std::runtime_error, and changes
+  // nothing, if a token is missing, surplus or of something that was not scheduled.
   void complete_step(const std::vector<SampledToken>& sampled);
-  // Marks a sequence as finished and frees its blocks.
+  // Marks a sequence as finished and frees its blocks; no-op if it is unknown or finished.
   void finish_sequence(const std::string& request_id, int64_t seq_id, SequenceStatus status);
   // Removes groups whose sequences have all finished, and frees their cross-attention blocks.
   void free_finished_seq_groups();
 
+  // Waiting, running or swapped groups (not those finished and not yet freed).
   bool has_unfinished() const;
   int num_waiting() const;
   int num_running() const;
@@ -79,10 +98,98 @@ class Scheduler {
   void check_integrity() const;
 
  private:
+  enum class Queue : uint8_t { kWaiting, kRunning, kSwapped, kFinished };
+
+  // A group with its place. Lives in groups_, at a fixed address.
+  struct Entry {
+    std::unique_ptr<SequenceGroup> group;
+    uint64_t ticket = 0;  // order of add_seq_group, among equals
+    Queue queue = Queue::kWaiting;
+    bool known_to_workers = false;
+    int step_index = -1;  // into step_groups_, while its step is not completed
+  };
+  struct Before {  // (priority, arrival)
+    bool operator()(const Entry* a, const Entry* b) const;
+  };
+  using Ordered = std::set<Entry*, Before>;
+
+  // A part of a sequence in the current step.
+  struct Chunk {
+    Sequence* seq;
+    int tokens;
+    int blocks = 0;         // new ones, in its table or in place of shared ones
+    size_t old_blocks = 0;  // length of its table before, if there are new ones
+    BlockPairs copies;      // (shared block, its replacement)
+    std::optional<int32_t> sampled;
+    bool samples() const { return tokens == seq->num_uncomputed_tokens(); }
+  };
+  // A group in the current step.
+  struct StepGroup {
+    Entry* entry;  // null when it was dropped after schedule()
+    bool in_full;
+    bool compute_encoder;
+    std::vector<Chunk> chunks;
+  };
+  // What the passes of one schedule() share.
+  struct Step {
+    double now;
+    int budget;              // tokens left
+    bool preempting = true;  // decodes may preempt groups behind them
+    bool room = true;        // no running group lacks blocks, none was preempted
+    proto::StepInput message;
+  };
+
+  // The passes, in order.
+  bool encoder_turn_due() const;
+  void schedule_running(Step& step);
+  void schedule_swapped(Step& step);
+  void schedule_waiting(Step& step);
+  void write_message(Step& step);
+
+  std::vector<Chunk> choose_decodes(const SequenceGroup& group, int budget,
+                                    bool* has_prompts) const;
+  void choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
+                      std::vector<Chunk>& chunks) const;
+  int blocks_to_append(const std::vector<Chunk>& chunks) const;
+  void append_slots(std::vector<Chunk>& chunks, Step& step);
+  bool make_room(const Entry& entry, int blocks, Step& step);
+  StepGroup& put_in_step(Entry& entry, Step& step);
+  bool seats_for(const SequenceGroup& group) const;
+  bool keeps_headroom(const SequenceGroup& group, int blocks) const;
+  bool can_admit(const Entry& entry) const;
+  void admit(Entry& entry, Step& step);
+  void write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
+  void write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const;
+
+  void preempt(Entry& entry, Step& step);
+  bool prefers_swap(const SequenceGroup& group) const;
+  void run(Entry& entry);
+  void leave_queue(Entry& entry);
+  void enter_queue(Entry& entry, Queue queue);
+  void free_tables(const SequenceGroup& group);
   void free_seq_group_cross_attn_blocks(const SequenceGroup& group);
+  void drop(Entry& entry);
+  Chunk* find_chunk(const SampledToken& token);
+  void check_entry(const Entry& entry) const;
 
   SchedulerConfig config_;
   BlockManager blocks_;
+  std::unordered_map<std::string, Entry> groups_;
+  std::unordered_set<int64_t> seq_ids_;
+  Ordered waiting_;
+  Ordered swapped_;
+  std::vector<Entry*> running_;  // in order
+  std::vector<Entry*> finished_;
+  int num_running_seqs_ = 0;  // unfinished sequences of running_
+  uint64_t next_ticket_ = 0;
+  uint64_t next_step_ = 1;
+  int num_preemptions_ = 0;
+  bool last_was_turn_ = false;
+  bool last_lacked_room_ = false;
+
+  std::vector<StepGroup> step_groups_;         // the step that is not completed
+  std::vector<std::string> forgotten_groups_;  // for the next message
+  std::vector<int64_t> forgotten_seqs_;
 };
 
 }  // namespace tandem

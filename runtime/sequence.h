@@ -83,7 +83,7 @@ class SequenceGroup {
   // The encoder has run and the cross-attention cache is valid.
   bool encoder_computed() const { return encoder_computed_; }
   void set_encoder_computed(bool v) { encoder_computed_ = v; }
-  // Metadata went out in full, and no preemption by recomputation has invalidated it.
+  // Metadata went out in full, and no preemption has invalidated it.
   bool announced() const { return announced_; }
   void set_announced(bool v) { announced_ = v; }
 

@@ -1,0 +1,94 @@
+// Flat arrays without padding. A token at position p of its sequence goes to slot
+// block_table[p / block_size] * block_size + p % block_size, in the self cache for decoder tokens
+// and in the cross cache, by the group's cross table, for encoder tokens.
+
+#include "runtime/batch_builder.h"
+
+#include <algorithm>
+
+#include "kernels/core/check.h"
+
+namespace tandem {
+namespace {
+
+using Ids = google::protobuf::RepeatedField<int32_t>;
+
+// Appends one sequence of `length` keys to the table: the first pages of `blocks`, as many as it
+// fills.
+void append_pages(const Ids& blocks, int length, int block_size, PageTable& table) {
+  const int pages = (length + block_size - 1) / block_size;
+  TANDEM_CHECK_LE(pages, blocks.size());
+  table.page_indices.insert(table.page_indices.end(), blocks.begin(), blocks.begin() + pages);
+  table.indptr.push_back(static_cast<int32_t>(table.page_indices.size()));
+  table.last_page_len.push_back(length - (pages - 1) * block_size);
+}
+
+void append_encoder(const proto::SequenceGroupMetadata& group, int block_size, ModelInput& in) {
+  const Ids& ids = group.encoder_seq_data().prompt_token_ids();
+  const Ids& blocks = group.cross_block_table().blocks();
+  AttentionMetadata& attention = in.attention;
+  in.encoder_input_ids.insert(in.encoder_input_ids.end(), ids.begin(), ids.end());
+  for (int p = 0; p < ids.size(); ++p) {
+    in.encoder_positions.push_back(p);
+    attention.cross_slot_mapping.push_back(slot_of(blocks, p, block_size));
+  }
+  attention.encoder_start_loc.push_back(static_cast<int32_t>(in.encoder_input_ids.size()));
+  attention.encoder_seq_lens.push_back(ids.size());
+  attention.max_encoder_seq_len = std::max(attention.max_encoder_seq_len, ids.size());
+}
+
+void append_sequence(const proto::SequenceGroupMetadata& group, int index, int block_size,
+                     Batch& batch) {
+  const proto::SequenceData& seq = group.seq_data(index);
+  const Ids& blocks = group.block_tables(index).blocks();
+  const Ids& prompt = seq.prompt_token_ids();
+  const Ids& output = seq.output_token_ids();
+  const int first = seq.num_computed_tokens();
+  const int end = first + seq.token_chunk_size();
+  TANDEM_CHECK_LE(end, prompt.size() + output.size());
+  ModelInput& in = batch.input;
+  AttentionMetadata& attention = in.attention;
+
+  batch.rows.push_back({.group = &group,
+                        .seq_index = index,
+                        .first_token = static_cast<int32_t>(in.input_ids.size()),
+                        .num_tokens = end - first,
+                        .samples = end == prompt.size() + output.size()});
+  for (int p = first; p < end; ++p) {
+    in.input_ids.push_back(p < prompt.size() ? prompt[p] : output[p - prompt.size()]);
+    in.positions.push_back(p);
+    in.request_indices.push_back(attention.num_requests);
+    attention.slot_mapping.push_back(slot_of(blocks, p, block_size));
+  }
+  ++attention.num_requests;
+  attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
+  attention.num_tokens.push_back(end - first);
+  attention.num_computed_tokens.push_back(first);
+  attention.seq_lens.push_back(end);
+  attention.max_query_len = std::max(attention.max_query_len, end - first);
+  append_pages(blocks, end, block_size, attention.self_pages);
+
+  const int encoder_len = group.encoder_seq_data().prompt_token_ids_size();
+  attention.cross_seq_lens.push_back(encoder_len);
+  append_pages(group.cross_block_table().blocks(), encoder_len, block_size, attention.cross_pages);
+}
+
+}  // namespace
+
+int32_t slot_of(const Ids& blocks, int position, int block_size) {
+  TANDEM_CHECK_LT(position / block_size, blocks.size());
+  return blocks[position / block_size] * block_size + position % block_size;
+}
+
+Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, int block_size) {
+  TANDEM_CHECK_GT(block_size, 0);
+  Batch batch;
+  for (const proto::SequenceGroupMetadata* group : scheduled) {
+    if (group->compute_encoder()) append_encoder(*group, block_size, batch.input);
+    for (int i = 0; i < group->seq_data_size(); ++i)
+      if (group->seq_data(i).token_chunk_size() > 0) append_sequence(*group, i, block_size, batch);
+  }
+  return batch;
+}
+
+}  // namespace tandem

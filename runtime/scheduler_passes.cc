@@ -1,0 +1,339 @@
+// schedule(): the passes over running, swapped and waiting groups, preemption, and the message.
+//
+// Order matters for the data as well. Workers swap out before they swap in, and copy last, so
+// within one step no group is swapped in after another was swapped out (Step::room), and a group is
+// preempted only before it was given blocks in this step.
+
+#include <algorithm>
+
+#include "kernels/core/check.h"
+#include "runtime/scheduler.h"
+
+namespace tandem {
+
+bool has_work(const proto::StepInput& step) {
+  return step.groups_size() > 0 || step.deltas_size() > 0 || step.swap_out_size() > 0 ||
+         step.swap_in_size() > 0 || step.copy_size() > 0;
+}
+
+namespace {
+
+void write_pairs(const BlockPairs& pairs,
+                 google::protobuf::RepeatedPtrField<proto::BlockCopy>& out) {
+  for (const auto& [src, dst] : pairs) {
+    proto::BlockCopy& copy = *out.Add();
+    copy.set_src(src);
+    copy.set_dst(dst);
+  }
+}
+
+// A sequence that has all the tokens it may have waits for someone to finish it.
+bool may_run(const Sequence& seq, const SamplingParams& params) {
+  return !seq.finished() && seq.output_len() < params.max_tokens();
+}
+
+}  // namespace
+
+proto::StepInput Scheduler::schedule(double now) {
+  for (const StepGroup& scheduled : step_groups_)
+    TANDEM_CHECK(scheduled.entry == nullptr, "the last step was not completed");
+  step_groups_.clear();
+  Step step{.now = now, .budget = config_.max_num_batched_tokens, .message = {}};
+
+  Entry* const turn = encoder_turn_due() ? *waiting_.begin() : nullptr;
+  if (turn != nullptr) {
+    admit(*turn, step);
+    step.preempting = false;  // or it could preempt the group that was just admitted
+  }
+  schedule_running(step);
+  if (turn != nullptr) {
+    auto& chunks = step_groups_[static_cast<size_t>(turn->step_index)].chunks;
+    choose_prompts(*turn->group, 1, step.budget, chunks);
+  } else if (step.room) {
+    schedule_swapped(step);
+    schedule_waiting(step);
+  }
+  last_was_turn_ = turn != nullptr;
+  last_lacked_room_ = !step.room;
+  write_message(step);
+  return std::move(step.message);
+}
+
+// --- Passes --------------------------------------------------------------------------------------
+
+// The first waiting group could come in, but its encoder does not fit beside the running sequences
+// (each of which needs at least one token). Running sequences get every other step at least.
+bool Scheduler::encoder_turn_due() const {
+  if (waiting_.empty() || !swapped_.empty()) return false;
+  if (!running_.empty() && (last_was_turn_ || last_lacked_room_)) return false;
+  const Entry& head = **waiting_.begin();
+  const int64_t encoder_len = head.group->encoder_seq().length();
+  return encoder_len + num_running_seqs_ > config_.max_num_batched_tokens && can_admit(head);
+}
+
+void Scheduler::schedule_running(Step& step) {
+  std::vector<Entry*> prompts;
+  for (size_t i = 0; i < running_.size() && step.budget > 0; ++i) {
+    Entry& entry = *running_[i];
+    if (entry.step_index >= 0) continue;
+    bool has_prompts = false;
+    std::vector<Chunk> chunks = choose_decodes(*entry.group, step.budget, &has_prompts);
+    if (has_prompts) prompts.push_back(&entry);
+    if (chunks.empty() || !make_room(entry, blocks_to_append(chunks), step)) continue;
+    append_slots(chunks, step);
+    step.budget -= static_cast<int>(chunks.size());
+    put_in_step(entry, step).chunks = std::move(chunks);
+  }
+  // Preemption strikes behind the group that needs blocks, so these still run.
+  for (Entry* entry : prompts) {
+    if (step.budget == 0) break;
+    choose_prompts(*entry->group, 2, step.budget, put_in_step(*entry, step).chunks);
+  }
+}
+
+void Scheduler::schedule_swapped(Step& step) {
+  while (!swapped_.empty() && step.budget > 0) {
+    Entry& entry = **swapped_.begin();
+    const SequenceGroup& group = *entry.group;
+    std::vector<Chunk> chunks = choose_decodes(group, step.budget, nullptr);
+    const int blocks = blocks_.num_blocks(group) + blocks_to_append(chunks);
+    if (!seats_for(group) || blocks_.can_swap_in(group) != AllocStatus::kOk ||
+        !keeps_headroom(group, blocks))
+      return;
+    write_pairs(blocks_.swap_in(group), *step.message.mutable_swap_in());
+    run(entry);
+    append_slots(chunks, step);
+    step.budget -= static_cast<int>(chunks.size());
+    choose_prompts(group, 2, step.budget, chunks);
+    put_in_step(entry, step).chunks = std::move(chunks);
+  }
+}
+
+void Scheduler::schedule_waiting(Step& step) {
+  while (swapped_.empty() && !waiting_.empty() && step.budget > 0) {
+    Entry& head = **waiting_.begin();
+    if (head.group->encoder_seq().length() > step.budget || !can_admit(head)) return;
+    admit(head, step);
+    auto& chunks = step_groups_[static_cast<size_t>(head.step_index)].chunks;
+    choose_prompts(*head.group, 1, step.budget, chunks);
+  }
+}
+
+// --- Sequences -----------------------------------------------------------------------------------
+
+// The sequences whose last token alone is not computed. `has_prompts`: the group has others too.
+std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& group, int budget,
+                                                        bool* has_prompts) const {
+  std::vector<Chunk> chunks;
+  for (const auto& seq : group.seqs()) {
+    if (!may_run(*seq, group.params())) continue;
+    if (seq->num_uncomputed_tokens() > 1) {
+      if (has_prompts != nullptr) *has_prompts = true;
+    } else if (static_cast<int>(chunks.size()) < budget) {
+      chunks.push_back({.seq = seq.get(), .tokens = 1, .copies = {}, .sampled = {}});
+      chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
+    }
+  }
+  return chunks;
+}
+
+// Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
+// them.
+void Scheduler::choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
+                               std::vector<Chunk>& chunks) const {
+  for (const auto& seq : group.seqs()) {
+    if (budget == 0) return;
+    if (!may_run(*seq, group.params()) || seq->num_uncomputed_tokens() < min_tokens) continue;
+    const int tokens = std::min(budget, seq->num_uncomputed_tokens());
+    chunks.push_back({.seq = seq.get(), .tokens = tokens, .copies = {}, .sampled = {}});
+    budget -= tokens;
+  }
+}
+
+int Scheduler::blocks_to_append(const std::vector<Chunk>& chunks) const {
+  int blocks = 0;
+  for (const Chunk& chunk : chunks) blocks += chunk.blocks;
+  return blocks;
+}
+
+void Scheduler::append_slots(std::vector<Chunk>& chunks, Step& step) {
+  for (Chunk& chunk : chunks) {
+    if (chunk.blocks == 0) continue;
+    chunk.old_blocks = blocks_.get_block_table(*chunk.seq).size();
+    chunk.copies =
+        blocks_.append_slots(*chunk.seq, chunk.seq->num_computed_tokens() + chunk.tokens);
+    write_pairs(chunk.copies, *step.message.mutable_copy());
+  }
+}
+
+Scheduler::StepGroup& Scheduler::put_in_step(Entry& entry, Step& step) {
+  if (entry.step_index < 0) {
+    entry.step_index = static_cast<int>(step_groups_.size());
+    SequenceGroup& group = *entry.group;
+    step_groups_.push_back({&entry, !group.announced(), false, {}});
+    if (!group.first_scheduled_time) group.first_scheduled_time = step.now;
+  }
+  return step_groups_[static_cast<size_t>(entry.step_index)];
+}
+
+// --- Blocks and seats ----------------------------------------------------------------------------
+
+// Preempts groups behind `entry` until `blocks` are free. If there is none left behind it, it has
+// to wait, with what it holds: groups before it go on, and take its blocks if they must.
+bool Scheduler::make_room(const Entry& entry, int blocks, Step& step) {
+  while (blocks > blocks_.num_free_device_blocks()) {
+    step.room = false;
+    if (!step.preempting) return false;
+    if (running_.back() == &entry) {
+      // Alone, it fits (check_admissible), unless finished groups have not been freed yet.
+      TANDEM_CHECK(running_.size() > 1 || !finished_.empty(), "an admitted group does not fit");
+      return false;
+    }
+    preempt(*running_.back(), step);
+  }
+  return true;
+}
+
+// No more sequences than max_num_seqs, and than the budget has tokens: others would only hold
+// blocks.
+bool Scheduler::seats_for(const SequenceGroup& group) const {
+  if (running_.empty()) return true;
+  const auto seqs = std::count_if(group.seqs().begin(), group.seqs().end(),
+                                  [](const auto& seq) { return !seq->finished(); });
+  return num_running_seqs_ < config_.max_num_batched_tokens &&
+         num_running_seqs_ + seqs <= config_.max_num_seqs;
+}
+
+// A group that was preempted comes back only if every running sequence could have another block:
+// otherwise it would soon be preempted again.
+bool Scheduler::keeps_headroom(const SequenceGroup& group, int blocks) const {
+  const int headroom = group.num_preemptions > 0 ? num_running_seqs_ : 0;
+  return blocks + headroom <= blocks_.num_free_device_blocks();
+}
+
+bool Scheduler::can_admit(const Entry& entry) const {
+  const SequenceGroup& group = *entry.group;
+  return seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
+         keeps_headroom(group, blocks_.blocks_to_start(group));
+}
+
+// Waiting → running, with its encoder in this step. One longer than the budget takes all of it.
+void Scheduler::admit(Entry& entry, Step& step) {
+  blocks_.allocate(*entry.group);
+  run(entry);
+  put_in_step(entry, step).compute_encoder = true;
+  step.budget = std::max(0, step.budget - entry.group->encoder_seq().length());
+}
+
+// --- Preemption ----------------------------------------------------------------------------------
+
+void Scheduler::preempt(Entry& entry, Step& step) {
+  TANDEM_CHECK_LT(entry.step_index, 0);
+  SequenceGroup& group = *entry.group;
+  leave_queue(entry);
+  ++num_preemptions_;
+  ++group.num_preemptions;
+  group.set_announced(false);  // it comes back with other blocks
+  if (prefers_swap(group) && blocks_.can_swap_out(group)) {
+    write_pairs(blocks_.swap_out(group), *step.message.mutable_swap_out());
+    enter_queue(entry, Queue::kSwapped);
+    return;
+  }
+  free_tables(group);
+  group.set_encoder_computed(false);
+  for (const auto& seq : group.seqs())
+    if (!seq->finished()) seq->reset_computed();
+  enter_queue(entry, Queue::kWaiting);
+}
+
+// The cost model of PreemptionMode::kAuto, in units of the time to compute one token. Swapping
+// moves whole blocks out and back; recomputing runs the encoder and all decoder tokens again.
+bool Scheduler::prefers_swap(const SequenceGroup& group) const {
+  if (config_.preemption != PreemptionMode::kAuto)
+    return config_.preemption == PreemptionMode::kSwap;
+  int64_t recomputed = group.encoder_seq().length();
+  for (const auto& seq : group.seqs())
+    if (!seq->finished()) recomputed += seq->num_computed_tokens();
+  const int64_t moved = int64_t{blocks_.num_blocks(group)} * config_.block_size;
+  return config_.swap_cost * static_cast<double>(moved) < static_cast<double>(recomputed);
+}
+
+// --- The message ---------------------------------------------------------------------------------
+
+void Scheduler::write_message(Step& step) {
+  proto::StepInput& message = step.message;
+  for (StepGroup& scheduled : step_groups_) {
+    if (scheduled.in_full) {
+      write_full(scheduled, *message.add_groups());
+      scheduled.entry->group->set_announced(true);
+      scheduled.entry->known_to_workers = true;
+    } else {
+      write_delta(scheduled, *message.add_deltas());
+    }
+  }
+  if (!has_work(message)) return;  // what is to be forgotten waits for a step that is sent
+  message.set_step(next_step_++);
+  for (std::string& id : forgotten_groups_) message.add_finished_request_ids(std::move(id));
+  for (const int64_t id : forgotten_seqs_) message.add_finished_seq_ids(id);
+  forgotten_groups_.clear();
+  forgotten_seqs_.clear();
+}
+
+void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
+  const SequenceGroup& group = *scheduled.entry->group;
+  out.set_request_id(group.request_id());
+  out.set_is_prompt(scheduled.compute_encoder);
+  out.set_compute_encoder(scheduled.compute_encoder);
+  *out.mutable_sampling_params() = group.params();
+  for (size_t i = 0; i < group.seqs().size(); ++i) {
+    const Sequence& seq = *group.seqs()[i];
+    if (seq.finished()) continue;
+    proto::SequenceData& data = *out.add_seq_data();
+    data.set_seq_id(seq.seq_id());
+    data.set_index(static_cast<int32_t>(i));
+    data.mutable_prompt_token_ids()->Add(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
+    data.mutable_output_token_ids()->Add(seq.output_tokens().begin(), seq.output_tokens().end());
+    data.set_num_computed_tokens(seq.num_computed_tokens());
+    for (const Chunk& chunk : scheduled.chunks) {
+      if (chunk.seq != &seq) continue;
+      data.set_token_chunk_size(chunk.tokens);
+      if (seq.num_computed_tokens() < seq.prompt_len()) out.set_is_prompt(true);
+    }
+    const Blocks& blocks = blocks_.get_block_table(seq);
+    proto::BlockTable& table = *out.add_block_tables();
+    table.set_seq_id(seq.seq_id());
+    table.mutable_blocks()->Add(blocks.begin(), blocks.end());
+  }
+  const auto encoder = group.encoder_seq().tokens();
+  proto::SequenceData& data = *out.mutable_encoder_seq_data();
+  data.set_seq_id(group.encoder_seq().seq_id());
+  data.mutable_prompt_token_ids()->Add(encoder.begin(), encoder.end());
+  const int encoder_len = group.encoder_seq().length();
+  data.set_num_computed_tokens(scheduled.compute_encoder ? 0 : encoder_len);
+  data.set_token_chunk_size(scheduled.compute_encoder ? encoder_len : 0);
+  const Blocks& cross = blocks_.get_cross_block_table(group);
+  out.mutable_cross_block_table()->mutable_blocks()->Add(cross.begin(), cross.end());
+}
+
+void Scheduler::write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const {
+  out.set_request_id(scheduled.entry->group->request_id());
+  out.set_compute_encoder(scheduled.compute_encoder);
+  out.mutable_seqs()->Reserve(static_cast<int>(scheduled.chunks.size()));
+  for (const Chunk& chunk : scheduled.chunks) {
+    proto::SequenceDelta& delta = *out.add_seqs();
+    delta.set_seq_id(chunk.seq->seq_id());
+    delta.set_token_chunk_size(chunk.tokens);
+    if (chunk.blocks == 0) continue;
+    const Blocks& blocks = blocks_.get_block_table(*chunk.seq);
+    delta.mutable_new_blocks()->Add(blocks.begin() + static_cast<std::ptrdiff_t>(chunk.old_blocks),
+                                    blocks.end());
+    for (const auto& [old_block, new_block] : chunk.copies) {
+      proto::BlockReplacement& replaced = *delta.add_replaced_blocks();
+      replaced.set_index(static_cast<int32_t>(std::find(blocks.begin(), blocks.end(), new_block) -
+                                              blocks.begin()));
+      replaced.set_block(new_block);
+    }
+  }
+}
+
+}  // namespace tandem
