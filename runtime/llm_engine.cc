@@ -106,7 +106,7 @@ bool LLMEngine::abort_request(const std::string& request_id) {
 std::vector<proto::RequestOutput> LLMEngine::step() {
   const double scheduled_at = now();
   const proto::StepInput input = scheduler_->schedule(scheduled_at);
-  if (input.groups().empty() && input.deltas().empty()) return {};
+  if (!has_work(input)) return {};
   const proto::StepOutput result = runner_->execute(input);
 
   std::vector<SampledToken> sampled;

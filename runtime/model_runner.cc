@@ -18,7 +18,7 @@ SamplerSequence sampler_view(const SampleRow& row) {
   const proto::SequenceData& data = row.group->seq_data(row.seq_index);
   return {&row.group->sampling_params(), span_of(row.group->encoder_seq_data().prompt_token_ids()),
           span_of(data.prompt_token_ids()), span_of(data.output_token_ids()),
-          static_cast<uint32_t>(row.seq_index)};
+          static_cast<uint32_t>(data.index())};
 }
 
 // Rows of one chunk whose logits say something about the next prompt token.
@@ -40,13 +40,15 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, std::unique_p
     : ctx_(ctx),
       model_(std::move(model)),
       block_size_(block_size),
-      pools_(model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks) {}
+      pools_(model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
+      table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
+              model_->config().max_position_embeddings}) {}
 
 proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& step) {
   proto::StepOutput out;
   out.set_step(step.step());
+  const auto scheduled = table_.apply(step);  // checks the message, the copies too
   pools_.apply_copies(ctx_, step);
-  const auto scheduled = table_.apply(step);
   const Batch batch = build_batch(scheduled, block_size_);
   for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
 
@@ -103,13 +105,13 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
                                                     proto::StepOutput& out) {
   for (const SampleRow& row : batch.rows) {
     const proto::SamplingParams& params = row.group->sampling_params();
-    if (!params.has_prompt_logprobs() || row.seq_index != 0) continue;
+    if (!params.has_prompt_logprobs() || row.group->seq_data(row.seq_index).index() != 0) continue;
     const PromptRows wanted = prompt_rows(row);
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
     const Tensor logits = logits_of(hidden, indices);
-    const auto& prompt = row.group->seq_data(0).prompt_token_ids();
+    const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
     auto* group = std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
                                [&](const auto* g) { return g->request_id() == row.group->request_id(); })[0];
     group->set_prompt_logprobs_start(wanted.first_position);

@@ -1,0 +1,288 @@
+// The engine end to end on golden checkpoints: HuggingFace's tokens whatever else shares the batch,
+// however small the steps and the cache are.
+#include "runtime/llm_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "tests/support/goldens.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kTrials = 30;
+#else
+constexpr int kTrials = 1000;
+#endif
+
+EngineConfig config_for(const std::string& checkpoint) {
+  EngineConfig config;
+  config.model = testing::golden_dir(checkpoint);
+  config.dtype = DType::kF32;
+  config.threads = 2;
+  config.kv_cache_memory = size_t{64} << 20;
+  config.swap_space = size_t{16} << 20;
+  config.seed = 1;
+  return config;
+}
+
+json golden_prompt(const json& c) {
+  return {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+          {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}};
+}
+
+// Cases of one sequence; beams are not built yet.
+std::vector<json> single_sequence_cases(const std::string& checkpoint) {
+  std::vector<json> cases;
+  for (const auto& c : testing::load_golden(checkpoint).at("cases"))
+    if (c.contains("output_ids") && !c.contains("sequences")) cases.push_back(c);
+  return cases;
+}
+
+// Runs all to the end; request id → the whole decoder sequence.
+std::map<std::string, std::vector<int>> run_all(LLMEngine& engine) {
+  std::map<std::string, std::vector<int>> out;
+  int idle = 0;
+  while (engine.has_unfinished_requests()) {
+    const auto outputs = engine.step();
+    engine.check_integrity();
+    idle = outputs.empty() ? idle + 1 : 0;
+    if (idle > 10000) {
+      ADD_FAILURE() << "no progress";
+      break;
+    }
+    for (const auto& o : outputs) {
+      if (!o.finished()) continue;
+      std::vector<int> ids(o.inputs().prompt_token_ids().begin(), o.inputs().prompt_token_ids().end());
+      ids.insert(ids.end(), o.outputs(0).token_ids().begin(), o.outputs(0).token_ids().end());
+      out[o.request_id()] = ids;
+    }
+  }
+  return out;
+}
+
+void expect_goldens(LLMEngine& engine, std::vector<json> cases, uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::shuffle(cases.begin(), cases.end(), rng);
+  for (const auto& c : cases)
+    engine.add_request(c.at("name").get<std::string>(), golden_prompt(c), c.at("generation"));
+  const auto results = run_all(engine);
+  for (const auto& c : cases)
+    EXPECT_EQ(results.at(c.at("name").get<std::string>()), c.at("output_ids").get<std::vector<int>>())
+        << c.at("name") << ", seed " << seed;
+}
+
+class Goldens : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Goldens, AllAtOnceInAnyOrder) {
+  LLMEngine engine(config_for(GetParam()));
+  for (uint64_t seed = 1; seed <= 3; ++seed) expect_goldens(engine, single_sequence_cases(GetParam()), seed);
+}
+
+TEST_P(Goldens, OneByOne) {
+  LLMEngine engine(config_for(GetParam()));
+  for (const auto& c : single_sequence_cases(GetParam())) expect_goldens(engine, {c}, 0);
+}
+
+TEST_P(Goldens, CutAsFineAsTheRulesAllow) {
+  EngineConfig config = config_for(GetParam());
+  config.max_num_batched_tokens = 1;
+  config.max_num_seqs = 3;
+  config.block_size = 1;
+  LLMEngine engine(config);
+  expect_goldens(engine, single_sequence_cases(GetParam()), 4);
+}
+
+TEST_P(Goldens, CacheSoSmallThatGroupsArePreempted) {
+  for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap})
+    for (const int block_size : {2, 16}) {
+      EngineConfig config = config_for(GetParam());
+      config.block_size = block_size;
+      config.preemption = mode;
+      // Room for the longest request, and a little more.
+      config.num_gpu_blocks_override = 2 * (128 / block_size) + 4;
+      LLMEngine engine(config);
+      expect_goldens(engine, single_sequence_cases(GetParam()), 5);
+      EXPECT_GT(engine.scheduler().num_preemptions(), 0) << block_size;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bart, Goldens,
+                         ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
+                                           "bart-model-only", "bart-pickle", "bart-pickle-fp32",
+                                           "bart-sharded"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// --- Batch invariance --------------------------------------------------------------------------------
+
+struct RandomRequest {
+  json prompt, params;
+};
+
+RandomRequest random_request(std::mt19937_64& rng, int vocab_size) {
+  const auto pick = [&](int from, int to) {
+    return static_cast<int>(from + rng() % static_cast<uint64_t>(to - from + 1));
+  };
+  std::vector<int> encoder{0}, decoder{2};
+  for (int i = pick(0, 24); i > 0; --i) encoder.push_back(pick(4, vocab_size - 2));
+  encoder.push_back(2);
+  for (int i = pick(0, 5); i > 0; --i) decoder.push_back(pick(4, vocab_size - 2));
+  json params = {{"max_new_tokens", pick(1, 10)}, {"num_beams", 1}, {"do_sample", pick(0, 2) == 0}};
+  if (params["do_sample"]) params.update({{"seed", pick(0, 1000)}, {"temperature", 0.9}, {"top_k", pick(0, 40)}});
+  if (pick(0, 3) == 0) params["repetition_penalty"] = 1.2;
+  if (pick(0, 3) == 0) params["no_repeat_ngram_size"] = 2;
+  return {{{"encoder_prompt", {{"prompt_token_ids", encoder}}},
+           {"decoder_prompt", {{"prompt_token_ids", decoder}}}},
+          params};
+}
+
+TEST(BatchInvariance, SameTokensAloneAndAmongSixtyThreeOthers) {
+  const uint64_t seed = std::getenv("TANDEM_SEED") ? std::strtoull(std::getenv("TANDEM_SEED"), nullptr, 10) : 7;
+  SCOPED_TRACE("TANDEM_SEED=" + std::to_string(seed));
+  std::mt19937_64 rng(seed);
+  EngineConfig config = config_for("bart-odd-heads");
+  config.max_num_batched_tokens = 256;
+  LLMEngine alone(config), together(config);
+  std::vector<RandomRequest> pool;
+  std::vector<std::vector<int>> expected;
+  for (int i = 0; i < 200; ++i) {
+    pool.push_back(random_request(rng, 700));
+    alone.add_request("x", pool.back().prompt, pool.back().params);
+    expected.push_back(run_all(alone).at("x"));
+  }
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::vector<size_t> chosen;
+    for (int i = 0; i < 64; ++i) {
+      chosen.push_back(rng() % pool.size());
+      together.add_request(std::to_string(i), pool[chosen.back()].prompt, pool[chosen.back()].params);
+    }
+    const auto results = run_all(together);
+    for (int i = 0; i < 64; ++i)
+      ASSERT_EQ(results.at(std::to_string(i)), expected[chosen[static_cast<size_t>(i)]]) << "trial " << trial;
+  }
+}
+
+// --- Requests ----------------------------------------------------------------------------------------
+
+TEST(Engine, DefaultDecoderPromptIsStartAndBos) {
+  LLMEngine engine(config_for("bart-tiny"));
+  engine.add_request("a", "The rain in spain falls mainly on the", {{"max_new_tokens", 3}});
+  engine.add_request("b", {{"encoder_prompt", "The rain"}, {"decoder_prompt", {{"prompt_token_ids", {51, 178}}}}},
+                     {{"max_new_tokens", 3}});
+  std::map<std::string, proto::RequestOutput> results;
+  while (engine.has_unfinished_requests())
+    for (const auto& o : engine.step())
+      if (o.finished()) results[o.request_id()] = o;
+  const auto ids = [&](const char* id) {
+    const auto& f = results.at(id).inputs().prompt_token_ids();
+    return std::vector<int>(f.begin(), f.end());
+  };
+  EXPECT_EQ(ids("a"), (std::vector<int>{2, 0}));
+  EXPECT_EQ(ids("b"), (std::vector<int>{2, 51, 178}));
+  // The BOS that was put there is one of HuggingFace's three new tokens.
+  EXPECT_LE(results.at("a").outputs(0).token_ids_size(), 2);
+  EXPECT_EQ(results.at("b").outputs(0).token_ids_size(), 3);
+}
+
+TEST(Engine, SamplesSeveralSequencesFromOneEncoderPass) {
+  LLMEngine engine(config_for("bart-tiny"));
+  const json params = {{"n", 4}, {"do_sample", true}, {"seed", 5}, {"max_new_tokens", 12}, {"temperature", 1.5}};
+  std::vector<std::vector<std::vector<int>>> runs;
+  for (int i = 0; i < 2; ++i) {
+    engine.add_request("r", "a small lighthouse", params);
+    while (engine.has_unfinished_requests())
+      for (const auto& o : engine.step()) {
+        engine.check_integrity();
+        if (!o.finished()) continue;
+        ASSERT_EQ(o.outputs_size(), 4);
+        runs.emplace_back();
+        for (const auto& c : o.outputs()) runs.back().emplace_back(c.token_ids().begin(), c.token_ids().end());
+      }
+  }
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0], runs[1]);                 // the seed decides
+  EXPECT_NE(runs[0][0], runs[0][1]);           // and the index too
+}
+
+TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
+  for (const char* checkpoint : {"bart-tiny", "bart-odd-heads"}) {
+    LLMEngine engine(config_for(checkpoint));
+    for (const auto& c : single_sequence_cases(checkpoint)) {
+      if (!c.contains("prompt_logprobs") || !c.contains("token_logprobs_raw")) continue;
+      // The teacher-forced sequence as decoder prompt.
+      engine.add_request("p",
+                         {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+                          {"decoder_prompt", {{"prompt_token_ids", c.at("teacher_forced_decoder_ids")}}}},
+                         {{"max_tokens", 1}, {"prompt_logprobs", 0}});
+      engine.add_request("t", golden_prompt(c), [&] {
+        json params = c.at("generation");
+        params["logprobs"] = 2;
+        return params;
+      }());
+      while (engine.has_unfinished_requests())
+        for (const auto& o : engine.step()) {
+          if (!o.finished()) continue;
+          const bool prompt = o.request_id() == "p";
+          const auto want = c.at(prompt ? "prompt_logprobs" : "token_logprobs_raw").get<std::vector<double>>();
+          const auto& got = prompt ? o.prompt_logprobs() : o.outputs(0).logprobs();
+          ASSERT_EQ(static_cast<size_t>(got.size()), want.size());
+          for (int i = 0; i < got.size(); ++i)
+            EXPECT_NEAR(got[i].top(0).logprob(), want[static_cast<size_t>(i)], 3e-4);
+          if (!prompt) {
+            EXPECT_NEAR(o.outputs(0).cumulative_logprob(), std::accumulate(want.begin(), want.end(), 0.0), 2e-3);
+          }
+        }
+    }
+  }
+}
+
+TEST(Engine, AbortFreesEverything) {
+  LLMEngine engine(config_for("bart-tiny"));
+  const int free_blocks = engine.scheduler().block_manager().num_free_device_blocks();
+  for (int i = 0; i < 8; ++i) engine.add_request(std::to_string(i), "some text", {{"max_new_tokens", 50}});
+  for (int i = 0; i < 3; ++i) engine.step();
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(engine.abort_request(std::to_string(i)));
+  EXPECT_FALSE(engine.abort_request("3"));
+  EXPECT_FALSE(engine.has_unfinished_requests());
+  EXPECT_EQ(engine.scheduler().block_manager().num_free_device_blocks(), free_blocks);
+  engine.check_integrity();
+}
+
+TEST(Engine, StopStringEndsTheTextBeforeIt) {
+  LLMEngine engine(config_for("bart-tiny"));
+  const json params = {{"max_new_tokens", 28}, {"num_beams", 1}};
+  const auto run = [&](const json& p) {
+    engine.add_request("s", "  leading and trailing spaces   ", p);
+    proto::CompletionOutput result;
+    while (engine.has_unfinished_requests())
+      for (const auto& o : engine.step())
+        if (o.finished()) result = o.outputs(0);
+    return result;
+  };
+  const auto whole = run(params);
+  ASSERT_GT(whole.text().size(), 8u);
+  const std::string stop = whole.text().substr(5, 3);
+  json with_stop = params;
+  with_stop["stop"] = stop;
+  const auto stopped = run(with_stop);
+  EXPECT_EQ(stopped.text(), whole.text().substr(0, whole.text().find(stop)));
+  EXPECT_EQ(stopped.finish_reason(), "stop");
+  EXPECT_EQ(stopped.stop_reason(), stop);
+  with_stop["include_stop_str_in_output"] = true;
+  EXPECT_EQ(run(with_stop).text(), stopped.text() + stop);
+}
+
+}  // namespace
+}  // namespace tandem
