@@ -20,6 +20,9 @@ class Tokenizer {
 
   // `text` must be valid UTF-8 (check_utf8). add_special: with the model's BOS/EOS around it.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
+  // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
+  virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
+                                           bool add_special = true) const;
   // Invalid UTF-8 becomes U+FFFD, as in HuggingFace; ids without a token are skipped.
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.

@@ -1,0 +1,67 @@
+// Byte-pair encoding: a word's characters are merged, pair by pair, in the order of the merge rules.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/text_pipeline.h"
+#include "runtime/vocabulary.h"
+
+namespace tandem {
+
+// (left id, right id) → rank of the rule and id of the result. Open addressing: the lookup is the
+// inner loop of encoding.
+class MergeTable {
+ public:
+  struct Rule {
+    uint64_t pair = kEmpty;
+    int32_t rank = 0, result = 0;
+  };
+
+  explicit MergeTable(size_t num_rules);
+  void set(int32_t left, int32_t right, int32_t rank, int32_t result);  // the last one counts
+  const Rule* find(int32_t left, int32_t right) const;                  // nullptr: no rule
+
+ private:
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+  size_t slot_of(uint64_t pair) const;
+
+  std::vector<Rule> slots_;  // a power of two, at most half full
+  int shift_;
+};
+
+class BpeModel : public TokenModel {
+ public:
+  explicit BpeModel(const JsonView& json);
+
+  std::unique_ptr<WordEncoder> word_encoder() const override;
+  std::optional<int32_t> token_to_id(std::string_view token) const override;
+  std::optional<std::string_view> id_to_token(int32_t id) const override;
+  int32_t num_tokens() const override { return vocabulary_.size(); }
+  int32_t max_id() const override { return vocabulary_.max_id(); }
+
+ private:
+  friend class BpeWordEncoder;
+
+  void read_options(const JsonView& json);
+  void read_merges(const JsonView& json);
+  void index_characters();
+  // Id of a character, with prefix or suffix where the model has them; -1 if it is not a token.
+  int32_t character_id(std::string_view character, bool first, bool last) const;
+  int32_t unknown_id() const;  // throws if unk_token is not a token
+
+  std::string file_;
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  std::array<int32_t, 512> character_ids_;  // of code points < 512: all characters of byte-level BPE
+  std::optional<std::string> unknown_token_;
+  std::string prefix_, suffix_;  // continuing_subword_prefix, end_of_word_suffix
+  bool fuse_unknown_ = false, byte_fallback_ = false, ignore_merges_ = false;
+};
+
+}  // namespace tandem

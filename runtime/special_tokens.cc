@@ -1,0 +1,179 @@
+// The order of precedence: added_tokens_decoder of tokenizer_config.json, where it is, silences the other
+// files; else tokenizer.json's added_tokens before added_tokens.json, and special_tokens_map.json before
+// tokenizer_config.json.
+#include "runtime/special_tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tandem {
+namespace {
+
+// In the order in which new ones are numbered.
+constexpr std::array kNamedKeys = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                   "pad_token", "cls_token", "mask_token"};
+
+AddedToken special_token(const std::string& content) {
+  AddedToken token;
+  token.content = content;
+  token.special = true;
+  token.normalized = false;
+  return token;
+}
+
+bool same(const AddedToken& a, const AddedToken& b) {
+  return a.content == b.content && a.single_word == b.single_word && a.lstrip == b.lstrip &&
+         a.rstrip == b.rstrip && a.normalized == b.normalized && a.special == b.special;
+}
+
+// A string, or an object with a content.
+AddedToken read_token(const JsonView& json, bool special) {
+  if (json.value().is_string()) return special_token(json.string());
+  AddedToken token = AddedToken::from_json(json);
+  if (special) {
+    token.special = true;
+    if (!json.find("normalized")) token.normalized = false;
+  }
+  return token;
+}
+
+bool is_token_key(const std::string& key, const nlohmann::json& value) {
+  if (value.is_null()) return false;
+  if (std::find(kNamedKeys.begin(), kNamedKeys.end(), key) != kNamedKeys.end()) return true;
+  return key.ends_with("_token") && (value.is_string() || value.contains("content"));
+}
+
+int32_t parse_id(const JsonView& map, const std::string& key) {
+  int32_t id = -1;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxVocabulary)
+    map.fail("\"" + key + "\" is not a token id");
+  return id;
+}
+
+}  // namespace
+
+std::vector<AddedToken> read_added_tokens(const JsonView& document) {
+  std::vector<AddedToken> tokens;
+  const auto list = document.find("added_tokens");
+  if (!list) return tokens;
+  std::unordered_map<int32_t, std::string> seen;
+  for (size_t i = 0, n = list->size(); i < n; ++i) {
+    const JsonView entry = list->at(i);
+    const JsonView id = entry.at("id");
+    tokens.push_back(AddedToken::from_json(entry));
+    const auto [first, is_new] = seen.emplace(id.id(), tokens.back().content);
+    if (!is_new && first->second != tokens.back().content)
+      id.fail("id " + std::to_string(id.id()) + " has two tokens, \"" + first->second +
+              "\" and \"" + tokens.back().content + "\"");
+  }
+  return tokens;
+}
+
+SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
+                             const OptionalFile& added_tokens, const JsonView& document,
+                             const Defaults& defaults) {
+  for (const auto& [key, token] : defaults) named_[key] = token;
+  read_named(config.view(), false);
+  read_extra(config.view());
+  if (!config.view().find("added_tokens_decoder")) {
+    read_named(special_tokens_map.view(), true);
+    read_extra(special_tokens_map.view());
+  }
+  read_by_id(config, added_tokens, document);
+  for (auto& [key, token] : named_) {
+    for (const auto& [id, added] : by_id_)
+      if (added.content == token.content) token = added;
+  }
+}
+
+void SpecialTokens::read_named(const JsonView& json, bool special) {
+  for (const auto& [key, value] : json.object().items()) {
+    const auto known = named_.find(key);
+    if (value.is_null() && known != named_.end()) {
+      named_.erase(known);
+    } else if (is_token_key(key, value)) {
+      AddedToken token = read_token(json.at(key.c_str()), special);
+      // A plain name keeps how the class looks for this token (Blenderbot's <mask>).
+      if (value.is_string() && known != named_.end()) {
+        const std::string content = token.content;
+        token = known->second;
+        token.content = content;
+      }
+      named_[key] = token;
+    }
+  }
+}
+
+void SpecialTokens::read_extra(const JsonView& json) {
+  for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+    const auto list = json.find(key);
+    if (!list) continue;
+    if (list->value().is_object()) {  // names of the model's own
+      for (const auto& [name, value] : list->value().items())
+        named_[name] = read_token(list->at(name.c_str()), true);
+      return;
+    }
+    for (size_t i = 0, n = list->size(); i < n; ++i)
+      extra_.push_back(read_token(list->at(i), true));
+    if (list->size() > 0) return;
+  }
+}
+
+void SpecialTokens::read_by_id(const OptionalFile& config, const OptionalFile& added_tokens,
+                               const JsonView& document) {
+  if (const auto decoder = config.view().find("added_tokens_decoder")) {
+    for (const auto& [id, token] : decoder->object().items())
+      by_id_[parse_id(*decoder, id)] = AddedToken::from_json(decoder->at(id.c_str()));
+    return;
+  }
+  for (const auto& [content, id] : added_tokens.view().object().items()) {
+    AddedToken token;
+    token.content = content;
+    const auto is_this = [&](const AddedToken& extra) { return extra.content == content; };
+    token.special = is_named(content) || std::any_of(extra_.begin(), extra_.end(), is_this);
+    token.normalized = !token.special;
+    by_id_[added_tokens.view().at(content.c_str()).id()] = token;
+  }
+  if (const auto list = document.find("added_tokens")) {
+    const std::vector<AddedToken> tokens = read_added_tokens(document);
+    for (size_t i = 0; i < tokens.size(); ++i) by_id_[list->at(i).at("id").id()] = tokens[i];
+  }
+}
+
+bool SpecialTokens::is_named(const std::string& content) const {
+  return std::any_of(named_.begin(), named_.end(),
+                     [&](const auto& entry) { return entry.second.content == content; });
+}
+
+std::vector<AddedToken> SpecialTokens::to_add(const std::vector<AddedToken>& present) const {
+  std::vector<AddedToken> tokens;
+  std::unordered_set<std::string> contents;
+  for (const AddedToken& token : present) contents.insert(token.content);
+  for (const auto& [id, token] : by_id_) {
+    tokens.push_back(token);
+    contents.insert(token.content);
+  }
+  const auto add_new = [&](const AddedToken& token) {
+    const auto is_same = [&](const AddedToken& other) { return same(token, other); };
+    if (!contents.count(token.content) && std::none_of(tokens.begin(), tokens.end(), is_same))
+      tokens.push_back(token);
+  };
+  for (const char* key : kNamedKeys)
+    if (const auto token = named_.find(key); token != named_.end()) add_new(token->second);
+  for (const auto& [key, token] : named_)
+    if (std::find(kNamedKeys.begin(), kNamedKeys.end(), key) == kNamedKeys.end()) add_new(token);
+  for (const AddedToken& token : extra_) add_new(token);
+  for (AddedToken& token : tokens) token.special = token.special || is_named(token.content);
+  return tokens;
+}
+
+std::string SpecialTokens::content(const std::string& key) const {
+  const auto found = named_.find(key);
+  return found == named_.end() ? std::string() : found->second.content;
+}
+
+}  // namespace tandem

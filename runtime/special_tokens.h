@@ -1,0 +1,55 @@
+// Which tokens a checkpoint adds to the vocabulary: tokenizer_config.json, special_tokens_map.json,
+// added_tokens.json and tokenizer.json all have a say.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/added_tokens.h"
+
+namespace tandem {
+
+// A JSON file that may be absent (then an empty object).
+struct OptionalFile {
+  nlohmann::json value = nlohmann::json::object();
+  std::string name;
+  bool exists = false;
+
+  JsonView view() const { return JsonView(value, name); }
+};
+
+class SpecialTokens {
+ public:
+  using Defaults = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
+
+  // `document`: tokenizer.json, an empty object without one.
+  SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
+                const OptionalFile& added_tokens, const JsonView& document,
+                const Defaults& defaults);
+
+  // All of them, in the order in which HuggingFace adds them. `present`: contents that are there
+  // already, which names alone do not add again.
+  std::vector<AddedToken> to_add(const std::vector<AddedToken>& present) const;
+  // Content of "bos_token", …; empty if there is none.
+  std::string content(const std::string& key) const;
+
+ private:
+  void read_named(const JsonView& json, bool special);
+  void read_extra(const JsonView& json);
+  void read_by_id(const OptionalFile& config, const OptionalFile& added_tokens,
+                  const JsonView& document);
+  bool is_named(const std::string& content) const;
+
+  std::map<std::string, AddedToken> named_;     // by key
+  std::vector<AddedToken> extra_;
+  std::map<int32_t, AddedToken> by_id_;         // ids only order them
+};
+
+// The added_tokens of tokenizer.json, each with a valid id of its own.
+std::vector<AddedToken> read_added_tokens(const JsonView& document);
+
+}  // namespace tandem

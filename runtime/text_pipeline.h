@@ -1,0 +1,85 @@
+// The stages between text and ids, in the order in which encode() runs them:
+//   Normalizer → AddedTokens (added_tokens.h) → PreTokenizer → TokenModel → PostProcessor,
+// and Decoder on the way back. Each stage is one component of tokenizer.json, immutable and usable
+// from any thread; a new one is a class here and a line in its make_… function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/tokenizer_json.h"
+
+namespace tandem {
+
+// Strings passed between stages are valid UTF-8, and live until the call returns.
+using TextSink = std::function<void(std::string_view)>;
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual std::string normalize(std::string_view text) const = 0;
+};
+
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  // Calls `word` with the words of `text`, in order; none is empty.
+  virtual void split(std::string_view text, const TextSink& word) const = 0;
+};
+
+// What one encode() call needs while it turns words into ids: scratch memory, a cache.
+class WordEncoder {
+ public:
+  virtual ~WordEncoder() = default;
+  virtual void encode(std::string_view word, std::vector<int32_t>& ids) = 0;
+};
+
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  virtual std::unique_ptr<WordEncoder> word_encoder() const = 0;
+  virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
+  virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
+  virtual int32_t num_tokens() const = 0;
+  virtual int32_t max_id() const = 0;  // -1 if there is no token
+};
+
+class PostProcessor {
+ public:
+  virtual ~PostProcessor() = default;
+  virtual std::vector<int32_t> process(std::vector<int32_t> ids, bool add_special) const = 0;
+  virtual std::vector<int32_t> process_pair(std::vector<int32_t> first, std::vector<int32_t> second,
+                                            bool add_special) const = 0;
+  virtual int num_suffix_tokens() const = 0;
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // The bytes that a token stands for; text is made of all tokens' bytes.
+  virtual std::string token_bytes(std::string_view token) const = 0;
+};
+
+// From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its type
+// is not built, both with file and key.
+std::unique_ptr<Normalizer> make_normalizer(const JsonView& json);
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json);
+std::unique_ptr<TokenModel> make_token_model(const JsonView& json);
+std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json);
+std::unique_ptr<Decoder> make_decoder(const JsonView& json);
+
+// Components may contain each other ("Sequence"). More parts in one, or deeper nesting, is taken for a
+// file that wants to exhaust us.
+inline constexpr int kMaxNesting = 16;
+inline constexpr size_t kMaxParts = 64;
+
+// Size of the array `json` if that is at most kMaxParts, else an error.
+size_t num_parts(const JsonView& json);
+
+}  // namespace tandem

@@ -1,0 +1,175 @@
+// The pipeline of a tokenizer: its stages, and how text and ids go through them.
+#include "runtime/tokenizer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "runtime/added_tokens.h"
+#include "runtime/text_pipeline.h"
+#include "runtime/tokenizer_files.h"
+#include "runtime/tokenizer_pipeline.h"
+#include "runtime/utf8.h"
+
+namespace tandem {
+namespace {
+
+// A component that may be null or absent.
+template <class Component>
+std::unique_ptr<Component> make_optional(const JsonView& document, const char* key,
+                                         std::unique_ptr<Component> (*make)(const JsonView&)) {
+  const auto json = document.find(key);
+  return json ? make(*json) : nullptr;
+}
+
+class PipelineTokenizer : public Tokenizer {
+ public:
+  explicit PipelineTokenizer(TokenizerFiles files);
+
+  std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
+  std::vector<int32_t> encode_pair(std::string_view text, std::string_view second,
+                                   bool add_special) const override;
+  std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
+  std::string token_bytes(int32_t id) const override;
+  bool is_special(int32_t id) const override;
+  int32_t size() const override { return static_cast<int32_t>(special_.size()); }
+  std::optional<int32_t> token_to_id(std::string_view token) const override;
+  int num_suffix_tokens() const override;
+  int model_max_length() const override { return model_max_length_; }
+
+ private:
+  void add_tokens(const TokenizerFiles& files);
+  void resolve_template(TokenizerFiles& files) const;
+  std::optional<std::string_view> token(int32_t id) const;
+  std::vector<int32_t> encode_text(std::string_view text) const;
+
+  std::unique_ptr<Normalizer> normalizer_;        // may be null
+  AddedTokens added_;
+  std::unique_ptr<PreTokenizer> pre_tokenizer_;   // may be null
+  std::unique_ptr<TokenModel> model_;
+  std::unique_ptr<PostProcessor> post_processor_; // may be null
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<bool> special_;                     // by id
+  int model_max_length_;
+};
+
+PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
+    : model_max_length_(files.model_max_length) {
+  const JsonView document(files.document, files.file);
+  normalizer_ = make_optional(document, "normalizer", make_normalizer);
+  pre_tokenizer_ = make_optional(document, "pre_tokenizer", make_pre_tokenizer);
+  model_ = make_token_model(document.at("model"));
+  decoder_ = make_optional(document, "decoder", make_decoder);
+  if (!decoder_) document.fail_unsupported("a tokenizer without a decoder is not supported");
+  add_tokens(files);
+  resolve_template(files);
+  post_processor_ = make_optional(document, "post_processor", make_post_processor);
+  special_.resize(static_cast<size_t>(std::max(model_->max_id(), added_.max_id()) + 1));
+  for (int32_t id = 0; id < size(); ++id) {
+    const auto text = token(id);
+    special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
+  }
+}
+
+void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
+  for (const auto& group : files.added_tokens) added_.add(group, *model_, normalizer_.get());
+  if (files.split_special_tokens) added_.ignore_special_in_text();
+  // The library numbers tokens itself, whatever the file says.
+  const auto list = JsonView(files.document, files.file).find("added_tokens");
+  for (size_t i = 0, n = list ? list->size() : 0; i < n; ++i) {
+    const JsonView entry = list->at(i);
+    const auto id = added_.find(entry.at("content").string());
+    if (id && *id != entry.at("id").id())
+      spdlog::warn("{}: added token \"{}\" has id {}, not {}", files.file,
+                   entry.at("content").string(), *id, entry.at("id").id());
+  }
+}
+
+void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
+  for (const std::string& name : files.template_tokens) {
+    const auto id = token_to_id(name);
+    if (!id) throw invalid_model(files.file, "\"" + name + "\" is not in the vocabulary");
+    files.document["post_processor"]["special_tokens"][name]["ids"] = {*id};
+  }
+}
+
+std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const {
+  std::vector<int32_t> ids;
+  const std::unique_ptr<WordEncoder> encoder = model_->word_encoder();
+  const TextSink word = [&](std::string_view part) { encoder->encode(part, ids); };
+  const auto token = [&](int32_t id) { ids.push_back(id); };
+  const AddedTokens::Sink normalized{
+      [&](std::string_view part) { pre_tokenizer_ ? pre_tokenizer_->split(part, word) : word(part); },
+      token};
+  const AddedTokens::Sink raw{
+      [&](std::string_view part) {
+        if (!normalizer_) return added_.split(part, true, normalized);
+        added_.split(normalizer_->normalize(part), true, normalized);
+      },
+      token};
+  added_.split(text, false, raw);
+  return ids;
+}
+
+std::vector<int32_t> PipelineTokenizer::encode(std::string_view text, bool add_special) const {
+  std::vector<int32_t> ids = encode_text(text);
+  return post_processor_ ? post_processor_->process(std::move(ids), add_special) : ids;
+}
+
+std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::string_view second,
+                                                    bool add_special) const {
+  std::vector<int32_t> ids = encode_text(text), more = encode_text(second);
+  if (post_processor_)
+    return post_processor_->process_pair(std::move(ids), std::move(more), add_special);
+  ids.insert(ids.end(), more.begin(), more.end());
+  return ids;
+}
+
+std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip_special) const {
+  std::string bytes, text;
+  for (const int32_t id : ids)
+    if (!skip_special || !is_special(id)) bytes += token_bytes(id);
+  append_utf8_lossy(bytes, text);
+  return text;
+}
+
+std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
+  if (const auto text = added_.text(id)) return text;
+  return model_->id_to_token(id);
+}
+
+std::string PipelineTokenizer::token_bytes(int32_t id) const {
+  const auto text = token(id);
+  return text ? decoder_->token_bytes(*text) : std::string();
+}
+
+bool PipelineTokenizer::is_special(int32_t id) const {
+  return id >= 0 && id < size() && special_[static_cast<size_t>(id)];
+}
+
+std::optional<int32_t> PipelineTokenizer::token_to_id(std::string_view token) const {
+  const auto id = added_.find(token);
+  return id ? id : model_->token_to_id(token);
+}
+
+int PipelineTokenizer::num_suffix_tokens() const {
+  return post_processor_ ? post_processor_->num_suffix_tokens() : 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerFiles files) {
+  return std::make_unique<PipelineTokenizer>(std::move(files));
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& directory) {
+  return make_tokenizer(read_tokenizer_files(directory));
+}
+
+std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool) const {
+  throw not_supported("text_pair", "this tokenizer does not encode pairs");
+}
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+// What the files of a checkpoint directory say about its tokenizer, brought into one form, whichever of
+// them there are.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/added_tokens.h"
+
+namespace tandem {
+
+struct TokenizerFiles {
+  nlohmann::json document;  // with the keys of tokenizer.json
+  std::string file;         // that it was read from, for messages
+  // To be added in this order, each group at once (that decides the ids of new tokens).
+  std::vector<std::vector<AddedToken>> added_tokens;
+  // Tokens that the template in `document` names without their ids.
+  std::vector<std::string> template_tokens;
+  int model_max_length = 0;
+  bool split_special_tokens = false;
+};
+
+// As HuggingFace's AutoTokenizer does: some tokenizer classes take only the vocabulary from
+// tokenizer.json and build the stages anew, with the settings of tokenizer_config.json.
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory);
+
+// A document that stands for itself: its added_tokens in a group.
+TokenizerFiles tokenizer_from_document(nlohmann::json document, const std::string& file);
+
+}  // namespace tandem

@@ -1,0 +1,48 @@
+// Reading the JSON files of a tokenizer: typed access whose errors name the file and the key.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace tandem {
+
+// More tokens than this, or a larger id, is taken for a damaged file.
+inline constexpr int32_t kMaxVocabulary = 10'000'000;
+
+// A value inside a file. The document must outlive it.
+class JsonView {
+ public:
+  JsonView(const nlohmann::json& value, std::string file, std::string key = {})
+      : value_(&value), file_(std::move(file)), key_(std::move(key)) {}
+
+  JsonView at(const char* key) const;                      // error if absent
+  std::optional<JsonView> find(const char* key) const;     // nothing if absent or null
+  JsonView at(size_t index) const;                         // of an array
+  size_t size() const;                                     // of an array
+
+  const std::string& string() const;
+  bool boolean() const;
+  int32_t id() const;              // 0 … kMaxVocabulary - 1
+  const nlohmann::json& object() const;
+  const nlohmann::json& value() const { return *value_; }
+  const std::string& file() const { return file_; }
+
+  // `what` in the file, at this key.
+  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail_unsupported(const std::string& what) const;
+
+ private:
+  const nlohmann::json* value_;
+  std::string file_, key_;
+};
+
+// Whole text of a regular file; InputError if it cannot be read or is past all bounds.
+std::string read_text_file(const std::filesystem::path& file);
+// Errors name the file, the line and the column.
+nlohmann::json parse_json(const std::string& text, const std::string& file);
+
+}  // namespace tandem
