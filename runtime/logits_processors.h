@@ -1,8 +1,11 @@
 // HuggingFace's logits processors and warpers: same order, same arithmetic (float32 where it uses it).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
 
@@ -24,5 +27,14 @@ void process_logits(const SamplerSequence& seq, std::span<float> logits);
 // Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits, in
 // HuggingFace's order; in place.
 void warp_logits(const proto::SamplingParams& params, std::span<float> logits);
+
+// The same, as the list of what is left, by id. Nothing if no filter is on or the row has no
+// distribution (NaN, +inf, all masked); `logits` are scaled by the temperature in any case.
+struct Candidates {
+  std::vector<float> logits;
+  std::vector<int32_t> ids;
+  size_t size() const { return ids.size(); }
+};
+std::optional<Candidates> warp_candidates(const proto::SamplingParams& params, std::span<float> logits);
 
 }  // namespace tandem

@@ -2,30 +2,23 @@
 // left, so that what follows top-k is cheap. Probabilities are float32; cumulative sums are kept in
 // double and rounded to float32, as torch.cumsum does on a CPU.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "runtime/fast_math.h"
 #include "runtime/logits_processors.h"
+#include "runtime/row_math.h"
 
 namespace tandem {
 
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
-
-struct Candidate {
-  float logit;
-  int32_t id;
-  // Among equal logits the lower id is the lesser one (a stable ascending sort).
-  bool operator<(const Candidate& other) const {
-    return logit != other.logit ? logit < other.logit : id < other.id;
-  }
-};
-using Candidates = std::vector<Candidate>;
 
 // The k-th largest value, 0 < k <= values.size(); no NaN among them.
 float kth_largest(std::span<const float> values, size_t k) {
@@ -46,37 +39,53 @@ float kth_largest(std::span<const float> values, size_t k) {
   return top.front();
 }
 
-Candidates gather(std::span<const float> logits, float threshold) {
+// Keeps candidate i where keep(i); their order stays.
+void filter(Candidates& c, const auto& keep) {
+  size_t kept = 0;
+  for (size_t i = 0; i < c.size(); ++i) {
+    c.logits[kept] = c.logits[i];
+    c.ids[kept] = c.ids[i];
+    kept += keep(i) ? 1 : 0;
+  }
+  c.logits.resize(kept);
+  c.ids.resize(kept);
+}
+
+// Few are expected to reach the threshold.
+Candidates gather_from(std::span<const float> logits, float threshold) {
   Candidates out;
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] > kMasked && logits[i] >= threshold) out.push_back({logits[i], static_cast<int32_t>(i)});
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > kMasked && logits[i] >= threshold)) continue;
+    out.logits.push_back(logits[i]);
+    out.ids.push_back(static_cast<int32_t>(i));
+  }
   return out;
 }
 
-float max_logit(const Candidates& c) {
-  return std::max_element(c.begin(), c.end(), [](const Candidate& a, const Candidate& b) {
-           return a.logit < b.logit;
-         })->logit;
+Candidates gather_all(std::span<const float> logits) {
+  Candidates out;
+  out.logits.assign(logits.begin(), logits.end());
+  out.ids.resize(logits.size());
+  std::iota(out.ids.begin(), out.ids.end(), 0);
+  filter(out, [&](size_t i) { return logits[i] > kMasked; });
+  return out;
 }
 
+float max_logit(const Candidates& c) { return find_peak(c.logits).value; }
+
 std::vector<float> softmax(const Candidates& c) {
-  const float top = max_logit(c);
   std::vector<float> p(c.size());
-  for (size_t i = 0; i < c.size(); ++i) p[i] = exp_nonpositive(c[i].logit - top);
-  double sum = 0;
-  for (const float e : p) sum += e;
-  const auto total = static_cast<float>(sum);
+  exp_all(c.logits, max_logit(c), p);
+  const auto total = static_cast<float>(sum_all(p));
   for (float& e : p) e /= total;
   return p;
 }
 
 std::vector<float> log_softmax(const Candidates& c) {
   const float top = max_logit(c);
-  double sum = 0;
-  for (const Candidate& x : c) sum += exp_nonpositive(x.logit - top);
-  const auto log_sum = static_cast<float>(std::log(sum));
+  const auto log_sum = static_cast<float>(std::log(sum_exp(c.logits, top)));
   std::vector<float> out(c.size());
-  for (size_t i = 0; i < c.size(); ++i) out[i] = (c[i].logit - top) - log_sum;
+  for (size_t i = 0; i < c.size(); ++i) out[i] = (c.logits[i] - top) - log_sum;
   return out;
 }
 
@@ -86,80 +95,74 @@ float entropy(const std::vector<float>& log_p) {
   return static_cast<float>(sum);
 }
 
-// Keeps c[i] where keep(i).
-void filter(Candidates& c, const auto& keep) {
-  size_t kept = 0;
-  for (size_t i = 0; i < c.size(); ++i)
-    if (keep(i)) c[kept++] = c[i];
-  c.resize(kept);
-}
-
 void top_h(Candidates& c, double fraction) {
   constexpr size_t kConsidered = 100;
-  std::sort(c.begin(), c.end(), [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  });
-  c.resize(std::min(c.size(), kConsidered));
-  const std::vector<float> log_p = log_softmax(c);
+  std::vector<uint32_t> order(c.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const size_t considered = std::min(c.size(), kConsidered);
+  std::partial_sort(order.begin(), order.begin() + static_cast<long>(considered), order.end(),
+                    [&](uint32_t a, uint32_t b) {
+                      return c.logits[a] != c.logits[b] ? c.logits[a] > c.logits[b] : a < b;
+                    });
+  Candidates best;
+  for (size_t i = 0; i < considered; ++i) best.logits.push_back(c.logits[order[i]]);
+  best.ids.resize(considered);
+  const std::vector<float> log_p = log_softmax(best);
   const float most = entropy(log_p) * static_cast<float>(fraction);
+  std::vector<bool> kept(c.size(), false);
   double sum = 0;
-  size_t kept = 0;
-  for (; kept < c.size(); ++kept) {
-    const float p = std::exp(log_p[kept]);
+  for (size_t i = 0; i < considered; ++i) {
+    const float p = std::exp(log_p[i]);
     sum -= static_cast<double>(p * std::log(p));
-    if (!(static_cast<float>(sum) <= most) && kept > 0) break;
+    if (!(static_cast<float>(sum) <= most) && i > 0) break;
+    kept[order[i]] = true;
   }
-  c.resize(kept);
+  filter(c, [&](size_t i) { return kept[i]; });
 }
 
 void top_k(Candidates& c, int k) {
   if (static_cast<size_t>(k) >= c.size()) return;
-  std::vector<float> logits(c.size());
-  for (size_t i = 0; i < c.size(); ++i) logits[i] = c[i].logit;
-  const float threshold = kth_largest(logits, static_cast<size_t>(k));
-  filter(c, [&](size_t i) { return c[i].logit >= threshold; });
+  const float threshold = kth_largest(c.logits, static_cast<size_t>(k));
+  filter(c, [&](size_t i) { return c.logits[i] >= threshold; });
 }
 
-// Removes, from the least likely up, while the cumulative probability is <= 1 - top_p. Halves the
-// range that the boundary lies in until it is small enough to sort.
+// Removes, from the least likely up (of equals the lower id first), while the cumulative probability
+// is <= 1 - top_p. Only the bucket of logits that the boundary falls into is sorted.
 void top_p(Candidates& c, double keep_mass) {
+  constexpr size_t kBuckets = 1024;  // bucket 0: the largest logits; width 1/16, the last one open
   const auto threshold = static_cast<float>(1.0 - keep_mass);
-  struct Weighted {
-    Candidate candidate;
-    float p;
-    bool operator<(const Weighted& other) const { return candidate < other.candidate; }
-  };
   const std::vector<float> p = softmax(c);
-  std::vector<Weighted> sorted(c.size());
-  for (size_t i = 0; i < c.size(); ++i) sorted[i] = {c[i], p[i]};
-  auto begin = sorted.begin(), end = sorted.end();
-  double below = 0;  // mass of everything before `begin`, all removed
-  constexpr long kSmall = 64;
-  while (end - begin > kSmall) {
-    const auto middle = begin + (end - begin) / 2;
-    std::nth_element(begin, middle, end);
-    double mass = below;
-    for (auto it = begin; it != middle; ++it) mass += it->p;
-    if (static_cast<float>(mass) <= threshold) {
-      begin = middle;
-      below = mass;
-    } else {
-      end = middle;
-    }
-  }
-  std::sort(begin, end);
-  for (; begin != end; ++begin) {
-    below += begin->p;
+  const float top = max_logit(c);
+  const auto bucket_of = [&](size_t i) {
+    return static_cast<size_t>(std::min((top - c.logits[i]) * 16.0f, static_cast<float>(kBuckets - 1)));
+  };
+  std::array<double, kBuckets> mass{};
+  for (size_t i = 0; i < c.size(); ++i) mass[bucket_of(i)] += p[i];
+  double below = 0;
+  size_t boundary = kBuckets - 1;
+  for (; boundary > 0 && static_cast<float>(below + mass[boundary]) <= threshold; --boundary)
+    below += mass[boundary];
+  std::vector<uint32_t> order;
+  for (size_t i = 0; i < c.size(); ++i)
+    if (bucket_of(i) == boundary) order.push_back(static_cast<uint32_t>(i));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return c.logits[a] < c.logits[b]; });
+  std::vector<bool> removed(order.empty() ? 0 : c.size(), false);
+  const size_t most = boundary > 0 ? order.size() : order.size() - 1;  // the most likely one stays
+  for (size_t i = 0; i < most; ++i) {
+    below += p[order[i]];
     if (!(static_cast<float>(below) <= threshold)) break;
+    removed[order[i]] = true;
   }
-  if (begin == sorted.end()) --begin;  // the most likely one always stays
-  Candidate least = begin->candidate;
-  filter(c, [&](size_t i) { return !(c[i] < least); });
+  filter(c, [&](size_t i) {
+    const size_t bucket = bucket_of(i);
+    return bucket < boundary || (bucket == boundary && !removed[i]);
+  });
 }
 
 void min_p(Candidates& c, double fraction) {
   const std::vector<float> p = softmax(c);
-  const float threshold = static_cast<float>(fraction) * *std::max_element(p.begin(), p.end());
+  const float threshold = static_cast<float>(fraction) * find_peak(p).value;
   filter(c, [&](size_t i) { return p[i] >= threshold; });
 }
 
@@ -169,7 +172,7 @@ void typical(Candidates& c, double mass) {
   std::vector<float> distance(c.size());
   for (size_t i = 0; i < c.size(); ++i) distance[i] = std::fabs(-log_p[i] - expected);
   std::vector<uint32_t> order(c.size());
-  for (size_t i = 0; i < c.size(); ++i) order[i] = static_cast<uint32_t>(i);
+  std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return distance[a] < distance[b]; });
   const std::vector<float> p = softmax(c);
@@ -188,7 +191,7 @@ void typical(Candidates& c, double mass) {
 void cut_below(Candidates& c, float threshold) {
   const std::vector<float> p = softmax(c);
   const float top = max_logit(c);
-  filter(c, [&](size_t i) { return p[i] >= threshold || c[i].logit >= top; });
+  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= top; });
 }
 
 void eta_cutoff(Candidates& c, double epsilon) {
@@ -198,31 +201,33 @@ void eta_cutoff(Candidates& c, double epsilon) {
 
 }  // namespace
 
-void warp_logits(const proto::SamplingParams& p, std::span<float> logits) {
+std::optional<Candidates> warp_candidates(const proto::SamplingParams& p, std::span<float> logits) {
   if (p.temperature() != 0.0 && p.temperature() != 1.0) {
     const auto temperature = static_cast<float>(p.temperature());
     for (float& logit : logits) logit /= temperature;
   }
+  const bool by_typicality = p.typical_p() > 0 && p.typical_p() < 1.0;
   const bool filters = p.top_h() > 0 || p.top_k() > 0 || p.top_p() < 1.0 || p.min_p() > 0 ||
-                       (p.typical_p() > 0 && p.typical_p() < 1.0) || p.epsilon_cutoff() > 0 ||
-                       p.eta_cutoff() > 0;
-  // A row with NaN or +inf has no probabilities; the sampler takes its argmax.
-  const bool valid = std::all_of(logits.begin(), logits.end(), [](float x) {
-    return x < std::numeric_limits<float>::infinity();
-  });
-  if (!filters || !valid || logits.empty()) return;
-  const bool by_threshold = !(p.top_h() > 0) && p.top_k() > 0 && static_cast<size_t>(p.top_k()) < logits.size();
-  Candidates c = gather(logits, by_threshold ? kth_largest(logits, static_cast<size_t>(p.top_k())) : kMasked);
-  if (c.empty()) return;
+                       by_typicality || p.epsilon_cutoff() > 0 || p.eta_cutoff() > 0;
+  if (!filters || !find_peak(logits).finite()) return std::nullopt;
+  const auto k = static_cast<size_t>(std::max(p.top_k(), 0));
+  const bool by_threshold = k > 0 && k < logits.size() && !(p.top_h() > 0);
+  Candidates c = by_threshold ? gather_from(logits, kth_largest(logits, k)) : gather_all(logits);
   if (p.top_h() > 0) top_h(c, p.top_h());
-  if (p.top_k() > 0) top_k(c, p.top_k());
+  if (k > 0) top_k(c, p.top_k());
   if (p.top_p() < 1.0) top_p(c, p.top_p());
   if (p.min_p() > 0) min_p(c, p.min_p());
-  if (p.typical_p() > 0 && p.typical_p() < 1.0) typical(c, p.typical_p());
+  if (by_typicality) typical(c, p.typical_p());
   if (p.epsilon_cutoff() > 0) cut_below(c, static_cast<float>(p.epsilon_cutoff()));
   if (p.eta_cutoff() > 0) eta_cutoff(c, p.eta_cutoff());
+  return c;
+}
+
+void warp_logits(const proto::SamplingParams& p, std::span<float> logits) {
+  const auto c = warp_candidates(p, logits);
+  if (!c) return;
   std::fill(logits.begin(), logits.end(), kMasked);
-  for (const Candidate& x : c) logits[static_cast<size_t>(x.id)] = x.logit;
+  for (size_t i = 0; i < c->size(); ++i) logits[static_cast<size_t>(c->ids[i])] = c->logits[i];
 }
 
 }  // namespace tandem

@@ -3,106 +3,53 @@
 #include "runtime/sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "kernels/core/check.h"
-#include "runtime/fast_math.h"
 #include "runtime/philox.h"
+#include "runtime/row_math.h"
 
 namespace tandem {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr size_t kLanes = 16;    // independent chains, so that the compiler vectorises
-constexpr size_t kBlock = 256;   // values summed in float before the sum goes on in double
-
-struct Peak {
-  float value = -kInfinity;  // largest value that is not NaN
-  size_t block = 0;          // start of the block of its first occurrence
-  bool has_nan = false;
-};
-
-Peak find_peak(std::span<const float> values) {
-  Peak peak;
-  size_t i = 0;
-  for (; i + kBlock <= values.size(); i += kBlock) {
-    std::array<float, kLanes> top;
-    std::array<int32_t, kLanes> nan{};
-    top.fill(-kInfinity);
-    for (size_t j = 0; j < kBlock; j += kLanes)
-      for (size_t l = 0; l < kLanes; ++l) {
-        const float x = values[i + j + l];
-        top[l] = x > top[l] ? x : top[l];
-        nan[l] |= x != x ? 1 : 0;
-      }
-    float best = -kInfinity;
-    for (size_t l = 0; l < kLanes; ++l) {
-      best = std::max(best, top[l]);
-      peak.has_nan |= nan[l] != 0;
-    }
-    if (best > peak.value) {
-      peak.value = best;
-      peak.block = i;
-    }
-  }
-  for (const size_t tail = i; i < values.size(); ++i) {
-    peak.has_nan |= std::isnan(values[i]);
-    if (values[i] > peak.value) {
-      peak.value = values[i];
-      peak.block = tail;
-    }
-  }
-  return peak;
-}
-
-// Sum of exp(value - top), top the largest value.
-double sum_exp(std::span<const float> values, float top) {
-  double sum = 0;
-  size_t i = 0;
-  for (; i + kBlock <= values.size(); i += kBlock) {
-    std::array<float, kLanes> part{};
-    for (size_t j = 0; j < kBlock; j += kLanes)
-      for (size_t l = 0; l < kLanes; ++l) part[l] += exp_nonpositive(values[i + j + l] - top);
-    for (const float p : part) sum += p;
-  }
-  for (; i < values.size(); ++i) sum += exp_nonpositive(values[i] - top);
-  return sum;
-}
-
-int32_t index_of(const Peak& peak, std::span<const float> values) {
-  const auto found = peak.has_nan ? std::find_if(values.begin(), values.end(), [](float x) { return std::isnan(x); })
-                                  : std::find(values.begin() + static_cast<long>(peak.block), values.end(), peak.value);
-  return found == values.end() ? 0 : static_cast<int32_t>(found - values.begin());
-}
-
 double log_sum_exp(std::span<const float> values, const Peak& peak) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (peak.has_nan || peak.value == kInfinity) return std::numeric_limits<double>::quiet_NaN();
   if (peak.value == -kInfinity) return -kInfinity;
   return peak.value + std::log(sum_exp(values, peak.value));
 }
 
-// Inverse of the cumulative distribution, in the order of the ids. Falls back to the argmax where there
+// Inverse of the cumulative distribution, in the order of the row. Falls back to the argmax where there
 // is no distribution (NaN, +inf, nothing left).
 int32_t draw(std::span<const float> logits, double uniform) {
   const Peak peak = find_peak(logits);
-  if (peak.has_nan || std::isinf(peak.value)) return index_of(peak, logits);
+  if (!peak.finite()) return index_of(peak, logits);
   static thread_local std::vector<float> weights;
   weights.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) weights[i] = exp_nonpositive(logits[i] - peak.value);
-  double total = 0;
-  for (const float w : weights) total += w;
-  const double target = uniform * total;
+  exp_all(logits, peak.value, weights);
+  const auto block_at = [&](size_t i) {
+    return std::span<const float>(weights).subspan(i, std::min(kRowBlock, weights.size() - i));
+  };
+  const double target = uniform * sum_all(weights);
   double sum = 0;
-  size_t last = 0;  // the last id with any weight: rounding cannot lead past it
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] == 0.0f) continue;
-    sum += weights[i];
-    last = i;
+  size_t start = 0;  // of the block that the target falls into
+  for (size_t i = 0; i < weights.size(); i += kRowBlock) {
+    const double weight = sum_block(block_at(i));
+    if (weight == 0) continue;
+    start = i;
+    if (sum + weight > target) break;
+    sum += weight;
+  }
+  size_t last = start;  // the last entry with any weight: rounding cannot lead past it
+  const auto block = block_at(start);
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (block[i] == 0) continue;
+    sum += block[i];
+    last = start + i;
     if (sum > target) break;
   }
   return static_cast<int32_t>(last);
@@ -165,8 +112,10 @@ proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token,
 int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
   if (needs_processing(seq)) process_logits(seq, logits);
   if (!seq.params->do_sample()) return argmax(logits);
-  warp_logits(*seq.params, logits);
-  return draw(logits, uniform_draw(seq.params->seed(), seq.seq_index, seq.output_ids.size()));
+  const double uniform = uniform_draw(seq.params->seed(), seq.seq_index, seq.output_ids.size());
+  const auto candidates = warp_candidates(*seq.params, logits);
+  if (!candidates) return draw(logits, uniform);
+  return candidates->ids[static_cast<size_t>(draw(candidates->logits, uniform))];
 }
 
 }  // namespace

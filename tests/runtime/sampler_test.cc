@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/fast_math.h"
+#include "runtime/row_math.h"
 #include "runtime/philox.h"
 
 namespace tandem {
@@ -60,7 +60,7 @@ TEST(Philox, DrawsAreUniform) {
   EXPECT_NEAR(squares / n, 1.0 / 3, 0.01);
 }
 
-TEST(FastMath, ExpIsAccurate) {
+TEST(RowMath, ExpIsAccurate) {
   double worst = 0;
   for (float x = 0; x > -87; x -= 0.0037f) {
     const double exact = std::exp(static_cast<double>(x));
