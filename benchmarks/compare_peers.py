@@ -82,12 +82,12 @@ class HuggingFace:
 
 class OpenVino(HuggingFace):
     def __init__(self, args):
-        import openvino, optimum.intel.version, torch
+        import importlib.metadata, openvino, torch
         from optimum.intel import OVModelForSeq2SeqLM
 
         torch.set_num_threads(1)
         self.torch = torch
-        self.version = f"openvino {openvino.__version__.split('-')[0]}, optimum-intel {optimum.intel.version.__version__}"
+        self.version = f"openvino {openvino.__version__.split('-')[0]}, optimum-intel {importlib.metadata.version('optimum-intel')}"
         # f32: on a CPU with bf16 instructions the default would compute in bf16.
         config = {"INFERENCE_NUM_THREADS": str(args.threads), "INFERENCE_PRECISION_HINT": "f32",
                   "PERFORMANCE_HINT": "LATENCY"}
