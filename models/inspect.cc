@@ -1,0 +1,217 @@
+#include "models/inspect.h"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "models/printable.h"
+
+namespace tandem {
+namespace fs = std::filesystem;
+namespace {
+
+using Memory = InspectReport::Memory;
+
+constexpr std::array<uint64_t, 2> kExampleRequests = {1, 32};
+constexpr size_t kMaxCompared = 4;  // matrices of the embedding's shape: a file may have any number
+
+bool is_float(const HostTensor& t) {
+  return t.foreign_dtype.empty() &&
+         (t.dtype == DType::kF32 || t.dtype == DType::kF16 || t.dtype == DType::kBF16);
+}
+
+uint64_t elements(const HostTensor& t) { return t.bytes / size_of(t.dtype); }
+
+// Tied tensors have the same bytes (a pickle stores them once), or, with tied embeddings, equal
+// matrices of the embedding's shape.
+bool same_values(const HostTensor& a, const HostTensor& b, const ModelConfig& config) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  if (a.data == b.data) return true;
+  return config.tie_word_embeddings && a.shape == Shape{config.vocab_size, config.d_model} &&
+         std::memcmp(a.data, b.data, a.bytes) == 0;
+}
+
+void count_tensors(const ModelConfig& config, const Checkpoint& checkpoint, InspectReport& out) {
+  std::map<std::string, InspectReport::Type> types;
+  std::map<const std::byte*, const HostTensor*> by_address;
+  std::vector<const HostTensor*> embeddings;
+  out.tensors = checkpoint.tensors().size();
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    bool tied = false;
+    if (const auto [it, fresh] = by_address.try_emplace(tensor.data, &tensor); !fresh)
+      tied = tensor.bytes > 0 && same_values(tensor, *it->second, config);
+    if (!tied && tensor.shape == Shape{config.vocab_size, config.d_model}) {
+      for (const HostTensor* other : embeddings) tied = tied || same_values(tensor, *other, config);
+      if (embeddings.size() < kMaxCompared) embeddings.push_back(&tensor);
+    }
+    if (tied) {
+      ++out.tied_tensors;
+      continue;
+    }
+    InspectReport::Type& type = types[tensor.dtype_name()];
+    ++type.tensors;
+    type.bytes += tensor.bytes;
+    if (is_float(tensor)) out.parameters += elements(tensor);
+  }
+  for (auto& [name, type] : types) {
+    type.name = name;
+    out.types.push_back(type);
+  }
+}
+
+Memory memory(const ModelConfig& config, uint64_t parameters, DType dtype) {
+  Memory m;
+  m.dtype = name_of(dtype);
+  m.weight_bytes = parameters * size_of(dtype);
+  m.self_bytes_per_token = 2 * static_cast<uint64_t>(config.decoder_layers) *
+                           static_cast<uint64_t>(config.d_model) * size_of(dtype);
+  m.cross_bytes_per_token = m.self_bytes_per_token;
+  return m;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+std::string human_count(uint64_t n) {
+  char text[48];
+  if (n < 1'000'000)
+    std::snprintf(text, sizeof(text), "%llu", static_cast<unsigned long long>(n));
+  else
+    std::snprintf(text, sizeof(text), "%.1f million", static_cast<double>(n) / 1e6);
+  return text;
+}
+
+// Lines of a name and a value, values aligned.
+class Lines {
+ public:
+  void add(const std::string& name, const std::string& value) {
+    text_ += name + std::string(name.size() < kWidth ? kWidth - name.size() : 1, ' ') + value + "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  static constexpr size_t kWidth = 14;
+  std::string text_;
+};
+
+std::string stack(int layers, int heads, int ffn) {
+  return std::to_string(layers) + " layers, " + std::to_string(heads) + " heads, feed-forward " +
+         std::to_string(ffn);
+}
+
+void add_shapes(const InspectReport& r, Lines& lines) {
+  lines.add("encoder", stack(r.encoder_layers, r.encoder_attention_heads, r.encoder_ffn_dim));
+  lines.add("decoder", stack(r.decoder_layers, r.decoder_attention_heads, r.decoder_ffn_dim));
+  lines.add("width", std::to_string(r.d_model));
+  lines.add("vocabulary", std::to_string(r.vocab_size));
+  lines.add("positions", std::to_string(r.max_position_embeddings));
+}
+
+void add_memory(const InspectReport& r, Lines& lines) {
+  const auto positions = static_cast<uint64_t>(r.max_position_embeddings);
+  for (const Memory& m : r.memory) {
+    lines.add("in " + m.dtype, "weights " + human_bytes(m.weight_bytes));
+    lines.add("", "cache " + human_bytes(m.self_bytes_per_token) + " for each decoder token, " +
+                      human_bytes(m.cross_bytes_per_token) + " for each encoder token");
+    for (uint64_t n : kExampleRequests)
+      lines.add("", "cache of " + std::to_string(n) + (n == 1 ? " request" : " requests") +
+                        " of full length (" + std::to_string(positions) + " + " +
+                        std::to_string(positions) + " tokens): " +
+                        human_bytes(m.cache_bytes(n, positions)));
+  }
+}
+
+}  // namespace
+
+InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
+  InspectReport out;
+  out.directory = checkpoint.location();
+  out.architecture = config.architecture;
+  out.model_type = config.model_type;
+  out.format = checkpoint.format();
+  for (const fs::path& file : checkpoint.files()) {
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    out.files.push_back({file.filename().string(), error ? 0 : size});
+  }
+  count_tensors(config, checkpoint, out);
+  out.vocab_size = config.vocab_size;
+  out.d_model = config.d_model;
+  out.max_position_embeddings = config.max_position_embeddings;
+  out.encoder_layers = config.encoder_layers;
+  out.encoder_attention_heads = config.encoder_attention_heads;
+  out.encoder_ffn_dim = config.encoder_ffn_dim;
+  out.decoder_layers = config.decoder_layers;
+  out.decoder_attention_heads = config.decoder_attention_heads;
+  out.decoder_ffn_dim = config.decoder_ffn_dim;
+  out.generation = config.generation;
+  if (config.d_model > 0 && config.decoder_layers > 0 && config.max_position_embeddings > 0)
+    for (DType t : {DType::kF32, DType::kBF16})
+      out.memory.push_back(memory(config, out.parameters, t));
+  return out;
+}
+
+std::string to_text(const InspectReport& r) {
+  Lines lines;
+  lines.add("checkpoint", r.directory);
+  lines.add("architecture", printable(r.architecture) + " (" + printable(r.model_type) + ")");
+  lines.add("format", r.format);
+  for (const auto& f : r.files) lines.add("file", f.name + ", " + human_bytes(f.bytes));
+  for (const auto& t : r.types)
+    lines.add("tensors", std::to_string(t.tensors) + " of " + t.name + ", " + human_bytes(t.bytes));
+  if (r.tied_tensors > 0) lines.add("tied", std::to_string(r.tied_tensors) + " further names");
+  lines.add("parameters", human_count(r.parameters));
+  if (!r.memory.empty()) {
+    add_shapes(r, lines);
+    add_memory(r, lines);
+  }
+  for (const auto& [key, value] : r.generation.items())
+    lines.add("default",
+              printable(key) + " = " +
+                  printable(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  return lines.text();
+}
+
+nlohmann::ordered_json to_json(const InspectReport& r) {
+  nlohmann::ordered_json out = {{"directory", r.directory},   {"architecture", r.architecture},
+                                {"model_type", r.model_type}, {"format", r.format},
+                                {"tensors", r.tensors},       {"tied_tensors", r.tied_tensors},
+                                {"parameters", r.parameters}};
+  for (const auto& f : r.files) out["files"].push_back({{"name", f.name}, {"bytes", f.bytes}});
+  out["dtypes"] = nlohmann::ordered_json::object();
+  for (const auto& t : r.types)
+    out["dtypes"][t.name] = {{"tensors", t.tensors}, {"bytes", t.bytes}};
+  out["shapes"] = {{"vocab_size", r.vocab_size},
+                   {"d_model", r.d_model},
+                   {"max_position_embeddings", r.max_position_embeddings},
+                   {"encoder_layers", r.encoder_layers},
+                   {"encoder_attention_heads", r.encoder_attention_heads},
+                   {"encoder_ffn_dim", r.encoder_ffn_dim},
+                   {"decoder_layers", r.decoder_layers},
+                   {"decoder_attention_heads", r.decoder_attention_heads},
+                   {"decoder_ffn_dim", r.decoder_ffn_dim}};
+  out["generation"] = r.generation;
+  out["memory"] = nlohmann::ordered_json::object();
+  for (const Memory& m : r.memory) {
+    auto& to = out["memory"][m.dtype];
+    to = {{"weight_bytes", m.weight_bytes},
+          {"self_cache_bytes_per_token", m.self_bytes_per_token},
+          {"cross_cache_bytes_per_token", m.cross_bytes_per_token}};
+    for (uint64_t n : kExampleRequests)
+      to["cache_bytes_" + std::to_string(n) + (n == 1 ? "_request" : "_requests")] =
+          m.cache_bytes(n, static_cast<uint64_t>(r.max_position_embeddings));
+  }
+  return out;
+}
+
+}  // namespace tandem

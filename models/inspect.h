@@ -1,0 +1,54 @@
+// What a checkpoint is and what it will take to serve it: `tandem inspect DIR`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/checkpoint.h"
+#include "models/config.h"
+
+namespace tandem {
+
+struct InspectReport {
+  struct File {
+    std::string name;
+    uint64_t bytes = 0;  // on disk
+  };
+  struct Type {
+    std::string name;  // of the elements
+    uint64_t tensors = 0, bytes = 0;
+  };
+  // One compute type. Keys and values of every decoder layer; a cached token is a decoder token in
+  // the self-attention cache or an encoder token in the cross-attention cache of a request.
+  struct Memory {
+    std::string dtype;
+    uint64_t weight_bytes = 0;
+    uint64_t self_bytes_per_token = 0, cross_bytes_per_token = 0;
+    // The cache of that many requests with encoder input and output of the greatest length.
+    uint64_t cache_bytes(uint64_t requests, uint64_t positions) const {
+      return requests * positions * (self_bytes_per_token + cross_bytes_per_token);
+    }
+  };
+
+  std::string directory, architecture, model_type, format;
+  std::vector<File> files;
+  std::vector<Type> types;      // by name
+  uint64_t tensors = 0;         // names
+  uint64_t tied_tensors = 0;    // names that stand for another tensor's values
+  uint64_t parameters = 0;      // elements of float tensors, tied ones once
+  int vocab_size = 0, d_model = 0, max_position_embeddings = 0;
+  int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
+  int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
+  nlohmann::json generation;    // defaults of a request
+  std::vector<Memory> memory;   // float32, bfloat16; empty where the shapes are not known
+};
+
+InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);
+
+// For people: lines of "name  value", ending with a newline.
+std::string to_text(const InspectReport& report);
+nlohmann::ordered_json to_json(const InspectReport& report);
+
+}  // namespace tandem

@@ -1,0 +1,266 @@
+#include "models/config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/files.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using test::golden;
+using test::TempDir;
+
+json small_bart() {
+  return {{"architectures", {"BartForConditionalGeneration"}},
+          {"model_type", "bart"},
+          {"vocab_size", 100},
+          {"d_model", 16},
+          {"encoder_layers", 2},
+          {"decoder_layers", 3},
+          {"encoder_attention_heads", 4},
+          {"decoder_attention_heads", 2},
+          {"encoder_ffn_dim", 32},
+          {"decoder_ffn_dim", 64},
+          {"max_position_embeddings", 20}};
+}
+
+// Loads a directory with that config.json, changed by `patch`, where null removes a key.
+ModelConfig load(const json& patch, const char* generation = nullptr) {
+  TempDir dir;
+  json config = small_bart();
+  config.merge_patch(patch);
+  dir.write("config.json", config.dump());
+  if (generation != nullptr) dir.write("generation_config.json", generation);
+  return ModelConfig::load(dir.path());
+}
+// With a key that is null in the file.
+ModelConfig load_null(const std::string& key) {
+  TempDir dir;
+  json config = small_bart();
+  config[key] = nullptr;
+  dir.write("config.json", config.dump());
+  return ModelConfig::load(dir.path());
+}
+
+TEST(ModelConfig, ReadsABart) {
+  const ModelConfig c = load({{"scale_embedding", true},
+                              {"activation_function", "relu"},
+                              {"tie_word_embeddings", false},
+                              {"torch_dtype", "bfloat16"},
+                              {"eos_token_id", {2, 5}},
+                              {"decoder_start_token_id", 7}});
+  EXPECT_EQ(c.architecture, "BartForConditionalGeneration");
+  EXPECT_EQ(c.model_type, "bart");
+  EXPECT_EQ(c.vocab_size, 100);
+  EXPECT_EQ(c.d_model, 16);
+  EXPECT_EQ(c.encoder_layers, 2);
+  EXPECT_EQ(c.decoder_layers, 3);
+  EXPECT_EQ(c.encoder_attention_heads, 4);
+  EXPECT_EQ(c.decoder_attention_heads, 2);
+  EXPECT_EQ(c.encoder_ffn_dim, 32);
+  EXPECT_EQ(c.decoder_ffn_dim, 64);
+  EXPECT_EQ(c.max_position_embeddings, 20);
+  EXPECT_EQ(c.activation, Activation::kRelu);
+  EXPECT_TRUE(c.scale_embedding);
+  EXPECT_FALSE(c.tie_word_embeddings);
+  EXPECT_EQ(c.checkpoint_dtype, DType::kBF16);
+  EXPECT_EQ(c.eos_token_id, (std::vector<int>{2, 5}));
+  EXPECT_EQ(c.decoder_start_token_id, 7);
+  EXPECT_EQ(c.raw["vocab_size"], 100);
+}
+
+TEST(ModelConfig, AbsentKeysHaveHuggingFacesDefaults) {
+  TempDir dir;
+  dir.write("config.json", R"({"architectures": ["BartModel"], "model_type": "bart"})");
+  const ModelConfig c = ModelConfig::load(dir.path());
+  EXPECT_EQ(c.vocab_size, 50265);
+  EXPECT_EQ(c.d_model, 1024);
+  EXPECT_EQ(c.encoder_layers, 12);
+  EXPECT_EQ(c.decoder_attention_heads, 16);
+  EXPECT_EQ(c.decoder_ffn_dim, 4096);
+  EXPECT_EQ(c.max_position_embeddings, 1024);
+  EXPECT_EQ(c.activation, Activation::kGelu);
+  EXPECT_FALSE(c.scale_embedding);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_FALSE(c.checkpoint_dtype.has_value());
+  EXPECT_EQ(c.bos_token_id, 0);
+  EXPECT_EQ(c.pad_token_id, 1);
+  EXPECT_EQ(c.eos_token_id, (std::vector<int>{2}));
+  EXPECT_EQ(c.decoder_start_token_id, 2);
+  // The family's defaults are not generation settings.
+  EXPECT_EQ(c.generation, json::object());
+}
+
+TEST(ModelConfig, GeneralNamesOfSizes) {
+  const ModelConfig c = load({{"d_model", nullptr}, {"hidden_size", 24},
+                              {"encoder_layers", nullptr}, {"num_hidden_layers", 5},
+                              {"num_attention_heads", 8}});
+  EXPECT_EQ(c.d_model, 24);
+  EXPECT_EQ(c.encoder_layers, 5);
+  EXPECT_EQ(c.encoder_attention_heads, 4);  // the family's own name comes first
+}
+
+TEST(ModelConfig, NewerNameOfTheDtype) {
+  EXPECT_EQ(load({{"dtype", "float16"}, {"torch_dtype", "float32"}}).checkpoint_dtype,
+            DType::kF16);
+}
+
+TEST(ModelConfig, OtherFamiliesAreLoadedAsFarAsTheyGo) {
+  TempDir dir;
+  dir.write("config.json",
+            R"({"architectures": ["MyModel"], "model_type": "mine", "d_model": 8, "extra": 1})");
+  const ModelConfig c = ModelConfig::load(dir.path());
+  EXPECT_EQ(c.d_model, 8);
+  EXPECT_EQ(c.vocab_size, 0);
+  EXPECT_EQ(c.bos_token_id, -1);
+  EXPECT_TRUE(c.eos_token_id.empty());
+  EXPECT_EQ(c.raw["extra"], 1);
+}
+
+// --- Generation settings -----------------------------------------------------------------------
+
+TEST(GenerationConfig, FileComesFirstAndNullsAreGone) {
+  const ModelConfig c = load(
+      {{"num_beams", 4}, {"eos_token_id", 3}},
+      R"({"_from_model_config": true, "max_length": 9, "top_k": null, "eos_token_id": [6, 7],
+          "decoder_start_token_id": 5, "transformers_version": "4.33.0"})");
+  EXPECT_EQ(c.generation, json::parse(R"({"max_length": 9, "eos_token_id": [6, 7],
+                                          "decoder_start_token_id": 5})"));
+  EXPECT_EQ(c.eos_token_id, (std::vector<int>{6, 7}));
+  EXPECT_EQ(c.decoder_start_token_id, 5);
+  EXPECT_EQ(c.bos_token_id, 0);
+}
+
+TEST(GenerationConfig, WithoutAFileTheKeysOfConfigJsonCount) {
+  const ModelConfig c = load({{"num_beams", 4}, {"no_repeat_ngram_size", 3}, {"early_stopping", true},
+                              {"forced_eos_token_id", 2}, {"bos_token_id", 0}});
+  EXPECT_EQ(c.generation,
+            json::parse(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "early_stopping": true,
+                            "forced_eos_token_id": 2, "bos_token_id": 0})"));
+}
+
+TEST(GenerationConfig, OldNameOfTheForcedBos) {
+  EXPECT_EQ(load({{"force_bos_token_to_be_generated", true}, {"bos_token_id", 9}})
+                .generation["forced_bos_token_id"],
+            9);
+  EXPECT_FALSE(load({{"force_bos_token_to_be_generated", false}, {"bos_token_id", 9}})
+                   .generation.contains("forced_bos_token_id"));
+}
+
+TEST(GenerationConfig, SettingsOfADecoderFillTheGaps) {
+  const ModelConfig c = load({{"num_beams", 2}, {"decoder", {{"num_beams", 3}, {"max_length", 8}}},
+                              {"text_config", {{"min_length", 1}}}});
+  EXPECT_EQ(c.generation, json::parse(R"({"num_beams": 2, "max_length": 8})"));
+}
+
+// What transformers 5 resolves for the goldens, written down from its source: with the file of
+// bart-base-shape removed and its keys in config.json, the settings stay the same.
+TEST(GenerationConfig, Goldens) {
+  const json base = ModelConfig::load(golden("bart-base-shape")).generation;
+  EXPECT_EQ(base, json::parse(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
+      "eos_token_id": 2, "forced_eos_token_id": 2, "pad_token_id": 1, "forced_bos_token_id": 0,
+      "num_beams": 4, "length_penalty": 2.0, "max_length": 30, "min_length": 8,
+      "no_repeat_ngram_size": 3, "early_stopping": true})"));
+  EXPECT_EQ(ModelConfig::load(golden("bart-pickle")).generation, base);
+  EXPECT_EQ(ModelConfig::load(golden("bart-sharded")).generation, base);
+  const json plain = json::parse(R"({"bos_token_id": 0, "decoder_start_token_id": 2,
+      "eos_token_id": 2, "forced_eos_token_id": 2, "pad_token_id": 1})");
+  EXPECT_EQ(ModelConfig::load(golden("bart-model-only")).generation, plain);
+  EXPECT_EQ(ModelConfig::load(golden("bart-pickle-fp32")).generation, plain);
+}
+
+// --- Errors ------------------------------------------------------------------------------------
+
+TEST(ModelConfigErrors, Files) {
+  TempDir dir;
+  EXPECT_INPUT_ERROR(ModelConfig::load(dir / "none"), (dir / "none").string(),
+                     "is not a directory");
+  EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), (dir / "config.json").string(),
+                     "No such file");
+  dir.write("config.json", "{\"architectures\": [");
+  EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), "config.json", "line 1, column 20");
+  dir.write("config.json", "[]");
+  EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), "config.json: is not a JSON object");
+  EXPECT_INPUT_ERROR(load(json::object(), "[1]"), "generation_config.json: is not a JSON object");
+  EXPECT_INPUT_ERROR(load(json::object(), "{"), "generation_config.json", "line 1");
+}
+
+TEST(ModelConfigErrors, Architecture) {
+  EXPECT_INPUT_ERROR(load({{"architectures", nullptr}}), "config.json: architectures: is missing");
+  EXPECT_INPUT_ERROR(load_null("architectures"), "config.json: architectures: is missing");
+  EXPECT_INPUT_ERROR(load({{"architectures", json::array()}}), "architectures: is []");
+  EXPECT_INPUT_ERROR(load({{"architectures", {1}}}), "architectures: is [1]");
+  EXPECT_INPUT_ERROR(load({{"architectures", "BartModel"}}), "architectures: is \"BartModel\"");
+  EXPECT_INPUT_ERROR(load({{"model_type", nullptr}}), "config.json: model_type: is missing");
+  EXPECT_INPUT_ERROR(load({{"model_type", 3}}), "model_type: is 3, expected a string");
+  EXPECT_INPUT_ERROR(load({{"model_type", "bert"}}), "model_type: is \"bert\"",
+                     "BartForConditionalGeneration", "needs \"bart\"");
+}
+
+TEST(ModelConfigErrors, Sizes) {
+  for (const char* key :
+       {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
+        "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
+        "max_position_embeddings"}) {
+    const std::string where = std::string("config.json: ") + key + ": is ";
+    EXPECT_INPUT_ERROR(load({{key, 0}}), where + "0, expected 1 to");
+    EXPECT_INPUT_ERROR(load({{key, -1}}), where + "-1, expected 1 to");
+    EXPECT_INPUT_ERROR(load({{key, 2'000'000'000}}), where + "2000000000");
+    EXPECT_INPUT_ERROR(load({{key, INT64_MIN}}), where + "-9223372036854775808");
+    EXPECT_INPUT_ERROR(load({{key, UINT64_MAX}}), where + "18446744073709551615");
+    EXPECT_INPUT_ERROR(load({{key, 16.0}}), where + "16.0, expected an integer");
+    EXPECT_INPUT_ERROR(load({{key, "16"}}), where + "\"16\", expected an integer");
+    EXPECT_INPUT_ERROR(load({{key, true}}), where + "true, expected an integer");
+    EXPECT_INPUT_ERROR(load({{key, json::array({16})}}), where + "[16], expected an integer");
+    EXPECT_INPUT_ERROR(load_null(key), where + "null, expected an integer");
+  }
+  EXPECT_INPUT_ERROR(load({{"d_model", 1'000'001}}), "d_model: is 1000001");
+  EXPECT_INPUT_ERROR(load({{"d_model", 18}}),
+                     "encoder_attention_heads: is 4, which does not divide d_model (18)");
+  EXPECT_INPUT_ERROR(load({{"decoder_attention_heads", 3}}), "decoder_attention_heads: is 3");
+}
+
+TEST(ModelConfigErrors, FlagsAndNames) {
+  EXPECT_INPUT_ERROR(load({{"activation_function", "swoosh"}}),
+                     "config.json: activation_function: activation \"swoosh\" is not known");
+  EXPECT_INPUT_ERROR(load({{"activation_function", 1}}), "activation_function: is 1");
+  EXPECT_INPUT_ERROR(load({{"scale_embedding", 1}}), "config.json: scale_embedding: is 1");
+  EXPECT_INPUT_ERROR(load({{"tie_word_embeddings", "yes"}}), "tie_word_embeddings: is \"yes\"");
+  EXPECT_INPUT_ERROR(load({{"torch_dtype", "float8"}}), "config.json: torch_dtype: is \"float8\"");
+  EXPECT_INPUT_ERROR(load({{"dtype", 32}}), "dtype: is 32");
+}
+
+TEST(ModelConfigErrors, SpecialTokens) {
+  for (const char* key :
+       {"bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id"}) {
+    const std::string where = std::string("config.json: ") + key + ": is ";
+    EXPECT_INPUT_ERROR(load({{key, 100}}), where + "100", "below vocab_size (100)");
+    EXPECT_INPUT_ERROR(load({{key, -1}}), where + "-1");
+    EXPECT_INPUT_ERROR(load({{key, UINT64_MAX}}), where + "18446744073709551615");
+    EXPECT_INPUT_ERROR(load({{key, "2"}}), where + "\"2\"");
+    EXPECT_INPUT_ERROR(load({{key, 2.5}}), where + "2.5");
+    const std::string file = std::string("{\"") + key + "\": 100}";
+    EXPECT_INPUT_ERROR(load(json::object(), file.c_str()), std::string("generation_config.json: ") + key);
+    EXPECT_NO_THROW(load_null(key));
+  }
+  EXPECT_INPUT_ERROR(load({{"eos_token_id", {2, 100}}}), "eos_token_id: is 100");
+  EXPECT_INPUT_ERROR(load({{"bos_token_id", {2}}}), "bos_token_id: is [2]");
+}
+
+TEST(ModelConfigErrors, HugeValuesAreNotPrinted) {
+  try {
+    load({{"d_model", std::string(1'000'000, 'x')}});
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_LT(std::string(e.what()).size(), 400u);
+    EXPECT_EQ(e.param(), "d_model");
+    EXPECT_EQ(e.kind(), ErrorKind::kInvalidModel);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

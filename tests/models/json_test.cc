@@ -1,0 +1,82 @@
+#include "models/json.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/files.h"
+
+namespace tandem {
+namespace {
+
+using test::TempDir;
+
+TEST(Json, ReadsAFile) {
+  TempDir dir;
+  const auto json = load_json(dir.write("a.json", "{\"a\": [1, 2.5, \"\\u00e9\"], \"a2\": null}\n"));
+  EXPECT_EQ(json["a"][2], "é");
+}
+
+TEST(Json, TheLastDuplicateWins) {
+  TempDir dir;
+  EXPECT_EQ(load_json(dir.write("a.json", R"({"a": 1, "a": 2})"))["a"], 2);
+}
+
+TEST(JsonErrors, Files) {
+  TempDir dir;
+  EXPECT_INPUT_ERROR(load_json(dir / "none.json"), (dir / "none.json").string(),
+                     "No such file or directory");
+  EXPECT_INPUT_ERROR(load_json(dir.path()), "not a regular file");
+  EXPECT_INPUT_ERROR(load_json(dir.write("empty.json", "")), "empty.json", "is empty");
+  EXPECT_INPUT_ERROR(load_json("/dev/zero"), "/dev/zero: is not a regular file");
+  // A named pipe without a writer must not block.
+  ASSERT_EQ(::mkfifo((dir / "pipe.json").c_str(), 0600), 0);
+  EXPECT_INPUT_ERROR(load_json(dir / "pipe.json"), "is not a regular file");
+  std::filesystem::create_symlink("nowhere", dir / "dangling.json");
+  EXPECT_INPUT_ERROR(load_json(dir / "dangling.json"), "dangling.json");
+}
+
+TEST(JsonErrors, LineAndColumn) {
+  TempDir dir;
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", "{\n  \"a\": 1,\n  oops\n}")), "a.json",
+                     "malformed JSON: line 3, column 3");
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", "{\"a\": 1")), "line 1, column 8");
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", "{}\n}")), "line 2, column 1");
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", "{\"a\": 1e999}")), "a.json", "out_of_range");
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", std::string("{}\n\0", 4))),
+                     "line 2, column 1: a NUL");
+  EXPECT_INPUT_ERROR(load_json(dir.write("a.json", "{\"a\": \"\xc3\x28\"}")), "a.json", "UTF-8");
+}
+
+TEST(JsonErrors, MessagesAreShortAndPrintable) {
+  try {
+    parse_json("{\"a\": \"" + std::string(1 << 20, 'x') + "\xff\x1b[2J", "x.json");
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_LT(std::string(e.what()).size(), 400u);
+    EXPECT_EQ(std::string(e.what()).find('\x1b'), std::string::npos);
+  }
+}
+
+TEST(JsonErrors, Depth) {
+  const auto nested = [](int n) { return std::string(n, '[') + std::string(n, ']'); };
+  EXPECT_NO_THROW(parse_json(nested(200), "x.json"));
+  EXPECT_INPUT_ERROR(parse_json(nested(201), "x.json"),
+                     "x.json: line 1, column 201: nested deeper than 200");
+  EXPECT_INPUT_ERROR(parse_json(nested(10'000'000), "x.json"), "nested deeper");
+  // Brackets in strings do not count.
+  EXPECT_NO_THROW(parse_json("[\"\\\"" + std::string(1000, '[') + "\"]", "x.json"));
+}
+
+TEST(JsonErrors, Size) {
+  TempDir dir;
+  const auto file = dir.write("big.json", "{}");
+  std::filesystem::resize_file(file, (64 << 20) + 1);
+  EXPECT_INPUT_ERROR(load_json(file), "big.json", "67108865 bytes");
+}
+
+}  // namespace
+}  // namespace tandem
