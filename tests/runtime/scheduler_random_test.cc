@@ -1,0 +1,261 @@
+// The scheduler over random arrivals, aborts, finishes and tiny pools, with a fake worker behind it:
+// every rule is checked on every step, every key that attention would read is the right one, and every
+// request ends within a bound.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/core/error.h"
+#include "runtime/scheduler.h"
+#include "tests/support/fake_worker.h"
+#include "tests/support/naive_scheduler.h"
+#include "tests/support/test_groups.h"
+
+namespace tandem {
+namespace {
+
+using testing_support::FakeWorker;
+using testing_support::make_group;
+using testing_support::NaiveScheduler;
+
+struct Counts {
+  int operations = 0, steps = 0, turns = 0, preempted = 0, swapped_in = 0, refused = 0;
+  int aborted = 0, aborted_in_flight = 0, finished_in_flight = 0, finished = 0;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(uint32_t seed)
+      : rng_(seed),
+        config_(random_config()),
+        scheduler_(config_),
+        rules_(config_, scheduler_),
+        worker_(config_, seed + 1) {}
+
+  void run(int operations, Counts& counts) {
+    for (int i = 0; i < operations && !testing::Test::HasFailure(); ++i) {
+      ++counts_.operations;
+      const int op = uniform(0, 99);
+      if (op < 30)
+        arrive();
+      else if (op < 34)
+        abort_one(counts_.aborted);
+      else
+        step();
+    }
+    drain();
+    merge(counts);
+  }
+
+ private:
+  // --- Chance ---------------------------------------------------------------------------------------
+
+  int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
+  bool one_in(int n) { return uniform(1, n) == 1; }
+  int pick(const std::vector<int>& values) {
+    return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
+  }
+
+  SchedulerConfig random_config() {
+    SchedulerConfig config;
+    config.block_size = pick({1, 2, 3, 16});
+    config.max_num_seqs = pick({1, 3, 8, 16, 32});
+    config.max_num_batched_tokens = pick({1, 2, 5, 16, 32, 64});
+    config.num_device_blocks = uniform(20, 100) / std::min(config.block_size, 6);
+    config.num_host_blocks = pick({0, 5, 30, 200});
+    config.preemption =
+        static_cast<PreemptionMode>(pick({0, 1, 2}));  // kAuto, kRecompute, kSwap
+    config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
+    return config;
+  }
+
+  // --- Operations -----------------------------------------------------------------------------------
+
+  void arrive() {
+    testing_support::GroupSpec spec;
+    spec.request_id = "request " + std::to_string(next_request_++);
+    spec.seq_ids.clear();
+    for (int i = one_in(3) ? uniform(1, 4) : 1; i > 0; --i) spec.seq_ids.push_back(next_seq_++);
+    spec.encoder_len = uniform(1, 20);
+    spec.prompt_len = one_in(4) ? uniform(1, 12) : 2;
+    spec.max_tokens = uniform(1, 30);
+    spec.arrival_time = one_in(8) ? now_ - 5 : now_;
+    spec.priority = one_in(5) ? uniform(-1, 1) : 0;
+    auto group = make_group(spec);
+    if (!fits(spec)) {
+      ++counts_.refused;
+      EXPECT_THROW(scheduler_.add_seq_group(std::move(group)), InputError);
+      return;
+    }
+    for (const auto& seq : group->seqs()) remember(*seq);
+    remember(group->encoder_seq());
+    rules_.added(*group);
+    scheduler_.add_seq_group(std::move(group));
+    live_.push_back(spec);
+    tokens_to_come_ += spec.encoder_len + static_cast<int>(spec.seq_ids.size()) *
+                                              (spec.prompt_len + spec.max_tokens);
+  }
+
+  bool fits(const testing_support::GroupSpec& spec) const {
+    const auto blocks = [&](int tokens) {
+      return (tokens + config_.block_size - 1) / config_.block_size;
+    };
+    const int n = static_cast<int>(spec.seq_ids.size());
+    return n <= config_.max_num_seqs &&
+           blocks(spec.encoder_len) + n * blocks(spec.prompt_len + spec.max_tokens - 1) <=
+               config_.num_device_blocks;
+  }
+
+  void remember(const Sequence& seq) {
+    truth_[seq.seq_id()].assign(seq.tokens().begin(), seq.tokens().end());
+  }
+
+  void abort_one(int& count) {
+    if (live_.empty()) return;
+    const auto it = live_.begin() + uniform(0, static_cast<int>(live_.size()) - 1);
+    EXPECT_TRUE(scheduler_.abort_seq_group(it->request_id));
+    EXPECT_FALSE(scheduler_.abort_seq_group(it->request_id));
+    EXPECT_EQ(scheduler_.find(it->request_id), nullptr);
+    scheduler_.check_integrity();
+    live_.erase(it);
+    ++count;
+  }
+
+  void step() {
+    now_ += 1;
+    const bool had_work = scheduler_.has_unfinished();
+    const proto::StepInput step = rules_.schedule(now_);
+    ASSERT_EQ(has_work(step), had_work) << "no progress";
+    ++counts_.steps;
+    if (!had_work) return;
+    ASSERT_GT(step.groups_size() + step.deltas_size(), 0);
+    const auto live = rules_.live_blocks();
+    if (one_in(20)) abort_one(counts_.aborted_in_flight);
+    if (one_in(20)) finish_one();
+    const std::vector<SampledToken> sampled = worker_.run(step, truth_, live);
+    scheduler_.complete_step(sampled);
+    for (const SampledToken& token : sampled) emit(token);
+    scheduler_.free_finished_seq_groups();
+    std::erase_if(live_, [&](const auto& spec) { return !scheduler_.find(spec.request_id); });
+    scheduler_.check_integrity();
+    check_truth();
+  }
+
+  // A stop string, say, found by someone else while a step runs.
+  void finish_one() {
+    if (live_.empty()) return;
+    const auto& spec = live_[static_cast<size_t>(uniform(0, static_cast<int>(live_.size()) - 1))];
+    const int64_t seq = spec.seq_ids[static_cast<size_t>(
+        uniform(0, static_cast<int>(spec.seq_ids.size()) - 1))];
+    scheduler_.finish_sequence(spec.request_id, seq, SequenceStatus::kFinishedStopped);
+    scheduler_.check_integrity();
+    if (one_in(2)) scheduler_.free_finished_seq_groups();
+    ++counts_.finished_in_flight;
+  }
+
+  void emit(const SampledToken& token) {
+    const SequenceGroup* group = scheduler_.find(token.request_id);
+    if (group == nullptr) return;
+    const Sequence& seq = *group->find(token.seq_id);
+    if (seq.finished()) return;
+    truth_.at(token.seq_id).push_back(token.token);
+    const bool length = seq.output_len() == group->params().max_tokens();
+    if (!length && !one_in(40)) return;
+    ++counts_.finished;
+    scheduler_.finish_sequence(
+        token.request_id, token.seq_id,
+        length ? SequenceStatus::kFinishedLength : SequenceStatus::kFinishedStopped);
+  }
+
+  void check_truth() {
+    for (const auto& spec : live_) {
+      for (const auto& seq : scheduler_.find(spec.request_id)->seqs()) {
+        const auto tokens = seq->tokens();
+        const auto& known = truth_.at(seq->seq_id());
+        ASSERT_TRUE(std::equal(tokens.begin(), tokens.end(), known.begin(), known.end()));
+      }
+    }
+  }
+
+  // No arrivals any more: all must end. A preemption costs a request at most all it has computed, and
+  // strikes only when one before it in order has got a block, so the square of the work is generous.
+  void drain() {
+    const int64_t bound = counts_.steps + 10 + int64_t{tokens_to_come_} * 20;
+    while (scheduler_.has_unfinished() && !testing::Test::HasFailure()) {
+      ASSERT_LT(counts_.steps, bound) << "starvation";
+      step();
+    }
+    const BlockManager& blocks = scheduler_.block_manager();
+    EXPECT_EQ(blocks.num_free_device_blocks(), config_.num_device_blocks);
+    EXPECT_EQ(blocks.num_free_host_blocks(), config_.num_host_blocks);
+    EXPECT_TRUE(live_.empty());
+    forget_all();
+  }
+
+  // Workers hear of what is finished with the next step that has work.
+  void forget_all() {
+    while (live_.empty() && !testing::Test::HasFailure()) arrive();
+    if (testing::Test::HasFailure()) return;
+    const proto::StepInput step = rules_.schedule(now_);
+    worker_.run(step, truth_, rules_.live_blocks());
+    EXPECT_EQ(worker_.table().size(), 1u);
+    scheduler_.abort_seq_group(live_.front().request_id);
+  }
+
+  void merge(Counts& counts) const {
+    counts.operations += counts_.operations;
+    counts.steps += counts_.steps;
+    counts.turns += rules_.turns();
+    counts.preempted += rules_.preempted();
+    counts.swapped_in += rules_.swapped_in();
+    counts.refused += counts_.refused;
+    counts.aborted += counts_.aborted;
+    counts.aborted_in_flight += counts_.aborted_in_flight;
+    counts.finished_in_flight += counts_.finished_in_flight;
+    counts.finished += counts_.finished;
+    EXPECT_EQ(rules_.preempted(), scheduler_.num_preemptions());
+  }
+
+  std::mt19937 rng_;
+  SchedulerConfig config_;
+  Scheduler scheduler_;
+  NaiveScheduler rules_;
+  FakeWorker worker_;
+  FakeWorker::Truth truth_;
+  std::vector<testing_support::GroupSpec> live_;
+  Counts counts_;
+  double now_ = 0;
+  int next_request_ = 0;
+  int64_t next_seq_ = 0;
+  int tokens_to_come_ = 0;
+};
+
+TEST(SchedulerRandom, EveryRuleOnEveryStep) {
+  Counts counts;
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Simulation(seed).run(100, counts);
+    if (HasFailure()) return;
+  }
+  printf("DBG ops %d steps %d turns %d pre %d swin %d ref %d ab %d abf %d finf %d fin %d\n", counts.operations, counts.steps, counts.turns, counts.preempted, counts.swapped_in, counts.refused, counts.aborted, counts.aborted_in_flight, counts.finished_in_flight, counts.finished);
+  EXPECT_GE(counts.operations, 10'000);
+  // The test must have seen what it is about.
+  EXPECT_GE(counts.turns, 500);
+  EXPECT_GE(counts.preempted, 500);
+  EXPECT_GE(counts.swapped_in, 100);
+  EXPECT_GE(counts.refused, 100);
+  EXPECT_GE(counts.aborted, 200);
+  EXPECT_GE(counts.aborted_in_flight, 200);
+  EXPECT_GE(counts.finished_in_flight, 200);
+  EXPECT_GE(counts.finished, 1000);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,174 @@
+// A worker without a model. Its KV memory holds tags that say whose key lies in a slot, so that every
+// key that attention would read can be checked, after copies, swaps and preemption.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/batch_builder.h"
+#include "runtime/scheduler.h"
+
+namespace tandem::testing_support {
+
+// The key of token `token` at `position` of a sequence (the encoder's has an id of its own).
+struct KvTag {
+  int64_t seq_id = -1;
+  int32_t position = -1;
+  int32_t token = -1;
+  bool operator==(const KvTag&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
+  return out << "(sequence " << tag.seq_id << ", position " << tag.position << ", token "
+             << tag.token << ")";
+}
+
+class FakeWorker {
+ public:
+  // What the test knows of the sequences, by id, encoders included: all their tokens.
+  using Truth = std::map<int64_t, std::vector<int32_t>>;
+  // Blocks in use after schedule(); the rest of the memory is made unreadable.
+  struct LiveBlocks {
+    std::set<int32_t> device, host;
+  };
+
+  FakeWorker(const SchedulerConfig& config, uint32_t seed)
+      : block_size_(config.block_size),
+        table_({.block_size = config.block_size,
+                .num_device_blocks = config.num_device_blocks,
+                .num_host_blocks = config.num_host_blocks}),
+        device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
+        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
+        rng_(seed) {}
+
+  // Does what tandem.proto says, in its order; returns a random token for each sampled row.
+  std::vector<SampledToken> run(const proto::StepInput& step, const Truth& truth,
+                                const LiveBlocks& live) {
+    const auto scheduled = table_.apply(step);
+    table_.check_integrity();
+    move(step.swap_out(), device_, host_);
+    poison(device_, live.device);
+    move(step.swap_in(), host_, device_);
+    poison(host_, live.host);
+    move(step.copy(), device_, device_);
+    const Batch batch = build_batch(scheduled, block_size_);
+    write_encoders(scheduled, batch);
+    write_decoders(batch);
+    check_reads(batch, truth);
+    return sample(scheduled, batch);
+  }
+
+  const SequenceTable& table() const { return table_; }
+
+ private:
+  using Memory = std::vector<KvTag>;
+  using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
+
+  // All copies of a list at once, as a device may do them: no block is written twice, or written and
+  // read.
+  void move(const Copies& copies, const Memory& from, Memory& to) {
+    const Memory before = from;
+    std::set<int32_t> sources, targets;
+    for (const proto::BlockCopy& copy : copies) {
+      sources.insert(copy.src());
+      EXPECT_TRUE(targets.insert(copy.dst()).second) << "block " << copy.dst() << " written twice";
+    }
+    for (const proto::BlockCopy& copy : copies) {
+      if (&from == &to) EXPECT_FALSE(sources.contains(copy.dst()));
+      for (int i = 0; i < block_size_; ++i)
+        to.at(slot(copy.dst(), i)) = before.at(slot(copy.src(), i));
+    }
+  }
+
+  void poison(Memory& memory, const std::set<int32_t>& live) {
+    for (size_t s = 0; s < memory.size(); ++s)
+      if (!live.contains(static_cast<int32_t>(s) / block_size_)) memory[s] = {};
+  }
+
+  size_t slot(int32_t block, int offset) const {
+    return static_cast<size_t>(block * block_size_ + offset);
+  }
+
+  void write_encoders(const std::vector<proto::SequenceGroupMetadata*>& scheduled,
+                      const Batch& batch) {
+    const ModelInput& in = batch.input;
+    size_t t = 0;
+    for (const auto* group : scheduled) {
+      if (!group->compute_encoder()) continue;
+      for (int p = 0; p < group->encoder_seq_data().prompt_token_ids_size(); ++p, ++t) {
+        EXPECT_EQ(in.encoder_positions.at(t), p);
+        device_.at(static_cast<size_t>(in.attention.cross_slot_mapping.at(t))) = {
+            group->encoder_seq_data().seq_id(), p, in.encoder_input_ids.at(t)};
+      }
+    }
+    EXPECT_EQ(t, in.encoder_input_ids.size());
+  }
+
+  void write_decoders(const Batch& batch) {
+    const ModelInput& in = batch.input;
+    std::set<int32_t> written;
+    for (size_t t = 0; t < in.input_ids.size(); ++t) {
+      const SampleRow& row = batch.rows.at(static_cast<size_t>(in.request_indices[t]));
+      const int32_t slot = in.attention.slot_mapping.at(t);
+      EXPECT_TRUE(written.insert(slot).second) << "slot " << slot << " written twice";
+      device_.at(static_cast<size_t>(slot)) = {row.group->seq_data(row.seq_index).seq_id(),
+                                               in.positions[t], in.input_ids[t]};
+    }
+  }
+
+  void check_reads(const Batch& batch, const Truth& truth) {
+    const AttentionMetadata& attention = batch.input.attention;
+    for (size_t r = 0; r < batch.rows.size(); ++r) {
+      const SampleRow& row = batch.rows[r];
+      const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
+      const int64_t encoder_id = row.group->encoder_seq_data().seq_id();
+      check_keys(attention.self_pages, r, attention.seq_lens[r], seq_id, truth.at(seq_id));
+      check_keys(attention.cross_pages, r, attention.cross_seq_lens[r], encoder_id,
+                 truth.at(encoder_id));
+      EXPECT_EQ(attention.cross_seq_lens[r], static_cast<int>(truth.at(encoder_id).size()));
+      EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(truth.at(seq_id).size()));
+    }
+  }
+
+  void check_keys(const PageTable& pages, size_t row, int length, int64_t seq_id,
+                  const std::vector<int32_t>& tokens) {
+    const int first = pages.indptr.at(row);
+    const int count = pages.indptr.at(row + 1) - first;
+    ASSERT_EQ((count - 1) * block_size_ + pages.last_page_len.at(row), length);
+    ASSERT_LE(length, static_cast<int>(tokens.size()));
+    for (int p = 0; p < length; ++p) {
+      const int32_t block = pages.page_indices.at(static_cast<size_t>(first + p / block_size_));
+      const KvTag expected{seq_id, p, tokens[static_cast<size_t>(p)]};
+      ASSERT_EQ(device_.at(slot(block, p % block_size_)), expected) << "block " << block;
+    }
+  }
+
+  std::vector<SampledToken> sample(const std::vector<proto::SequenceGroupMetadata*>& scheduled,
+                                   const Batch& batch) {
+    table_.advance(scheduled);
+    std::vector<SampledToken> sampled;
+    for (const SampleRow& row : batch.rows) {
+      if (!row.samples) continue;
+      const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
+      const auto token = static_cast<int32_t>(rng_() % 1000);
+      sampled.push_back({row.group->request_id(), seq_id, token});
+      for (auto* group : scheduled)
+        if (group == row.group) table_.append_token(*group, seq_id, token);
+    }
+    table_.check_integrity();
+    return sampled;
+  }
+
+  int block_size_;
+  SequenceTable table_;
+  Memory device_, host_;
+  std::mt19937 rng_;
+};
+
+}  // namespace tandem::testing_support

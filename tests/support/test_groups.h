@@ -1,0 +1,39 @@
+// Sequence groups for tests of the scheduler and the block manager.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/sequence.h"
+
+namespace tandem::testing_support {
+
+struct GroupSpec {
+  std::string request_id = "r";
+  std::vector<int64_t> seq_ids = {0};
+  int encoder_len = 3;
+  int prompt_len = 2;
+  int max_tokens = 4;
+  double arrival_time = 0;
+  int priority = 0;
+};
+
+// Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j.
+inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
+  EncoderDecoderInputs inputs;
+  for (int j = 0; j < spec.encoder_len; ++j) inputs.add_encoder_prompt_token_ids(1000 + j);
+  for (int j = 0; j < spec.prompt_len; ++j) inputs.add_prompt_token_ids(10 + j);
+  std::vector<std::unique_ptr<Sequence>> seqs;
+  for (const int64_t id : spec.seq_ids) seqs.push_back(std::make_unique<Sequence>(id, inputs));
+  auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
+  SamplingParams params;
+  params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
+  params.set_max_tokens(spec.max_tokens);
+  return std::make_unique<SequenceGroup>(spec.request_id, std::move(seqs), std::move(encoder),
+                                         std::move(params), spec.arrival_time, spec.priority);
+}
+
+}  // namespace tandem::testing_support
