@@ -1,0 +1,35 @@
+#include "runtime/output_processor.h"
+
+namespace tandem {
+
+SequenceOutputState::SequenceOutputState(int64_t seq_id, int index, const Tokenizer& tokenizer,
+                                         const proto::SamplingParams& params)
+    : seq_id_(seq_id),
+      params_(&params),
+      detokenizer_(tokenizer, params.skip_special_tokens()),
+      matcher_(params) {
+  output_.set_index(index);
+}
+
+SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) {
+  if (finished()) return status_;
+  output_.add_token_ids(sample.token_id());
+  output_.set_cumulative_logprob(output_.cumulative_logprob() + sample.logprob());
+  if (params_->has_logprobs()) *output_.add_logprobs() = sample.logprobs();
+
+  const int length = output_.token_ids_size();
+  const bool may_stop = length >= params_->min_tokens_stop();
+  *output_.mutable_text() += matcher_.append(detokenizer_.append(sample.token_id()), may_stop);
+  StopDecision decision = check_stop(*params_, sample.token_id(), length);
+  if (!matcher_.stopped() && decision.status != SequenceStatus::kRunning) {
+    *output_.mutable_text() += matcher_.append(detokenizer_.finish(), may_stop);
+    *output_.mutable_text() += matcher_.finish();
+  }
+  if (matcher_.stopped()) decision = {SequenceStatus::kFinishedStopped, matcher_.stop_string()};
+  status_ = decision.status;
+  output_.set_finish_reason(finish_reason(status_));
+  output_.set_stop_reason(decision.reason);
+  return status_;
+}
+
+}  // namespace tandem
