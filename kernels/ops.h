@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/core/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 
@@ -21,17 +22,7 @@ namespace tandem {
 
 // --- Linear layers ---------------------------------------------------------------------------------
 
-// HuggingFace's activation functions by their names in config.json.
-enum class Activation : uint8_t {
-  kNone,      // "linear"
-  kRelu,      // "relu"
-  kGelu,      // "gelu": x/2 (1 + erf(x/sqrt 2))
-  kGeluTanh,  // "gelu_new", "gelu_pytorch_tanh", "gelu_fast"
-  kQuickGelu, // "quick_gelu": x sigmoid(1.702 x)
-  kSilu,      // "silu", "swish"
-  kTanh,      // "tanh"
-  kSigmoid,   // "sigmoid"
-};
+// HuggingFace's activation functions (core/activation.h) by their names in config.json.
 // Throws InputError (field "activation_function") for other names.
 Activation activation_from_name(std::string_view name);
 

@@ -1,0 +1,56 @@
+// What the checks of the ops share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/core/check.h"
+#include "kernels/core/tensor.h"
+
+namespace tandem {
+
+// (The strings are made only to report a difference.)
+inline void check_shape_and_type(const Tensor& t, const int64_t* dims, int rank, DType dtype) {
+  bool same = t.rank() == rank && t.dtype() == dtype;
+  for (int i = 0; same && i < rank; ++i) same = t.dim(i) == dims[i];
+  if (same) return;
+  TANDEM_CHECK_EQ(to_string(t.shape()), to_string(Shape(dims, dims + rank)));
+  TANDEM_CHECK_EQ(std::string(name_of(t.dtype())), name_of(dtype));
+}
+
+inline void check_matrix(const Tensor& t, int64_t rows, int64_t columns) {
+  const int64_t dims[] = {rows, columns};
+  check_shape_and_type(t, dims, 2, DType::kF32);
+}
+
+inline void check_vector(const Tensor& t, int64_t size, DType dtype) {
+  check_shape_and_type(t, &size, 1, dtype);
+}
+
+inline void check_table_type(const Tensor& t) {
+  TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16);
+}
+
+// Offsets of `sequences` ranges: from 0, not decreasing, to `end`.
+inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {
+  check_vector(t, sequences + 1, DType::kI32);
+  const int32_t* p = t.data<int32_t>();
+  TANDEM_CHECK_EQ(p[0], 0);
+  for (int64_t i = 0; i < sequences; ++i) TANDEM_CHECK_LE(p[i], p[i + 1]);
+  TANDEM_CHECK_EQ(static_cast<int64_t>(p[sequences]), end);
+}
+
+// Every element in [begin, end).
+inline void check_range(const Tensor& t, int64_t begin, int64_t end) {
+  const int32_t* p = t.data<int32_t>();
+  int32_t low = 0, high = 0;
+  for (int64_t i = 0; i < t.size(); ++i) {
+    if (i == 0 || p[i] < low) low = p[i];
+    if (i == 0 || p[i] > high) high = p[i];
+  }
+  if (t.size() == 0) return;
+  TANDEM_CHECK_GE(int64_t{low}, begin);
+  TANDEM_CHECK_LT(int64_t{high}, end);
+}
+
+}  // namespace tandem

@@ -1,0 +1,192 @@
+// One 64-bit word holds the region: its number and how many of its tasks are unclaimed. A claim is a
+// compare-and-swap on it, so that a worker that comes late finds nothing left and cannot touch a
+// region that has ended. The caller waits for tasks, never for workers: a sleeping worker costs a wake
+// and not a wait.
+#include "kernels/core/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "kernels/core/check.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Body = std::function<void(int64_t, int)>;
+
+constexpr auto kSpinTime = std::chrono::milliseconds(1);
+constexpr int kPausesPerClock = 64;     // the clock is read once in so many pauses
+constexpr int kPausesBeforeYield = 2048;  // an idle thread gives way to others from here on
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+void pin_this_thread(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal costs speed only
+}
+
+// Waits a little longer each time: pauses, then yields the core.
+class Backoff {
+ public:
+  explicit Backoff(bool crowded) : limit_(crowded ? 16 : kPausesBeforeYield) {}
+  int step() {
+    if (++count_ <= limit_ || count_ % 16 != 0) {
+      pause();
+    } else {
+      sched_yield();
+    }
+    return count_;
+  }
+
+ private:
+  int limit_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  // Low half: tasks not claimed yet. High half: the region's number.
+  alignas(64) std::atomic<uint64_t> state{0};
+  alignas(64) std::atomic<int64_t> done{0};
+  alignas(64) std::atomic<int> sleepers{0};
+  std::atomic<uint32_t> wake{0};
+  std::atomic<bool> stop{false};
+  // Of the running region; read only after a successful claim.
+  alignas(64) const Body* body = nullptr;
+  int64_t tasks = 0;
+  bool running = false;  // of the caller, to catch nested regions
+
+  int threads = 1;
+  bool crowded = false;  // more threads than cores: do not spin for long
+  std::vector<std::thread> workers;
+
+  static bool has_work(uint64_t s) { return (s & 0xffffffffu) != 0; }
+  bool idle() const {
+    return !has_work(state.load(std::memory_order_acquire)) &&
+           !stop.load(std::memory_order_acquire);
+  }
+
+  // Claims and runs tasks until none is left. Returns how many it ran.
+  int64_t work(int thread) {
+    int64_t count = 0;
+    uint64_t s = state.load(std::memory_order_acquire);
+    while (has_work(s)) {
+      if (!state.compare_exchange_weak(s, s - 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+        continue;
+      (*body)(tasks - static_cast<int64_t>(s & 0xffffffffu), thread);
+      ++count;
+      s = state.load(std::memory_order_acquire);
+    }
+    return count;
+  }
+
+  void sleep() {
+    sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t seen = wake.load(std::memory_order_seq_cst);
+    if (!has_work(state.load(std::memory_order_seq_cst)) && !stop.load(std::memory_order_seq_cst))
+      wake.wait(seen, std::memory_order_seq_cst);
+    sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+  void wake_sleepers() {
+    if (sleepers.load(std::memory_order_seq_cst) == 0) return;
+    wake.fetch_add(1, std::memory_order_seq_cst);
+    wake.notify_all();
+  }
+
+  // Spins until there is work or the pool stops; sleeps after kSpinTime.
+  void wait_for_work() {
+    Backoff backoff(crowded);
+    const auto start = Clock::now();
+    while (idle()) {
+      if (backoff.step() % kPausesPerClock == 0 && Clock::now() - start > kSpinTime) {
+        sleep();
+        return;
+      }
+    }
+  }
+
+  void worker(int thread, int cpu) {
+    if (cpu >= 0) pin_this_thread(cpu);
+    while (!stop.load(std::memory_order_acquire)) {
+      if (const int64_t count = work(thread)) done.fetch_add(count, std::memory_order_release);
+      wait_for_work();
+    }
+  }
+
+  void run_region(int64_t count, const Body& b) {
+    body = &b;
+    tasks = count;
+    done.store(0, std::memory_order_relaxed);
+    const uint64_t region = (state.load(std::memory_order_relaxed) >> 32) + 1;
+    state.store(region << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
+    wake_sleepers();
+    const int64_t mine = work(0);
+    Backoff backoff(crowded);
+    while (done.load(std::memory_order_acquire) + mine < count) backoff.step();
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
+  TANDEM_CHECK_GE(threads, 1);
+  const std::vector<int> cpus = allowed_cpus();
+  const int cores = static_cast<int>(cpus.size());
+  impl_->threads = threads;
+  impl_->crowded = threads > cores;
+  const bool pin = threads == cores;
+  for (int i = 1; i < threads; ++i)
+    impl_->workers.emplace_back(
+        [impl = impl_.get(), i, cpu = pin ? cpus[static_cast<size_t>(i)] : -1] {
+          impl->worker(i, cpu);
+        });
+}
+
+ThreadPool::~ThreadPool() {
+  impl_->stop.store(true, std::memory_order_seq_cst);
+  impl_->wake.fetch_add(1, std::memory_order_seq_cst);
+  impl_->wake.notify_all();
+  for (std::thread& t : impl_->workers) t.join();
+}
+
+int ThreadPool::threads() const { return impl_->threads; }
+
+void ThreadPool::run(int64_t tasks, const Body& body) {
+  TANDEM_CHECK(!impl_->running, "regions do not nest");
+  TANDEM_CHECK_LT(tasks, int64_t{1} << 32);
+  if (tasks <= 0) return;
+  impl_->running = true;
+  if (impl_->threads == 1 || tasks == 1) {
+    for (int64_t i = 0; i < tasks; ++i) body(i, 0);
+  } else {
+    impl_->run_region(tasks, body);
+  }
+  impl_->running = false;
+}
+
+}  // namespace tandem

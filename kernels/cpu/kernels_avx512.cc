@@ -1,0 +1,21 @@
+// The kernels of CpuIsa::kAvx512; compiled with the flags of that level (kernels/CMakeLists.txt).
+#include "kernels/cpu/isa.h"
+
+#include <immintrin.h>
+
+namespace tandem::cpu {
+namespace {
+#include "kernels/cpu/simd_avx512.inl"
+//
+#include "kernels/cpu/math.inl"
+//
+#include "kernels/cpu/gemm.inl"
+#include "kernels/cpu/rows.inl"
+//
+#include "kernels/cpu/attention.inl"
+}  // namespace
+
+#define TANDEM_ISA_TABLE kAvx512Kernels
+#include "kernels/cpu/table.inl"
+
+}  // namespace tandem::cpu

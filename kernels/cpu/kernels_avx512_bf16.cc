@@ -1,0 +1,23 @@
+// The kernels of CpuIsa::kAvx512Bf16; compiled with the flags of that level (kernels/CMakeLists.txt).
+#include "kernels/cpu/isa.h"
+
+#include <immintrin.h>
+
+#define TANDEM_ISA_BF16 1
+
+namespace tandem::cpu {
+namespace {
+#include "kernels/cpu/simd_avx512.inl"
+//
+#include "kernels/cpu/math.inl"
+//
+#include "kernels/cpu/gemm.inl"
+#include "kernels/cpu/rows.inl"
+//
+#include "kernels/cpu/attention.inl"
+}  // namespace
+
+#define TANDEM_ISA_TABLE kAvx512Bf16Kernels
+#include "kernels/cpu/table.inl"
+
+}  // namespace tandem::cpu

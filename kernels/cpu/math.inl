@@ -1,0 +1,100 @@
+// Elementary functions and activations on vectors. Every lane is computed alike, so that an element
+// has the same bits wherever it stands. Coefficients are minimax fits of our own.
+constexpr int kParts = kLanes16 / kLanes;  // vectors that make the 16 lanes of a reduction
+
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  const V big = set1(12582912.0f);  // 1.5 * 2^23
+  return (x + big) - big;
+}
+
+// 2^f for |f| <= 0.51 given as r = f ln 2, times 2^n.
+inline V exp_reduced(V r, V n) {
+  V q = set1(1.381454058e-03f);
+  q = fma(q, r, set1(8.368745446e-03f));
+  q = fma(q, r, set1(4.166838899e-02f));
+  q = fma(q, r, set1(1.666652113e-01f));
+  q = fma(q, r, set1(4.999999404e-01f));
+  q = fma(q, r, set1(1.0f));
+  return scale(fma(q, r, set1(1.0f)), n);
+}
+
+// Within 1 ulp or so; 0 below -104, infinity above 89, NaN of NaN.
+inline V exp_of(V x) {
+  x = max(set1(-105.0f), min(set1(90.0f), x));
+  const V n = round_nearest(x * set1(1.442695041f));
+  V r = fma(n, set1(-0.693147182f), x);
+  r = fma(n, set1(1.90465421e-09f), r);  // what ln 2 has beyond a float
+  return exp_reduced(r, n);
+}
+
+// 2^x for -100 <= x <= 0.
+inline V exp2_of(V x) {
+  const V n = round_nearest(x);
+  return exp_reduced((x - n) * set1(0.693147181f), n);
+}
+
+// x Phi(x). erfc(a/sqrt 2) = 2^(-a Q(a)); its half is Phi(-a).
+inline V gelu(V x) {
+  const V a = min(set1(10.0f), abs(x));
+  V q = set1(3.458029951e-08f);
+  q = fma(q, a, set1(-1.029468649e-06f));
+  q = fma(q, a, set1(1.272563441e-05f));
+  q = fma(q, a, set1(-8.529425395e-05f));
+  q = fma(q, a, set1(3.037863644e-04f));
+  q = fma(q, a, set1(-3.649551581e-05f));
+  q = fma(q, a, set1(-6.917519961e-03f));
+  q = fma(q, a, set1(5.243020505e-02f));
+  q = fma(q, a, set1(4.592221379e-01f));
+  q = fma(q, a, set1(1.151104212e+00f));
+  const V half = set1(0.5f) * exp2_of(zero() - a * q);
+  return x * select_less(x, zero(), half, set1(1.0f) - half);
+}
+
+inline V sigmoid(V x) { return set1(1.0f) / (set1(1.0f) + exp_of(zero() - x)); }
+
+inline V tanh_of(V x) {
+  const V a = abs(x), u = x * x;
+  V p = set1(-5.528633948e-03f);
+  p = fma(p, u, set1(2.048331685e-02f));
+  p = fma(p, u, set1(-5.369296670e-02f));
+  p = fma(p, u, set1(1.333089918e-01f));
+  p = fma(p, u, set1(-3.333326280e-01f));
+  const V small = fma(p * u, x, x);
+  const V large = set1(1.0f) - set1(2.0f) / (exp_of(a + a) + set1(1.0f));
+  const V negative = zero() - large;
+  return select_less(a, set1(0.65f), small, select_less(x, zero(), negative, large));
+}
+
+// x/2 (1 + tanh u) = x sigmoid(2u)
+inline V gelu_tanh(V x) {
+  const V u = x * fma(set1(0.044715f), x * x, set1(1.0f));
+  return x * sigmoid(set1(1.595769122f) * u);
+}
+
+template <V (*F)(V)>
+void map(float* x, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(x + i, F(load(x + i)));
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    store_n(x + i, F(load_n(x + i, rest)), rest);
+  }
+}
+
+inline V relu(V x) { return max(zero(), x); }
+inline V silu(V x) { return x * sigmoid(x); }
+inline V quick_gelu(V x) { return x * sigmoid(set1(1.702f) * x); }
+
+[[gnu::noinline]] void activate(Activation activation, float* x, int64_t n) {
+  switch (activation) {
+    case Activation::kNone: return;
+    case Activation::kRelu: return map<relu>(x, n);
+    case Activation::kGelu: return map<gelu>(x, n);
+    case Activation::kGeluTanh: return map<gelu_tanh>(x, n);
+    case Activation::kQuickGelu: return map<quick_gelu>(x, n);
+    case Activation::kSilu: return map<silu>(x, n);
+    case Activation::kTanh: return map<tanh_of>(x, n);
+    case Activation::kSigmoid: return map<sigmoid>(x, n);
+  }
+}

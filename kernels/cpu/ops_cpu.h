@@ -1,0 +1,48 @@
+// The CPU's ops (kernels/NAME_cpu.cc), and what they share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "kernels/core/context.h"
+#include "kernels/ops.h"
+
+namespace tandem::cpu {
+
+Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+void linear(Context& ctx, const ops::LinearArgs& args);
+void embedding(Context& ctx, const ops::EmbeddingArgs& args);
+void layer_norm(Context& ctx, const ops::LayerNormArgs& args);
+void gather_rows(Context& ctx, const ops::GatherRowsArgs& args);
+void write_kv(Context& ctx, const ops::WriteKvArgs& args);
+void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args);
+void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
+void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
+void argmax(Context& ctx, const ops::ArgmaxArgs& args);
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
+
+// Calls job(task, thread) for each task. (The closure is one pointer, so that std::function does not
+// allocate.)
+template <class Job>
+void run_tasks(Context& ctx, int64_t tasks, Job& job) {
+  ctx.pool().run(tasks, [&job](int64_t task, int thread) { job(task, thread); });
+}
+
+// Bytes of work below which a task is not worth handing to another thread.
+constexpr int64_t kTaskBytes = 32 << 10;
+
+// Calls body(row) for each row, in tasks of consecutive rows that touch about kTaskBytes each.
+template <class Body>
+void for_rows(Context& ctx, int64_t rows, int64_t bytes_per_row, const Body& body) {
+  const int64_t chunk = std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, bytes_per_row));
+  auto job = [&](int64_t task, int) {
+    const int64_t end = std::min(rows, (task + 1) * chunk);
+    for (int64_t row = task * chunk; row < end; ++row) body(row);
+  };
+  run_tasks(ctx, ceil_div(rows, chunk), job);
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,55 @@
+// Vectors of sixteen floats.
+constexpr int kLanes = 16;
+typedef __m512 V;
+
+inline V zero() { return _mm512_setzero_ps(); }
+inline V set1(float x) { return _mm512_set1_ps(x); }
+inline V load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, V v) { _mm512_storeu_ps(p, v); }
+inline __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+// The first n lanes, 0 <= n <= kLanes; the others are zero, or are not touched.
+inline V load_n(const float* p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
+inline void store_n(float* p, V v, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), v); }
+inline V fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+inline V max(V a, V b) { return _mm512_max_ps(a, b); }
+inline V min(V a, V b) { return _mm512_min_ps(a, b); }
+inline V abs(V a) { return _mm512_abs_ps(a); }
+// a < b ? x : y
+inline V select_less(V a, V b, V x, V y) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+inline bool any_nan(V a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
+// a 2^n for integral n in [-160, 140], rounded once.
+inline V scale(V a, V n) { return _mm512_scalef_ps(a, n); }
+inline V load_bf16(const uint16_t* p) {
+  const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+inline V load_bf16_n(const uint16_t* p, int n) {
+  const __m256i h = _mm256_maskz_loadu_epi16(first_lanes(n), p);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+// The halves of the 32-bit lanes as floats: the even and the odd elements of bf16 pairs.
+inline V low_bf16(V pairs) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));
+}
+inline V high_bf16(V pairs) {
+  return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-65536)));
+}
+inline V broadcast_word(const uint32_t* p) {
+  return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*p)));
+}
+// Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
+inline float reduce_add(const V (&a)[1]) {
+  const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a[0]), _mm512_extractf32x8_ps(a[0], 1));
+  const __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+  const __m128 d = _mm_add_ps(c, _mm_movehl_ps(c, c));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
+}
+inline float reduce_max(const V (&a)[1]) {
+  const __m256 b = _mm256_max_ps(_mm512_castps512_ps256(a[0]), _mm512_extractf32x8_ps(a[0], 1));
+  const __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+  const __m128 d = _mm_max_ps(c, _mm_movehl_ps(c, c));
+  return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
+}
+inline V sqrt_of(V a) { return _mm512_sqrt_ps(a); }

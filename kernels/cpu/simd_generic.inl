@@ -1,0 +1,131 @@
+// Vectors of four floats for any processor. Products are fused by fmaf, as on the others.
+constexpr int kLanes = 4;
+typedef float V __attribute__((vector_size(16)));
+
+inline V zero() { return V{}; }
+inline V set1(float x) { return V{x, x, x, x}; }
+inline V load(const float* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+// The first n lanes, 0 <= n <= kLanes; the others are zero, or are not touched.
+inline V load_n(const float* p, int n) {
+  V v = zero();
+  for (int i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+}
+inline void store_n(float* p, V v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = v[i];
+}
+inline V fma(V a, V b, V c) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return v;
+}
+// As maxps and minps: b where the lanes do not compare.
+inline V max(V a, V b) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = a[i] > b[i] ? a[i] : b[i];
+  return v;
+}
+inline V min(V a, V b) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = a[i] < b[i] ? a[i] : b[i];
+  return v;
+}
+inline V abs(V a) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = __builtin_fabsf(a[i]);
+  return v;
+}
+// a < b ? x : y
+inline V select_less(V a, V b, V x, V y) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = a[i] < b[i] ? x[i] : y[i];
+  return v;
+}
+inline bool any_nan(V a) {
+  for (int i = 0; i < kLanes; ++i)
+    if (a[i] != a[i]) return true;
+  return false;
+}
+inline float power_of_two(int n) {
+  const uint32_t bits = static_cast<uint32_t>(n + 127) << 23;
+  float f;
+  __builtin_memcpy(&f, &bits, sizeof f);
+  return f;
+}
+// a 2^n for integral n in [-160, 140], rounded once.
+inline V scale(V a, V n) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) {
+    const int e = n[i] == n[i] ? static_cast<int>(n[i]) : 0, half = e >> 1;
+    v[i] = a[i] * power_of_two(half) * power_of_two(e - half);
+  }
+  return v;
+}
+inline V load_bf16(const uint16_t* p) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
+    float f;
+    __builtin_memcpy(&f, &bits, sizeof f);
+    v[i] = f;
+  }
+  return v;
+}
+inline V load_bf16_n(const uint16_t* p, int n) {
+  uint16_t t[kLanes] = {};
+  for (int i = 0; i < n; ++i) t[i] = p[i];
+  return load_bf16(t);
+}
+// The halves of the 32-bit lanes as floats: the even and the odd elements of bf16 pairs.
+inline V low_bf16(V pairs) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) {
+    uint32_t bits;
+    const float f = pairs[i];
+    __builtin_memcpy(&bits, &f, sizeof bits);
+    bits <<= 16;
+    float low;
+    __builtin_memcpy(&low, &bits, sizeof low);
+    v[i] = low;
+  }
+  return v;
+}
+inline V high_bf16(V pairs) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) {
+    uint32_t bits;
+    const float f = pairs[i];
+    __builtin_memcpy(&bits, &f, sizeof bits);
+    bits &= 0xffff0000u;
+    float high;
+    __builtin_memcpy(&high, &bits, sizeof high);
+    v[i] = high;
+  }
+  return v;
+}
+inline V broadcast_word(const uint32_t* p) {
+  float f;
+  __builtin_memcpy(&f, p, sizeof f);
+  return set1(f);
+}
+// Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
+inline float reduce_add(const V (&a)[4]) {
+  const V b = a[0] + a[2], c = a[1] + a[3];
+  const V d = b + c;
+  return (d[0] + d[2]) + (d[1] + d[3]);
+}
+inline float reduce_max(const V (&a)[4]) {
+  const V b = max(max(a[0], a[2]), max(a[1], a[3]));
+  const float x = b[0] > b[2] ? b[0] : b[2], y = b[1] > b[3] ? b[1] : b[3];
+  return x > y ? x : y;
+}
+inline V sqrt_of(V a) {
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = __builtin_sqrtf(a[i]);
+  return v;
+}

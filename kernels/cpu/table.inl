@@ -1,0 +1,13 @@
+// The table of one level.
+extern const IsaKernels TANDEM_ISA_TABLE = {
+    gemm<StepF32>,
+    gemm<StepBf16>,
+    to_bf16_pairs,
+    activate,
+    layer_norm_row,
+    ragged_pack,
+    ragged_attend,
+    paged_attend<float>,
+    paged_attend<uint16_t>,
+    argmax,
+};

@@ -1,0 +1,38 @@
+// Linear layers: packing, checks, dispatch.
+#include "kernels/check_args.h"
+#include "kernels/op_table.h"
+
+namespace tandem {
+
+PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
+    : dtype_(dtype) {
+  TANDEM_CHECK(!parts.empty());
+  TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  k_ = parts[0].columns;
+  for (const MatrixView& part : parts) {
+    TANDEM_CHECK_EQ(part.columns, k_);
+    TANDEM_CHECK_GE(part.rows, 0);
+    TANDEM_CHECK(part.data != nullptr || part.rows * part.columns == 0);
+    TANDEM_CHECK(part.dtype == DType::kF32 || part.dtype == DType::kF16 ||
+                 part.dtype == DType::kBF16);
+    n_ += part.rows;
+  }
+  data_ = ops_of(ctx).pack_weight(ctx, parts, dtype);
+}
+
+namespace ops {
+
+void linear(Context& ctx, const LinearArgs& args) {
+  TANDEM_CHECK(args.weight != nullptr);
+  const PackedWeight& w = *args.weight;
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  const int64_t rows = args.x.dim(0);
+  check_matrix(args.x, rows, w.in_features());
+  check_matrix(args.out, rows, w.out_features());
+  if (!args.bias.empty()) check_vector(args.bias, w.out_features(), DType::kF32);
+  if (rows == 0 || w.out_features() == 0) return;
+  ops_of(ctx).linear(ctx, args);
+}
+
+}  // namespace ops
+}  // namespace tandem

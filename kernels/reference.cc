@@ -1,0 +1,174 @@
+// The plain versions. Everything is summed in double.
+#include "kernels/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/kv_pages.h"
+
+namespace tandem::reference {
+namespace {
+
+double element(const void* data, DType dtype, int64_t i) {
+  const std::byte* p = static_cast<const std::byte*>(data) + static_cast<size_t>(i) * size_of(dtype);
+  if (dtype == DType::kF32) {
+    float f;
+    std::memcpy(&f, p, sizeof f);
+    return f;
+  }
+  uint16_t h;
+  std::memcpy(&h, p, sizeof h);
+  return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
+}
+
+// out[d] = sum_j softmax(scale q . key(j))_j value(j)[d]; key and value give element d of key j.
+template <class Key, class Value>
+void attend(const float* q, int64_t keys, int head_dim, double scale, const Key& key,
+            const Value& value, float* out) {
+  std::vector<double> p(static_cast<size_t>(keys));
+  double top = -HUGE_VAL, sum = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    double s = 0;
+    for (int d = 0; d < head_dim; ++d) s += double{q[d]} * key(j, d);
+    p[static_cast<size_t>(j)] = s * scale;
+    top = std::max(top, s * scale);
+  }
+  for (double& s : p) sum += s = std::exp(s - top);
+  for (int d = 0; d < head_dim; ++d) {
+    double y = 0;
+    for (int64_t j = 0; j < keys; ++j) y += p[static_cast<size_t>(j)] / sum * value(j, d);
+    out[d] = static_cast<float>(y);
+  }
+}
+
+}  // namespace
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kRelu: return x > 0 ? x : 0;
+    case Activation::kGelu: return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kQuickGelu: return x / (1 + std::exp(-1.702 * x));
+    case Activation::kSilu: return x / (1 + std::exp(-x));
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+void linear(const MatrixView& w, const Tensor& x, const Tensor& bias, Activation activation,
+            const Tensor& out) {
+  for (int64_t t = 0; t < x.dim(0); ++t)
+    for (int64_t n = 0; n < w.rows; ++n) {
+      double y = bias.empty() ? 0 : bias.data<float>()[n];
+      for (int64_t k = 0; k < w.columns; ++k)
+        y += element(w.data, w.dtype, n * w.row_stride + k) * double{x.row<float>(t)[k]};
+      out.row<float>(t)[n] = static_cast<float>(activate(activation, y));
+    }
+}
+
+void embedding(const ops::EmbeddingArgs& args) {
+  for (int64_t t = 0; t < args.ids.dim(0); ++t) {
+    const int64_t id = int64_t{args.ids.data<int32_t>()[t]} - args.first_id;
+    for (int64_t i = 0; i < args.tokens.dim(1); ++i) {
+      double y = 0;
+      if (id >= 0 && id < args.tokens.dim(0))
+        y = args.scale * element(args.tokens.raw(), args.tokens.dtype(),
+                                 id * args.tokens.row_stride() + i);
+      if (!args.positions.empty()) {
+        const int64_t p = args.position_ids.data<int32_t>()[t] + args.position_offset;
+        y += element(args.positions.raw(), args.positions.dtype(),
+                     p * args.positions.row_stride() + i);
+      }
+      args.out.row<float>(t)[i] = static_cast<float>(y);
+    }
+  }
+}
+
+void layer_norm(const ops::LayerNormArgs& args) {
+  const int64_t size = args.x.dim(1);
+  std::vector<double> h(static_cast<size_t>(size));
+  for (int64_t t = 0; t < args.x.dim(0); ++t) {
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const double r = args.residual.empty() ? 0 : args.residual.row<float>(t)[i];
+      mean += h[static_cast<size_t>(i)] = double{args.x.row<float>(t)[i]} + r;
+    }
+    mean /= static_cast<double>(size);
+    for (double v : h) variance += (v - mean) * (v - mean);
+    variance /= static_cast<double>(size);
+    for (int64_t i = 0; i < size; ++i)
+      args.out.row<float>(t)[i] = static_cast<float>(
+          (h[static_cast<size_t>(i)] - mean) / std::sqrt(variance + double{args.eps}) *
+              double{args.weight.data<float>()[i]} +
+          double{args.bias.data<float>()[i]});
+  }
+}
+
+void write_kv(const ops::WriteKvArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  const bool f32 = args.pages.data.dtype() == DType::kF32;
+  for (int64_t t = 0; t < args.k.dim(0); ++t) {
+    const int64_t slot = args.slot_mapping.data<int32_t>()[t];
+    if (slot < 0) continue;
+    for (int64_t i = 0; i < s.num_heads * s.head_dim; ++i)
+      for (int kv = 0; kv < 2; ++kv) {
+        const int64_t at = slot / s.block_size * s.block + kv * s.kv +
+                           slot % s.block_size * s.token + i / s.head_dim * s.head + i % s.head_dim;
+        const float value = (kv == 0 ? args.k : args.v).row<float>(t)[i];
+        if (f32) {
+          args.pages.data.data<float>()[at] = value;
+        } else {
+          args.pages.data.data<uint16_t>()[at] = float_to_bf16(value);
+        }
+      }
+  }
+}
+
+void ragged_attention(const ops::RaggedAttentionArgs& args) {
+  const int32_t* indptr = args.indptr.data<int32_t>();
+  for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s)
+    for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
+      for (int head = 0; head < args.num_heads; ++head) {
+        const int64_t column = int64_t{head} * args.head_dim;
+        auto at = [&](const Tensor& x) {
+          return [&x, first = indptr[s], column](int64_t j, int d) {
+            return double{x.row<float>(first + j)[column + d]};
+          };
+        };
+        attend(args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
+               double{args.scale}, at(args.k), at(args.v), args.out.row<float>(t) + column);
+      }
+}
+
+void paged_attention(const ops::PagedAttentionArgs& args) {
+  const KvStrides strides = kv_strides(args.pages);
+  const int32_t* qo = args.qo_indptr.data<int32_t>();
+  const int32_t* kv = args.kv_indptr.data<int32_t>();
+  for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
+    const int32_t* pages = args.kv_page_indices.data<int32_t>() + kv[s];
+    const int64_t queries = qo[s + 1] - qo[s];
+    const int64_t keys = strides.block_size * (kv[s + 1] - kv[s] - 1) +
+                         args.kv_last_page_len.data<int32_t>()[s];
+    for (int64_t i = 0; i < queries; ++i)
+      for (int head = 0; head < args.num_heads; ++head) {
+        auto at = [&](int which) {
+          return [&, which](int64_t j, int d) {
+            return element(args.pages.data.raw(), args.pages.data.dtype(),
+                           pages[j / strides.block_size] * strides.block + which * strides.kv +
+                               j % strides.block_size * strides.token + head * strides.head + d);
+          };
+        };
+        const int64_t column = int64_t{head} * args.head_dim;
+        attend(args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
+               args.head_dim, double{args.scale}, at(0), at(1),
+               args.out.row<float>(qo[s] + i) + column);
+      }
+  }
+}
+
+}  // namespace tandem::reference

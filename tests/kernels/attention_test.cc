@@ -1,0 +1,273 @@
+// Encoder and paged attention, and the pages, against the reference; the bitwise promises.
+#include <algorithm>
+
+#include "kernels/kv_pages.h"
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::indices;
+using testing::near;
+using testing::Random;
+using testing::same_bits;
+
+class AttentionTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(AttentionTest);
+
+const std::initializer_list<int> kHeadDims = {8, 12, 14, 16, 48, 64, 80, 128};
+
+struct Ragged {
+  ops::RaggedAttentionArgs args;
+  Ragged(Random& random, const std::vector<int32_t>& lengths, int heads, int head_dim) {
+    std::vector<int32_t> indptr{0};
+    for (int32_t n : lengths) indptr.push_back(indptr.back() + n);
+    const int64_t t = indptr.back(), d = int64_t{heads} * head_dim;
+    const Tensor qkv = random.matrix(t, 3 * d);
+    args = {qkv.columns(0, d), qkv.columns(d, 2 * d), qkv.columns(2 * d, 3 * d), indices(indptr),
+            heads, head_dim, 1.0f / std::sqrt(static_cast<float>(head_dim)), random.strided(t, d)};
+  }
+};
+
+TEST_P(AttentionTest, RaggedMatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 25; ++round) {
+    std::vector<int32_t> lengths;
+    for (int64_t s = random.integer(1, 4); s > 0; --s)
+      lengths.push_back(random.pick({0, 1, 2, 6, 15, 23, 64, 65, 130}));
+    Ragged r(random, lengths, static_cast<int>(random.integer(1, 3)), random.pick(kHeadDims));
+    ops::RaggedAttentionArgs expected = r.args;
+    expected.out = Tensor({r.args.q.dim(0), r.args.q.dim(1)}, DType::kF32);
+    reference::ragged_attention(expected);
+    ops::ragged_attention(ctx, r.args);
+    EXPECT_TRUE(near(r.args.out, expected.out, 2e-6, 1e-5)) << "head_dim " << r.args.head_dim;
+  }
+}
+
+// A sequence alone gives the bits that it has in a batch, for any number of threads.
+TEST_P(AttentionTest, RaggedIsBatchInvariant) {
+  Random random;
+  Context one(1), three(3);
+  for (int round = 0; round < 6; ++round) {
+    std::vector<int32_t> lengths;
+    for (int s = 0; s < 4; ++s) lengths.push_back(static_cast<int32_t>(random.integer(1, 300)));
+    if (GetParam() == CpuIsa::kGeneric) lengths = {5, 40, 1, 70};
+    Ragged r(random, lengths, 2, random.pick({12, 64}));
+    ops::ragged_attention(three, r.args);
+    const int32_t* indptr = r.args.indptr.data<int32_t>();
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      ops::RaggedAttentionArgs alone = r.args;
+      for (Tensor* t : {&alone.q, &alone.k, &alone.v}) *t = t->rows(indptr[s], indptr[s + 1]);
+      alone.indptr = indices({0, lengths[s]});
+      alone.out = Tensor({lengths[s], r.args.q.dim(1)}, DType::kF32);
+      ops::ragged_attention(one, alone);
+      EXPECT_TRUE(same_bits(alone.out, r.args.out.rows(indptr[s], indptr[s + 1])));
+    }
+  }
+}
+
+// Sequences with their own keys and values, to be put into pages of any shape.
+struct Sequences {
+  int heads, head_dim;
+  std::vector<int32_t> queries, keys;
+  std::vector<Tensor> k, v;  // of each sequence, [keys, heads * head_dim]
+  Tensor q;
+
+  Sequences(Random& random, int count, int heads, int head_dim, int64_t most_queries,
+            int64_t most_keys)
+      : heads(heads), head_dim(head_dim) {
+    int32_t total = 0;
+    for (int s = 0; s < count; ++s) {
+      queries.push_back(static_cast<int32_t>(random.integer(0, most_queries)));
+      keys.push_back(queries.back() + static_cast<int32_t>(random.integer(1, most_keys)));
+      k.push_back(random.matrix(keys.back(), size()));
+      v.push_back(random.matrix(keys.back(), size()));
+      total += queries.back();
+    }
+    q = random.strided(total, size());
+  }
+  int64_t size() const { return int64_t{heads} * head_dim; }
+
+  // Fills shuffled pages through write_kv and makes the arguments of paged_attention.
+  ops::PagedAttentionArgs page(Context& ctx, Random& random, int block_size, KvLayout layout,
+                               DType dtype, bool causal) const {
+    int32_t needed = 1;
+    for (int32_t n : keys) needed += (n + block_size - 1) / block_size;
+    const int64_t blocks = needed + random.integer(0, 3);
+    std::vector<int32_t> order(static_cast<size_t>(blocks));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random.engine());
+    KvPages pages{layout == KvLayout::kNHD
+                      ? Tensor({blocks, 2, block_size, heads, head_dim}, dtype)
+                      : Tensor({blocks, 2, heads, block_size, head_dim}, dtype),
+                  layout};
+    std::memset(pages.data.raw(), 0xff, pages.data.bytes());  // NaN where nothing is written
+    std::vector<int32_t> qo{0}, kv{0}, last, used;
+    for (size_t s = 0; s < keys.size(); ++s) {
+      std::vector<int32_t> slots;
+      for (int32_t j = 0; j < keys[s]; ++j) {
+        if (j % block_size == 0) used.push_back(order[used.size()]);
+        slots.push_back(used.back() * block_size + j % block_size);
+      }
+      ops::write_kv(ctx, {k[s], v[s], indices(slots), pages});
+      qo.push_back(qo.back() + queries[s]);
+      kv.push_back(static_cast<int32_t>(used.size()));
+      last.push_back((keys[s] - 1) % block_size + 1);
+    }
+    return {q, pages, indices(qo), indices(kv), indices(used), indices(last), heads, head_dim,
+            1.0f / std::sqrt(static_cast<float>(head_dim)), causal,
+            Tensor({q.dim(0), size()}, DType::kF32)};
+  }
+};
+
+TEST_P(AttentionTest, PagedMatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 40; ++round) {
+    const Sequences s(random, static_cast<int>(random.integer(1, 5)),
+                      static_cast<int>(random.integer(1, 4)), random.pick(kHeadDims),
+                      random.pick<int64_t>({1, 3, 20}), random.pick<int64_t>({1, 40, 100}));
+    ops::PagedAttentionArgs args =
+        s.page(ctx, random, random.pick({1, 2, 5, 16, 32}), random.pick({KvLayout::kNHD, KvLayout::kHND}),
+               random.pick({DType::kF32, DType::kBF16}), random.integer(0, 1) == 1);
+    const Tensor got = args.out;
+    ops::paged_attention(ctx, args);
+    args.out = Tensor({got.dim(0), got.dim(1)}, DType::kF32);
+    reference::paged_attention(args);
+    EXPECT_TRUE(near(got, args.out, 2e-6, 1e-5)) << "head_dim " << s.head_dim;
+  }
+}
+
+TEST_P(AttentionTest, PagesAndLayoutsGiveTheSameBits) {
+  Random random;
+  Context one(1), three(3);
+  for (DType dtype : {DType::kF32, DType::kBF16})
+    for (bool causal : {false, true}) {
+      const Sequences s(random, 4, 3, random.pick(kHeadDims), 20, 60);
+      Tensor first;
+      for (int block_size : {1, 2, 5, 16, 32})
+        for (KvLayout layout : {KvLayout::kNHD, KvLayout::kHND}) {
+          Context& ctx = random.integer(0, 1) ? one : three;
+          const auto args = s.page(ctx, random, block_size, layout, dtype, causal);
+          ops::paged_attention(ctx, args);
+          if (first.empty()) first = args.out;
+          EXPECT_TRUE(same_bits(args.out, first)) << "block_size " << block_size;
+        }
+    }
+}
+
+// Each query by itself, as in decoding, gives the bits that it has in a chunk of a prompt in a batch.
+TEST_P(AttentionTest, ChunksAndBatchesGiveTheSameBits) {
+  Random random;
+  Context one(1), three(3);
+  for (int round = 0; round < 6; ++round) {
+    const bool causal = round % 2 == 0;
+    const Sequences s(random, 3, 2, random.pick(kHeadDims), 20, 60);
+    const auto args = s.page(three, random, random.pick({2, 16}), KvLayout::kHND,
+                             random.pick({DType::kF32, DType::kBF16}), causal);
+    ops::paged_attention(three, args);
+    const int32_t* qo = args.qo_indptr.data<int32_t>();
+    const int32_t* kv = args.kv_indptr.data<int32_t>();
+    const int32_t block_size = static_cast<int32_t>(kv_strides(args.pages).block_size);
+    for (size_t i = 0; i < s.keys.size(); ++i)
+      for (int32_t q = 0; q < s.queries[i]; ++q) {
+        ops::PagedAttentionArgs alone = args;
+        const int32_t keys = causal ? s.keys[i] - s.queries[i] + q + 1 : s.keys[i];
+        const int32_t pages = (keys + block_size - 1) / block_size;
+        alone.q = args.q.rows(qo[i] + q, qo[i] + q + 1);
+        alone.qo_indptr = indices({0, 1});
+        alone.kv_indptr = indices({0, pages});
+        alone.kv_page_indices = args.kv_page_indices.rows(kv[i], kv[i] + pages);
+        alone.kv_last_page_len = indices({(keys - 1) % block_size + 1});
+        alone.out = Tensor({1, s.size()}, DType::kF32);
+        ops::paged_attention(one, alone);
+        ASSERT_TRUE(same_bits(alone.out, args.out.rows(qo[i] + q, qo[i] + q + 1)));
+      }
+  }
+}
+
+TEST(Attention, LevelsGiveTheSameBitsInF32) {
+  Random random;
+  Context ctx(2);
+  for (int head_dim : kHeadDims) {
+    const Sequences s(random, 3, 2, head_dim, 5, 70);
+    const auto args = s.page(ctx, random, 16, KvLayout::kHND, DType::kF32, true);
+    Ragged ragged(random, {3, 70, 33}, 2, head_dim);
+    Tensor first, first_ragged;
+    for (CpuIsa isa : testing::available_isas()) {
+      set_cpu_isa(isa);
+      ops::PagedAttentionArgs a = args;
+      a.out = Tensor({args.q.dim(0), s.size()}, DType::kF32);
+      ops::paged_attention(ctx, a);
+      ops::RaggedAttentionArgs r = ragged.args;
+      r.out = Tensor({106, 2 * head_dim}, DType::kF32);
+      ops::ragged_attention(ctx, r);
+      if (first.empty()) first = a.out, first_ragged = r.out;
+      EXPECT_TRUE(same_bits(a.out, first)) << name_of(isa);
+      EXPECT_TRUE(same_bits(r.out, first_ragged)) << name_of(isa);
+    }
+    set_cpu_isa(best_cpu_isa());
+  }
+}
+
+// Scores far apart, as large as they get: no overflow, and the far ones count for nothing.
+TEST_P(AttentionTest, LargeScores) {
+  Random random;
+  Context ctx(1);
+  Ragged r(random, {40}, 1, 16);
+  for (int64_t i = 0; i < 40; ++i)
+    for (int64_t d = 0; d < 16; ++d) r.args.q.row<float>(i)[d] *= 1e4f;
+  ops::ragged_attention(ctx, r.args);
+  ops::RaggedAttentionArgs expected = r.args;
+  expected.out = Tensor({40, 16}, DType::kF32);
+  reference::ragged_attention(expected);
+  EXPECT_TRUE(near(r.args.out, expected.out, 1e-2, 1e-2));
+}
+
+TEST(WriteKv, MatchesTheReferenceAndSkipsNegativeSlots) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 30; ++round) {
+    const int heads = static_cast<int>(random.integer(1, 4)), head_dim = random.pick(kHeadDims);
+    const int block_size = random.pick({1, 2, 5, 16});
+    const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
+    const DType dtype = random.pick({DType::kF32, DType::kBF16});
+    const Shape shape = layout == KvLayout::kNHD ? Shape{6, 2, block_size, heads, head_dim}
+                                                 : Shape{6, 2, heads, block_size, head_dim};
+    std::vector<int32_t> slots(static_cast<size_t>(6 * block_size));
+    std::iota(slots.begin(), slots.end(), 0);
+    std::shuffle(slots.begin(), slots.end(), random.engine());
+    slots.resize(static_cast<size_t>(random.integer(1, 6 * block_size)));
+    if (random.integer(0, 1)) slots[0] = -1;
+    const int64_t t = static_cast<int64_t>(slots.size()), d = int64_t{heads} * head_dim;
+    ops::WriteKvArgs args{random.strided(t, d), random.strided(t, d), indices(slots),
+                          {Tensor::zeros(shape, dtype), layout}};
+    ops::write_kv(ctx, args);
+    const Tensor got = args.pages.data;
+    args.pages.data = Tensor::zeros(shape, dtype);
+    reference::write_kv(args);
+    EXPECT_EQ(std::memcmp(got.raw(), args.pages.data.raw(), got.bytes()), 0);
+  }
+}
+
+TEST(CopyBlocks, CopiesInOrder) {
+  Random random;
+  Context ctx(2);
+  const Tensor pool = random.matrix(8, 2 * 3 * 5 * 700).reshape({8, 2, 3, 5, 700});
+  const Tensor host = Tensor::zeros({4, 2, 3, 5, 700}, DType::kF32);
+  const int64_t block = 2 * 3 * 5 * 700;
+  std::vector<float> before(pool.data<float>(), pool.data<float>() + pool.size());
+  ops::copy_blocks(ctx, {pool, host, indices({7, 0, 2, 3})});
+  EXPECT_TRUE(std::equal(host.row<float>(0), host.row<float>(0) + block, before.begin() + 7 * block));
+  EXPECT_TRUE(std::equal(host.row<float>(3), host.row<float>(3) + block, before.begin() + 2 * block));
+  EXPECT_EQ(host.row<float>(1)[0], 0.0f);
+  ops::copy_blocks(ctx, {pool, pool, indices({0, 1, 1, 2, 3, 3})});  // 1 is written, then read
+  for (int b : {0, 1, 2})
+    EXPECT_TRUE(std::equal(pool.row<float>(b), pool.row<float>(b) + block, before.begin()));
+  EXPECT_TRUE(std::equal(pool.row<float>(3), pool.row<float>(3) + block, before.begin() + 3 * block));
+  ops::copy_blocks(ctx, {pool, pool, indices({})});
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,236 @@
+// Linear layers against the reference, and the bitwise promises.
+#include <algorithm>
+
+#include "kernels/core/error.h"
+#include "kernels/cpu/isa.h"
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::near;
+using testing::Random;
+using testing::same_bits;
+using testing::view_of;
+
+class LinearTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(LinearTest);
+
+Tensor run(Context& ctx, const PackedWeight& w, const Tensor& x, const Tensor& bias,
+           Activation activation) {
+  Tensor out({x.dim(0), w.out_features()}, DType::kF32);
+  ops::linear(ctx, {&w, x, bias, activation, out});
+  return out;
+}
+
+Tensor rounded(const Tensor& x) {
+  Tensor out({x.dim(0), x.dim(1)}, DType::kF32);
+  for (int64_t i = 0; i < x.dim(0); ++i)
+    for (int64_t j = 0; j < x.dim(1); ++j)
+      out.row<float>(i)[j] = bf16_to_float(float_to_bf16(x.row<float>(i)[j]));
+  return out;
+}
+
+const std::initializer_list<int64_t> kOddSizes = {1, 2, 7, 15, 16, 17, 56, 63, 64, 65, 72, 130, 200};
+
+TEST_P(LinearTest, MatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const Tensor w = random.strided(n, k), x = random.strided(t, k);
+    const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
+    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
+    const MatrixView view = view_of(w);
+    Tensor expected({t, n}, DType::kF32);
+    const double scale = std::sqrt(static_cast<double>(k));
+
+    const PackedWeight packed(ctx, {&view, 1}, DType::kF32);
+    reference::linear(view, x, bias, activation, expected);
+    EXPECT_TRUE(near(run(ctx, packed, x, bias, activation), expected, 1e-6 * scale + 1e-6, 1e-5));
+
+    const PackedWeight packed16(ctx, {&view, 1}, DType::kBF16);
+    reference::linear(view_of(rounded(w)), rounded(x), bias, activation, expected);
+    EXPECT_TRUE(near(run(ctx, packed16, x, bias, activation), expected, 1e-6 * scale + 1e-6, 1e-5));
+  }
+}
+
+TEST_P(LinearTest, StacksPartsOfAnyFloatType) {
+  Random random;
+  Context ctx(2);
+  const int64_t k = 33;
+  const Tensor a = random.matrix(50, k), b = testing::to_bf16(random.matrix(70, k));
+  std::vector<uint16_t> half(9 * k + 1);
+  for (auto& h : half) h = static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
+  half[0] = 3;  // a subnormal
+  std::vector<std::byte> unaligned(half.size() * 2 + 1);
+  std::memcpy(unaligned.data() + 1, half.data(), half.size() * 2);
+  const MatrixView parts[] = {view_of(a), {unaligned.data() + 1, DType::kF16, 9, k, k}, view_of(b)};
+  const PackedWeight packed(ctx, parts, DType::kF32);
+  ASSERT_EQ(packed.out_features(), 129);
+  ASSERT_EQ(packed.in_features(), k);
+  const Tensor x = random.matrix(5, k), out = run(ctx, packed, x, Tensor(), Activation::kNone);
+  int64_t column = 0;
+  for (const MatrixView& part : parts) {
+    Tensor expected({5, part.rows}, DType::kF32);
+    reference::linear(part, x, Tensor(), Activation::kNone, expected);
+    EXPECT_TRUE(near(out.columns(column, column + part.rows), expected, 1e-5, 1e-5));
+    column += part.rows;
+  }
+}
+
+TEST_P(LinearTest, EmptySidesAreFine) {
+  Random random;
+  Context ctx(2);
+  const Tensor w = random.matrix(5, 3), bias = random.vector(5);
+  const MatrixView view = view_of(w), no_columns{nullptr, DType::kF32, 5, 0, 0},
+                   no_rows{nullptr, DType::kF32, 0, 3, 3};
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(run(ctx, PackedWeight(ctx, {&view, 1}, dtype), Tensor({0, 3}, DType::kF32), bias,
+                  Activation::kNone).dim(0), 0);
+    run(ctx, PackedWeight(ctx, {&no_rows, 1}, dtype), random.matrix(4, 3), Tensor(), Activation::kNone);
+    const Tensor y = run(ctx, PackedWeight(ctx, {&no_columns, 1}, dtype), Tensor({7, 0}, DType::kF32),
+                         bias, Activation::kNone);
+    for (int64_t i = 0; i < 7; ++i)
+      EXPECT_EQ(std::memcmp(y.row<float>(i), bias.raw(), 5 * sizeof(float)), 0);
+  }
+}
+
+// Writes its own columns and rows only.
+TEST_P(LinearTest, LeavesTheRestOfAStridedOutput) {
+  Random random;
+  Context ctx(2);
+  for (int64_t n : {5, 64, 70}) {
+    const Tensor w = random.matrix(n, 20), x = random.matrix(9, 20);
+    const MatrixView view = view_of(w);
+    const PackedWeight packed(ctx, {&view, 1}, DType::kF32);
+    const Tensor all = random.matrix(9, n + 8);
+    std::vector<float> before(all.data<float>(), all.data<float>() + all.size());
+    const Tensor out = all.columns(3, 3 + n);
+    ops::linear(ctx, {&packed, x, Tensor(), Activation::kNone, out});
+    EXPECT_TRUE(same_bits(out, run(ctx, packed, x, Tensor(), Activation::kNone)));
+    for (int64_t i = 0; i < 9; ++i)
+      for (int64_t j : {int64_t{0}, int64_t{2}, n + 3, n + 7})
+        EXPECT_EQ(all.row<float>(i)[j], before[static_cast<size_t>(i * (n + 8) + j)]);
+  }
+}
+
+// A row's bits depend neither on the other rows, nor on their number, nor on the threads.
+TEST_P(LinearTest, RowsAreBatchInvariant) {
+  Random random;
+  Context one(1), three(3);
+  const bool slow = GetParam() == CpuIsa::kGeneric;
+  for (int round = 0; round < 12; ++round) {
+    const int64_t k = random.pick<int64_t>({1, 56, 193, 385}), n = random.pick<int64_t>({16, 64, 100, 200});
+    const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
+    const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
+    const MatrixView view = view_of(w);
+    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const PackedWeight packed(one, {&view, 1}, dtype);
+      const Tensor all = run(three, packed, x, bias, activation);
+      EXPECT_TRUE(same_bits(run(one, packed, x, bias, activation), all));
+      for (int trial = 0; trial < 10; ++trial) {
+        const int64_t begin = random.integer(0, t - 1);
+        const int64_t end = std::min(t, begin + random.pick<int64_t>({1, 2, 3, 5, 6, 7, 11, 40}));
+        EXPECT_TRUE(same_bits(run(one, packed, x.rows(begin, end), bias, activation),
+                              all.rows(begin, end)));
+      }
+    }
+  }
+}
+
+// An output feature's bits do not depend on where it stands in the (stacked) weight.
+TEST_P(LinearTest, ColumnsAreShardInvariant) {
+  Random random;
+  Context ctx(2);
+  const Tensor w = random.matrix(150, 90), x = random.matrix(7, 90), bias = random.vector(150);
+  const MatrixView view = view_of(w);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const Tensor all = run(ctx, PackedWeight(ctx, {&view, 1}, dtype), x, bias, Activation::kGelu);
+    for (auto [begin, end] : {std::pair{0, 50}, {13, 29}, {50, 150}, {149, 150}}) {
+      const MatrixView part = view_of(w.rows(begin, end));
+      EXPECT_TRUE(same_bits(run(ctx, PackedWeight(ctx, {&part, 1}, dtype), x, bias.rows(begin, end),
+                                Activation::kGelu),
+                            all.columns(begin, end)));
+    }
+  }
+}
+
+TEST(Linear, LevelsGiveTheSameBitsInF32) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 10; ++round) {
+    const int64_t t = random.integer(1, 30), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
+    const MatrixView view = view_of(w);
+    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    Tensor first;
+    for (CpuIsa isa : testing::available_isas()) {
+      set_cpu_isa(isa);
+      const Tensor y = run(ctx, PackedWeight(ctx, {&view, 1}, DType::kF32), x, bias, activation);
+      if (first.empty()) first = y;
+      EXPECT_TRUE(same_bits(y, first)) << name_of(isa);
+    }
+    set_cpu_isa(best_cpu_isa());
+  }
+}
+
+class ActivationTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(ActivationTest);
+
+TEST_P(ActivationTest, MatchesTheReference) {
+  std::vector<float> x;
+  for (float v = -20; v <= 20; v += 0.00371f) x.push_back(v);
+  for (float v : {0.0f, -0.0f, 1e-30f, -1e-30f, 1e-6f, -1e-6f, 90.0f, -90.0f, 1e4f, -1e4f})
+    x.push_back(v);
+  for (int a = 0; a < 8; ++a) {
+    const auto activation = static_cast<Activation>(a);
+    std::vector<float> y = x;
+    cpu::isa_kernels().activate(activation, y.data(), static_cast<int64_t>(y.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = reference::activate(activation, x[i]);
+      ASSERT_NEAR(y[i], expected, 1.2e-7 + 2.4e-7 * std::abs(expected)) << "activation " << a << " of " << x[i];
+    }
+  }
+}
+
+TEST_P(ActivationTest, BitsDoNotDependOnThePosition) {
+  Random random;
+  std::vector<float> x(100);
+  for (float& v : x) v = 3 * random.normal();
+  for (int a = 0; a < 8; ++a) {
+    std::vector<float> all = x;
+    cpu::isa_kernels().activate(static_cast<Activation>(a), all.data(), 100);
+    for (size_t i = 0; i < x.size(); ++i) {
+      float alone = x[i];
+      cpu::isa_kernels().activate(static_cast<Activation>(a), &alone, 1);
+      ASSERT_EQ(std::memcmp(&alone, &all[i], sizeof(float)), 0) << x[i];
+    }
+  }
+}
+
+TEST_P(ActivationTest, NanStaysNan) {
+  for (int a = 0; a < 8; ++a) {
+    float x = std::nanf("");
+    cpu::isa_kernels().activate(static_cast<Activation>(a), &x, 1);
+    EXPECT_TRUE(std::isnan(x)) << a;
+  }
+}
+
+TEST(Activation, Names) {
+  EXPECT_EQ(activation_from_name("gelu"), Activation::kGelu);
+  EXPECT_EQ(activation_from_name("gelu_new"), Activation::kGeluTanh);
+  EXPECT_EQ(activation_from_name("swish"), Activation::kSilu);
+  try {
+    activation_from_name("mish");
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(e.param(), "activation_function");
+    EXPECT_NE(std::string(e.what()).find("mish"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,145 @@
+// Ops on rows: embedding, layer_norm, gather_rows, argmax.
+#include <limits>
+
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::indices;
+using testing::near;
+using testing::Random;
+using testing::same_bits;
+
+class RowsTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(RowsTest);
+
+TEST_P(RowsTest, LayerNormMatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 60; ++round) {
+    const int64_t t = random.integer(1, 50);
+    const int64_t d = random.pick<int64_t>({1, 3, 8, 15, 16, 17, 31, 56, 72, 200, 768});
+    ops::LayerNormArgs args{random.strided(t, d), {}, random.vector(d), random.vector(d), 1e-5f, {}};
+    if (random.integer(0, 1)) args.residual = random.strided(t, d);
+    for (int64_t i = 0; i < t; ++i) args.x.row<float>(i)[0] += 3;  // a mean that matters
+    Tensor expected({t, d}, DType::kF32);
+    args.out = expected;
+    reference::layer_norm(args);
+    args.out = random.strided(t, d);
+    ops::layer_norm(ctx, args);
+    EXPECT_TRUE(near(args.out, expected, 2e-6, 2e-6)) << t << " x " << d;
+
+    const Tensor apart = args.out;
+    const int64_t row = random.integer(0, t - 1);
+    ops::LayerNormArgs alone = args;
+    alone.x = args.x.rows(row, row + 1);
+    if (!args.residual.empty()) alone.residual = args.residual.rows(row, row + 1);
+    alone.out = Tensor({1, d}, DType::kF32);
+    ops::layer_norm(ctx, alone);
+    EXPECT_TRUE(same_bits(alone.out, apart.rows(row, row + 1)));
+
+    args.out = args.residual.empty() || random.integer(0, 1) ? args.x : args.residual;
+    ops::layer_norm(ctx, args);  // in place
+    EXPECT_TRUE(same_bits(args.out, apart));
+  }
+}
+
+TEST(Rows, LevelsGiveTheSameBits) {
+  Random random;
+  Context ctx(1);
+  for (int64_t d : {5, 16, 40, 100, 768}) {
+    const ops::LayerNormArgs args{random.matrix(3, d), random.matrix(3, d), random.vector(d),
+                                  random.vector(d),    1e-5f,               {}};
+    Tensor first;
+    for (CpuIsa isa : testing::available_isas()) {
+      set_cpu_isa(isa);
+      ops::LayerNormArgs a = args;
+      a.out = Tensor({3, d}, DType::kF32);
+      ops::layer_norm(ctx, a);
+      if (first.empty()) first = a.out;
+      EXPECT_TRUE(same_bits(a.out, first)) << name_of(isa);
+    }
+    set_cpu_isa(best_cpu_isa());
+  }
+}
+
+TEST(Embedding, MatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t t = random.integer(1, 30), d = random.pick<int64_t>({1, 8, 56, 100});
+    ops::EmbeddingArgs args;
+    args.tokens = random.strided(20, d);
+    args.positions = random.matrix(12, d);
+    if (random.integer(0, 1)) args.tokens = testing::to_bf16(random.matrix(20, d));
+    if (random.integer(0, 1)) args.positions = testing::to_bf16(args.positions);
+    if (random.integer(0, 2) == 0) args.positions = Tensor();
+    args.scale = random.pick({1.0f, 7.5f});
+    args.position_offset = 2;
+    args.first_id = random.pick({0, 40});
+    std::vector<int32_t> ids, positions;
+    for (int64_t i = 0; i < t; ++i) {
+      ids.push_back(static_cast<int32_t>(args.first_id + random.integer(-3, 22)));  // some outside
+      positions.push_back(static_cast<int32_t>(random.integer(-2, 9)));
+    }
+    args.ids = indices(ids);
+    args.position_ids = indices(positions);
+    Tensor expected({t, d}, DType::kF32);
+    args.out = expected;
+    reference::embedding(args);
+    args.out = random.strided(t, d);
+    ops::embedding(ctx, args);
+    EXPECT_TRUE(near(args.out, expected, 1e-6, 1e-6));
+  }
+}
+
+TEST(EmbeddingDeathTest, PositionsOutsideTheTable) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Context ctx(1);
+  const Tensor table = Tensor::zeros({4, 8}, DType::kF32);
+  ops::EmbeddingArgs args{indices({0}), indices({3}), table, table, 1.0f, 2, 0, Tensor({1, 8}, DType::kF32)};
+  EXPECT_DEATH(ops::embedding(ctx, args), "check failed");
+}
+
+TEST(GatherRows, CopiesRows) {
+  Random random;
+  Context ctx(2);
+  const Tensor x = random.strided(50, 33), out = random.strided(70, 33);
+  std::vector<int32_t> rows;
+  for (int i = 0; i < 70; ++i) rows.push_back(static_cast<int32_t>(random.integer(0, 49)));
+  ops::gather_rows(ctx, {x, indices(rows), out});
+  for (int64_t i = 0; i < 70; ++i)
+    EXPECT_TRUE(same_bits(out.rows(i, i + 1), x.rows(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(i)] + 1)));
+  ops::gather_rows(ctx, {x, indices({}), Tensor({0, 33}, DType::kF32)});
+}
+
+TEST_P(RowsTest, ArgmaxFindsTheFirstLargest) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 60; ++round) {
+    const int64_t r = random.integer(1, 6), v = random.pick<int64_t>({1, 2, 15, 16, 17, 100, 8192, 8193, 20000});
+    const Tensor logits = random.strided(r, v);
+    std::vector<int32_t> expected;
+    for (int64_t i = 0; i < r; ++i) {
+      float* row = logits.row<float>(i);
+      if (random.integer(0, 3) == 0)  // ties
+        for (int64_t j = 0; j < v; ++j) row[j] = static_cast<float>(random.integer(-2, 2));
+      if (random.integer(0, 3) == 0)
+        for (int n = 0; n < 2; ++n) row[random.integer(0, v - 1)] = std::nanf("");
+      if (random.integer(0, 5) == 0) row[random.integer(0, v - 1)] = std::numeric_limits<float>::infinity();
+      if (random.integer(0, 9) == 0)
+        for (int64_t j = 0; j < v; ++j) row[j] = -std::numeric_limits<float>::infinity();
+      int64_t best = 0;
+      for (int64_t j = 1; j < v && !std::isnan(row[best]); ++j)
+        if (std::isnan(row[j]) || row[j] > row[best]) best = j;
+      expected.push_back(static_cast<int32_t>(best));
+    }
+    const Tensor ids({r}, DType::kI32);
+    ops::argmax(ctx, {logits, ids});
+    for (int64_t i = 0; i < r; ++i) EXPECT_EQ(ids.data<int32_t>()[i], expected[static_cast<size_t>(i)]);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
