@@ -101,9 +101,13 @@ struct Inputs {
 
 Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const ModelConfig& config) {
   Inputs inputs;
+  const ParamsResolver resolver(config, config.vocab_size);
   const auto add = [&](const json& id, const json& prompt, const std::string& where) {
     try {
-      inputs.tokens.push_back(encoder_tokens(prompt, tokenizer, config));
+      const auto prepared =
+          preprocess(parse_prompt(prompt), json::object(), &tokenizer, config, resolver);
+      const auto& tokens = prepared.inputs.encoder_prompt_token_ids();
+      inputs.tokens.emplace_back(tokens.begin(), tokens.end());
     } catch (const InputError& e) {
       throw InputError(e.kind(), where + ": " + e.what(), e.param());
     }

@@ -77,10 +77,10 @@ void LLMEngine::add_request(const std::string& request_id, const nlohmann::json&
   if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
   Request request;
   request.arrival = now();
-  PreprocessedPrompt pre = preprocess(parse_prompt(prompt), params, *tokenizer_, config_, *resolver_);
-  request.params = resolver_->resolve(params, pre.lengths);
+  PreparedPrompt prepared = preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, *resolver_);
+  request.params = resolver_->resolve(params, prepared.lengths);
   if (!request.params.has_seed()) request.params.set_seed(next_random(next_seed_));
-  request.inputs = std::move(pre.inputs);
+  request.inputs = std::move(prepared.inputs);
 
   std::vector<std::unique_ptr<Sequence>> seqs;
   int64_t seq_id = next_seq_id_;
