@@ -5,11 +5,11 @@
                      [--engines tandem,ct2,openvino,hf] [--batches 1,8,32] [--source-tokens 256] [--new-tokens 64]
                      [--threads 2] [--rounds 5] [--out results]
 
-The work: requests of --source-tokens random ids each, decoded greedily from decoder prompt [decoder_start] to exactly
---new-tokens tokens, in batches of the sizes given. Every engine runs in a process of its own with --threads threads;
-a round runs all of them one after the other, so that whatever else the machine does hits all alike. Before anything
-is timed, each engine's tokens are compared with HuggingFace's. Loading is not timed. The results go to OUT.json and,
-as a Markdown table, to OUT.md.
+The work: requests of --source-tokens random ids each, decoded greedily from Tandem's default decoder prompt
+[decoder_start, bos] by exactly --new-tokens tokens, in batches of the sizes given. Every engine runs in a process of its
+own with --threads threads. A round runs all of them one after the other, each --repeat times, the fastest counts; so
+whatever else the machine does hits all alike. Before anything is timed, each engine's tokens are compared with
+HuggingFace's. Loading is not timed. The results go to OUT.json and, as a Markdown table, to OUT.md.
 
 --install makes --venv and installs the peers there with pip. Without --venv this interpreter must have them.
 Engines: tandem, ct2, ct2-int8, openvino, hf (and tandem-bf16: reported, never compared token by token).
@@ -34,6 +34,7 @@ def parse(argv):
     p.add_argument("--new-tokens", type=int, default=64)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--repeat", type=int, default=2, help="runs of an engine in a round; the fastest counts")
     p.add_argument("--pause", type=float, default=0.5, help="seconds between two engines, for spinning threads to sleep")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--cache", type=pathlib.Path, help="converted models; default: MODEL.converted")
@@ -62,18 +63,21 @@ class HuggingFace:
 
     def generate(self, requests, new_tokens):
         ids = self.torch.tensor(requests)
+        config = self.model.config
+        start = self.torch.tensor([[config.decoder_start_token_id, config.bos_token_id]]).repeat(len(requests), 1)
         out = self.model.generate(
-            input_ids=ids, attention_mask=self.torch.ones_like(ids), num_beams=1, do_sample=False,
-            min_new_tokens=new_tokens, max_new_tokens=new_tokens)
-        return out[:, 1:].tolist()
+            input_ids=ids, attention_mask=self.torch.ones_like(ids), decoder_input_ids=start, num_beams=1,
+            do_sample=False, min_new_tokens=new_tokens, max_new_tokens=new_tokens)
+        return out[:, 2:].tolist()
 
     def leads(self, requests, tokens):
         """How far the best logit is ahead of the second, for every generated token (EOS left out)."""
-        start, eos = self.model.config.decoder_start_token_id, self.model.config.eos_token_id
+        config = self.model.config
+        start, eos = [config.decoder_start_token_id, config.bos_token_id], config.eos_token_id
         result = []
         for source, target in zip(requests, tokens):
             logits = self.model(input_ids=self.torch.tensor([source]),
-                                decoder_input_ids=self.torch.tensor([[start] + target[:-1]])).logits[0]
+                                decoder_input_ids=self.torch.tensor([start + target[:-1]])).logits[0, 1:]
             logits[:, eos] = float("-inf")
             top = logits.topk(2).values
             result.append((top[:, 0] - top[:, 1]).tolist())
@@ -112,10 +116,11 @@ class CTranslate2:
         self.tokens = {i: token for token, i in ids.items()}
 
     def generate(self, requests, new_tokens):
+        prefix = [self.tokens[r[0]] for r in requests]  # BOS, which counts as decoded and is part of the hypothesis
         results = self.translator.translate_batch(
-            [[self.tokens[i] for i in r] for r in requests], beam_size=1,
-            min_decoding_length=new_tokens, max_decoding_length=new_tokens)
-        return [[self.ids[token] for token in r.hypotheses[0]] for r in results]
+            [[self.tokens[i] for i in r] for r in requests], target_prefix=[[p] for p in prefix], beam_size=1,
+            min_decoding_length=new_tokens + 1, max_decoding_length=new_tokens + 1)
+        return [[self.ids[token] for token in r.hypotheses[0][1:]] for r in results]
 
 
 MAKERS = {
@@ -172,8 +177,9 @@ class Peer:
         self.process.stdin.flush()
         return self.answer()
 
-    def run(self, requests, new_tokens):
-        return self.ask(requests=requests, new_tokens=new_tokens)
+    def run(self, requests, new_tokens, repeat=1):
+        runs = [self.ask(requests=requests, new_tokens=new_tokens) for _ in range(repeat)]
+        return min(runs, key=lambda r: r["seconds"])
 
     def close(self):
         self.process.stdin.close()
@@ -188,13 +194,13 @@ class Tandem:
             sys.exit(f"compare_peers: {args.bench} is not built (cmake --build build --target bench_model)")
         self.args, self.dtype, self.version = args, dtype, "tandem"
 
-    def run(self, requests, new_tokens):
+    def run(self, requests, new_tokens, repeat=1):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-            file.writelines(json.dumps(r) + "\n" for r in requests)
+            file.writelines(json.dumps({"encoder_ids": r}) + "\n" for r in requests)
             file.flush()
             command = [self.args.bench, "--model", self.args.model, "--batch", len(requests), "--source-tokens",
                        len(requests[0]), "--new-tokens", new_tokens, "--dtype", self.dtype, "--threads",
-                       self.args.threads, "--requests", file.name, "--json"]
+                       self.args.threads, "--repeat", repeat, "--requests", file.name, "--json"]
             done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"compare_peers: bench_model ended with status {done.returncode}")
@@ -265,13 +271,13 @@ def measure(args, engines, batch, requests):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             engine, row = engines[name], rows[name]
             time.sleep(args.pause)
-            done = engine.run(requests[:batch], args.new_tokens)
+            done = engine.run(requests[:batch], args.new_tokens, args.repeat)
             row["peak_rss_mb"] = max(row["peak_rss_mb"], done["peak_rss_mb"])
             if turn == 0:  # warms up caches and primitive caches
                 continue
             row["seconds"].append(done["seconds"])
             row["ttft_ms"].append(done["ttft_ms"] if "ttft_ms" in done
-                                  else 1000 * engine.run(requests[:batch], 1)["seconds"])
+                                  else 1000 * engine.run(requests[:batch], 1, args.repeat)["seconds"])
     return rows
 
 
@@ -332,7 +338,7 @@ def main():
                  for name, engine in engines.items() if name != "hf"}
 
     report = {"model": args.model.name, "source_tokens": args.source_tokens, "new_tokens": args.new_tokens,
-              "threads": args.threads, "rounds": args.rounds, "seed": args.seed, "cpu": cpu_name(),
+              "threads": args.threads, "rounds": args.rounds, "repeat": args.repeat, "seed": args.seed, "cpu": cpu_name(),
               "date": datetime.date.today().isoformat(), "versions": {n: e.version for n, e in engines.items()},
               "agreement": agreement, "results": []}
     for batch in args.batches:

@@ -81,8 +81,9 @@ build() {
   rm -f "$logs/build-$preset.status"
   # shellcheck disable=SC2086
   {
-    NINJA_STATUS='[%f/%t] ' cmake --build "$folder" -j "$(cores)" $targets 2>&1
-    echo $? >"$logs/build-$preset.status"
+    status=0
+    NINJA_STATUS='[%f/%t] ' cmake --build "$folder" -j "$(cores)" $targets 2>&1 || status=$?
+    echo $status >"$logs/build-$preset.status"
   } | show_progress "$logs/build-$preset.log"
   [ "$(cat "$logs/build-$preset.status")" = 0 ] ||
     fail "$logs/build-$preset.log" "the build of preset $preset failed"
