@@ -1,5 +1,5 @@
-// A worker without a model. Its KV memory holds tags that say whose key lies in a slot, so that every
-// key that attention would read can be checked, after copies, swaps and preemption.
+// A worker without a model. Its KV memory holds tags that say whose key lies in a slot, so that
+// every key that attention would read can be checked, after copies, swaps and preemption.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -70,8 +70,8 @@ class FakeWorker {
   using Memory = std::vector<KvTag>;
   using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
 
-  // All copies of a list at once, as a device may do them: no block is written twice, or written and
-  // read.
+  // All copies of a list at once, as a device may do them: no block is written twice, or written
+  // and read.
   void move(const Copies& copies, const Memory& from, Memory& to) {
     const Memory before = from;
     std::set<int32_t> sources, targets;
@@ -80,7 +80,7 @@ class FakeWorker {
       EXPECT_TRUE(targets.insert(copy.dst()).second) << "block " << copy.dst() << " written twice";
     }
     for (const proto::BlockCopy& copy : copies) {
-      if (&from == &to) EXPECT_FALSE(sources.contains(copy.dst()));
+      EXPECT_FALSE(&from == &to && sources.contains(copy.dst()));
       for (int i = 0; i < block_size_; ++i)
         to.at(slot(copy.dst(), i)) = before.at(slot(copy.src(), i));
     }

@@ -1,5 +1,5 @@
-// A block manager without blocks: tables are lists of logical pages, and every count is taken anew by
-// walking all tables. What BlockManager does in O(1) must agree with it.
+// A block manager without blocks: tables are lists of logical pages, and every count is taken anew
+// by walking all tables. What BlockManager does in O(1) must agree with it.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,240 @@
+// The block manager against a naive model over random operations.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "runtime/block_manager.h"
+#include "tests/support/naive_block_manager.h"
+#include "tests/support/test_groups.h"
+
+namespace tandem {
+namespace {
+
+using testing_support::make_group;
+using testing_support::NaiveBlockManager;
+
+// Random operations on both; the contents of simulated pools tell whether every copy was announced.
+class Differential {
+ public:
+  explicit Differential(uint32_t seed)
+      : rng_(seed),
+        block_size_(pick({1, 2, 3, 16})),
+        device_(static_cast<size_t>(uniform(20, 60))),
+        host_(static_cast<size_t>(uniform(0, 40))),
+        watermark_(pick({0, 1, 3})),
+        real_(block_size_, static_cast<int>(device_.size()), static_cast<int>(host_.size()),
+              (watermark_ + 0.5) / static_cast<double>(device_.size())),
+        naive_(block_size_, static_cast<int>(device_.size()), static_cast<int>(host_.size()),
+               watermark_) {}
+
+  void run(int operations) {
+    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
+      step();
+      ASSERT_NO_FATAL_FAILURE(compare());
+    }
+  }
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
+  int pick(std::vector<int> values) {
+    return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
+  }
+
+  void step() {
+    const int op = uniform(0, 99);
+    if (op < 20 || groups_.empty()) return add();
+    SequenceGroup& group = *groups_[static_cast<size_t>(uniform(0, size() - 1))];
+    Sequence& seq =
+        *group.seqs()[static_cast<size_t>(uniform(0, static_cast<int>(group.seqs().size()) - 1))];
+    if (op < 55) return append(group, seq);
+    if (op < 65) return fork(group, seq);
+    if (op < 75) return swap_out(group);
+    if (op < 85) return swap_in(group);
+    if (op < 91) return free_seq(seq);
+    if (op < 99 || uniform(0, 9) > 0) return remove(group);
+    reset();
+  }
+
+  int size() const { return static_cast<int>(groups_.size()); }
+  void count(const char* operation) { ++counts_[operation]; }
+
+  // Some sequences start finished, without a table: they are forked into later.
+  void add() {
+    testing_support::GroupSpec spec;
+    spec.request_id = std::to_string(next_id_);
+    spec.seq_ids.clear();
+    for (int i = uniform(1, 4); i > 0; --i) spec.seq_ids.push_back(next_id_++);
+    spec.encoder_len = uniform(1, 4 * block_size_);
+    spec.prompt_len = uniform(1, 3 * block_size_);
+    auto group = make_group(spec);
+    for (size_t i = 1; i < group->seqs().size(); ++i)
+      if (uniform(0, 1) == 0) group->seqs()[i]->set_status(SequenceStatus::kFinishedStopped);
+    const AllocStatus status = naive_.fits(naive_.blocks_to_start(*group));
+    ASSERT_EQ(real_.blocks_to_start(*group), naive_.blocks_to_start(*group));
+    ASSERT_EQ(real_.can_allocate(*group), status);
+    if (status != AllocStatus::kOk) return;
+    count("allocate");
+    real_.allocate(*group);
+    naive_.allocate(*group);
+    for (const auto* seq : group->unfinished_seqs())
+      write(real_.get_block_table(*seq), naive_.self.at(seq->seq_id()), 0);
+    write(real_.get_cross_block_table(*group), naive_.cross.at(spec.request_id), 0);
+    groups_.push_back(std::move(group));
+  }
+
+  // Computes all the tokens that the sequence has, and gives it some more; then makes room for
+  // them.
+  void append(const SequenceGroup& group, Sequence& seq) {
+    if (!real_.has_block_table(seq) || real_.on_host(group)) return;
+    const int computed = uniform(seq.num_computed_tokens(), covered(seq));
+    while (seq.length() < computed) seq.append_token(7);
+    seq.advance(computed - seq.num_computed_tokens());
+    const int tokens = std::max(seq.length(), computed + uniform(1, 2 * block_size_));
+    ASSERT_EQ(real_.blocks_to_append(seq, tokens), naive_.blocks_to_append(seq, tokens));
+    const bool can = naive_.blocks_to_append(seq, tokens) <= naive_.free_device();
+    ASSERT_EQ(real_.can_append(seq, tokens), can);
+    if (!can) return;
+    count("append");
+    while (seq.length() < tokens) seq.append_token(7);
+    const BlockPairs copies = real_.append_slots(seq, tokens);
+    naive_.append(seq, tokens);
+    if (!copies.empty()) count("copy on write");
+    for (const auto& [from, to] : copies) device_.at(to) = device_.at(from);
+    write(real_.get_block_table(seq), naive_.self.at(seq.seq_id()),
+          static_cast<size_t>(seq.num_computed_tokens() / block_size_));
+  }
+
+  int covered(const Sequence& seq) const {
+    return static_cast<int>(real_.get_block_table(seq).size()) * block_size_;
+  }
+
+  void fork(const SequenceGroup& group, const Sequence& parent) {
+    if (!real_.has_block_table(parent)) return;
+    for (const auto& child : group.seqs()) {
+      if (child->status() != SequenceStatus::kFinishedStopped) continue;
+      count("fork");
+      child->set_status(SequenceStatus::kRunning);
+      while (child->length() < parent.length()) child->append_token(7);
+      child->advance(parent.num_computed_tokens());
+      real_.fork(parent, *child);
+      naive_.fork(parent, *child);
+      return;
+    }
+  }
+
+  void swap_out(const SequenceGroup& group) {
+    if (real_.on_host(group)) return;
+    const bool can = naive_.num_blocks(group) <= naive_.free_host();
+    ASSERT_EQ(real_.can_swap_out(group), can);
+    if (!can) return;
+    count("swap out");
+    move(real_.swap_out(group), group, device_, host_);
+    naive_.set_on_host(group, true);
+  }
+
+  void swap_in(const SequenceGroup& group) {
+    if (!real_.on_host(group)) return;
+    const AllocStatus status = naive_.fits(naive_.num_blocks(group));
+    ASSERT_EQ(real_.can_swap_in(group), status);
+    if (status != AllocStatus::kOk) return;
+    count("swap in");
+    move(real_.swap_in(group), group, host_, device_);
+    naive_.set_on_host(group, false);
+  }
+
+  void move(const BlockPairs& pairs, const SequenceGroup& group, std::vector<int64_t>& from,
+            std::vector<int64_t>& to) {
+    ASSERT_EQ(static_cast<int>(pairs.size()), naive_.num_blocks(group));
+    std::set<int32_t> sources, targets;
+    for (const auto& [source, target] : pairs) {
+      ASSERT_TRUE(sources.insert(source).second);
+      ASSERT_TRUE(targets.insert(target).second);
+      to.at(target) = std::exchange(from.at(source), -1);
+    }
+  }
+
+  void free_seq(const Sequence& seq) {
+    count("free");
+    real_.free(seq);
+    naive_.self.erase(seq.seq_id());
+  }
+
+  void remove(const SequenceGroup& group) {
+    count("free group");
+    for (const auto& seq : group.seqs()) free_seq(*seq);
+    real_.free_cross(group);
+    naive_.cross.erase(group.request_id());
+    std::erase_if(groups_, [&](const auto& owned) { return owned.get() == &group; });
+  }
+
+  void reset() {
+    count("reset");
+    real_.reset();
+    naive_.reset();
+    groups_.clear();
+  }
+
+  // What the model computes: it fills the blocks from number `first` on.
+  void write(const Blocks& blocks, const NaiveBlockManager::Table& table, size_t first) {
+    for (size_t i = first; i < table.pages.size() && i < blocks.size(); ++i)
+      device_.at(blocks[i]) = table.pages[i]->content;
+  }
+
+  void compare() {
+    real_.check_integrity();
+    ASSERT_EQ(real_.num_free_device_blocks(), naive_.free_device());
+    ASSERT_EQ(real_.num_free_host_blocks(), naive_.free_host());
+    for (const auto& group : groups_) {
+      ASSERT_EQ(real_.num_blocks(*group), naive_.num_blocks(*group));
+      for (const auto& seq : group->seqs()) {
+        const auto it = naive_.self.find(seq->seq_id());
+        ASSERT_EQ(real_.has_block_table(*seq), it != naive_.self.end());
+        if (it != naive_.self.end()) compare(real_.get_block_table(*seq), it->second, *group);
+      }
+      compare(real_.get_cross_block_table(*group), naive_.cross.at(group->request_id()), *group);
+    }
+  }
+
+  void compare(const Blocks& blocks, const NaiveBlockManager::Table& table,
+               const SequenceGroup& group) {
+    ASSERT_EQ(blocks.size(), table.pages.size());
+    ASSERT_EQ(real_.on_host(group), table.on_host);
+    for (size_t i = 0; i < blocks.size(); ++i)
+      ASSERT_EQ((table.on_host ? host_ : device_).at(blocks[i]), table.pages[i]->content);
+  }
+
+  std::mt19937 rng_;
+  int block_size_;
+  std::vector<int64_t> device_, host_;  // contents
+  int watermark_;
+  BlockManager real_;
+  NaiveBlockManager naive_;
+  std::vector<std::unique_ptr<SequenceGroup>> groups_;
+  int64_t next_id_ = 0;
+  std::map<std::string, int> counts_;
+};
+
+TEST(BlockManager, AgreesWithTheNaiveModelOverRandomOperations) {
+  std::map<std::string, int> counts;
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Differential run(seed);
+    run.run(500);
+    if (HasFatalFailure()) return;
+    for (const auto& [operation, n] : run.counts()) counts[operation] += n;
+  }
+  for (const char* operation : {"allocate", "append", "copy on write", "fork", "swap out",
+                                "swap in", "free", "free group", "reset"})
+    EXPECT_GE(counts[operation], 30) << operation;
+}
+
+}  // namespace
+}  // namespace tandem
