@@ -151,6 +151,7 @@ void AddedTokens::split(std::string_view text, bool normalized, const Sink& sink
     size_t start = match->start, end = match->end;
     if (token.lstrip) start = std::max(spaces_start(text, start, done), done);
     if (token.rstrip) end = space_end = spaces_end(text, end, space_end);
+    if (start >= end) continue;  // all of it went to the token before, as white space
     if (done < start) sink.text(text.substr(done, start - done));
     sink.token(match->id);
     done = end;

@@ -116,8 +116,17 @@ void BpeWordEncoder::add_symbols(std::string_view word) {
   int32_t unknown = -1;
   for (size_t at = 0; at < word.size();) {
     const auto length = static_cast<size_t>(code_point_at(word, at).length);
-    const std::string_view character = word.substr(at, length);
-    const int32_t id = model_.character_id(character, at == 0, at + length == word.size());
+    std::string_view character = word.substr(at, length);
+    std::string affixed;
+    const bool prefixed = at > 0 && !model_.prefix_.empty();
+    const bool suffixed = at + length == word.size() && !model_.suffix_.empty();
+    if (prefixed || suffixed) {
+      if (prefixed) affixed = model_.prefix_;
+      affixed += character;
+      if (suffixed) affixed += model_.suffix_;
+      character = affixed;
+    }
+    const int32_t id = model_.character_id(character);
     at += length;
     if (id >= 0) {
       if (unknown >= 0) add(unknown);
@@ -134,16 +143,10 @@ void BpeWordEncoder::add_symbols(std::string_view word) {
 }
 
 bool BpeWordEncoder::add_bytes(std::string_view character) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  int32_t ids[4];
-  for (size_t i = 0; i < character.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(character[i]);
-    const std::string token{'<', '0', 'x', kHex[byte >> 4], kHex[byte & 15], '>'};
-    const auto id = model_.vocabulary_.find(token);
-    if (!id) return false;
-    ids[i] = *id;
-  }
-  for (size_t i = 0; i < character.size(); ++i) add(ids[i]);
+  const auto id_of = [&](char byte) { return model_.byte_ids_[static_cast<uint8_t>(byte)]; };
+  for (const char byte : character)
+    if (id_of(byte) < 0) return false;
+  for (const char byte : character) add(id_of(byte));
   return true;
 }
 
@@ -247,17 +250,17 @@ void BpeModel::index_characters() {
     append_utf8(static_cast<char32_t>(c), character);
     character_ids_[c] = vocabulary_.find(character).value_or(-1);
   }
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    const std::string token{'<', '0', 'x', kHex[byte >> 4], kHex[byte & 15], '>'};
+    byte_ids_[byte] = vocabulary_.find(token).value_or(-1);
+  }
 }
 
-int32_t BpeModel::character_id(std::string_view character, bool first, bool last) const {
-  const bool prefixed = !first && !prefix_.empty(), suffixed = last && !suffix_.empty();
-  if (prefixed || suffixed) {
-    const std::string token = (prefixed ? prefix_ : std::string()) + std::string(character) +
-                              (suffixed ? suffix_ : std::string());
-    return vocabulary_.find(token).value_or(-1);
-  }
-  const char32_t code = code_point_at(character, 0).value;
-  if (code < character_ids_.size()) return character_ids_[code];
+int32_t BpeModel::character_id(std::string_view character) const {
+  const CodePoint first = code_point_at(character, 0);
+  if (first.value < character_ids_.size() && static_cast<size_t>(first.length) == character.size())
+    return character_ids_[first.value];
   return vocabulary_.find(character).value_or(-1);
 }
 

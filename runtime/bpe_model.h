@@ -1,4 +1,4 @@
-// Byte-pair encoding: a word's characters are merged, pair by pair, in the order of the merge rules.
+// Byte-pair encoding: the characters of a word are merged, pair by pair, in the order of the rules.
 #pragma once
 
 #include <array>
@@ -51,14 +51,15 @@ class BpeModel : public TokenModel {
   void read_options(const JsonView& json);
   void read_merges(const JsonView& json);
   void index_characters();
-  // Id of a character, with prefix or suffix where the model has them; -1 if it is not a token.
-  int32_t character_id(std::string_view character, bool first, bool last) const;
+  // Id of a character (with the prefix or suffix that it has here); -1 if it is not a token.
+  int32_t character_id(std::string_view character) const;
   int32_t unknown_id() const;  // throws if unk_token is not a token
 
   std::string file_;
   Vocabulary vocabulary_;
   MergeTable merges_;
-  std::array<int32_t, 512> character_ids_;  // of code points < 512: all characters of byte-level BPE
+  std::array<int32_t, 512> character_ids_;  // of code points < 512: all that byte-level BPE has
+  std::array<int32_t, 256> byte_ids_;       // of "<0x00>" … "<0xFF>"; -1: none
   std::optional<std::string> unknown_token_;
   std::string prefix_, suffix_;  // continuing_subword_prefix, end_of_word_suffix
   bool fuse_unknown_ = false, byte_fallback_ = false, ignore_merges_ = false;

@@ -30,13 +30,11 @@ bool same(const AddedToken& a, const AddedToken& b) {
 }
 
 // A string, or an object with a content.
-AddedToken read_token(const JsonView& json, bool special) {
+AddedToken read_special_token(const JsonView& json) {
   if (json.value().is_string()) return special_token(json.string());
   AddedToken token = AddedToken::from_json(json);
-  if (special) {
-    token.special = true;
-    if (!json.find("normalized")) token.normalized = false;
-  }
+  token.special = true;
+  if (!json.find("normalized")) token.normalized = false;
   return token;
 }
 
@@ -77,10 +75,11 @@ SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& spe
                              const OptionalFile& added_tokens, const JsonView& document,
                              const Defaults& defaults) {
   for (const auto& [key, token] : defaults) named_[key] = token;
-  read_named(config.view(), false);
+  const auto class_tokens = named_;
+  read_named(config.view(), class_tokens);
   read_extra(config.view());
   if (!config.view().find("added_tokens_decoder")) {
-    read_named(special_tokens_map.view(), true);
+    read_named(special_tokens_map.view(), class_tokens);
     read_extra(special_tokens_map.view());
   }
   read_by_id(config, added_tokens, document);
@@ -90,18 +89,17 @@ SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& spe
   }
 }
 
-void SpecialTokens::read_named(const JsonView& json, bool special) {
+void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) {
   for (const auto& [key, value] : json.object().items()) {
-    const auto known = named_.find(key);
-    if (value.is_null() && known != named_.end()) {
-      named_.erase(known);
+    if (value.is_null()) {
+      named_.erase(key);
     } else if (is_token_key(key, value)) {
-      AddedToken token = read_token(json.at(key.c_str()), special);
-      // A plain name keeps how the class looks for this token (Blenderbot's <mask>).
-      if (value.is_string() && known != named_.end()) {
-        const std::string content = token.content;
-        token = known->second;
-        token.content = content;
+      AddedToken token = read_special_token(json.at(key.c_str()));
+      const auto of_class = class_tokens.find(key);
+      // A plain name is looked for as the class does (Blenderbot's <mask> with the space before it).
+      if (value.is_string() && of_class != class_tokens.end()) {
+        token = of_class->second;
+        token.content = json.at(key.c_str()).string();
       }
       named_[key] = token;
     }
@@ -114,11 +112,11 @@ void SpecialTokens::read_extra(const JsonView& json) {
     if (!list) continue;
     if (list->value().is_object()) {  // names of the model's own
       for (const auto& [name, value] : list->value().items())
-        named_[name] = read_token(list->at(name.c_str()), true);
+        named_[name] = read_special_token(list->at(name.c_str()));
       return;
     }
     for (size_t i = 0, n = list->size(); i < n; ++i)
-      extra_.push_back(read_token(list->at(i), true));
+      extra_.push_back(read_special_token(list->at(i)));
     if (list->size() > 0) return;
   }
 }
@@ -126,8 +124,11 @@ void SpecialTokens::read_extra(const JsonView& json) {
 void SpecialTokens::read_by_id(const OptionalFile& config, const OptionalFile& added_tokens,
                                const JsonView& document) {
   if (const auto decoder = config.view().find("added_tokens_decoder")) {
-    for (const auto& [id, token] : decoder->object().items())
-      by_id_[parse_id(*decoder, id)] = AddedToken::from_json(decoder->at(id.c_str()));
+    for (const auto& [id, value] : decoder->object().items()) {
+      const JsonView json = decoder->at(id.c_str());
+      const AddedToken token = AddedToken::from_json(json);
+      by_id_[parse_id(*decoder, id)] = is_named(token.content) ? read_special_token(json) : token;
+    }
     return;
   }
   for (const auto& [content, id] : added_tokens.view().object().items()) {

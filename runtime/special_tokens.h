@@ -2,6 +2,7 @@
 // added_tokens.json and tokenizer.json all have a say.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -38,15 +39,16 @@ class SpecialTokens {
   std::string content(const std::string& key) const;
 
  private:
-  void read_named(const JsonView& json, bool special);
+  using Named = std::map<std::string, AddedToken>;
+  void read_named(const JsonView& json, const Named& class_tokens);
   void read_extra(const JsonView& json);
   void read_by_id(const OptionalFile& config, const OptionalFile& added_tokens,
                   const JsonView& document);
   bool is_named(const std::string& content) const;
 
-  std::map<std::string, AddedToken> named_;     // by key
+  Named named_;  // by key
   std::vector<AddedToken> extra_;
-  std::map<int32_t, AddedToken> by_id_;         // ids only order them
+  std::map<int32_t, AddedToken> by_id_;  // ids only order them
 };
 
 // The added_tokens of tokenizer.json, each with a valid id of its own.

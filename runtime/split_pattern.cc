@@ -26,6 +26,10 @@ constexpr char kNotSpaces[] =
     R"(\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{d7ff})"
     R"(\x{e000}-\x{10ffff})";
 
+constexpr char kWord[] =
+    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+constexpr char kHex[] = "0-9a-fA-F";
+
 std::string escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -37,6 +41,38 @@ std::string escape(const std::string& text) {
   return out;
 }
 
+// What stands for \`c` in a character class.
+std::string translate_member(char c, const JsonView& json) {
+  switch (c) {
+    case 's': return kSpaces;
+    case 'S': return kNotSpaces;
+    case 'w': return kWord;
+    case 'h': return kHex;
+    case 'W':
+    case 'H': json.fail_unsupported("\\W and \\H in a character class are not supported");
+    default: return {'\\', c};
+  }
+}
+
+// What stands for \`c` elsewhere.
+std::string translate_escape(char c) {
+  const auto in = [](const std::string& members) { return "[" + members + "]"; };
+  const std::string word = in(kWord);
+  const std::string after_word = "(?<=" + word + ")", after_other = "(?<!" + word + ")";
+  const std::string before_word = "(?=" + word + ")", before_other = "(?!" + word + ")";
+  switch (c) {
+    case 's': return in(kSpaces);
+    case 'S': return in(kNotSpaces);
+    case 'w': return word;
+    case 'W': return "[^" + std::string(kWord) + "]";
+    case 'h': return in(kHex);
+    case 'H': return "[^" + std::string(kHex) + "]";
+    case 'b': return "(?:" + after_word + before_other + "|" + after_other + before_word + ")";
+    case 'B': return "(?:" + after_word + before_word + "|" + after_other + before_other + ")";
+    default: return {'\\', c};
+  }
+}
+
 }  // namespace
 
 std::string translate_expression(const JsonView& json) {
@@ -44,18 +80,12 @@ std::string translate_expression(const JsonView& json) {
   std::string out;
   bool in_class = false;
   size_t class_start = 0;  // where the first member of the class stands
-  const auto put_class = [&](const std::string& members) {
-    out += in_class ? members : "[" + members + "]";
-  };
   for (size_t i = 0; i < expression.size(); ++i) {
     const char c = expression[i];
     const char next = i + 1 < expression.size() ? expression[i + 1] : '\0';
     if (c == '\\' && i + 1 < expression.size()) {
+      out += in_class ? translate_member(next, json) : translate_escape(next);
       ++i;
-      if (next == 's') put_class(kSpaces);
-      else if (next == 'S') put_class(kNotSpaces);
-      else if (next == 'h') put_class("0-9a-fA-F");
-      else out += {c, next};
     } else if (in_class && ((c == '[' && next != ':') || (c == '&' && next == '&'))) {
       json.fail_unsupported("sets in a character class are not supported");
     } else {

@@ -37,9 +37,8 @@ class SplitPreTokenizer : public PreTokenizer {
   bool invert_ = false;
 };
 
-// The library's expressions are Oniguruma's, in Ruby's syntax. PCRE2 reads them alike but for \s, \S
-// (White_Space there, something else here) and \h (a hexadecimal digit), which this spells out, and for
-// sets within classes, which are not supported.
+// The library's expressions are Oniguruma's, in Ruby's syntax. PCRE2 reads them alike but for the
+// classes \s, \w and \h, which this spells out, and for sets within classes, which are not supported.
 std::string translate_expression(const JsonView& json);
 
 }  // namespace tandem

@@ -127,6 +127,13 @@ json read_vocabulary_and_merges(const fs::path& directory) {
 json special(const std::string& token) { return {{"SpecialToken", {{"id", token}}}}; }
 json sequence(const char* id) { return {{"Sequence", {{"id", id}}}}; }
 
+// Whether the prefix tells the language or the task; then only tokenizer.json knows it.
+bool has_whisper_task(const OptionalFile& config) {
+  for (const char* key : {"language", "task", "predict_timestamps"})
+    if (config.view().find(key)) return true;
+  return false;
+}
+
 // The stages that the class builds, whatever tokenizer.json has there.
 void rebuild(const ByteLevelClass& cls, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
@@ -149,13 +156,13 @@ void rebuild(const ByteLevelClass& cls, const OptionalFile& config, const Specia
     out.template_tokens = {bos, sep};
     single = {special(bos), a, special(sep)};
     pair = {special(bos), a, special(sep), special(sep), b, special(sep)};
-  } else if (has_tokenizer_json) {
-    return;
-  } else if (cls.post_processor == Template::kWhisper) {
+  } else if (cls.post_processor == Template::kWhisper && !has_whisper_task(config)) {
     const std::string start = "<|startoftranscript|>", plain_text = "<|notimestamps|>";
     out.template_tokens = {start, plain_text, eos};
     single = {special(start), special(plain_text), a, special(eos)};
     pair = {special(start), special(plain_text), a, b, special(eos)};
+  } else if (has_tokenizer_json) {
+    return;
   } else {
     single = json::array({a});
     pair = {a, b};
