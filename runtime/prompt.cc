@@ -1,0 +1,200 @@
+// Prompts of a request (prompt.h): the formats, tokenisation and truncation, and the table of
+// families that make decoder prompts.
+#include "runtime/prompt.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "runtime/json_fields.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+using Ids = std::vector<int32_t>;
+constexpr const char* kFormats =
+    "a string, a list of token ids, {\"prompt\": ...}, {\"prompt_token_ids\": [...]} or "
+    "{\"encoder_prompt\": ..., \"decoder_prompt\": ...}";
+
+// --- parsing -----------------------------------------------------------------------------------
+
+void check_keys(const json& object, const std::string& field,
+                const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw invalid_request(field, "unknown key " + describe(json(key)) + suggestion(key, known));
+}
+
+// Absent, null and {} are no data.
+void refuse_data(const json& object, const std::string& field, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null() || (it->is_object() && it->empty())) return;
+  throw not_supported(field + "." + key, "not built yet");
+}
+
+PromptPart parse_ids(const json& value, const std::string& field) {
+  // The vocabulary is checked when the model is known, in preprocess().
+  Ids ids = read_token_ids(value, field, std::numeric_limits<int32_t>::max());
+  if (ids.empty()) throw invalid_request(field, "must not be empty");
+  return {std::move(ids), field};
+}
+
+PromptPart parse_single(const json& value, const std::string& field) {
+  if (value.is_string()) return {value.get<std::string>(), field};
+  if (value.is_array()) return parse_ids(value, field);
+  if (!value.is_object())
+    throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
+  check_keys(
+      value, field,
+      {"prompt", "prompt_token_ids", "prompt_tokens", "multi_modal_data", "mm_processor_kwargs"});
+  refuse_data(value, field, "multi_modal_data");
+  refuse_data(value, field, "mm_processor_kwargs");
+  std::string found;
+  for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens"}) {
+    if (!value.contains(key)) continue;
+    if (!found.empty()) throw invalid_request(field, "has both " + found + " and " + key);
+    found = key;
+  }
+  if (found.empty()) throw invalid_request(field, "has neither prompt nor prompt_token_ids");
+  const std::string inner = field + "." + found;
+  if (found == "prompt") return {read_string(value[found], inner), inner};
+  return parse_ids(value[found], inner);
+}
+
+// --- token ids ---------------------------------------------------------------------------------
+
+void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= vocab_size)
+      throw invalid_request(field, "token id " + std::to_string(ids[i]) + " at position " +
+                                       std::to_string(i) + " is outside the vocabulary of " +
+                                       std::to_string(vocab_size));
+}
+
+Ids tokenise(const PromptPart& part, const Tokenizer* tokenizer) {
+  if (const auto* ids = std::get_if<Ids>(&part.content)) return *ids;
+  if (!tokenizer)
+    throw invalid_request(part.field,
+                          "the model has no tokenizer; give prompt_token_ids instead of text");
+  const std::string& text = std::get<std::string>(part.content);
+  check_utf8(text, part.field);
+  return tokenizer->encode(text);
+}
+
+// Cuts the tail to `keep` tokens; the end tokens stay, if the ids end with them.
+void truncate(Ids& ids, size_t keep, const Tokenizer* tokenizer) {
+  if (ids.size() <= keep) return;
+  size_t end_tokens =
+      tokenizer ? static_cast<size_t>(std::max(tokenizer->num_suffix_tokens(), 0)) : 0;
+  end_tokens = std::min(end_tokens, keep);
+  if (!std::all_of(ids.end() - static_cast<long>(end_tokens), ids.end(),
+                   [&](int32_t id) { return tokenizer->is_special(id); }))
+    end_tokens = 0;
+  ids.erase(ids.begin() + static_cast<long>(keep - end_tokens),
+            ids.end() - static_cast<long>(end_tokens));
+}
+
+void check_encoder(const Ids& ids, const std::string& field, int positions) {
+  if (ids.empty()) throw invalid_request(field, "has no tokens");
+  if (positions > 0 && ids.size() > static_cast<size_t>(positions))
+    throw InputError(ErrorKind::kResource,
+                     field + ": has " + std::to_string(ids.size()) + " tokens, the model has " +
+                         std::to_string(positions) + " positions (truncate_prompt_tokens cuts it)",
+                     field);
+}
+
+std::map<std::string, DecoderPromptRule>& rules() {
+  static std::map<std::string, DecoderPromptRule> table = {
+      {"bart", bart_decoder_prompt},
+  };
+  return table;
+}
+
+template <class Repeated>
+void assign(const Ids& ids, Repeated* out) {
+  out->Assign(ids.begin(), ids.end());
+}
+
+}  // namespace
+
+Prompt parse_prompt(const json& prompt) {
+  const bool is_pair = prompt.is_object() &&
+                       (prompt.contains("encoder_prompt") || prompt.contains("decoder_prompt"));
+  if (!is_pair) return {parse_single(prompt, "prompt"), std::nullopt};
+  check_keys(prompt, "prompt", {"encoder_prompt", "decoder_prompt"});
+  if (!prompt.contains("encoder_prompt"))
+    throw invalid_request("prompt.encoder_prompt",
+                          "is missing: only the decoder's prompt may be left out");
+  Prompt out{parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt"), std::nullopt};
+  if (prompt.contains("decoder_prompt") && !prompt["decoder_prompt"].is_null())
+    out.decoder = parse_single(prompt["decoder_prompt"], "prompt.decoder_prompt");
+  return out;
+}
+
+PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokenizer* tokenizer,
+                          const ModelConfig& config, const ParamsResolver& resolver) {
+  Ids encoder = tokenise(prompt.encoder, tokenizer);
+  check_ids(encoder, prompt.encoder.field, resolver.vocab_size());
+  if (const auto keep = resolver.prompt_params(params).truncate_prompt_tokens)
+    truncate(encoder, static_cast<size_t>(*keep), tokenizer);
+  check_encoder(encoder, prompt.encoder.field, config.max_position_embeddings);
+
+  std::optional<Ids> given;
+  if (prompt.decoder) {
+    given = tokenise(*prompt.decoder, tokenizer);
+    check_ids(*given, prompt.decoder->field, resolver.vocab_size());
+  }
+  const DecoderPromptContext context{config, resolver.decoder_start(params),
+                                     resolver.default_bos(params)};
+  DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
+  check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
+
+  PreparedPrompt out;
+  out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};
+  if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
+    out.inputs.set_encoder_prompt(*text);
+  if (prompt.decoder)
+    if (const auto* text = std::get_if<std::string>(&prompt.decoder->content))
+      out.inputs.set_prompt(*text);
+  assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
+  assign(decoder.ids, out.inputs.mutable_prompt_token_ids());
+  return out;
+}
+
+DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given,
+                                   const DecoderPromptContext& context) {
+  DecoderPrompt out;
+  if (given) out.ids = *given;
+  if (!out.ids.empty() && out.ids[0] == context.decoder_start) return out;
+  if (context.decoder_start < 0)
+    throw invalid_model("config.json", "neither decoder_start_token_id nor bos_token_id is given");
+  out.ids.insert(out.ids.begin(), context.decoder_start);
+  return out;
+}
+
+DecoderPrompt bart_decoder_prompt(const std::optional<Ids>& given,
+                                  const DecoderPromptContext& context) {
+  DecoderPrompt out = plain_decoder_prompt(given, context);
+  if (!given && context.default_bos >= 0) {
+    out.ids.push_back(context.default_bos);
+    out.default_bos = true;
+  }
+  return out;
+}
+
+DecoderPromptRule find_decoder_prompt_rule(const std::string& model_type) {
+  const auto it = rules().find(model_type);
+  return it == rules().end() ? plain_decoder_prompt : it->second;
+}
+
+void register_decoder_prompt_rule(const std::string& model_type, DecoderPromptRule rule) {
+  rules()[model_type] = rule;
+}
+
+}  // namespace tandem

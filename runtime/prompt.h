@@ -1,0 +1,79 @@
+// Prompts of a request: JSON → Prompt → token ids of encoder and decoder.
+//
+// A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
+// the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
+// the encoder's.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/config.h"
+#include "runtime/params.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem {
+
+struct PromptPart {
+  std::variant<std::string, std::vector<int32_t>> content;
+  std::string field;  // where it stands in the request, for messages: "prompt.encoder_prompt"
+};
+
+struct Prompt {
+  PromptPart encoder;
+  std::optional<PromptPart> decoder;
+};
+
+// Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
+// multi-modal data (not built yet).
+Prompt parse_prompt(const nlohmann::json& prompt);
+
+struct PreparedPrompt {
+  proto::EncoderDecoderInputs inputs;
+  PromptLengths lengths;  // for ParamsResolver::resolve
+};
+
+// Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end
+// tokens stay), makes the decoder prompt, and checks ids and the encoder's length. `tokenizer` may
+// be null if the model has none: then text is an error. Throws InputError with the field and the
+// numbers.
+PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params,
+                          const Tokenizer* tokenizer, const ModelConfig& config,
+                          const ParamsResolver& resolver);
+
+// --- families ----------------------------------------------------------------------------------
+
+struct DecoderPromptContext {
+  const ModelConfig& config;
+  int decoder_start;  // -1: none
+  int default_bos;    // -1: none
+};
+
+struct DecoderPrompt {
+  std::vector<int32_t> ids;
+  bool default_bos = false;  // ends with a BOS that counts as generated (PromptLengths)
+};
+
+// Makes the decoder prompt of a family; `given` is the request's, if it has one.
+using DecoderPromptRule = DecoderPrompt (*)(const std::optional<std::vector<int32_t>>& given,
+                                            const DecoderPromptContext& context);
+
+// HuggingFace's: [start] without a prompt; otherwise the prompt, behind start unless it begins with
+// it.
+DecoderPrompt plain_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
+                                   const DecoderPromptContext& context);
+// BART: as above, but [start, bos] without a prompt.
+DecoderPrompt bart_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
+                                  const DecoderPromptContext& context);
+
+// By model_type of config.json; plain_decoder_prompt for all that the table does not name.
+DecoderPromptRule find_decoder_prompt_rule(const std::string& model_type);
+// For models outside this repository: call before any request, not thread-safe.
+void register_decoder_prompt_rule(const std::string& model_type, DecoderPromptRule rule);
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// When a sequence ends: by token (EOS, stop tokens, length) on the token side, by stop strings on
+// the text side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/sequence.h"
+
+namespace tandem {
+
+struct StopDecision {
+  SequenceStatus status = SequenceStatus::kRunning;  // goes on
+  std::string reason;  // the stop token's id, as text; "" for EOS and length (vLLM's stop_reason)
+};
+
+// After `token` was appended as the output_len-th generated one. EOS comes before stop tokens, both
+// before the length. A stop token does not end a sequence that is shorter than vLLM's min_tokens.
+StopDecision check_stop(const proto::SamplingParams& params, int32_t token, int output_len);
+
+// Finds stop strings in text that comes in pieces. Text that may turn out to belong to a stop
+// string is held back. The match is the one that ends first; of those that end together, the
+// longest. It does not depend on how the text is cut into pieces. Time is linear in the text, times
+// the stop strings.
+class StopStringMatcher {
+ public:
+  // include: the text ends behind the stop string instead of before it.
+  StopStringMatcher(std::vector<std::string> stops, bool include);
+  explicit StopStringMatcher(const proto::SamplingParams& params);
+
+  // Text that is certain now. may_stop false (vLLM: fewer than min_tokens tokens so far): no match
+  // may end in this piece, but one may begin. Once stopped, everything more is dropped.
+  std::string append(std::string_view piece, bool may_stop = true);
+  // What was held back, when the sequence ends for another reason.
+  std::string finish();
+
+  bool stopped() const { return stopped_; }
+  const std::string& stop_string() const { return stop_string_; }  // that matched, once stopped
+  // Bytes of all text returned so far; once stopped, where the text was cut.
+  size_t emitted() const { return emitted_; }
+
+ private:
+  // Knuth, Morris, Pratt: `matched` bytes of `text` are the end of what was read.
+  struct Automaton {
+    std::string text;
+    std::vector<uint32_t> failure;  // failure[i]: longest proper border of the first i bytes
+    uint32_t matched = 0;
+    bool step(char c);  // true: all of it
+  };
+
+  void stop_at(const Automaton& match);
+  std::string release(size_t bytes);
+
+  std::vector<Automaton> automata_;
+  bool include_;
+  std::string held_;
+  size_t emitted_ = 0;
+  bool stopped_ = false;
+  std::string stop_string_;
+};
+
+}  // namespace tandem
