@@ -44,8 +44,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i) {
     current[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      current[j] = std::min({previous[j] + 1, current[j - 1] + 1,
-                             previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      current[j] = std::min(
+          {previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         current[j] = std::min(current[j], before[j - 2] + 1);
     }
@@ -74,7 +74,10 @@ std::string describe(const json& value) {
     case json::value_t::number_unsigned: return value.dump();
     case json::value_t::number_float: {
       const double v = value.get<double>();
-      return std::isfinite(v) ? value.dump() : std::isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity";
+      return std::isfinite(v) ? value.dump()
+             : std::isnan(v)  ? "NaN"
+             : v > 0          ? "Infinity"
+                              : "-Infinity";
     }
     case json::value_t::string: return '"' + shown(value.get_ref<const std::string&>()) + '"';
     case json::value_t::array: return "an array of " + std::to_string(value.size());
@@ -109,7 +112,8 @@ int64_t read_int(const json& value, const std::string& field, int64_t lo, int64_
 
 double read_number(const json& value, const std::string& field, const Range& range) {
   const double v = value.is_number() ? value.get<double>() : 0.0;
-  const bool good = value.is_number() && std::isfinite(v) && (range.open_lo ? v > range.lo : v >= range.lo) &&
+  const bool good = value.is_number() && std::isfinite(v) &&
+                    (range.open_lo ? v > range.lo : v >= range.lo) &&
                     (range.open_hi ? v < range.hi : v <= range.hi);
   if (!good)
     throw invalid_request(field, "must be " + range_text(range) + ", not " + describe(value));

@@ -1,6 +1,7 @@
-// The processors of transformers' logits_process.py, in the order of _get_logits_processor() (utils.py).
-// vLLM's own (logit_bias, presence and frequency penalty, min_tokens for stop tokens) stand beside
-// their nearest relative. The warpers, which only sampling uses, are in logits_warpers.cc.
+// The processors of transformers' logits_process.py, in the order of _get_logits_processor()
+// (utils.py). vLLM's own (logit_bias, presence and frequency penalty, min_tokens for stop tokens)
+// stand beside their nearest relative. The warpers, which only sampling uses, are in
+// logits_warpers.cc.
 #include "runtime/logits_processors.h"
 
 #include <algorithm>
@@ -50,7 +51,8 @@ bool eos_is_forced(const SamplerSequence& seq) {
 }
 
 bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> tail) {
-  return tail.size() <= ids.size() && std::equal(tail.begin(), tail.end(), ids.end() - static_cast<long>(tail.size()));
+  return tail.size() <= ids.size() &&
+         std::equal(tail.begin(), tail.end(), ids.end() - static_cast<long>(tail.size()));
 }
 
 // Biases of all sequences that the next token would complete are summed, then added.
@@ -58,7 +60,8 @@ void add_biases(const proto::SamplingParams& p, std::span<const int32_t> history
   std::map<int32_t, float> sums;
   for (const auto& bias : p.sequence_bias()) {
     const std::span<const int32_t> ids(bias.ids().data(), static_cast<size_t>(bias.ids_size()));
-    if (!ids.empty() && ends_with(history, ids.first(ids.size() - 1))) sums[ids.back()] += bias.bias();
+    if (!ids.empty() && ends_with(history, ids.first(ids.size() - 1)))
+      sums[ids.back()] += bias.bias();
   }
   for (const auto& [id, bias] : p.logit_bias()) sums[id] += bias;
   for (const auto& [id, bias] : sums)
@@ -91,7 +94,8 @@ void penalise_presence(const SamplerSequence& seq, Row row) {
   }
 }
 
-// Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder sequence.
+// Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder
+// sequence.
 void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n, Row row) {
   const size_t prefix_size = static_cast<size_t>(n) - 1;
   if (history.size() < prefix_size) return;
@@ -106,8 +110,9 @@ void mask_bad_words(const proto::SamplingParams& p, std::span<const int32_t> his
   for (const auto& word : p.bad_words_ids()) {
     const std::span<const int32_t> ids(word.ids().data(), static_cast<size_t>(word.ids_size()));
     if (ids.empty()) continue;
-    const bool is_eos = ids.size() == 1 && std::find(p.eos_token_id().begin(), p.eos_token_id().end(),
-                                                     ids[0]) != p.eos_token_id().end();
+    const bool is_eos =
+        ids.size() == 1 && std::find(p.eos_token_id().begin(), p.eos_token_id().end(), ids[0]) !=
+                               p.eos_token_id().end();
     if (!is_eos && ends_with(history, ids.first(ids.size() - 1))) mask(ids.back(), row);
   }
 }
@@ -127,8 +132,10 @@ void force(const auto& ids, Row row) {
 void replace_invalid(Row row) {
   constexpr float kMax = std::numeric_limits<float>::max();
   for (float& score : row) {
-    if (std::isnan(score)) score = 0.0f;
-    else if (std::isinf(score)) score = score > 0 ? kMax : -kMax;
+    if (std::isnan(score))
+      score = 0.0f;
+    else if (std::isinf(score))
+      score = score > 0 ? kMax : -kMax;
   }
 }
 
@@ -171,10 +178,10 @@ bool too_short(const SamplerSequence& seq) {
 bool needs_processing(const SamplerSequence& seq) {
   const proto::SamplingParams& p = *seq.params;
   return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
-         has_presence(seq) || p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0 ||
-         p.bad_words_ids_size() > 0 || too_short(seq) || bos_is_forced(seq) || eos_is_forced(seq) ||
-         p.remove_invalid_values() || p.has_exponential_decay_length_penalty() ||
-         p.suppress_tokens_size() > 0 || begins(seq);
+         has_presence(seq) || p.no_repeat_ngram_size() > 0 ||
+         p.encoder_no_repeat_ngram_size() > 0 || p.bad_words_ids_size() > 0 || too_short(seq) ||
+         bos_is_forced(seq) || eos_is_forced(seq) || p.remove_invalid_values() ||
+         p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
 }
 
 void process_logits(const SamplerSequence& seq, Row row) {

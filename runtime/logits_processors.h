@@ -1,4 +1,5 @@
-// HuggingFace's logits processors and warpers: same order, same arithmetic (float32 where it uses it).
+// HuggingFace's logits processors and warpers: same order, same arithmetic (float32 where it uses
+// it).
 #pragma once
 
 #include <cstddef>
@@ -15,17 +16,17 @@ namespace tandem {
 struct SamplerSequence {
   const proto::SamplingParams* params = nullptr;
   std::span<const int32_t> encoder_ids;
-  std::span<const int32_t> prompt_ids;   // decoder prompt
-  std::span<const int32_t> output_ids;   // generated so far
-  uint32_t seq_index = 0;                // index within the group, mixed into the seed
+  std::span<const int32_t> prompt_ids;  // decoder prompt
+  std::span<const int32_t> output_ids;  // generated so far
+  uint32_t seq_index = 0;               // index within the group, mixed into the seed
 };
 
 // Whether process_logits() would change anything for the sequence's next token.
 bool needs_processing(const SamplerSequence& seq);
 // Logits processors in HuggingFace's order, in place; masked entries become -inf.
 void process_logits(const SamplerSequence& seq, std::span<float> logits);
-// Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits, in
-// HuggingFace's order; in place.
+// Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits,
+// in HuggingFace's order; in place.
 void warp_logits(const proto::SamplingParams& params, std::span<float> logits);
 
 // The same, as the list of what is left, by id. Nothing if no filter is on or the row has no
@@ -35,6 +36,7 @@ struct Candidates {
   std::vector<int32_t> ids;
   size_t size() const { return ids.size(); }
 };
-std::optional<Candidates> warp_candidates(const proto::SamplingParams& params, std::span<float> logits);
+std::optional<Candidates> warp_candidates(const proto::SamplingParams& params,
+                                          std::span<float> logits);
 
 }  // namespace tandem

@@ -26,7 +26,8 @@ float kth_largest(std::span<const float> values, size_t k) {
   const auto middle = values.begin() + static_cast<long>(k);
   std::vector<float> top(values.begin(), k <= kHeapLimit ? middle : values.end());
   if (k > kHeapLimit) {
-    std::nth_element(top.begin(), top.begin() + static_cast<long>(k - 1), top.end(), std::greater<>());
+    std::nth_element(top.begin(), top.begin() + static_cast<long>(k - 1), top.end(),
+                     std::greater<>());
     return top[k - 1];
   }
   std::make_heap(top.begin(), top.end(), std::greater<>());
@@ -126,15 +127,16 @@ void top_k(Candidates& c, int k) {
   filter(c, [&](size_t i) { return c.logits[i] >= threshold; });
 }
 
-// Removes, from the least likely up (of equals the lower id first), while the cumulative probability
-// is <= 1 - top_p. Only the bucket of logits that the boundary falls into is sorted.
+// Removes, from the least likely up (of equals the lower id first), while the cumulative
+// probability is <= 1 - top_p. Only the bucket of logits that the boundary falls into is sorted.
 void top_p(Candidates& c, double keep_mass) {
   constexpr size_t kBuckets = 1024;  // bucket 0: the largest logits; width 1/16, the last one open
   const auto threshold = static_cast<float>(1.0 - keep_mass);
   const std::vector<float> p = softmax(c);
   const float top = max_logit(c);
   const auto bucket_of = [&](size_t i) {
-    return static_cast<size_t>(std::min((top - c.logits[i]) * 16.0f, static_cast<float>(kBuckets - 1)));
+    return static_cast<size_t>(
+        std::min((top - c.logits[i]) * 16.0f, static_cast<float>(kBuckets - 1)));
   };
   std::array<double, kBuckets> mass{};
   for (size_t i = 0; i < c.size(); ++i) mass[bucket_of(i)] += p[i];

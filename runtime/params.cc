@@ -1,5 +1,5 @@
-// Resolution of a request's parameters: request over model over HuggingFace's defaults; lengths become
-// numbers of generated tokens; conflicts become errors. Counting follows transformers 5.23
+// Resolution of a request's parameters: request over model over HuggingFace's defaults; lengths
+// become numbers of generated tokens; conflicts become errors. Counting follows transformers 5.23
 // (GenerationMixin._prepare_generated_length); docs/parameters.md has it in words.
 #include "runtime/params.h"
 
@@ -17,8 +17,8 @@ using nlohmann::json;
 namespace {
 
 using Options = GenerationOptions;
-constexpr int64_t kHuggingFaceNewTokens = 20;    // when nothing at all is said
-constexpr int64_t kUnlimited = 1 << 20;          // tokens, for models without a table of positions
+constexpr int64_t kHuggingFaceNewTokens = 20;  // when nothing at all is said
+constexpr int64_t kUnlimited = 1 << 20;        // tokens, for models without a table of positions
 constexpr int64_t kHuggingFaceTopK = 50;
 
 InputError conflict(const std::string& param, const std::string& message) {
@@ -50,23 +50,25 @@ struct Sources {
   int64_t room() const { return positions > 0 ? positions - prompt_len() + 1 : kUnlimited; }
 
   template <class T>
-  const Option<T>& operator()(Option<T> Options::* field) const {
+  const Option<T>& operator()(Option<T> Options::*field) const {
     return pick(request.*field, model.*field);
   }
 };
 
 // One limit in the terms of the request, as generated tokens.
-int64_t explicit_max(const Sources& s, const std::string& name, int64_t asked, int64_t not_generated) {
+int64_t explicit_max(const Sources& s, const std::string& name, int64_t asked,
+                     int64_t not_generated) {
   const int64_t tokens = asked - not_generated;
   if (tokens < 1)
-    throw invalid_request(
-        name, std::to_string(asked) + " leaves no token to generate: the decoder prompt has " +
-                  std::to_string(s.prompt_len()) + " tokens, of which " +
-                  std::to_string(not_generated) + " count; ask for at least " +
-                  std::to_string(not_generated + 1));
+    throw invalid_request(name, std::to_string(asked) +
+                                    " leaves no token to generate: the decoder prompt has " +
+                                    std::to_string(s.prompt_len()) + " tokens, of which " +
+                                    std::to_string(not_generated) + " count; ask for at least " +
+                                    std::to_string(not_generated + 1));
   if (tokens > s.room())
     throw InputError(ErrorKind::kResource,
-                     name + ": " + std::to_string(asked) + " is too many: behind a decoder prompt of " +
+                     name + ": " + std::to_string(asked) +
+                         " is too many: behind a decoder prompt of " +
                          std::to_string(s.prompt_len()) + " tokens the model's " +
                          std::to_string(s.positions > 0 ? s.positions : kUnlimited) +
                          " positions allow at most " + std::to_string(s.room() + not_generated),
@@ -85,7 +87,8 @@ void check_room(const Sources& s) {
 int64_t max_tokens(const Sources& s) {
   const Options& r = s.request;
   if (r.max_tokens) return explicit_max(s, "max_tokens", *r.max_tokens, 0);
-  if (r.max_new_tokens) return explicit_max(s, "max_new_tokens", *r.max_new_tokens, s.counted_as_new());
+  if (r.max_new_tokens)
+    return explicit_max(s, "max_new_tokens", *r.max_new_tokens, s.counted_as_new());
   if (r.max_length) return explicit_max(s, "max_length", *r.max_length, s.prompt_len());
   if (r.max_tokens.is_null()) return s.room();
   // The model's and HuggingFace's defaults are cut to what is possible.
@@ -95,7 +98,8 @@ int64_t max_tokens(const Sources& s) {
   if (s.model.max_length) {
     const int64_t tokens = *s.model.max_length - s.prompt_len();
     if (tokens < 1)
-      throw invalid_request("max_length", "the model's default of " + std::to_string(*s.model.max_length) +
+      throw invalid_request("max_length", "the model's default of " +
+                                              std::to_string(*s.model.max_length) +
                                               " leaves no room behind a decoder prompt of " +
                                               std::to_string(s.prompt_len()) +
                                               " tokens; set max_new_tokens or max_tokens");
@@ -126,15 +130,15 @@ void set_lengths(const Sources& s, proto::SamplingParams& out) {
   const int64_t most = max_tokens(s);
   const int64_t least = min_tokens(s);
   if (r.min_tokens && least > most)
-    throw conflict("min_tokens", std::to_string(least) + " is more than the " + std::to_string(most) +
-                                     " tokens that may be generated");
+    throw conflict("min_tokens", std::to_string(least) + " is more than the " +
+                                     std::to_string(most) + " tokens that may be generated");
   out.set_max_tokens(static_cast<int32_t>(most));
   out.set_min_tokens(static_cast<int32_t>(std::clamp<int64_t>(least, 0, most)));
   if (r.min_tokens) out.set_min_tokens_stop(static_cast<int32_t>(least));
 }
 
-// do_sample decides where the request has it; else a request that sets a sampling parameter asks for
-// sampling, except temperature 0; else the model decides.
+// do_sample decides where the request has it; else a request that sets a sampling parameter asks
+// for sampling, except temperature 0; else the model decides.
 bool samples(const Sources& s) {
   const Options& r = s.request;
   if (r.do_sample.given) return value_or(r.do_sample, false);
@@ -151,10 +155,12 @@ void set_sampling(const Sources& s, proto::SamplingParams& out) {
   const double temperature = value_or(s(&Options::temperature), 1.0);
   // Below that, dividing by it overflows.
   if (out.do_sample() && temperature < 1e-6)
-    throw invalid_request("temperature", "must be > 1e-6 for sampling; for greedy decoding set "
-                                         "do_sample to false, or temperature to 0 without do_sample");
+    throw invalid_request("temperature",
+                          "must be > 1e-6 for sampling; for greedy decoding set "
+                          "do_sample to false, or temperature to 0 without do_sample");
   out.set_temperature(temperature);
-  const int64_t top_k = value_or<int64_t>(s(&Options::top_k), s(&Options::top_k).given ? 0 : kHuggingFaceTopK);
+  const int64_t top_k =
+      value_or<int64_t>(s(&Options::top_k), s(&Options::top_k).given ? 0 : kHuggingFaceTopK);
   out.set_top_k(static_cast<int32_t>(std::max<int64_t>(top_k, 0)));
   out.set_top_p(value_or(s(&Options::top_p), 1.0));
   out.set_min_p(value_or(s(&Options::min_p), 0.0));
@@ -180,15 +186,22 @@ void set_sequences(const Sources& s, proto::SamplingParams& out) {
   const int64_t n = by_n ? *r.n : value_or<int64_t>(s(&Options::num_return_sequences), 1);
   if (n > 1 && !out.do_sample())
     throw conflict(by_n ? "n" : "num_return_sequences",
-                   std::to_string(n) + " sequences of greedy decoding would all be the same; set "
-                                       "do_sample to true, or a temperature > 0");
+                   std::to_string(n) +
+                       " sequences of greedy decoding would all be the same; set "
+                       "do_sample to true, or a temperature > 0");
   out.set_n(static_cast<int32_t>(n));
   out.set_num_beams(static_cast<int32_t>(beams));
   out.set_length_penalty(value_or(s(&Options::length_penalty), 1.0));
   switch (value_or(s(&Options::early_stopping), StopEarly::kFalse)) {
-    case StopEarly::kFalse: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_FALSE); break;
-    case StopEarly::kTrue: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_TRUE); break;
-    case StopEarly::kNever: out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_NEVER); break;
+    case StopEarly::kFalse:
+      out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_FALSE);
+      break;
+    case StopEarly::kTrue:
+      out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_TRUE);
+      break;
+    case StopEarly::kNever:
+      out.set_early_stopping(proto::SamplingParams::EARLY_STOPPING_NEVER);
+      break;
   }
 }
 
@@ -202,7 +215,8 @@ void set_penalties(const Sources& s, proto::SamplingParams& out) {
   out.set_encoder_repetition_penalty(value_or(s(&Options::encoder_repetition_penalty), 1.0));
   out.set_presence_penalty(value_or(s(&Options::presence_penalty), 0.0));
   out.set_frequency_penalty(value_or(s(&Options::frequency_penalty), 0.0));
-  out.set_no_repeat_ngram_size(static_cast<int32_t>(value_or<int64_t>(s(&Options::no_repeat_ngram_size), 0)));
+  out.set_no_repeat_ngram_size(
+      static_cast<int32_t>(value_or<int64_t>(s(&Options::no_repeat_ngram_size), 0)));
   out.set_encoder_no_repeat_ngram_size(
       static_cast<int32_t>(value_or<int64_t>(s(&Options::encoder_no_repeat_ngram_size), 0)));
   out.set_renormalize_logits(value_or(s(&Options::renormalize_logits), false));
@@ -229,7 +243,8 @@ void check_forced(const proto::SamplingParams& out) {
   };
   const Ids bos(out.has_forced_bos_token_id() ? 1 : 0, out.forced_bos_token_id());
   if (!bos.empty() && subset(bos, out.suppress_tokens())) refuse("forced_bos_token_id");
-  if (!out.forced_eos_token_id().empty() && subset(out.forced_eos_token_id(), out.suppress_tokens()))
+  if (!out.forced_eos_token_id().empty() &&
+      subset(out.forced_eos_token_id(), out.suppress_tokens()))
     refuse("forced_eos_token_id");
 }
 
@@ -241,7 +256,8 @@ void set_tokens(const Sources& s, const ModelConfig& config, proto::SamplingPara
     assign(*ids, out.mutable_begin_suppress_tokens());
   if (const auto& id = s(&Options::forced_bos_token_id))
     out.set_forced_bos_token_id(static_cast<int32_t>(*id));
-  if (const auto& ids = s(&Options::forced_eos_token_id)) assign(*ids, out.mutable_forced_eos_token_id());
+  if (const auto& ids = s(&Options::forced_eos_token_id))
+    assign(*ids, out.mutable_forced_eos_token_id());
   const auto& eos = s(&Options::eos_token_id);
   if (eos.given) {
     if (eos) assign(*eos, out.mutable_eos_token_id());
@@ -308,13 +324,16 @@ PromptParams ParamsResolver::prompt_params(const json& params) const {
   PromptParams out;
   if (request.truncate_prompt_tokens) {
     int64_t keep = *request.truncate_prompt_tokens;
-    if (keep < 0) keep = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : kUnlimited;
-    out.truncate_prompt_tokens = static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
+    if (keep < 0)
+      keep = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : kUnlimited;
+    out.truncate_prompt_tokens =
+        static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
   return out;
 }
 
-proto::SamplingParams ParamsResolver::resolve(const json& params, const PromptLengths& lengths) const {
+proto::SamplingParams ParamsResolver::resolve(const json& params,
+                                              const PromptLengths& lengths) const {
   const Options request = read_request_options(params, vocab_size_);
   check_built(request, defaults_);
   const Sources sources{request, defaults_, lengths, config_.max_position_embeddings};
@@ -338,7 +357,8 @@ int ParamsResolver::default_bos(const json& params) const {
 
 int ParamsResolver::decoder_start(const json& params) const {
   const Options request = read_request_options(params, vocab_size_);
-  const int start = id_or_none(pick(request.decoder_start_token_id, defaults_.decoder_start_token_id));
+  const int start =
+      id_or_none(pick(request.decoder_start_token_id, defaults_.decoder_start_token_id));
   if (start >= 0) return start;
   if (config_.decoder_start_token_id >= 0) return config_.decoder_start_token_id;
   const auto& bos = pick(request.bos_token_id, defaults_.bos_token_id);

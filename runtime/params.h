@@ -12,8 +12,9 @@ namespace tandem {
 
 // What the resolution needs to know of the request's prompts.
 struct PromptLengths {
-  int decoder_prompt_len = 0;      // prompt_token_ids, as it goes to the decoder
-  bool default_decoder_prompt = false;  // [decoder_start, bos] was put there, the BOS counts as generated
+  int decoder_prompt_len = 0;  // prompt_token_ids, as it goes to the decoder
+  bool default_decoder_prompt =
+      false;  // [decoder_start, bos] was put there, the BOS counts as generated
 };
 
 // Fields of a request's `params` that act on prompts, before tokenisation.

@@ -33,7 +33,7 @@ struct Row {
 
 // A row whose values `reader(json, source)` reads; null leaves the option given, without a value.
 template <class T, class Reader>
-Row row(Origin origin, Option<T> Options::* field, Reader reader) {
+Row row(Origin origin, Option<T> Options::*field, Reader reader) {
   return {origin, [field, reader](const json& value, const Source& source, Options& out) {
             Option<T>& option = out.*field;
             option.given = true;
@@ -42,19 +42,21 @@ Row row(Origin origin, Option<T> Options::* field, Reader reader) {
           }};
 }
 
-Row integer(Origin origin, Option<int64_t> Options::* field, int64_t lo, int64_t hi) {
-  return row(origin, field, [lo, hi](const json& v, const Source& s) { return read_int(v, s.name, lo, hi); });
+Row integer(Origin origin, Option<int64_t> Options::*field, int64_t lo, int64_t hi) {
+  return row(origin, field,
+             [lo, hi](const json& v, const Source& s) { return read_int(v, s.name, lo, hi); });
 }
 
-Row number(Origin origin, Option<double> Options::* field, Range range) {
-  return row(origin, field, [range](const json& v, const Source& s) { return read_number(v, s.name, range); });
+Row number(Origin origin, Option<double> Options::*field, Range range) {
+  return row(origin, field,
+             [range](const json& v, const Source& s) { return read_number(v, s.name, range); });
 }
 
-Row boolean(Origin origin, Option<bool> Options::* field) {
+Row boolean(Origin origin, Option<bool> Options::*field) {
   return row(origin, field, [](const json& v, const Source& s) { return read_bool(v, s.name); });
 }
 
-Row token(Origin origin, Option<int64_t> Options::* field) {
+Row token(Origin origin, Option<int64_t> Options::*field) {
   return row(origin, field, [](const json& v, const Source& s) {
     return read_int(v, s.name, 0, s.vocab_size - 1);
   });
@@ -73,15 +75,19 @@ Ids read_compared_ids(const json& value, const Source& source) {
   return read_token_ids(known, source.name, source.vocab_size);
 }
 
-Row tokens(Origin origin, Option<Ids> Options::* field) { return row(origin, field, read_compared_ids); }
+Row tokens(Origin origin, Option<Ids> Options::*field) {
+  return row(origin, field, read_compared_ids);
+}
 
 std::vector<Ids> read_id_lists(const json& value, const Source& source) {
   if (!value.is_array())
-    throw invalid_request(source.name, "must be a list of lists of token ids, not " + describe(value));
+    throw invalid_request(source.name,
+                          "must be a list of lists of token ids, not " + describe(value));
   std::vector<Ids> lists;
   for (const json& list : value) {
     lists.push_back(read_token_ids(list, source.name, source.vocab_size));
-    if (lists.back().empty()) throw invalid_request(source.name, "must not have an empty list in it");
+    if (lists.back().empty())
+      throw invalid_request(source.name, "must not have an empty list in it");
   }
   return lists;
 }
@@ -89,7 +95,8 @@ std::vector<Ids> read_id_lists(const json& value, const Source& source) {
 std::vector<std::string> read_stop_strings(const json& value, const Source& source) {
   const json list = value.is_string() ? json::array({value}) : value;
   if (!list.is_array())
-    throw invalid_request(source.name, "must be a string or a list of strings, not " + describe(value));
+    throw invalid_request(source.name,
+                          "must be a string or a list of strings, not " + describe(value));
   if (list.size() > kMaxStopStrings)
     throw invalid_request(source.name, "must have at most " + std::to_string(kMaxStopStrings) +
                                            " strings, not " + std::to_string(list.size()));
@@ -108,13 +115,13 @@ std::vector<std::string> read_stop_strings(const json& value, const Source& sour
 
 std::map<int32_t, float> read_logit_bias(const json& value, const Source& source) {
   if (!value.is_object())
-    throw invalid_request(source.name, "must be an object of token id to number, not " + describe(value));
+    throw invalid_request(source.name,
+                          "must be an object of token id to number, not " + describe(value));
   std::map<int32_t, float> bias;
   for (const auto& [key, number] : value.items()) {
     int64_t id = -1;
-    if (!key.empty() && key.size() < 12 && std::all_of(key.begin(), key.end(), [](char c) {
-          return c >= '0' && c <= '9';
-        }))
+    if (!key.empty() && key.size() < 12 &&
+        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
       id = std::stoll(key);
     if (id < 0 || id >= source.vocab_size)
       throw invalid_request(source.name, "keys must be token ids from 0 to " +
@@ -128,7 +135,8 @@ std::map<int32_t, float> read_logit_bias(const json& value, const Source& source
 
 std::vector<std::pair<Ids, float>> read_sequence_bias(const json& value, const Source& source) {
   const auto wrong = [&](const json& what) {
-    return invalid_request(source.name, "must be a list of [[token ids], number], not " + describe(what));
+    return invalid_request(source.name,
+                           "must be a list of [[token ids], number], not " + describe(what));
   };
   if (!value.is_array()) throw wrong(value);
   std::vector<std::pair<Ids, float>> biases;
@@ -166,7 +174,7 @@ int64_t read_seed(const json& value, const Source& source) {
 }
 
 // vLLM's number of alternatives. OpenAI's booleans: true is 0 (the token's own), false is none.
-Row logprobs(Option<int64_t> Options::* field) {
+Row logprobs(Option<int64_t> Options::*field) {
   return {Origin::kVllm, [field](const json& value, const Source& source, Options& out) {
             Option<int64_t>& option = out.*field;
             option.given = true;
@@ -190,7 +198,8 @@ void add_lengths(Table& t) {
   t["truncate_prompt_tokens"] =
       row(vllm, &Options::truncate_prompt_tokens, [](const json& v, const Source& s) {
         const int64_t keep = read_int(v, s.name, -1, kAny);
-        if (keep == 0) throw invalid_request(s.name, "must be >= 1, or -1 for all that the model takes, not 0");
+        if (keep == 0)
+          throw invalid_request(s.name, "must be >= 1, or -1 for all that the model takes, not 0");
         return keep;
       });
 }
@@ -217,13 +226,15 @@ void add_sampling(Table& t) {
 void add_processors(Table& t) {
   const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
   constexpr int64_t kMaxNgram = std::numeric_limits<int32_t>::max();
-  t["repetition_penalty"] = number(both, &Options::repetition_penalty, {.lo = 0, .hi = 1e6, .open_lo = true});
+  t["repetition_penalty"] =
+      number(both, &Options::repetition_penalty, {.lo = 0, .hi = 1e6, .open_lo = true});
   t["encoder_repetition_penalty"] =
       number(hf, &Options::encoder_repetition_penalty, {.lo = 0, .hi = 1e6, .open_lo = true});
   t["presence_penalty"] = number(vllm, &Options::presence_penalty, {.lo = -2, .hi = 2});
   t["frequency_penalty"] = number(vllm, &Options::frequency_penalty, {.lo = -2, .hi = 2});
   t["no_repeat_ngram_size"] = integer(hf, &Options::no_repeat_ngram_size, 0, kMaxNgram);
-  t["encoder_no_repeat_ngram_size"] = integer(hf, &Options::encoder_no_repeat_ngram_size, 0, kMaxNgram);
+  t["encoder_no_repeat_ngram_size"] =
+      integer(hf, &Options::encoder_no_repeat_ngram_size, 0, kMaxNgram);
   t["bad_words_ids"] = row(hf, &Options::bad_words_ids, read_id_lists);
   t["suppress_tokens"] = tokens(hf, &Options::suppress_tokens);
   t["begin_suppress_tokens"] = tokens(hf, &Options::begin_suppress_tokens);
@@ -237,7 +248,8 @@ void add_processors(Table& t) {
   t["remove_invalid_values"] = boolean(hf, &Options::remove_invalid_values);
   t["logit_bias"] = row(vllm, &Options::logit_bias, read_logit_bias);
   t["sequence_bias"] = row(hf, &Options::sequence_bias, read_sequence_bias);
-  t["exponential_decay_length_penalty"] = row(hf, &Options::exponential_decay_length_penalty, read_decay);
+  t["exponential_decay_length_penalty"] =
+      row(hf, &Options::exponential_decay_length_penalty, read_decay);
 }
 
 void add_output(Table& t) {
@@ -264,8 +276,8 @@ const Table& table() {
   return rows;
 }
 
-// Names of HuggingFace and vLLM that are not built yet, with the values (besides null) that leave them
-// off.
+// Names of HuggingFace and vLLM that are not built yet, with the values (besides null) that leave
+// them off.
 const std::map<std::string, json, std::less<>>& not_built() {
   static const std::map<std::string, json, std::less<>> names = [] {
     std::map<std::string, json, std::less<>> all;
@@ -296,7 +308,8 @@ const std::vector<std::string>& without_effect() {
 }
 
 bool is_without_effect(const std::string& name) {
-  return std::find(without_effect().begin(), without_effect().end(), name) != without_effect().end();
+  return std::find(without_effect().begin(), without_effect().end(), name) !=
+         without_effect().end();
 }
 
 void read_not_built(const std::string& name, const json& value, const json& off, Options& out) {

@@ -1,5 +1,5 @@
-// The names that a request's `params` and a generation_config.json may carry, one table row each: how
-// its value is read and where it goes. Meaning (defaults, counting, conflicts) is params.cc's.
+// The names that a request's `params` and a generation_config.json may carry, one table row each:
+// how its value is read and where it goes. Meaning (defaults, counting, conflicts) is params.cc's.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ struct GenerationOptions {
 // known one. `params` null: none.
 GenerationOptions read_request_options(const nlohmann::json& params, int vocab_size);
 
-// The HuggingFace names in `generation` (ModelConfig::generation); others are ignored. Ids outside the
-// vocabulary are dropped where HuggingFace ignores them. Errors are of the kind kInvalidModel.
+// The HuggingFace names in `generation` (ModelConfig::generation); others are ignored. Ids outside
+// the vocabulary are dropped where HuggingFace ignores them. Errors are of the kind kInvalidModel.
 GenerationOptions read_default_options(const nlohmann::json& generation, int vocab_size);
 
 // All names that are understood, those not built included; sorted.

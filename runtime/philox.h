@@ -1,6 +1,6 @@
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011): a
-// counter-based generator. The number for (key, counter) is a pure function of them, so nothing that
-// happens between two draws (preemption, other sequences of the batch) can change it.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011):
+// a counter-based generator. The number for (key, counter) is a pure function of them, so nothing
+// that happens between two draws (preemption, other sequences of the batch) can change it.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Prompts of a request (prompt.h): the formats, tokenisation and truncation, and the table of families
-// that make decoder prompts.
+// Prompts of a request (prompt.h): the formats, tokenisation and truncation, and the table of
+// families that make decoder prompts.
 #include "runtime/prompt.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ constexpr const char* kFormats =
 
 // --- parsing -----------------------------------------------------------------------------------
 
-void check_keys(const json& object, const std::string& field, const std::vector<std::string>& known) {
+void check_keys(const json& object, const std::string& field,
+                const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items())
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw invalid_request(field, "unknown key " + describe(json(key)) + suggestion(key, known));
@@ -49,8 +50,9 @@ PromptPart parse_single(const json& value, const std::string& field) {
   if (value.is_array()) return parse_ids(value, field);
   if (!value.is_object())
     throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
-  check_keys(value, field, {"prompt", "prompt_token_ids", "prompt_tokens", "multi_modal_data",
-                            "mm_processor_kwargs"});
+  check_keys(
+      value, field,
+      {"prompt", "prompt_token_ids", "prompt_tokens", "multi_modal_data", "mm_processor_kwargs"});
   refuse_data(value, field, "multi_modal_data");
   refuse_data(value, field, "mm_processor_kwargs");
   std::string found;
@@ -78,7 +80,8 @@ void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
 Ids tokenise(const PromptPart& part, const Tokenizer* tokenizer) {
   if (const auto* ids = std::get_if<Ids>(&part.content)) return *ids;
   if (!tokenizer)
-    throw invalid_request(part.field, "the model has no tokenizer; give prompt_token_ids instead of text");
+    throw invalid_request(part.field,
+                          "the model has no tokenizer; give prompt_token_ids instead of text");
   const std::string& text = std::get<std::string>(part.content);
   check_utf8(text, part.field);
   return tokenizer->encode(text);
@@ -87,12 +90,14 @@ Ids tokenise(const PromptPart& part, const Tokenizer* tokenizer) {
 // Cuts the tail to `keep` tokens; the end tokens stay, if the ids end with them.
 void truncate(Ids& ids, size_t keep, const Tokenizer* tokenizer) {
   if (ids.size() <= keep) return;
-  size_t end_tokens = tokenizer ? static_cast<size_t>(std::max(tokenizer->num_suffix_tokens(), 0)) : 0;
+  size_t end_tokens =
+      tokenizer ? static_cast<size_t>(std::max(tokenizer->num_suffix_tokens(), 0)) : 0;
   end_tokens = std::min(end_tokens, keep);
   if (!std::all_of(ids.end() - static_cast<long>(end_tokens), ids.end(),
                    [&](int32_t id) { return tokenizer->is_special(id); }))
     end_tokens = 0;
-  ids.erase(ids.begin() + static_cast<long>(keep - end_tokens), ids.end() - static_cast<long>(end_tokens));
+  ids.erase(ids.begin() + static_cast<long>(keep - end_tokens),
+            ids.end() - static_cast<long>(end_tokens));
 }
 
 void check_encoder(const Ids& ids, const std::string& field, int positions) {
@@ -119,12 +124,13 @@ void assign(const Ids& ids, Repeated* out) {
 }  // namespace
 
 Prompt parse_prompt(const json& prompt) {
-  const bool is_pair =
-      prompt.is_object() && (prompt.contains("encoder_prompt") || prompt.contains("decoder_prompt"));
+  const bool is_pair = prompt.is_object() &&
+                       (prompt.contains("encoder_prompt") || prompt.contains("decoder_prompt"));
   if (!is_pair) return {parse_single(prompt, "prompt"), std::nullopt};
   check_keys(prompt, "prompt", {"encoder_prompt", "decoder_prompt"});
   if (!prompt.contains("encoder_prompt"))
-    throw invalid_request("prompt.encoder_prompt", "is missing: only the decoder's prompt may be left out");
+    throw invalid_request("prompt.encoder_prompt",
+                          "is missing: only the decoder's prompt may be left out");
   Prompt out{parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt"), std::nullopt};
   if (prompt.contains("decoder_prompt") && !prompt["decoder_prompt"].is_null())
     out.decoder = parse_single(prompt["decoder_prompt"], "prompt.decoder_prompt");
@@ -144,7 +150,8 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
     given = tokenise(*prompt.decoder, tokenizer);
     check_ids(*given, prompt.decoder->field, resolver.vocab_size());
   }
-  const DecoderPromptContext context{config, resolver.decoder_start(params), resolver.default_bos(params)};
+  const DecoderPromptContext context{config, resolver.decoder_start(params),
+                                     resolver.default_bos(params)};
   DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
@@ -153,13 +160,15 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
     out.inputs.set_encoder_prompt(*text);
   if (prompt.decoder)
-    if (const auto* text = std::get_if<std::string>(&prompt.decoder->content)) out.inputs.set_prompt(*text);
+    if (const auto* text = std::get_if<std::string>(&prompt.decoder->content))
+      out.inputs.set_prompt(*text);
   assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
   assign(decoder.ids, out.inputs.mutable_prompt_token_ids());
   return out;
 }
 
-DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given, const DecoderPromptContext& context) {
+DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given,
+                                   const DecoderPromptContext& context) {
   DecoderPrompt out;
   if (given) out.ids = *given;
   if (!out.ids.empty() && out.ids[0] == context.decoder_start) return out;
@@ -169,7 +178,8 @@ DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given, const Decode
   return out;
 }
 
-DecoderPrompt bart_decoder_prompt(const std::optional<Ids>& given, const DecoderPromptContext& context) {
+DecoderPrompt bart_decoder_prompt(const std::optional<Ids>& given,
+                                  const DecoderPromptContext& context) {
   DecoderPrompt out = plain_decoder_prompt(given, context);
   if (!given && context.default_bos >= 0) {
     out.ids.push_back(context.default_bos);

@@ -1,8 +1,8 @@
 // Prompts of a request: JSON → Prompt → token ids of encoder and decoder.
 //
-// A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or the
-// list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is the
-// encoder's.
+// A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
+// the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
+// the encoder's.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,13 @@ struct PreparedPrompt {
   PromptLengths lengths;  // for ParamsResolver::resolve
 };
 
-// Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end tokens
-// stay), makes the decoder prompt, and checks ids and the encoder's length. `tokenizer` may be null if
-// the model has none: then text is an error. Throws InputError with the field and the numbers.
-PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params, const Tokenizer* tokenizer,
-                          const ModelConfig& config, const ParamsResolver& resolver);
+// Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end
+// tokens stay), makes the decoder prompt, and checks ids and the encoder's length. `tokenizer` may
+// be null if the model has none: then text is an error. Throws InputError with the field and the
+// numbers.
+PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params,
+                          const Tokenizer* tokenizer, const ModelConfig& config,
+                          const ParamsResolver& resolver);
 
 // --- families ----------------------------------------------------------------------------------
 
@@ -61,7 +63,8 @@ struct DecoderPrompt {
 using DecoderPromptRule = DecoderPrompt (*)(const std::optional<std::vector<int32_t>>& given,
                                             const DecoderPromptContext& context);
 
-// HuggingFace's: [start] without a prompt; otherwise the prompt, behind start unless it begins with it.
+// HuggingFace's: [start] without a prompt; otherwise the prompt, behind start unless it begins with
+// it.
 DecoderPrompt plain_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
                                    const DecoderPromptContext& context);
 // BART: as above, but [start, bos] without a prompt.

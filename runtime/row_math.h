@@ -1,5 +1,5 @@
-// Reductions over a row of logits: plain loops that vectorise with baseline flags, and give the same
-// result on every call (fixed order of additions).
+// Reductions over a row of logits: plain loops that vectorise with baseline flags, and give the
+// same result on every call (fixed order of additions).
 #pragma once
 
 #include <bit>
@@ -15,7 +15,8 @@ namespace tandem {
 inline float exp_nonpositive(float x) {
   constexpr float kLog2E = 1.44269504088896341f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
@@ -37,7 +38,7 @@ inline constexpr size_t kRowBlock = 256;
 
 struct Peak {
   float value = -std::numeric_limits<float>::infinity();  // largest value that is not NaN
-  size_t block = 0;                                       // start of the block of its first occurrence
+  size_t block = 0;  // start of the block of its first occurrence
   bool has_nan = false;
 
   // Whether exp(x - value) makes a distribution: no NaN, and the largest value is finite.

@@ -1,5 +1,5 @@
-// Greedy choice and sampling (sampler.h). The greedy path without processors reads the row twice (max,
-// sum of exponentials) and copies nothing.
+// Greedy choice and sampling (sampler.h). The greedy path without processors reads the row twice
+// (max, sum of exponentials) and copies nothing.
 #include "runtime/sampler.h"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ double log_sum_exp(std::span<const float> values, const Peak& peak) {
   return peak.value + std::log(sum_exp(values, peak.value));
 }
 
-// Inverse of the cumulative distribution, in the order of the row. Falls back to the argmax where there
-// is no distribution (NaN, +inf, nothing left).
+// Inverse of the cumulative distribution, in the order of the row. Falls back to the argmax where
+// there is no distribution (NaN, +inf, nothing left).
 int32_t draw(std::span<const float> logits, double uniform) {
   const Peak peak = find_peak(logits);
   if (!peak.finite()) return index_of(peak, logits);
@@ -95,7 +95,8 @@ void add_entry(proto::TokenLogprobs& out, int32_t id, double logprob, int32_t ra
   entry->set_rank(rank);
 }
 
-proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token, int k, double normaliser) {
+proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token, int k,
+                                   double normaliser) {
   TANDEM_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
   proto::TokenLogprobs out;
   const float own = logits[static_cast<size_t>(token)];
@@ -104,7 +105,8 @@ proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token,
   add_entry(out, token, own - normaliser, rank);
   const std::vector<int32_t> top = top_ids(logits, static_cast<size_t>(std::max(k, 0)));
   for (size_t i = 0; i < top.size(); ++i)
-    add_entry(out, top[i], logits[static_cast<size_t>(top[i])] - normaliser, static_cast<int32_t>(i) + 1);
+    add_entry(out, top[i], logits[static_cast<size_t>(top[i])] - normaliser,
+              static_cast<int32_t>(i) + 1);
   return out;
 }
 

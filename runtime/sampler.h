@@ -10,15 +10,18 @@
 
 namespace tandem {
 
-// One token for one sequence, and its log-probabilities from the raw logits. `logits` is overwritten.
+// One token for one sequence, and its log-probabilities from the raw logits. `logits` is
+// overwritten.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
 
-// log softmax of the token, and its rank and the k most likely ones: first the token, then the top k.
+// log softmax of the token, and its rank and the k most likely ones: first the token, then the top
+// k.
 proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, int k);
 
 // Index of the largest value, the first of equals; the first NaN if there is one (as torch).
 int32_t argmax(std::span<const float> values);
-// log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are -inf.
+// log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are
+// -inf.
 double log_sum_exp(std::span<const float> values);
 
 }  // namespace tandem

@@ -10,7 +10,9 @@ namespace tandem {
 
 namespace {
 
-bool contains(const auto& ids, int32_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+bool contains(const auto& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
 
 }  // namespace
 
@@ -23,7 +25,8 @@ StopDecision check_stop(const proto::SamplingParams& params, int32_t token, int 
   return {};
 }
 
-StopStringMatcher::StopStringMatcher(std::vector<std::string> stops, bool include) : include_(include) {
+StopStringMatcher::StopStringMatcher(std::vector<std::string> stops, bool include)
+    : include_(include) {
   for (std::string& stop : stops) {
     TANDEM_CHECK(!stop.empty());
     Automaton automaton{std::move(stop), {}, 0};
@@ -72,7 +75,8 @@ std::string StopStringMatcher::append(std::string_view piece, bool may_stop) {
     held_ += c;
     const Automaton* match = nullptr;
     for (Automaton& automaton : automata_)
-      if (automaton.step(c) && (!match || automaton.text.size() > match->text.size())) match = &automaton;
+      if (automaton.step(c) && (!match || automaton.text.size() > match->text.size()))
+        match = &automaton;
     if (match && may_stop) {
       stop_at(*match);
       return release(held_.size());

@@ -1,5 +1,5 @@
-// When a sequence ends: by token (EOS, stop tokens, length) on the token side, by stop strings on the
-// text side.
+// When a sequence ends: by token (EOS, stop tokens, length) on the token side, by stop strings on
+// the text side.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,18 @@ struct StopDecision {
 // before the length. A stop token does not end a sequence that is shorter than vLLM's min_tokens.
 StopDecision check_stop(const proto::SamplingParams& params, int32_t token, int output_len);
 
-// Finds stop strings in text that comes in pieces. Text that may turn out to belong to a stop string is
-// held back. The match is the one that ends first; of those that end together, the longest. It does
-// not depend on how the text is cut into pieces. Time is linear in the text, times the stop strings.
+// Finds stop strings in text that comes in pieces. Text that may turn out to belong to a stop
+// string is held back. The match is the one that ends first; of those that end together, the
+// longest. It does not depend on how the text is cut into pieces. Time is linear in the text, times
+// the stop strings.
 class StopStringMatcher {
  public:
   // include: the text ends behind the stop string instead of before it.
   StopStringMatcher(std::vector<std::string> stops, bool include);
   explicit StopStringMatcher(const proto::SamplingParams& params);
 
-  // Text that is certain now. may_stop false (vLLM: fewer than min_tokens tokens so far): no match may
-  // end in this piece, but one may begin. Once stopped, everything more is dropped.
+  // Text that is certain now. may_stop false (vLLM: fewer than min_tokens tokens so far): no match
+  // may end in this piece, but one may begin. Once stopped, everything more is dropped.
   std::string append(std::string_view piece, bool may_stop = true);
   // What was held back, when the sequence ends for another reason.
   std::string finish();
@@ -48,7 +49,7 @@ class StopStringMatcher {
     std::string text;
     std::vector<uint32_t> failure;  // failure[i]: longest proper border of the first i bytes
     uint32_t matched = 0;
-    bool step(char c);              // true: all of it
+    bool step(char c);  // true: all of it
   };
 
   void stop_at(const Automaton& match);

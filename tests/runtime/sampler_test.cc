@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/row_math.h"
 #include "runtime/philox.h"
+#include "runtime/row_math.h"
 
 namespace tandem {
 namespace {
@@ -42,8 +42,9 @@ TEST(Philox, KnownAnswers) {  // of the authors' Random123 library
             (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32_10({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
             (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(
+      philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+      (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST(Philox, DrawsAreUniform) {
@@ -140,8 +141,10 @@ TEST(TokenLogprobs, TopKAgreesWithASort) {
     });
     const int k = static_cast<int>(rng() % 30);
     const auto out = token_logprobs(row, 0, k);
-    ASSERT_EQ(static_cast<size_t>(out.top_size()), 1 + std::min(row.size(), static_cast<size_t>(k)));
-    for (int i = 1; i < out.top_size(); ++i) ASSERT_EQ(out.top(i).token_id(), order[static_cast<size_t>(i - 1)]);
+    ASSERT_EQ(static_cast<size_t>(out.top_size()),
+              1 + std::min(row.size(), static_cast<size_t>(k)));
+    for (int i = 1; i < out.top_size(); ++i)
+      ASSERT_EQ(out.top(i).token_id(), order[static_cast<size_t>(i - 1)]);
   }
 }
 

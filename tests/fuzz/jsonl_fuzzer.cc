@@ -1,0 +1,81 @@
+// One line of `tandem generate --jsonl`: prompt and parameters, and a few tokens sampled with them.
+// Bad input ends in an InputError, whatever it is.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/check.h"
+#include "kernels/core/error.h"
+#include "runtime/params.h"
+#include "runtime/prompt.h"
+#include "runtime/sampler.h"
+#include "runtime/stop_rules.h"
+#include "tests/runtime/fake_tokenizer.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+constexpr int kVocab = 300;
+
+ModelConfig make_config() {
+  ModelConfig config;
+  config.model_type = "bart";
+  config.max_position_embeddings = 64;
+  config.bos_token_id = 0;
+  config.decoder_start_token_id = 2;
+  config.eos_token_id = {2};
+  config.generation = {{"max_length", 20}, {"forced_eos_token_id", 2}};
+  return config;
+}
+
+void generate(const PreparedPrompt& prompt, const proto::SamplingParams& params) {
+  const auto& encoder = prompt.inputs.encoder_prompt_token_ids();
+  const auto& decoder = prompt.inputs.prompt_token_ids();
+  const std::vector<int32_t> encoder_ids(encoder.begin(), encoder.end());
+  const std::vector<int32_t> prompt_ids(decoder.begin(), decoder.end());
+  std::vector<int32_t> output;
+  StopStringMatcher matcher(params);
+  const FakeTokenizer tokenizer;
+  TANDEM_CHECK_GT(params.max_tokens(), 0);
+  for (int step = 0; step < 4 && step < params.max_tokens(); ++step) {
+    std::vector<float> logits(kVocab);
+    for (size_t i = 0; i < logits.size(); ++i)
+      logits[i] =
+          static_cast<float>((i * 2654435761u + static_cast<size_t>(step) * 97) % 1000) / 100.0f;
+    const auto out = sample({&params, encoder_ids, prompt_ids, output, 0}, logits);
+    TANDEM_CHECK(out.token_id() >= 0 && out.token_id() < kVocab);
+    output.push_back(out.token_id());
+    if (tokenizer.size() > out.token_id()) matcher.append(tokenizer.token_bytes(out.token_id()));
+    if (check_stop(params, out.token_id(), step + 1).status != SequenceStatus::kRunning) break;
+  }
+  matcher.finish();
+}
+
+}  // namespace
+}  // namespace tandem
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tandem;
+  static const ModelConfig config = make_config();
+  static const ParamsResolver resolver(config, kVocab);
+  static const FakeTokenizer tokenizer;
+  const json request = json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
+  if (!request.is_object()) return 0;
+  const json prompt = request.value("prompt", json()), params = request.value("params", json());
+  try {
+    const PreparedPrompt prepared =
+        preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
+    generate(prepared, resolver.resolve(params, prepared.lengths));
+  } catch (const InputError&) {
+  }
+  try {  // the same as a generation_config.json
+    ModelConfig other = make_config();
+    other.generation = params;
+    ParamsResolver(other, kVocab).resolve(json::object(), {2, true});
+  } catch (const InputError&) {
+  }
+  return 0;
+}

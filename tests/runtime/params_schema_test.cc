@@ -1,0 +1,218 @@
+// Every name that a request's params may have: good and bad values, and the documentation.
+#include "runtime/params_schema.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/params_fixture.h"
+
+namespace tandem::params_test {
+namespace {
+
+struct Parameter {
+  std::vector<json> good, bad;  // besides null, which is always good
+};
+
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+const double kInf = std::numeric_limits<double>::infinity();
+
+std::map<std::string, Parameter> parameters() {
+  const auto J = [](const char* text) { return json::parse(text); };
+  const std::vector<json> not_numbers = {"x", true, J("[]"), J("{}"), J("[1]")};
+  const auto integer = [&](std::vector<json> good, std::vector<json> bad) {
+    bad.insert(bad.end(), not_numbers.begin(), not_numbers.end());
+    for (const json& j : {json(1.5), json(kNaN), json(kInf), json(1e300),
+                          json(std::numeric_limits<uint64_t>::max())})
+      bad.push_back(j);
+    return Parameter{good, bad};
+  };
+  const auto number = [&](std::vector<json> good, std::vector<json> bad) {
+    bad.insert(bad.end(), not_numbers.begin(), not_numbers.end());
+    for (const double v : {kNaN, kInf, -kInf}) bad.push_back(v);
+    return Parameter{good, bad};
+  };
+  const Parameter boolean{{true, false}, {0, 1, 1.0, "true", J("[]"), J("{}")}};
+  const Parameter token = integer({0, 99, 5.0}, {-1, 100, 1000000000000});
+  const Parameter tokens{{7, J("[]"), J("[0, 99, 3.0]")},
+                         {-1, 100, J("[100]"), J("[-1]"), J("[1.5]"), J("[true]"), J("[[1]]"), "x",
+                          true, J("{}"), J("[18446744073709551615]"), J("[1e300]")}};
+  const json many_stops = std::vector<std::string>(65, "x");
+  const Parameter strings{
+      {"a", J("[]"), J("[\"a\", \"b\"]"), std::vector<std::string>(64, "x")},
+      {"", J("[\"\"]"), J("[1]"), 1, true, J("{}"), many_stops, std::string(1025, 'x')}};
+  const Parameter logprobs = [&] {
+    Parameter p = integer({0, 5, 100, 3.0, true, false}, {-1, 101});
+    std::erase(p.bad, json(true));
+    return p;
+  }();
+  return {
+      {"max_length", integer({3, 10, 10.0, 65}, {0, -1, 1, 2, 66, 1000000000000})},
+      {"max_new_tokens", integer({2, 10, 64}, {0, -1, 1, 65, 2147483648})},
+      {"max_tokens", integer({1, 10, 63}, {0, -1, 64, 9223372036854775807})},
+      {"min_length", integer({0, 10, 1000}, {-1})},
+      {"min_new_tokens", integer({0, 10, 1000}, {-1})},
+      {"min_tokens", integer({0, 10, 19}, {-1, 20, 1000})},
+      {"truncate_prompt_tokens", integer({1, 5, -1, 1000000}, {0, -2})},
+      {"n", integer({1, 1.0}, {0, -1, 2, 10001})},
+      {"num_return_sequences", integer({1}, {0, -1, 2, 10001})},
+      {"num_beams", integer({1}, {0, -1, 2, 10001})},
+      {"do_sample", boolean},
+      {"temperature", number({0, 1, 0.5, 100}, {-0.1, 1e-9, 1e7})},
+      {"top_k", integer({-1, 0, 1, 50, 1000000}, {-2, 2147483648})},
+      {"top_p", number({0, 0.5, 1}, {-0.1, 1.1})},
+      {"min_p", number({0, 0.5, 1}, {-0.1, 1.1})},
+      {"typical_p", number({0.5, 1}, {0, -0.1, 1.1})},
+      {"epsilon_cutoff", number({0, 0.5}, {-0.1, 1})},
+      {"eta_cutoff", number({0, 0.5}, {-0.1, 1})},
+      {"top_h", number({0.5, 1}, {0, -0.1, 1.1})},
+      {"seed",
+       {{0, 1, -5, 3.0, std::numeric_limits<uint64_t>::max(), std::numeric_limits<int64_t>::min()},
+        {1.5, 1e300, kNaN, "x", true, J("[]"), J("{}")}}},
+      {"length_penalty", number({-1, 0, 2.5}, {1e4, -1e4})},
+      {"early_stopping", {{true, false, "never"}, {0, 1, "always", J("[]")}}},
+      {"repetition_penalty", number({0.5, 1, 2}, {0, -1, 1e7})},
+      {"encoder_repetition_penalty", number({0.5, 1, 2}, {0, -1, 1e7})},
+      {"presence_penalty", number({-2, 0, 2}, {-2.1, 2.1})},
+      {"frequency_penalty", number({-2, 0, 2}, {-2.1, 2.1})},
+      {"no_repeat_ngram_size", integer({0, 3}, {-1, 2147483648})},
+      {"encoder_no_repeat_ngram_size", integer({0, 3}, {-1, 2147483648})},
+      {"bad_words_ids",
+       {{J("[]"), J("[[1], [2, 3]]")},
+        {J("[[]]"), J("[1]"), J("[[100]]"), J("[[-1]]"), 1, "x", J("{}")}}},
+      {"suppress_tokens", tokens},
+      {"begin_suppress_tokens", tokens},
+      {"forced_eos_token_id", tokens},
+      {"eos_token_id", tokens},
+      {"stop_token_ids", tokens},
+      {"forced_bos_token_id", token},
+      {"bos_token_id", token},
+      {"decoder_start_token_id", token},
+      {"pad_token_id", token},
+      {"renormalize_logits", boolean},
+      {"remove_invalid_values", boolean},
+      {"ignore_eos", boolean},
+      {"include_stop_str_in_output", boolean},
+      {"skip_special_tokens", boolean},
+      {"logit_bias",
+       {{J("{}"), J("{\"3\": -100, \"99\": 1.5}")},
+        {J("{\"100\": 1}"), J("{\"-1\": 1}"), J("{\"\": 1}"), J("{\"1x\": 1}"),
+         J("{\"99999999999999999999\": 1}"), J("{\"3\": 101}"), J("{\"3\": true}"), J("[]"), 1}}},
+      {"sequence_bias",
+       {{J("[]"), J("[[[1, 2], -3.5]]")},
+        {J("[[[], 1]]"), J("[[[100], 1]]"), J("[[1, 2]]"), J("[[[1]]]"), J("[[[1], \"x\"]]"),
+         J("{}"), 1}}},
+      {"exponential_decay_length_penalty",
+       {{J("[5, 1.1]")},
+        {J("[5]"), J("[5, 0]"), J("[-1, 1.1]"), J("[1.5, 1]"), J("[5, 1, 1]"), 1, J("{}")}}},
+      {"stop", strings},
+      {"stop_strings", strings},
+      {"logprobs", logprobs},
+      {"prompt_logprobs", logprobs},
+  };
+}
+
+// Names that resolve() accepts only with values that change nothing.
+std::map<std::string, Parameter> not_built() {
+  const auto J = [](const char* text) { return json::parse(text); };
+  std::map<std::string, Parameter> all = {{"num_beam_groups", {{1}, {2, "x"}}},
+                                          {"guidance_scale", {{1, 1.0}, {2.5}}},
+                                          {"best_of", {{1}, {2}}},
+                                          {"diversity_penalty", {{0, 0.0}, {0.5}}},
+                                          {"penalty_alpha", {{0}, {0.6}}},
+                                          {"bad_words", {{J("[]")}, {J("[\"x\"]")}}},
+                                          {"logits_processors", {{J("[]")}, {J("[1]")}}},
+                                          {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
+                                          {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
+  for (const char* name :
+       {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
+        "prompt_lookup_num_tokens", "assistant_early_exit", "allowed_token_ids", "guided_decoding",
+        "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+        "response_format", "output_kind"})
+    all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
+  for (const char* name :
+       {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
+        "output_logits", "output_attentions", "output_hidden_states"})
+    all[name] = {{false}, {true}};
+  for (const char* name : {"detokenize", "spaces_between_special_tokens"})
+    all[name] = {{true}, {false}};
+  return all;
+}
+
+TEST(Params, EveryNameIsTested) {
+  std::set<std::string> tested = {"use_cache", "return_dict_in_generate", "cache_implementation"};
+  for (const auto& [name, p] : parameters()) tested.insert(name);
+  for (const auto& [name, p] : not_built()) tested.insert(name);
+  const std::vector<std::string> names = parameter_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), tested);
+}
+
+TEST(Params, EveryNameIsDocumented) {
+  std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/docs/parameters.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  for (const std::string& name : parameter_names())
+    EXPECT_NE(text.str().find("`" + name + "`"), std::string::npos) << name;
+}
+
+TEST(Params, GoodValues) {
+  const ModelConfig config = bart();
+  const ParamsResolver resolver(config, kVocab);
+  for (const auto& [name, parameter] : parameters()) {
+    std::vector<json> good = parameter.good;
+    good.push_back(nullptr);
+    for (const json& value : good)
+      EXPECT_NO_THROW(resolver.resolve({{name, value}}, kDefaultPrompt)) << name << " " << value;
+  }
+  for (const auto& [name, parameter] : not_built()) {
+    std::vector<json> good = parameter.good;
+    good.push_back(nullptr);
+    for (const json& value : good)
+      EXPECT_NO_THROW(resolver.resolve({{name, value}}, kDefaultPrompt)) << name << " " << value;
+  }
+  for (const char* name : {"use_cache", "return_dict_in_generate", "cache_implementation"})
+    EXPECT_NO_THROW(resolver.resolve({{name, true}}, kDefaultPrompt));
+}
+
+TEST(Params, BadValues) {
+  for (const auto& [name, parameter] : parameters())
+    for (const json& value : parameter.bad) {
+      SCOPED_TRACE(name + " " + value.dump());
+      expect_error(name, {{name, value}});
+    }
+  for (const auto& [name, parameter] : not_built())
+    for (const json& value : parameter.bad) {
+      SCOPED_TRACE(name + " " + value.dump());
+      const InputError error = error_of({{name, value}});
+      EXPECT_EQ(error.param(), name);
+      EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);
+      EXPECT_NE(std::string(error.what()).find("not built yet"), std::string::npos);
+    }
+}
+
+TEST(Params, UnknownNamesGetTheNearestOne) {
+  expect_error("temprature", {{"temprature", 1}}, "did you mean temperature?");
+  expect_error("maxNewTokens", {{"maxNewTokens", 1}}, "did you mean max_new_tokens?");
+  expect_error("max-tokens", {{"max-tokens", 1}}, "did you mean max_tokens?");
+  expect_error("tpo_p", {{"tpo_p", 1}}, "did you mean top_p?");
+  const InputError far = error_of({{"quux_quux_quux", 1}});
+  EXPECT_EQ(std::string(far.what()).find("did you mean"), std::string::npos);
+  const InputError one = error_of({{"x", 1}});
+  EXPECT_EQ(std::string(one.what()).find("did you mean"), std::string::npos);
+  EXPECT_LT(std::string(error_of({{std::string(100000, 'x'), 1}}).what()).size(), 300u);
+}
+
+TEST(Params, MustBeAnObject) {
+  EXPECT_NO_THROW(resolve(nullptr));
+  for (const json& params : {json::array(), json(1), json("x"), json(true)})
+    EXPECT_EQ(error_of(params).param(), "params");
+}
+
+}  // namespace
+}  // namespace tandem::params_test

@@ -1,0 +1,231 @@
+// Prompt formats, and what becomes of them.
+#include "runtime/prompt.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/core/error.h"
+#include "tests/runtime/fake_tokenizer.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<int32_t>;
+constexpr int kVocab = 200;
+constexpr int kPositions = 16;
+
+ModelConfig config_of(const std::string& model_type = "bart") {
+  ModelConfig config;
+  config.model_type = model_type;
+  config.max_position_embeddings = kPositions;
+  config.bos_token_id = 0;
+  config.decoder_start_token_id = 2;
+  config.generation = json::object();
+  return config;
+}
+
+struct Result {
+  Ids encoder, decoder;
+  bool default_prompt;
+  proto::EncoderDecoderInputs inputs;
+};
+
+Result prepare(const json& prompt, const json& params = json::object(),
+               const ModelConfig& config = config_of()) {
+  const FakeTokenizer tokenizer;
+  const ParamsResolver resolver(config, kVocab);
+  const PreparedPrompt out = preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
+  const auto& encoder = out.inputs.encoder_prompt_token_ids();
+  const auto& decoder = out.inputs.prompt_token_ids();
+  EXPECT_EQ(out.lengths.decoder_prompt_len, decoder.size());
+  return {{encoder.begin(), encoder.end()},
+          {decoder.begin(), decoder.end()},
+          out.lengths.default_decoder_prompt,
+          out.inputs};
+}
+
+void expect_error(const std::string& param, const json& prompt, const std::string& text = "",
+                  ErrorKind kind = ErrorKind::kInvalidRequest,
+                  const json& params = json::object()) {
+  try {
+    prepare(prompt, params);
+    ADD_FAILURE() << prompt << " is accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.param(), param) << error.what();
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+  }
+}
+
+json J(const char* text) { return json::parse(text); }
+
+// Bytes become id 3 + byte, between 0 and 2.
+Ids encoded(const std::string& text) { return FakeTokenizer().encode(text); }
+
+TEST(Prompt, SingletonsGoToTheEncoder) {
+  for (const char* prompt :
+       {R"("ab")", R"({"prompt": "ab"})", R"({"prompt": "ab", "multi_modal_data": null})",
+        R"({"prompt": "ab", "multi_modal_data": {}})"}) {
+    SCOPED_TRACE(prompt);
+    const Result r = prepare(J(prompt));
+    EXPECT_EQ(r.encoder, (Ids{0, 3 + 'a', 3 + 'b', 2}));
+    EXPECT_EQ(r.decoder, (Ids{2, 0}));
+    EXPECT_TRUE(r.default_prompt);
+    EXPECT_EQ(r.inputs.encoder_prompt(), "ab");
+    EXPECT_FALSE(r.inputs.has_prompt());
+  }
+  for (const char* prompt :
+       {R"({"prompt_token_ids": [2, 0, 171, 5, 2]})", R"({"prompt_tokens": [2, 0, 171, 5, 2]})",
+        R"([2, 0, 171, 5, 2])", R"({"encoder_prompt": [2, 0, 171, 5, 2]})",
+        R"({"encoder_prompt": {"prompt_token_ids": [2, 0, 171, 5, 2]}, "decoder_prompt": null})"}) {
+    SCOPED_TRACE(prompt);
+    const Result r = prepare(J(prompt));
+    EXPECT_EQ(r.encoder, (Ids{2, 0, 171, 5, 2}));
+    EXPECT_EQ(r.decoder, (Ids{2, 0}));
+    EXPECT_FALSE(r.inputs.has_encoder_prompt());
+  }
+  EXPECT_EQ(prepare("").encoder, (Ids{0, 2}));  // an empty text has its special tokens
+}
+
+TEST(Prompt, Pairs) {
+  const Result ids = prepare(J(
+      R"({"encoder_prompt": {"prompt": "ab"}, "decoder_prompt": {"prompt_token_ids": [2, 0, 51, 178, 2]}})"));
+  EXPECT_EQ(ids.encoder, encoded("ab"));
+  EXPECT_EQ(ids.decoder, (Ids{2, 0, 51, 178, 2}));
+  EXPECT_FALSE(ids.default_prompt);
+  const Result prepended = prepare(J(R"({"encoder_prompt": "ab", "decoder_prompt": [0, 51]})"));
+  EXPECT_EQ(prepended.decoder, (Ids{2, 0, 51}));
+  EXPECT_FALSE(prepended.default_prompt);
+  const Result text = prepare(J(R"({"encoder_prompt": "ab", "decoder_prompt": {"prompt": "c"}})"));
+  EXPECT_EQ(text.decoder,
+            (Ids{2, 0, 3 + 'c', 2}));  // tokenised like the encoder's, behind the start
+  EXPECT_EQ(text.inputs.prompt(), "c");
+  EXPECT_EQ(prepare(J(R"({"encoder_prompt": "ab", "decoder_prompt": [2]})")).decoder, (Ids{2}));
+}
+
+TEST(Prompt, BosAndStartOfTheDefaultPrompt) {
+  EXPECT_EQ(prepare("a", {{"forced_bos_token_id", 7}}).decoder, (Ids{2, 7}));
+  EXPECT_EQ(prepare("a", {{"decoder_start_token_id", 9}}).decoder, (Ids{9, 0}));
+  EXPECT_EQ(prepare(J(R"({"encoder_prompt": "a", "decoder_prompt": [9]})"),
+                    {{"decoder_start_token_id", 9}})
+                .decoder,
+            (Ids{9}));
+  const Result none = prepare("a", {{"bos_token_id", nullptr}});
+  EXPECT_EQ(none.decoder, (Ids{2}));
+  EXPECT_FALSE(none.default_prompt);
+}
+
+TEST(Prompt, FamiliesHaveTheirOwnRule) {
+  const Result plain = prepare("a", json::object(), config_of("some_family"));
+  EXPECT_EQ(plain.decoder, (Ids{2}));
+  EXPECT_FALSE(plain.default_prompt);
+  register_decoder_prompt_rule(
+      "own_family", [](const std::optional<Ids>& given, const DecoderPromptContext& context) {
+        return DecoderPrompt{given ? *given : Ids{context.decoder_start, 5, 6}, false};
+      });
+  EXPECT_EQ(prepare("a", json::object(), config_of("own_family")).decoder, (Ids{2, 5, 6}));
+  EXPECT_EQ(prepare(J(R"({"encoder_prompt": "a", "decoder_prompt": [8]})"), json::object(),
+                    config_of("own_family"))
+                .decoder,
+            (Ids{8}));
+}
+
+TEST(Prompt, TruncationKeepsTheEndTokens) {
+  const json text = "abcdef";
+  const auto cut = [&](int keep) {
+    return prepare(text, {{"truncate_prompt_tokens", keep}}).encoder;
+  };
+  EXPECT_EQ(cut(100), encoded("abcdef"));
+  EXPECT_EQ(cut(8), encoded("abcdef"));
+  EXPECT_EQ(cut(7), encoded("abcde"));
+  EXPECT_EQ(cut(3), encoded("a"));
+  EXPECT_EQ(cut(2), (Ids{0, 2}));
+  EXPECT_EQ(cut(1), (Ids{2}));
+  EXPECT_EQ(cut(-1), encoded("abcdef"));
+  // Ids without an end token are just cut.
+  EXPECT_EQ(prepare(J("[5, 6, 7, 8]"), {{"truncate_prompt_tokens", 2}}).encoder, (Ids{5, 6}));
+  EXPECT_EQ(prepare(J("[5, 6, 7, 2]"), {{"truncate_prompt_tokens", 2}}).encoder, (Ids{5, 2}));
+  // To what the model takes.
+  EXPECT_EQ(prepare(std::string(50, 'x'), {{"truncate_prompt_tokens", -1}}).encoder,
+            encoded(std::string(kPositions - 2, 'x')));
+}
+
+TEST(Prompt, TooLongForTheModel) {
+  EXPECT_EQ(prepare(std::string(kPositions - 2, 'x')).encoder.size(),
+            static_cast<size_t>(kPositions));
+  expect_error("prompt", std::string(kPositions - 1, 'x'), "17 tokens, the model has 16",
+               ErrorKind::kResource);
+  expect_error("prompt", std::string(50, 'x'), "20 tokens", ErrorKind::kResource,
+               {{"truncate_prompt_tokens", 20}});
+  ModelConfig unlimited = config_of();
+  unlimited.max_position_embeddings = 0;
+  EXPECT_EQ(prepare(std::string(500, 'x'), json::object(), unlimited).encoder.size(), 502u);
+}
+
+TEST(Prompt, BadFormats) {
+  for (const char* prompt : {"1", "true", "null", "1.5"})
+    expect_error("prompt", J(prompt), "must be");
+  expect_error("prompt", J("{}"), "neither");
+  expect_error("prompt", J("[]"), "empty");
+  expect_error("prompt.prompt_token_ids", J(R"({"prompt_token_ids": []})"), "empty");
+  expect_error("prompt.prompt_token_ids", J(R"({"prompt_token_ids": "x"})"));
+  expect_error("prompt.prompt_token_ids", J(R"({"prompt_token_ids": [1, true]})"), "position 1");
+  expect_error("prompt.prompt_token_ids", J(R"({"prompt_token_ids": [1, 2.5]})"), "position 1");
+  expect_error("prompt.prompt_token_ids", J(R"({"prompt_token_ids": null})"));
+  expect_error("prompt.prompt", J(R"({"prompt": 1})"));
+  expect_error("prompt", J(R"({"prompt": "a", "prompt_token_ids": [1]})"), "both");
+  expect_error("prompt", J(R"({"promt": "a"})"), "did you mean prompt?");
+  expect_error("prompt", J(R"({"encoder_prompt": "a", "prompt": "b"})"), "unknown key");
+  expect_error("prompt.encoder_prompt", J(R"({"decoder_prompt": "a"})"), "missing");
+  expect_error("prompt.encoder_prompt", J(R"({"encoder_prompt": null})"));
+  expect_error("prompt.encoder_prompt", J(R"({"encoder_prompt": {"encoder_prompt": "a"}})"),
+               "unknown key");
+  expect_error("prompt.decoder_prompt.prompt",
+               J(R"({"encoder_prompt": "a", "decoder_prompt": {"prompt": []}})"));
+  expect_error("prompt.decoder_prompt", J(R"({"encoder_prompt": "a", "decoder_prompt": []})"),
+               "empty");
+}
+
+TEST(Prompt, IdsOutsideTheVocabulary) {
+  expect_error("prompt", J("[1, 2, 200]"),
+               "token id 200 at position 2 is outside the vocabulary of 200");
+  expect_error("prompt", J("[1, -1]"), "position 1");
+  expect_error("prompt", J("[18446744073709551615]"), "position 0");
+  expect_error("prompt.decoder_prompt.prompt_token_ids",
+               J(R"({"encoder_prompt": "a", "decoder_prompt": {"prompt_token_ids": [2, 999999]}})"),
+               "position 1");
+  EXPECT_NO_THROW(prepare(J("[199]")));
+}
+
+TEST(Prompt, MultiModalDataIsNotBuiltYet) {
+  expect_error("prompt.multi_modal_data",
+               J(R"({"prompt": "", "multi_modal_data": {"audio": "x.wav"}})"), "not built",
+               ErrorKind::kNotSupported);
+  expect_error("prompt.encoder_prompt.multi_modal_data",
+               J(R"({"encoder_prompt": {"prompt": "", "multi_modal_data": {"a": 1}}})"),
+               "not built", ErrorKind::kNotSupported);
+}
+
+TEST(Prompt, InvalidUtf8) {
+  expect_error("prompt", std::string("ab\xff"), "2");
+  expect_error("prompt.decoder_prompt",
+               {{"encoder_prompt", "a"}, {"decoder_prompt", std::string("\xc3")}});
+}
+
+TEST(Prompt, WithoutATokenizerOrAStart) {
+  ModelConfig config = config_of();
+  const ParamsResolver resolver(config, kVocab);
+  EXPECT_NO_THROW(preprocess(parse_prompt(J("[5, 6]")), {}, nullptr, config, resolver));
+  EXPECT_NO_THROW(preprocess(parse_prompt(J("[5, 6]")), {{"truncate_prompt_tokens", 1}}, nullptr,
+                             config, resolver));
+  EXPECT_THROW(preprocess(parse_prompt("text"), {}, nullptr, config, resolver), InputError);
+  config.decoder_start_token_id = config.bos_token_id = -1;
+  EXPECT_THROW(prepare("a", json::object(), config), InputError);
+}
+
+}  // namespace
+}  // namespace tandem
