@@ -1,0 +1,367 @@
+// The CPU kernels beside what the machine can do: GEMM and attention at the shapes of BART-base, in
+// microseconds (best and median of many), and as a share of the bandwidth or the FMA rate that probes
+// measure in between. Every kernel is compared with the reference before it is timed.
+//
+//   bench_kernels [--threads N] [--isa LEVEL] [--seconds S per row] [gemm|attention ...]
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/core/context.h"
+#include "kernels/core/cpu_features.h"
+#include "kernels/ops.h"
+#include "kernels/reference.h"
+
+namespace tandem {
+namespace {
+
+struct Options {
+  int threads = 2;
+  double seconds = 0.3;
+  bool gemm = true, attention = true;
+};
+
+// With one thread its CPU time counts, so that other programs on the machine do not.
+bool cpu_time = false;
+
+double now() {
+  timespec t;
+  clock_gettime(cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+double seconds_of(const std::function<void()>& body) {
+  const double start = now();
+  body();
+  return now() - start;
+}
+
+struct Timing {
+  double best = 1e30, median = 0;
+};
+
+// --- What the machine can do -----------------------------------------------------------------------
+
+std::atomic<float> sink;
+
+template <class V>
+[[gnu::always_inline]] inline void sum_lines(const float* p, size_t n, V* acc) {
+  constexpr size_t kWidth = sizeof(V) / sizeof(float);
+  for (size_t i = 0; i + 4 * kWidth <= n; i += 4 * kWidth)
+    for (size_t j = 0; j < 4; ++j) {
+      V v;
+      std::memcpy(&v, p + i + j * kWidth, sizeof v);
+      acc[j] += v;
+    }
+}
+
+typedef float Vector4 __attribute__((vector_size(16)));
+
+void read_memory(const float* p, size_t n) {
+  Vector4 acc[4] = {};
+  sum_lines(p, n, acc);
+  sink = (acc[0] + acc[1] + acc[2] + acc[3])[0];
+}
+
+// Independent chains of fused multiply-adds; returns the floating-point operations done.
+#if defined(__x86_64__)
+[[gnu::target("avx512f")]] double chains_avx512(int rounds) {
+  __m512 acc[16];
+  for (auto& a : acc) a = _mm512_set1_ps(0.5f);
+  __m512 x = _mm512_set1_ps(0.5f), y = _mm512_set1_ps(0.25f);
+  for (int i = 0; i < rounds; ++i) {
+    asm volatile("" : "+v"(x), "+v"(y));
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j) acc[j] = _mm512_fmadd_ps(acc[j], x, y);
+  }
+  for (int j = 1; j < 16; ++j) acc[0] = _mm512_add_ps(acc[0], acc[j]);
+  sink = _mm512_cvtss_f32(acc[0]);
+  return 16.0 * 16 * 2 * rounds;
+}
+[[gnu::target("avx2,fma")]] double chains_avx2(int rounds) {
+  __m256 acc[12];
+  for (auto& a : acc) a = _mm256_set1_ps(0.5f);
+  __m256 x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps(0.25f);
+  for (int i = 0; i < rounds; ++i) {
+    asm volatile("" : "+x"(x), "+x"(y));
+#pragma GCC unroll 16
+    for (int j = 0; j < 12; ++j) acc[j] = _mm256_fmadd_ps(acc[j], x, y);
+  }
+  for (int j = 1; j < 12; ++j) acc[0] = _mm256_add_ps(acc[0], acc[j]);
+  sink = _mm256_cvtss_f32(acc[0]);
+  return 12.0 * 8 * 2 * rounds;
+}
+#endif
+double chains_scalar(int rounds) {
+  float acc[8], x = 0.5f;
+  for (auto& a : acc) a = 0.5f;
+  for (int i = 0; i < rounds; ++i)
+    for (float& a : acc) a = std::fma(a, x, 0.25f);
+  sink = std::accumulate(acc, acc + 8, 0.0f);
+  return 8.0 * 2 * rounds;
+}
+
+double run_chains(int rounds) {
+#if defined(__x86_64__)
+  if (cpu_isa() >= CpuIsa::kAvx512) return chains_avx512(rounds);
+  if (cpu_isa() == CpuIsa::kAvx2) return chains_avx2(rounds);
+#endif
+  return chains_scalar(rounds / 16);
+}
+
+// The rates of this moment; a best that only rises.
+class Probes {
+ public:
+  explicit Probes(Context& ctx) : ctx_(ctx), memory_({int64_t{64} << 20}, DType::kF32) {
+    std::memset(memory_.raw(), 0, memory_.bytes());
+  }
+  void measure() {
+    constexpr int64_t kParts = 64;
+    const int64_t part = memory_.size() / kParts;
+    const double read = seconds_of([&] {
+      ctx_.pool().run(kParts, [&](int64_t i, int) {
+        read_memory(memory_.data<float>() + i * part, static_cast<size_t>(part));
+      });
+    });
+    bandwidth_ = std::max(bandwidth_, static_cast<double>(memory_.bytes()) / read);
+    std::atomic<double> operations{0};
+    const double multiply = seconds_of([&] {
+      ctx_.pool().run(ctx_.threads() * 4, [&](int64_t, int) {
+        const double n = run_chains(20000);
+        double seen = operations;
+        while (!operations.compare_exchange_weak(seen, seen + n)) {
+        }
+      });
+    });
+    rate_ = std::max(rate_, operations / multiply);
+  }
+  double bandwidth() const { return bandwidth_; }
+  double rate() const { return rate_; }
+
+ private:
+  Context& ctx_;
+  Tensor memory_;
+  double bandwidth_ = 0, rate_ = 0;
+};
+
+// Runs body(i) for about `seconds`, probing now and then.
+Timing measure(Probes& probes, double seconds, const std::function<void(int)>& body) {
+  std::vector<double> times;
+  const double start = now();
+  double next_probe = 0;
+  for (int i = 0; i < 3 || now() - start < seconds; ++i) {
+    if (now() - start >= next_probe) {
+      probes.measure();
+      next_probe += seconds / 4;
+    }
+    times.push_back(seconds_of([&] { body(i); }));
+  }
+  std::sort(times.begin(), times.end());
+  return {times.front(), times[times.size() / 2]};
+}
+
+void print_row(const std::string& name, const Timing& t, double bytes, double operations,
+               const Probes& probes) {
+  const double roof = std::max(bytes / probes.bandwidth(), operations / probes.rate());
+  std::printf("%-34s %10.1f %10.1f %8.1f %8.1f   %5.1f %%\n", name.c_str(), t.best * 1e6,
+              t.median * 1e6, bytes / t.best * 1e-9, operations / t.best * 1e-9,
+              roof / t.best * 100);
+  std::fflush(stdout);
+}
+
+void print_header(const char* title) {
+  std::printf("\n%-34s %10s %10s %8s %8s   %s\n", title, "best us", "median us", "GB/s", "GFLOP/s",
+              "of roofline");
+}
+
+// --- GEMM ------------------------------------------------------------------------------------------
+
+Tensor random_matrix(int64_t rows, int64_t columns) {
+  static std::minstd_rand engine(1);
+  Tensor t({rows, columns}, DType::kF32);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = uniform(engine);
+  return t;
+}
+
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  for (int64_t i = 0; i < got.dim(0); ++i)
+    for (int64_t j = 0; j < got.dim(1); ++j) {
+      const double a = got.row<float>(i)[j], b = expected.row<float>(i)[j];
+      if (std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
+      std::fprintf(stderr, "%s is wrong at [%ld, %ld]: %g, expected %g\n", what.c_str(),
+                   static_cast<long>(i), static_cast<long>(j), a, b);
+      std::exit(1);
+    }
+}
+
+void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t k, int64_t n,
+                  DType dtype) {
+  const Tensor w = random_matrix(n, k), bias = random_matrix(1, n).reshape({n});
+  const MatrixView view{w.raw(), DType::kF32, n, k, k};
+  std::vector<PackedWeight> copies;  // together larger than the caches, as in a step of decoding
+  do {
+    copies.emplace_back(ctx, std::span(&view, 1), dtype);
+  } while (copies.size() * copies[0].bytes() < (size_t{256} << 20));
+  const double bytes = static_cast<double>(n * k) * static_cast<double>(size_of(dtype));
+  for (int64_t t : {1, 8, 32, 256, 1024}) {
+    if (t > 32 && n > 10000) continue;
+    const Tensor x = random_matrix(t, k), out({t, n}, DType::kF32);
+    auto run = [&](int i) {
+      const PackedWeight& p = copies[t > 32 ? 0 : static_cast<size_t>(i) % copies.size()];
+      ops::linear(ctx, {&p, x, bias, Activation::kNone, out});
+    };
+    run(0);
+    Tensor expected({2, n}, DType::kF32);
+    for (int64_t row : {int64_t{0}, t - 1})
+      reference::linear(view, x.rows(row, row + 1), bias, Activation::kNone,
+                        expected.rows(row != 0, 1 + (row != 0)));
+    const std::string name = std::string(dtype == DType::kF32 ? "f32 " : "bf16 ") +
+                             std::to_string(k) + "x" + std::to_string(n) + " T=" + std::to_string(t);
+    const double tolerance = dtype == DType::kF32 ? 1e-4 : 0.3;
+    expect_near(out.rows(0, 1), expected.rows(0, 1), tolerance, name);
+    if (t > 1) expect_near(out.rows(t - 1, t), expected.rows(1, 2), tolerance, name);
+    const Timing timing = measure(probes, options.seconds, run);
+    print_row(name, timing, bytes, 2.0 * static_cast<double>(n * k * t), probes);
+  }
+}
+
+// --- Attention -------------------------------------------------------------------------------------
+
+constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
+
+Tensor index_tensor(const std::vector<int32_t>& values) {
+  Tensor t({static_cast<int64_t>(values.size())}, DType::kI32);
+  std::memcpy(t.raw(), values.data(), t.bytes());
+  return t;
+}
+
+void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
+                  int64_t length) {
+  const int64_t t = sequences * length;
+  const Tensor qkv = random_matrix(t, 3 * kSize);
+  std::vector<int32_t> indptr;
+  for (int64_t i = 0; i <= sequences; ++i) indptr.push_back(static_cast<int32_t>(i * length));
+  ops::RaggedAttentionArgs args{qkv.columns(0, kSize), qkv.columns(kSize, 2 * kSize),
+                                qkv.columns(2 * kSize, 3 * kSize), index_tensor(indptr),
+                                kHeads, kHeadDim, 0.125f, Tensor({t, kSize}, DType::kF32)};
+  ops::ragged_attention(ctx, args);
+  const std::string name = "encoder " + std::to_string(sequences) + " x " + std::to_string(length);
+  if (t <= 256) {
+    ops::RaggedAttentionArgs expected = args;
+    expected.out = Tensor({t, kSize}, DType::kF32);
+    reference::ragged_attention(expected);
+    expect_near(args.out, expected.out, 1e-5, name);
+  }
+  const Timing timing =
+      measure(probes, options.seconds, [&](int) { ops::ragged_attention(ctx, args); });
+  print_row(name, timing, 0, 4.0 * static_cast<double>(t * length * kSize), probes);
+}
+
+void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
+                 int64_t keys, int block_size, DType dtype, KvLayout layout) {
+  const int64_t pages = keys / block_size;
+  // Several caches' worth, so that keys and values come from memory.
+  const int64_t bytes = sequences * keys * kSize * 2 * static_cast<int64_t>(size_of(dtype));
+  const int64_t sets = std::max<int64_t>(1, (int64_t{192} << 20) / bytes);
+  const Shape shape = layout == KvLayout::kHND
+                          ? Shape{sets * sequences * pages, 2, kHeads, block_size, kHeadDim}
+                          : Shape{sets * sequences * pages, 2, block_size, kHeads, kHeadDim};
+  const KvPages kv{Tensor(shape, dtype), layout};
+  std::vector<int32_t> slots(static_cast<size_t>(block_size));
+  const Tensor rows = random_matrix(block_size, kSize);
+  for (int64_t b = 0; b < kv.data.dim(0); ++b) {
+    std::iota(slots.begin(), slots.end(), static_cast<int32_t>(b * block_size));
+    ops::write_kv(ctx, {rows, rows, index_tensor(slots), kv});
+  }
+  std::vector<int32_t> order(static_cast<size_t>(kv.data.dim(0))), qo{0}, indptr{0};
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::minstd_rand(2));
+  for (int64_t s = 1; s <= sequences; ++s) {
+    qo.push_back(static_cast<int32_t>(s));
+    indptr.push_back(static_cast<int32_t>(s * pages));
+  }
+  const Tensor all = index_tensor(order);
+  ops::PagedAttentionArgs args{random_matrix(sequences, kSize), kv, index_tensor(qo),
+                               index_tensor(indptr), all.rows(0, sequences * pages),
+                               index_tensor(std::vector<int32_t>(static_cast<size_t>(sequences), block_size)),
+                               kHeads, kHeadDim, 0.125f, false, Tensor({sequences, kSize}, DType::kF32)};
+  ops::paged_attention(ctx, args);
+  const std::string name = std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
+                           (layout == KvLayout::kHND ? "HND " : "NHD ") + std::to_string(sequences) +
+                           " x " + std::to_string(keys) + " pages of " + std::to_string(block_size);
+  ops::PagedAttentionArgs expected = args;
+  expected.out = Tensor({sequences, kSize}, DType::kF32);
+  reference::paged_attention(expected);
+  expect_near(args.out, expected.out, 1e-5, name);
+  const Timing timing = measure(probes, options.seconds, [&](int i) {
+    const int64_t first = i % sets * sequences * pages;
+    args.kv_page_indices = all.rows(first, first + sequences * pages);
+    ops::paged_attention(ctx, args);
+  });
+  print_row(name, timing, static_cast<double>(bytes), 0, probes);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  bool chosen = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (arg == "--threads") {
+      options.threads = std::max(1, std::atoi(argv[++i]));
+    } else if (arg == "--isa") {
+      set_cpu_isa(cpu_isa_from_name(value)), ++i;
+    } else if (arg == "--seconds") {
+      options.seconds = std::atof(value.c_str()), ++i;
+    } else {
+      if (!chosen) options.gemm = options.attention = false, chosen = true;
+      options.gemm |= arg == "gemm";
+      options.attention |= arg == "attention";
+    }
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  using namespace tandem;
+  const Options options = parse(argc, argv);
+  cpu_time = options.threads == 1;
+  Context ctx(options.threads);
+  Probes probes(ctx);
+  for (int i = 0; i < 5; ++i) probes.measure();
+  std::printf("%s, %d threads\n", name_of(cpu_isa()), ctx.threads());
+  if (options.gemm) {
+    print_header("linear");
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      for (auto [k, n] : {std::pair{768, 768}, {768, 2304}, {768, 3072}, {3072, 768}, {768, 50265}})
+        bench_linear(ctx, probes, options, k, n, dtype);
+  }
+  if (options.attention) {
+    print_header("attention, 12 heads of 64");
+    for (auto [s, n] : {std::pair{1, 64}, {1, 256}, {8, 256}, {1, 1024}})
+      bench_ragged(ctx, probes, options, s, n);
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      for (auto [s, n] : {std::pair{1, 256}, {8, 256}, {32, 256}, {8, 1024}})
+        bench_paged(ctx, probes, options, s, n, 16, dtype, KvLayout::kHND);
+    bench_paged(ctx, probes, options, 8, 256, 32, DType::kF32, KvLayout::kHND);
+    bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
+  }
+  std::printf("\nprobes: memory %.1f GB/s, f32 FMA %.1f GFLOP/s (bf16 products may be twice as fast)\n",
+              probes.bandwidth() * 1e-9, probes.rate() * 1e-9);
+}
