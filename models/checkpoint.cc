@@ -1,4 +1,5 @@
-// Finds the weight files of a directory, reads their headers, and joins them under one set of names.
+// Finds the weight files of a directory, reads their headers, and joins them under one set of
+// names.
 #include "models/checkpoint.h"
 
 #include <system_error>
@@ -87,8 +88,8 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     for (HostTensor& t : layout.read(mapped->data(), mapped->size(), file.string(), mapped)) {
       const auto [it, inserted] = out.tensors_.try_emplace(t.name);
       if (!inserted)
-        throw invalid_model(file.string(), "tensor " + in_quotes(t.name) + " is also in " +
-                                               it->second.file);
+        throw invalid_model(file.string(),
+                            "tensor " + in_quotes(t.name) + " is also in " + it->second.file);
       it->second = std::move(t);
     }
     out.files_.push_back(file);
@@ -104,9 +105,9 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   for (const auto& [shard, tensor] : example) {
     std::error_code error;
     if (!fs::exists(directory / shard, error))
-      throw invalid_model((directory / shard).string(), "is missing; " + first.string() +
-                                                            " says that it holds tensor " +
-                                                            in_quotes(tensor));
+      throw invalid_model(
+          (directory / shard).string(),
+          "is missing; " + first.string() + " says that it holds tensor " + in_quotes(tensor));
     add(directory / shard);
   }
   for (const auto& [tensor, shard] : index) {

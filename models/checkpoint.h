@@ -36,13 +36,15 @@ class Checkpoint final : public WeightSource {
   std::set<std::string> read_;
 };
 
-// Readers of one file, for Checkpoint and for tests and fuzzers. `name` is used in errors. Data must
-// stay valid as long as `keep_alive`.
-std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size, const std::string& name,
+// Readers of one file, for Checkpoint and for tests and fuzzers. `name` is used in errors. Data
+// must stay valid as long as `keep_alive`.
+std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size,
+                                         const std::string& name,
                                          std::shared_ptr<const void> keep_alive);
 // A torch.save() zip archive (uncompressed entries) with a pickled dict of tensors. The pickle is
 // interpreted by a machine that knows tensors and containers only: no code is ever executed.
-std::vector<HostTensor> read_torch_pickle(const std::byte* data, size_t size, const std::string& name,
+std::vector<HostTensor> read_torch_pickle(const std::byte* data, size_t size,
+                                          const std::string& name,
                                           std::shared_ptr<const void> keep_alive);
 
 }  // namespace tandem

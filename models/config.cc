@@ -1,5 +1,5 @@
-// Reads config.json key by key. What a family needs stands in its table; a new family is a new table
-// (and a row in `kFamilies`).
+// Reads config.json key by key. What a family needs stands in its table; a new family is a new
+// table (and a row in `kFamilies`).
 #include "models/config.h"
 
 #include <algorithm>
@@ -37,8 +37,9 @@ struct Family {
   int bos, pad, eos, decoder_start;
 };
 
-constexpr int kMaxWidth = 1'000'000;  // of a layer; a weight must fit a 64-bit size with room to spare
-constexpr int kMaxCount = 10'000;     // of layers or heads
+constexpr int kMaxWidth =
+    1'000'000;                     // of a layer; a weight must fit a 64-bit size with room to spare
+constexpr int kMaxCount = 10'000;  // of layers or heads
 constexpr int kMaxRows = 100'000'000;
 
 constexpr IntKey kBartSizes[] = {
@@ -191,11 +192,11 @@ class Loader {
 
   int token(const json& value, const std::string& file, const std::string& key) const {
     const bool valid = value.is_number_integer() && value >= 0 &&
-                       (config_.vocab_size == 0 || value < config_.vocab_size) &&
-                       value <= kMaxRows;
+                       (config_.vocab_size == 0 || value < config_.vocab_size) && value <= kMaxRows;
     if (!valid)
-      fail_in(file, key, "is " + show(value) + ", expected a token id below vocab_size (" +
-                             std::to_string(config_.vocab_size) + ")");
+      fail_in(file, key,
+              "is " + show(value) + ", expected a token id below vocab_size (" +
+                  std::to_string(config_.vocab_size) + ")");
     return value.get<int>();
   }
 

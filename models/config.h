@@ -35,9 +35,9 @@ struct ModelConfig {
   // Special tokens: of generation_config.json, else of config.json, else of the family. -1: absent.
   int bos_token_id = -1, pad_token_id = -1, decoder_start_token_id = -1;
   std::vector<int> eos_token_id;
-  nlohmann::json raw;         // config.json as it is
-  // HuggingFace's GenerationConfig as an object without nulls: generation_config.json, or, where that
-  // is missing, its keys in config.json. Not yet checked, except for the special tokens.
+  nlohmann::json raw;  // config.json as it is
+  // HuggingFace's GenerationConfig as an object without nulls: generation_config.json, or, where
+  // that is missing, its keys in config.json. Not yet checked, except for the special tokens.
   nlohmann::json generation;
 
   // Reads and checks both files. Throws InputError naming the file and the key.

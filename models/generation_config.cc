@@ -1,3 +1,4 @@
+// Which file the generation settings come from, and which keys of config.json are such settings.
 #include "models/generation_config.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 
+// clang-format off
 // The attributes of HuggingFace's GenerationConfig that act on a request's tokens; of config.json
 // only these are generation settings.
 constexpr std::string_view kSettings[] = {
@@ -33,6 +35,7 @@ constexpr std::string_view kSettings[] = {
     // special tokens
     "bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id",
 };
+// clang-format on
 
 void add_settings(const json& from, json& to) {
   for (const auto& [key, value] : from.items()) {

@@ -1,3 +1,5 @@
+// Counts what a checkpoint holds, and estimates what it takes: the weights in a compute type, and
+// the cache per token. Scratch memory of a step is not in it.
 #include "models/inspect.h"
 
 #include <array>
@@ -95,7 +97,8 @@ std::string human_count(uint64_t n) {
 class Lines {
  public:
   void add(const std::string& name, const std::string& value) {
-    text_ += name + std::string(name.size() < kWidth ? kWidth - name.size() : 1, ' ') + value + "\n";
+    text_ +=
+        name + std::string(name.size() < kWidth ? kWidth - name.size() : 1, ' ') + value + "\n";
   }
   const std::string& text() const { return text_; }
 
@@ -126,8 +129,8 @@ void add_memory(const InspectReport& r, Lines& lines) {
     for (uint64_t n : kExampleRequests)
       lines.add("", "cache of " + std::to_string(n) + (n == 1 ? " request" : " requests") +
                         " of full length (" + std::to_string(positions) + " + " +
-                        std::to_string(positions) + " tokens): " +
-                        human_bytes(m.cache_bytes(n, positions)));
+                        std::to_string(positions) +
+                        " tokens): " + human_bytes(m.cache_bytes(n, positions)));
   }
 }
 

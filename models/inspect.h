@@ -34,15 +34,15 @@ struct InspectReport {
 
   std::string directory, architecture, model_type, format;
   std::vector<File> files;
-  std::vector<Type> types;      // by name
-  uint64_t tensors = 0;         // names
-  uint64_t tied_tensors = 0;    // names that stand for another tensor's values
-  uint64_t parameters = 0;      // elements of float tensors, tied ones once
+  std::vector<Type> types;    // by name
+  uint64_t tensors = 0;       // names
+  uint64_t tied_tensors = 0;  // names that stand for another tensor's values
+  uint64_t parameters = 0;    // elements of float tensors, tied ones once
   int vocab_size = 0, d_model = 0, max_position_embeddings = 0;
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
   int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
-  nlohmann::json generation;    // defaults of a request
-  std::vector<Memory> memory;   // float32, bfloat16; empty where the shapes are not known
+  nlohmann::json generation;   // defaults of a request
+  std::vector<Memory> memory;  // float32, bfloat16; empty where the shapes are not known
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);

@@ -1,3 +1,4 @@
+// nlohmann's parser between guards: size and depth before it, errors made readable behind it.
 #include "models/json.h"
 
 #include <algorithm>
@@ -45,9 +46,9 @@ size_t too_deep(std::string_view text) {
 
 }  // namespace
 
-std::string json_error(std::string_view text, const nlohmann::json::exception& error,
-                       size_t byte) {
-  // what(): "[json.exception.parse_error.101] parse error at line 1, column 2: reason; last read: ..."
+std::string json_error(std::string_view text, const nlohmann::json::exception& error, size_t byte) {
+  // what(): "[json.exception.parse_error.101] parse error at line 1, column 2: reason; last read:
+  // ..."
   std::string_view reason = error.what();
   const size_t colon = reason.find(": ");
   if (colon != std::string_view::npos) reason.remove_prefix(colon + 2);

@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Parses a file of at most 64 MB, nested at most 200 deep. Throws InputError naming the file (and the
-// line and the column). Of duplicate keys the last one wins, as in Python.
+// Parses a file of at most 64 MB, nested at most 200 deep. Throws InputError naming the file (and
+// the line and the column). Of duplicate keys the last one wins, as in Python.
 nlohmann::json load_json(const std::filesystem::path& file);
 
 // The same for text that is in memory; `where` names it in errors.

@@ -1,3 +1,4 @@
+// mmap, with errors that name the file.
 #include "models/mapped_file.h"
 
 #include <fcntl.h>

@@ -1,9 +1,10 @@
-// The opcodes that torch.save() emits (protocol 2), and their equivalents of protocols 3 to 5. The text
-// opcodes of protocols 0 and 1, class instances and extension codes are refused.
+// The opcodes that torch.save() emits (protocol 2), and their equivalents of protocols 3 to 5. The
+// text opcodes of protocols 0 and 1, class instances and extension codes are refused.
 #include "models/pickle_machine.h"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <unordered_map>
 
 #include "kernels/core/error.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t kMaxBytes = size_t{16} << 20;  // a real one has about 100 for each tensor
 constexpr size_t kMaxValues = size_t{2} << 20;  // also of memorised values, and of marks
 
+// clang-format off
 enum Op : uint8_t {
   kMark = '(', kStop = '.', kPop = '0', kPopMark = '1', kDup = '2', kBinFloat = 'G',
   kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kNone = 'N', kBinPersId = 'Q', kReduce = 'R',
@@ -26,11 +28,13 @@ enum Op : uint8_t {
   kNewFalse = 0x89, kLong1 = 0x8a, kLong4 = 0x8b, kShortBinUnicode = 0x8c, kBinUnicode8 = 0x8d,
   kBinBytes8 = 0x8e, kStackGlobal = 0x93, kMemoize = 0x94, kFrame = 0x95,
 };
+// clang-format on
 
 constexpr std::array<std::string_view, 13> kStorageTypes = {
-    "FloatStorage", "HalfStorage", "BFloat16Storage",     "DoubleStorage",       "LongStorage",
-    "IntStorage",   "ShortStorage", "CharStorage",        "ByteStorage",         "BoolStorage",
-    "ComplexFloatStorage", "ComplexDoubleStorage", "ComplexHalfStorage"};
+    "FloatStorage",      "HalfStorage", "BFloat16Storage",     "DoubleStorage",
+    "LongStorage",       "IntStorage",  "ShortStorage",        "CharStorage",
+    "ByteStorage",       "BoolStorage", "ComplexFloatStorage", "ComplexDoubleStorage",
+    "ComplexHalfStorage"};
 
 class Machine {
  public:
@@ -38,8 +42,8 @@ class Machine {
 
   Program run() {
     if (data_.size() > kMaxBytes)
-      fail("has " + std::to_string(data_.size()) + " bytes, at most " +
-           std::to_string(kMaxBytes) + " are read");
+      fail("has " + std::to_string(data_.size()) + " bytes, at most " + std::to_string(kMaxBytes) +
+           " are read");
     for (;;) {
       op_at_ = at_;
       const uint8_t op = byte();

@@ -1,6 +1,7 @@
-// A pickle interpreter that can build containers of tensors and nothing else. It knows a closed list of
-// globals, which are names to it, not code; everything else is refused. Time and memory are linear in
-// the size of the pickle: each opcode makes at most one value, and values are shared, never copied.
+// A pickle interpreter that can build containers of tensors and nothing else. It knows a closed
+// list of globals, which are names to it, not code; everything else is refused. Time and memory are
+// linear in the size of the pickle: each opcode makes at most one value, and values are shared,
+// never copied.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,10 @@ enum class Kind : uint8_t {
   kBool,
   kInt,
   kFloat,
-  kString,   // also bytes
+  kString,  // also bytes
   kList,
   kTuple,
-  kDict,     // also an OrderedDict; items alternate keys and values
+  kDict,  // also an OrderedDict; items alternate keys and values
   kGlobal,
   kStorage,  // a persistent id; items: ("storage", type, key, location, number of elements)
   kTensor,   // _rebuild_tensor_v2; items: its arguments
@@ -39,8 +40,8 @@ using Index = uint32_t;  // of a value in Program::values
 struct Value {
   Kind kind = Kind::kNone;
   Global global = Global::kOrderedDict;
-  int64_t integer = 0;     // kBool, kInt
-  std::string_view text;   // kString, kGlobal: into the pickle
+  int64_t integer = 0;    // kBool, kInt
+  std::string_view text;  // kString, kGlobal: into the pickle
   std::vector<Index> items;
 };
 
@@ -50,8 +51,8 @@ struct Program {
   const Value& operator[](Index i) const { return values[i]; }
 };
 
-// Runs the pickle. Throws InputError naming `where` and the offset of the opcode at fault. The views in
-// the values point into `data`.
+// Runs the pickle. Throws InputError naming `where` and the offset of the opcode at fault. The
+// views in the values point into `data`.
 Program run(std::string_view data, const std::string& where);
 
 }  // namespace tandem::pickle

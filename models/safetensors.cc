@@ -1,8 +1,8 @@
 // The safetensors format:
 //   file   := u64 n (little-endian) | header, n bytes of JSON | data
 //   header := {"__metadata__": {string: string}?, NAME: {"dtype", "shape", "data_offsets"}, ...}
-// Offsets count from the start of the data. As in the reference implementation, the tensors cover the
-// data exactly: no overlap, no hole, nothing behind the last one.
+// Offsets count from the start of the data. As in the reference implementation, the tensors cover
+// the data exactly: no overlap, no hole, nothing behind the last one.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -32,6 +32,7 @@ struct FileDType {
   std::optional<DType> dtype;
 };
 
+// clang-format off
 constexpr FileDType kDTypes[] = {
     {"F32", 32, DType::kF32},   {"F16", 16, DType::kF16},   {"BF16", 16, DType::kBF16},
     {"I32", 32, DType::kI32},   {"I64", 64, DType::kI64},   {"U8", 8, DType::kU8},
@@ -42,6 +43,7 @@ constexpr FileDType kDTypes[] = {
     {"F8_E4M3FNUZ", 8, std::nullopt}, {"F8_E5M2FNUZ", 8, std::nullopt},
     {"F6_E2M3", 6, std::nullopt}, {"F6_E3M2", 6, std::nullopt}, {"F4", 4, std::nullopt},
 };
+// clang-format on
 
 struct Entry {
   std::string name;
@@ -189,8 +191,8 @@ class HeaderReader final : public json::json_sax_t {
 
 std::string_view read_header(const std::byte* data, size_t size, const std::string& file) {
   if (size < 8)
-    throw invalid_model(file, "has " + std::to_string(size) +
-                                  " bytes, too short for a safetensors header");
+    throw invalid_model(
+        file, "has " + std::to_string(size) + " bytes, too short for a safetensors header");
   uint64_t n = 0;
   for (int i = 7; i >= 0; --i) n = n << 8 | static_cast<uint64_t>(data[i]);
   if (n > kMaxHeader)

@@ -1,5 +1,6 @@
-// A torch.save() archive: a zip file with NAME/data.pkl, a pickled dict of tensors, and NAME/data/KEY,
-// the bytes of each storage. Tensors are views into the archive; one that is not contiguous is copied.
+// A torch.save() archive: a zip file with NAME/data.pkl, a pickled dict of tensors, and
+// NAME/data/KEY, the bytes of each storage. Tensors are views into the archive; one that is not
+// contiguous is copied.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -97,8 +98,9 @@ class Reader {
     if (data.starts_with("PK\x03\x04")) return;
     const bool tar = data.size() > 262 && data.substr(257, 5) == "ustar";
     if (data.starts_with("\x80") || tar)
-      throw invalid_model(file_, "is in the format of torch before 1.6, which is not a zip archive; "
-                                 "save it again as safetensors");
+      throw invalid_model(file_,
+                          "is in the format of torch before 1.6, which is not a zip archive; "
+                          "save it again as safetensors");
     throw invalid_model(file_, "is not a zip archive made by torch.save()");
   }
 
@@ -125,8 +127,8 @@ class Reader {
   const Value& state_dict() const {
     const Value& root = program_[program_.result];
     if (root.kind != Kind::kDict)
-      throw invalid_model(file_, std::string("contains a ") + name_of(root.kind) +
-                                     ", expected a dict of tensors");
+      throw invalid_model(
+          file_, std::string("contains a ") + name_of(root.kind) + ", expected a dict of tensors");
     for (size_t i = 0; i < root.items.size(); i += 2) {
       const Value& value = program_[root.items[i + 1]];
       if (program_[root.items[i]].text == "state_dict" && value.kind == Kind::kDict) return value;
@@ -136,10 +138,10 @@ class Reader {
 
   void check_name(const Value& key) const {
     if (key.kind != Kind::kString)
-      throw invalid_model(file_, std::string("a tensor has a ") + name_of(key.kind) +
-                                     " for a name");
-    const bool plain = std::all_of(key.text.begin(), key.text.end(),
-                                   [](char c) { return c >= 0x20 && c < 0x7f; });
+      throw invalid_model(file_,
+                          std::string("a tensor has a ") + name_of(key.kind) + " for a name");
+    const bool plain =
+        std::all_of(key.text.begin(), key.text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
     if (!plain || key.text.empty()) fail(key.text, "the name is not printable ASCII");
   }
 
@@ -220,8 +222,8 @@ class Reader {
     }
     if (!overflow && view.count == 0) return;
     if (overflow || last >= elements)
-      fail(name, "offset, size and stride reach beyond its storage of " +
-                     std::to_string(elements) + " elements");
+      fail(name, "offset, size and stride reach beyond its storage of " + std::to_string(elements) +
+                     " elements");
     // A broadcast view (stride 0) could stand for any number of elements.
     if (view.count > elements)
       fail(name, "has " + std::to_string(view.count) + " elements over a storage of " +

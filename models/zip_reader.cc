@@ -1,5 +1,5 @@
 // A zip archive is read from its end:
-//   ... local header | data ... | central directory | [zip64 end record | zip64 locator] | end record
+//   {local header, data}... | central directory | [zip64 end record, zip64 locator] | end record
 // The central directory is the truth about sizes and offsets; of the local headers only the lengths
 // of their variable fields are used. All numbers are little-endian.
 #include "models/zip_reader.h"
@@ -29,7 +29,8 @@ class Archive {
     for (uint64_t i = 0; i < count_; ++i) {
       auto [name, content] = read_entry(at);
       if (!name.empty() && name.back() == '/') continue;  // a folder
-      if (!entries.emplace(name, content).second) fail("entry " + in_quotes(name) + " appears twice");
+      if (!entries.emplace(name, content).second)
+        fail("entry " + in_quotes(name) + " appears twice");
     }
     return entries;
   }
@@ -118,8 +119,8 @@ class Archive {
   }
 
   // 64-bit values of the extra field, for those of the fixed fields that are all ones.
-  void read_zip64(std::string_view extra, const std::string& name, uint64_t& size,
-                  uint64_t& packed, uint64_t& offset) const {
+  void read_zip64(std::string_view extra, const std::string& name, uint64_t& size, uint64_t& packed,
+                  uint64_t& offset) const {
     const auto get = [&](size_t i, size_t n) {
       uint64_t v = 0;
       for (size_t k = n; k-- > 0;) v = v << 8 | static_cast<unsigned char>(extra[i + k]);
@@ -128,7 +129,8 @@ class Archive {
     for (size_t i = 0; extra.size() - i >= 4;) {
       const uint64_t id = get(i, 2), length = get(i + 2, 2);
       i += 4;
-      if (length > extra.size() - i) fail("entry " + in_quotes(name) + " has a damaged extra field");
+      if (length > extra.size() - i)
+        fail("entry " + in_quotes(name) + " has a damaged extra field");
       if (id == 1) {
         size_t from = i;
         const size_t end = i + static_cast<size_t>(length);

@@ -1,5 +1,5 @@
-// How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads its
-// shard; what no layer has read when the model is built is an error (models/checkpoint.h).
+// How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads
+// its shard; what no layer has read when the model is built is an error (models/checkpoint.h).
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ struct HostTensor {
   Shape shape;
   std::shared_ptr<const void> keep_alive;  // the mapping
   size_t bytes = 0;                        // of the data
-  // The file's name of an element type that DType lacks (such as "F64"); `dtype` means nothing then.
-  // Such a tensor may lie in a file as long as no layer asks for it.
+  // The file's name of an element type that DType lacks (such as "F64"); `dtype` means nothing
+  // then. Such a tensor may lie in a file as long as no layer asks for it.
   std::string foreign_dtype;
 
   std::string dtype_name() const { return foreign_dtype.empty() ? name_of(dtype) : foreign_dtype; }
@@ -44,8 +44,8 @@ class Weights {
       : source_(&source), scope_(std::move(scope)) {}
 
   Weights operator/(std::string_view child) const {
-    return Weights(*source_, scope_.empty() ? std::string(child)
-                                            : scope_ + "." + std::string(child));
+    return Weights(*source_,
+                   scope_.empty() ? std::string(child) : scope_ + "." + std::string(child));
   }
   Weights operator/(int index) const { return *this / std::to_string(index); }
   const std::string& scope() const { return scope_; }

@@ -1,5 +1,5 @@
-// Any bytes as a torch.save() archive. What does not begin like a zip archive is taken for the pickle
-// inside of one, so that mutations reach the pickle machine.
+// Any bytes as a torch.save() archive. What does not begin like a zip archive is taken for the
+// pickle inside of one, so that mutations reach the pickle machine.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,9 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     file = tandem::test::torch_archive(file, {std::string(64, 'a'), std::string(8, 'b')});
   try {
     unsigned sum = 0;
-    for (const auto& t :
-         tandem::read_torch_pickle(reinterpret_cast<const std::byte*>(file.data()), file.size(),
-                                   "fuzz", nullptr)) {
+    for (const auto& t : tandem::read_torch_pickle(reinterpret_cast<const std::byte*>(file.data()),
+                                                   file.size(), "fuzz", nullptr)) {
       uint64_t count = 1;
       for (int64_t d : t.shape) count *= static_cast<uint64_t>(d);
       if (t.foreign_dtype.empty() && count * tandem::size_of(t.dtype) != t.bytes) std::abort();

@@ -22,8 +22,9 @@ using test::TempDir;
 std::string shard(const std::vector<std::string>& names, char value = 'x') {
   std::string header = "{";
   for (size_t i = 0; i < names.size(); ++i)
-    header += (i ? ",\"" : "\"") + names[i] + "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" +
-              std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+    header += (i ? ",\"" : "\"") + names[i] +
+              "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" + std::to_string(i) + "," +
+              std::to_string(i + 1) + "]}";
   return safetensors(header + "}", std::string(names.size(), value));
 }
 
@@ -64,8 +65,8 @@ TEST(Checkpoint, ShardsAndPicklesHoldTheSameValues) {
   expect_same_values(base, pickle);
   // The pickle has the tied names too, over the same bytes.
   const HostTensor& shared = pickle.tensors().at("model.shared.weight");
-  for (const char* tied : {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
-                           "lm_head.weight"})
+  for (const char* tied :
+       {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"})
     EXPECT_EQ(pickle.tensors().at(tied).data, shared.data) << tied;
 }
 
@@ -131,8 +132,7 @@ TEST(Checkpoint, ShardedPickles) {
 
 TEST(CheckpointErrors, NoWeights) {
   TempDir dir;
-  EXPECT_INPUT_ERROR(Checkpoint::open(dir / "none"), (dir / "none").string(),
-                     "is not a directory");
+  EXPECT_INPUT_ERROR(Checkpoint::open(dir / "none"), (dir / "none").string(), "is not a directory");
   EXPECT_INPUT_ERROR(Checkpoint::open(dir.path()), dir.path().string(), "no weights",
                      "model.safetensors", "pytorch_model.bin");
   dir.write("tf_model.h5", "x");
@@ -142,7 +142,8 @@ TEST(CheckpointErrors, NoWeights) {
 TEST(CheckpointErrors, TruncatedFilesOfARealCheckpoint) {
   TempDir dir;
   const std::string good = read_file(golden("bart-tiny") / "model.safetensors");
-  for (size_t n : {size_t{1}, size_t{7}, size_t{8}, size_t{4000}, good.size() / 2, good.size() - 1}) {
+  for (size_t n :
+       {size_t{1}, size_t{7}, size_t{8}, size_t{4000}, good.size() / 2, good.size() - 1}) {
     dir.write("model.safetensors", std::string_view(good).substr(0, n));
     EXPECT_INPUT_ERROR(Checkpoint::open(dir.path()), (dir / "model.safetensors").string());
   }
@@ -180,8 +181,8 @@ TEST(CheckpointErrors, Index) {
   refused(R"({"weight_map": {}})", {file + "weight_map is not an object with"});
   refused(R"({"weight_map": ["a"]})", {file + "weight_map is not an object"});
   refused(R"({"weight_map": {"a": 1}})", {file + "weight_map: tensor \"a\""});
-  for (const char* path : {"../a.safetensors", "/etc/passwd", "x/a.safetensors", "..", ".", "",
-                           "a\\\\b", "a\\u0000b"})
+  for (const char* path :
+       {"../a.safetensors", "/etc/passwd", "x/a.safetensors", "..", ".", "", "a\\\\b", "a\\u0000b"})
     refused(std::string(R"({"weight_map": {"a": ")") + path + "\"}}",
             {file + "weight_map: ", "is not the name of a file in the same directory"});
   refused(R"({"weight_map": {"a": "a.safetensors", "c": "c.safetensors"}})",

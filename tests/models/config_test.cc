@@ -96,8 +96,10 @@ TEST(ModelConfig, AbsentKeysHaveHuggingFacesDefaults) {
 }
 
 TEST(ModelConfig, GeneralNamesOfSizes) {
-  const ModelConfig c = load({{"d_model", nullptr}, {"hidden_size", 24},
-                              {"encoder_layers", nullptr}, {"num_hidden_layers", 5},
+  const ModelConfig c = load({{"d_model", nullptr},
+                              {"hidden_size", 24},
+                              {"encoder_layers", nullptr},
+                              {"num_hidden_layers", 5},
                               {"num_attention_heads", 8}});
   EXPECT_EQ(c.d_model, 24);
   EXPECT_EQ(c.encoder_layers, 5);
@@ -105,8 +107,7 @@ TEST(ModelConfig, GeneralNamesOfSizes) {
 }
 
 TEST(ModelConfig, NewerNameOfTheDtype) {
-  EXPECT_EQ(load({{"dtype", "float16"}, {"torch_dtype", "float32"}}).checkpoint_dtype,
-            DType::kF16);
+  EXPECT_EQ(load({{"dtype", "float16"}, {"torch_dtype", "float32"}}).checkpoint_dtype, DType::kF16);
 }
 
 TEST(ModelConfig, OtherFamiliesAreLoadedAsFarAsTheyGo) {
@@ -124,9 +125,9 @@ TEST(ModelConfig, OtherFamiliesAreLoadedAsFarAsTheyGo) {
 // --- Generation settings -----------------------------------------------------------------------
 
 TEST(GenerationConfig, FileComesFirstAndNullsAreGone) {
-  const ModelConfig c = load(
-      {{"num_beams", 4}, {"eos_token_id", 3}},
-      R"({"_from_model_config": true, "max_length": 9, "top_k": null, "eos_token_id": [6, 7],
+  const ModelConfig c =
+      load({{"num_beams", 4}, {"eos_token_id", 3}},
+           R"({"_from_model_config": true, "max_length": 9, "top_k": null, "eos_token_id": [6, 7],
           "decoder_start_token_id": 5, "transformers_version": "4.33.0"})");
   EXPECT_EQ(c.generation, json::parse(R"({"max_length": 9, "eos_token_id": [6, 7],
                                           "decoder_start_token_id": 5})"));
@@ -136,8 +137,11 @@ TEST(GenerationConfig, FileComesFirstAndNullsAreGone) {
 }
 
 TEST(GenerationConfig, WithoutAFileTheKeysOfConfigJsonCount) {
-  const ModelConfig c = load({{"num_beams", 4}, {"no_repeat_ngram_size", 3}, {"early_stopping", true},
-                              {"forced_eos_token_id", 2}, {"bos_token_id", 0}});
+  const ModelConfig c = load({{"num_beams", 4},
+                              {"no_repeat_ngram_size", 3},
+                              {"early_stopping", true},
+                              {"forced_eos_token_id", 2},
+                              {"bos_token_id", 0}});
   EXPECT_EQ(c.generation,
             json::parse(R"({"num_beams": 4, "no_repeat_ngram_size": 3, "early_stopping": true,
                             "forced_eos_token_id": 2, "bos_token_id": 0})"));
@@ -152,7 +156,8 @@ TEST(GenerationConfig, OldNameOfTheForcedBos) {
 }
 
 TEST(GenerationConfig, SettingsOfADecoderFillTheGaps) {
-  const ModelConfig c = load({{"num_beams", 2}, {"decoder", {{"num_beams", 3}, {"max_length", 8}}},
+  const ModelConfig c = load({{"num_beams", 2},
+                              {"decoder", {{"num_beams", 3}, {"max_length", 8}}},
                               {"text_config", {{"min_length", 1}}}});
   EXPECT_EQ(c.generation, json::parse(R"({"num_beams": 2, "max_length": 8})"));
 }
@@ -179,8 +184,7 @@ TEST(ModelConfigErrors, Files) {
   TempDir dir;
   EXPECT_INPUT_ERROR(ModelConfig::load(dir / "none"), (dir / "none").string(),
                      "is not a directory");
-  EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), (dir / "config.json").string(),
-                     "No such file");
+  EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), (dir / "config.json").string(), "No such file");
   dir.write("config.json", "{\"architectures\": [");
   EXPECT_INPUT_ERROR(ModelConfig::load(dir.path()), "config.json", "line 1, column 20");
   dir.write("config.json", "[]");
@@ -202,10 +206,9 @@ TEST(ModelConfigErrors, Architecture) {
 }
 
 TEST(ModelConfigErrors, Sizes) {
-  for (const char* key :
-       {"vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
-        "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
-        "max_position_embeddings"}) {
+  for (const char* key : {"vocab_size", "d_model", "encoder_layers", "decoder_layers",
+                          "encoder_attention_heads", "decoder_attention_heads", "encoder_ffn_dim",
+                          "decoder_ffn_dim", "max_position_embeddings"}) {
     const std::string where = std::string("config.json: ") + key + ": is ";
     EXPECT_INPUT_ERROR(load({{key, 0}}), where + "0, expected 1 to");
     EXPECT_INPUT_ERROR(load({{key, -1}}), where + "-1, expected 1 to");
@@ -244,7 +247,8 @@ TEST(ModelConfigErrors, SpecialTokens) {
     EXPECT_INPUT_ERROR(load({{key, "2"}}), where + "\"2\"");
     EXPECT_INPUT_ERROR(load({{key, 2.5}}), where + "2.5");
     const std::string file = std::string("{\"") + key + "\": 100}";
-    EXPECT_INPUT_ERROR(load(json::object(), file.c_str()), std::string("generation_config.json: ") + key);
+    EXPECT_INPUT_ERROR(load(json::object(), file.c_str()),
+                       std::string("generation_config.json: ") + key);
     EXPECT_NO_THROW(load_null(key));
   }
   EXPECT_INPUT_ERROR(load({{"eos_token_id", {2, 100}}}), "eos_token_id: is 100");

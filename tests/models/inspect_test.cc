@@ -64,7 +64,8 @@ InspectReport inspect_tiny(const std::string& header, const std::string& data, b
   dir.write("config.json", std::string(R"({"architectures": ["BartModel"], "model_type": "bart",
       "vocab_size": 2, "d_model": 1, "encoder_attention_heads": 1, "decoder_attention_heads": 1,
       "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 1, "decoder_start_token_id": 1,
-      "tie_word_embeddings": )") + (tie ? "true}" : "false}"));
+      "tie_word_embeddings": )") +
+                               (tie ? "true}" : "false}"));
   dir.write("model.safetensors", test::safetensors(header, data));
   return inspect_directory(dir.path());
 }
@@ -89,14 +90,14 @@ TEST(Inspect, CopiesOfTheEmbeddingAndOtherTypes) {
 
 TEST(Inspect, Text) {
   const std::string text = to_text(inspect_directory(golden("bart-pickle")));
-  for (const char* line : {"architecture  BartForConditionalGeneration (bart)\n",
-                           "format        pickle\n", "file          pytorch_model.bin, 4.6 MiB\n",
-                           "tied          3 further names\n", "parameters    2.4 million\n",
-                           "encoder       3 layers, 4 heads, feed-forward 128\n",
-                           "in float32    weights 9.1 MiB\n", "in bfloat16   weights 4.5 MiB\n",
-                           "cache 4.0 KiB for each decoder token, 4.0 KiB for each encoder token\n",
-                           "cache of 32 requests of full length (80 + 80 tokens): 20.0 MiB\n",
-                           "default       num_beams = 4\n"})
+  for (const char* line :
+       {"architecture  BartForConditionalGeneration (bart)\n", "format        pickle\n",
+        "file          pytorch_model.bin, 4.6 MiB\n", "tied          3 further names\n",
+        "parameters    2.4 million\n", "encoder       3 layers, 4 heads, feed-forward 128\n",
+        "in float32    weights 9.1 MiB\n", "in bfloat16   weights 4.5 MiB\n",
+        "cache 4.0 KiB for each decoder token, 4.0 KiB for each encoder token\n",
+        "cache of 32 requests of full length (80 + 80 tokens): 20.0 MiB\n",
+        "default       num_beams = 4\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
 

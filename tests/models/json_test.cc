@@ -1,7 +1,6 @@
 #include "models/json.h"
 
 #include <gtest/gtest.h>
-
 #include <sys/stat.h>
 
 #include <string>
@@ -16,7 +15,8 @@ using test::TempDir;
 
 TEST(Json, ReadsAFile) {
   TempDir dir;
-  const auto json = load_json(dir.write("a.json", "{\"a\": [1, 2.5, \"\\u00e9\"], \"a2\": null}\n"));
+  const auto json =
+      load_json(dir.write("a.json", "{\"a\": [1, 2.5, \"\\u00e9\"], \"a2\": null}\n"));
   EXPECT_EQ(json["a"][2], "é");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 
@@ -15,9 +16,11 @@ namespace {
 using test::little_endian;
 using test::safetensors;
 
+// The tensors keep the file alive, as they keep a mapping.
 std::vector<HostTensor> read(const std::string& file) {
-  return read_safetensors(reinterpret_cast<const std::byte*>(file.data()), file.size(),
-                          "dir/x.safetensors", nullptr);
+  const auto owned = std::make_shared<const std::string>(file);
+  return read_safetensors(reinterpret_cast<const std::byte*>(owned->data()), owned->size(),
+                          "dir/x.safetensors", owned);
 }
 
 std::map<std::string, HostTensor> by_name(const std::string& file) {
@@ -33,8 +36,7 @@ std::string one(const std::string& description, size_t bytes) {
 
 TEST(Safetensors, ReadsNamesTypesShapesAndData) {
   std::string data;
-  for (float f : {1.0f, -2.0f, 0.5f})
-    data.append(reinterpret_cast<const char*>(&f), 4);
+  for (float f : {1.0f, -2.0f, 0.5f}) data.append(reinterpret_cast<const char*>(&f), 4);
   data += little_endian(0x3f80, 2) + little_endian(0x3c00, 2) + little_endian(7, 8) + "\x01";
   // Entries stand in any order; padding and a byte of misalignment are legal.
   const auto tensors = by_name(safetensors(
@@ -76,10 +78,10 @@ TEST(Safetensors, ListsTypesThatCannotBeComputedWith) {
 }
 
 TEST(Safetensors, IgnoresFieldsThatItDoesNotKnow) {
-  const auto tensors = by_name(
-      one(R"("extra":{"a":[1,{"b":null}],"dtype":"F16"},"dtype":"U8","x":-1.5,"shape":[2],)"
-          R"("data_offsets":[0,2])",
-          2));
+  const auto tensors =
+      by_name(one(R"("extra":{"a":[1,{"b":null}],"dtype":"F16"},"dtype":"U8","x":-1.5,"shape":[2],)"
+                  R"("data_offsets":[0,2])",
+                  2));
   EXPECT_EQ(tensors.at("w").dtype, DType::kU8);
 }
 
@@ -120,16 +122,14 @@ TEST(SafetensorsErrors, DepthBombs) {
 }
 
 TEST(SafetensorsErrors, Duplicates) {
-  EXPECT_INPUT_ERROR(
-      read(safetensors(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
+  EXPECT_INPUT_ERROR(read(safetensors(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
                            "w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                       "xx")),
-      "dir/x.safetensors", "tensor \"w\"", "appears twice");
+                                      "xx")),
+                     "dir/x.safetensors", "tensor \"w\"", "appears twice");
   EXPECT_INPUT_ERROR(read(one(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])", 1)),
                      "tensor \"w\"", "dtype appears twice");
-  EXPECT_INPUT_ERROR(
-      read(one(R"("dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1])", 1)), "tensor \"w\"",
-      "shape appears twice");
+  EXPECT_INPUT_ERROR(read(one(R"("dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1])", 1)),
+                     "tensor \"w\"", "shape appears twice");
 }
 
 TEST(SafetensorsErrors, Fields) {
@@ -185,8 +185,9 @@ TEST(SafetensorsErrors, Offsets) {
   EXPECT_INPUT_ERROR(read(one(R"("dtype":"U8","shape":[8],"data_offsets":[0,8])", 4)),
                      "dir/x.safetensors", "tensor \"w\"", "[0, 8]", "outside of the data of 4");
   EXPECT_INPUT_ERROR(
-      read(one(R"("dtype":"U8","shape":[1],"data_offsets":[18446744073709551614,18446744073709551615])",
-               4)),
+      read(one(
+          R"("dtype":"U8","shape":[1],"data_offsets":[18446744073709551614,18446744073709551615])",
+          4)),
       "outside of the data");
   EXPECT_INPUT_ERROR(read(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4)),
                      "do not fit dtype F32 and shape [2] (8 bytes)");
@@ -194,16 +195,14 @@ TEST(SafetensorsErrors, Offsets) {
                      "tensor \"w\"", "hole behind byte 0");
   EXPECT_INPUT_ERROR(read(one(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])", 4)),
                      "dir/x.safetensors", "1 bytes behind the last tensor");
-  EXPECT_INPUT_ERROR(
-      read(safetensors(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},
+  EXPECT_INPUT_ERROR(read(safetensors(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},
                            "b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-                       "xxxx")),
-      "tensor \"b\"", "overlap");
-  EXPECT_INPUT_ERROR(
-      read(safetensors(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
+                                      "xxxx")),
+                     "tensor \"b\"", "overlap");
+  EXPECT_INPUT_ERROR(read(safetensors(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},
                            "b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-                       "xxxx")),
-      "tensor \"b\"", "hole behind byte 1");
+                                      "xxxx")),
+                     "tensor \"b\"", "hole behind byte 1");
 }
 
 TEST(SafetensorsErrors, HostileNamesDoNotReachTheTerminal) {
@@ -233,8 +232,10 @@ TEST(SafetensorsErrors, EveryTruncationAndEveryByte) {
       bad[i] = static_cast<char>(byte);
       try {
         for (const HostTensor& t : read(bad)) {
-          ASSERT_GE(t.data, reinterpret_cast<const std::byte*>(bad.data()));
-          ASSERT_LE(t.data + t.bytes, reinterpret_cast<const std::byte*>(bad.data()) + bad.size());
+          const auto* file = static_cast<const std::string*>(t.keep_alive.get());
+          const auto* begin = reinterpret_cast<const std::byte*>(file->data());
+          ASSERT_GE(t.data, begin);
+          ASSERT_LE(t.data + t.bytes, begin + file->size());
         }
       } catch (const InputError& e) {
         EXPECT_NE(std::string(e.what()).find("dir/x.safetensors"), std::string::npos);

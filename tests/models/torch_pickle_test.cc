@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "models/checkpoint.h"
@@ -16,9 +17,11 @@ using test::torch_archive;
 using test::zip;
 using namespace test::pickled;  // NOLINT: the vocabulary of this test
 
+// The tensors keep the file alive, as they keep a mapping.
 std::vector<HostTensor> read(const std::string& file) {
-  return read_torch_pickle(reinterpret_cast<const std::byte*>(file.data()), file.size(),
-                           "dir/pytorch_model.bin", nullptr);
+  const auto owned = std::make_shared<const std::string>(file);
+  return read_torch_pickle(reinterpret_cast<const std::byte*>(owned->data()), owned->size(),
+                           "dir/pytorch_model.bin", owned);
 }
 // The tensors of a pickled object over storages "0", "1", ...
 std::map<std::string, HostTensor> load(const std::string& object,
@@ -44,15 +47,15 @@ std::string weight(int64_t offset, const std::vector<int64_t>& size,
 }
 
 TEST(TorchPickle, ReadsTensors) {
-  const auto tensors = load(
-      dict({{"a", tensor(six(), 0, {2, 3}, {3, 1})},
-            {"half", tensor(storage("HalfStorage", "1", 2), 1, {1}, {1})},
-            {"bf", tensor(storage("BFloat16Storage", "1", 2), 0, {1, 2}, {2, 1})},
-            {"scalar", tensor(six(), 5, {}, {})},
-            {"empty", tensor(six(), 0, {0, 3}, {3, 1})},
-            {"ids", tensor(storage("LongStorage", "2", 1), 0, {1}, {1})},
-            {"wide", tensor(storage("DoubleStorage", "2", 1), 0, {1}, {1})}}),
-      {kSix, little_endian(0x3f80, 2) + little_endian(0x4000, 2), little_endian(7, 8)});
+  const auto tensors =
+      load(dict({{"a", tensor(six(), 0, {2, 3}, {3, 1})},
+                 {"half", tensor(storage("HalfStorage", "1", 2), 1, {1}, {1})},
+                 {"bf", tensor(storage("BFloat16Storage", "1", 2), 0, {1, 2}, {2, 1})},
+                 {"scalar", tensor(six(), 5, {}, {})},
+                 {"empty", tensor(six(), 0, {0, 3}, {3, 1})},
+                 {"ids", tensor(storage("LongStorage", "2", 1), 0, {1}, {1})},
+                 {"wide", tensor(storage("DoubleStorage", "2", 1), 0, {1}, {1})}}),
+           {kSix, little_endian(0x3f80, 2) + little_endian(0x4000, 2), little_endian(7, 8)});
   ASSERT_EQ(tensors.size(), 7u);
   EXPECT_EQ(tensors.at("a").shape, (Shape{2, 3}));
   EXPECT_EQ(tensors.at("a").file, "dir/pytorch_model.bin");
@@ -90,11 +93,10 @@ TEST(TorchPickle, OrderedDictParametersAndStateDict) {
                                      tuple({tensor(six(), 0, {6}, {1}), "\x88", ordered_dict()}));
   // An OrderedDict with attributes (_metadata).
   const std::string state = "}" + string("_metadata") + ordered_dict() + "s";
-  const std::string object =
-      ordered_dict() + "(" + string("w") + parameter + "u" + state + "b";
+  const std::string object = ordered_dict() + "(" + string("w") + parameter + "u" + state + "b";
   EXPECT_EQ(values(load(object, {kSix}).at("w")).size(), 6u);
-  const auto inner = load(dict({{"epoch", "K\x03"}, {"lr", "G" + std::string(8, 0)},
-                                {"state_dict", object}}), {kSix});
+  const auto inner = load(
+      dict({{"epoch", "K\x03"}, {"lr", "G" + std::string(8, 0)}, {"state_dict", object}}), {kSix});
   EXPECT_EQ(inner.size(), 1u);
   const std::string size = call(global("torch", "Size"), tuple({integers({2, 3})}));
   const std::string sized =
@@ -110,12 +112,12 @@ TEST(TorchPickle, LaterProtocols) {
   const std::string rebuild =
       short_string("torch._utils") + short_string("_rebuild_tensor_v2") + "\x93\x94";
   const std::string type = short_string("torch") + short_string("FloatStorage") + "\x93";
-  const std::string stored = "(" + short_string("storage") + type + short_string("0") +
-                             short_string("cpu") + "K\x06tQ";
+  const std::string stored =
+      "(" + short_string("storage") + type + short_string("0") + short_string("cpu") + "K\x06tQ";
   const std::string body = "}\x94(" + short_string("w") + rebuild + "(" + stored + "K" +
                            std::string(1, 0) + "K\x06\x85K\x01\x85\x89N" + "tRu.";
-  const std::string file = torch_archive(
-      "\x80\x04\x95" + little_endian(body.size(), 8) + body, {kSix});
+  const std::string file =
+      torch_archive("\x80\x04\x95" + little_endian(body.size(), 8) + body, {kSix});
   const auto tensors = read(file);
   ASSERT_EQ(tensors.size(), 1u);
   EXPECT_EQ(values(tensors[0]), (std::vector<float>{0, 1, 2, 3, 4, 5}));
@@ -153,8 +155,8 @@ TEST(TorchPickleErrors, BombsAreBounded) {
   std::string laughs("]q\0", 3);
   for (int level = 1; level < 200; ++level) {
     laughs += "](";
-    for (int i = 0; i < 10; ++i) laughs += "h" + little_endian(level - 1, 1);
-    laughs += "eq" + little_endian(level, 1);
+    for (int i = 0; i < 10; ++i) laughs.append("h").append(little_endian(level - 1, 1));
+    laughs.append("eq").append(little_endian(level, 1));
   }
   EXPECT_INPUT_ERROR(load(laughs, {}), "contains a list, expected a dict");
   EXPECT_INPUT_ERROR(load(std::string(3'000'000, ']'), {}), "more than 2097152 values");
@@ -190,9 +192,9 @@ TEST(TorchPickleErrors, MalformedPrograms) {
   EXPECT_INPUT_ERROR(load("}K\x01Ns", {}), "a tensor has a int for a name");
   EXPECT_INPUT_ERROR(load(dict({{"a\nb", tensor(six(), 0, {6}, {1})}}), {kSix}),
                      "tensor \"a\\x0ab\"", "printable");
-  EXPECT_INPUT_ERROR(load(dict({{"w", tensor(six(), 0, {6}, {1})},
-                                {"w", tensor(six(), 0, {6}, {1})}}), {kSix}),
-                     "tensor \"w\": appears twice");
+  EXPECT_INPUT_ERROR(
+      load(dict({{"w", tensor(six(), 0, {6}, {1})}, {"w", tensor(six(), 0, {6}, {1})}}), {kSix}),
+      "tensor \"w\": appears twice");
 }
 
 TEST(TorchPickleErrors, StoragesSizesAndStrides) {
@@ -222,25 +224,24 @@ TEST(TorchPickleErrors, StoragesSizesAndStrides) {
   EXPECT_TRUE(refused(weight(kMax, {kMax}, {kMax}), "beyond its storage"));
   EXPECT_TRUE(refused(weight(0, {kMax, 1, 1}, {0, 0, 0}), "9223372036854775807 elements over"));
   EXPECT_TRUE(refused(weight(0, {2, 6}, {0, 1}), "12 elements over a storage of 6"));
-  EXPECT_TRUE(refused(weight(0, std::vector<int64_t>(17, 1), std::vector<int64_t>(17, 1)),
-                      "more than 16"));
+  EXPECT_TRUE(
+      refused(weight(0, std::vector<int64_t>(17, 1), std::vector<int64_t>(17, 1)), "more than 16"));
 }
 
 TEST(TorchPickleErrors, ManyStridedViewsDoNotMultiplyTheFile) {
   const std::string big(1 << 16, 'x');
   std::vector<std::pair<std::string, std::string>> items;
   for (int i = 0; i < 2000; ++i)
-    items.push_back({std::to_string(i),
-                     tensor(storage("ByteStorage", "0", 1 << 16), i % 100, {32, 1000 + i / 100},
-                            {1, 32})});
+    items.push_back({std::to_string(i), tensor(storage("ByteStorage", "0", 1 << 16), i % 100,
+                                               {32, 1000 + i / 100}, {1, 32})});
   EXPECT_INPUT_ERROR(load(dict(items), {big}), "tensor \"", "too many views");
 }
 
 TEST(TorchPickleErrors, NotAnArchive) {
   EXPECT_INPUT_ERROR(read(""), "dir/pytorch_model.bin", "not a zip archive");
   EXPECT_INPUT_ERROR(read("version https://git-lfs.github.com/spec/v1\n"), "not a zip archive");
-  EXPECT_INPUT_ERROR(read("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."),
-                     "before 1.6", "safetensors");
+  EXPECT_INPUT_ERROR(read("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."), "before 1.6",
+                     "safetensors");
   const std::string good = torch_archive(program(weight(0, {6}, {1})), {kSix});
   ASSERT_EQ(read(good).size(), 1u);
   for (size_t n = 0; n < good.size(); ++n)

@@ -21,7 +21,8 @@ class FakeSource final : public WeightSource {
   template <class T>
   void add(const std::string& name, DType dtype, const Shape& shape, const std::vector<T>& values) {
     std::string& bytes = bytes_[name];
-    bytes = "x" + std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    bytes =
+        "x" + std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
     HostTensor& t = tensors_[name];
     t.name = name;
     t.file = "dir/file.bin";

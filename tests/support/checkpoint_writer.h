@@ -12,7 +12,7 @@ namespace tandem::test {
 
 inline std::string little_endian(uint64_t value, int bytes) {
   std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 0xff);
   return out;
 }
 
@@ -43,10 +43,10 @@ inline std::string zip(const std::vector<ZipEntry>& entries, const ZipOptions& o
     // Sizes in the local header are zero, as streaming writers leave them.
     out += "PK\x03\x04" + little_endian(20, 2) + common + little_endian(0, 8) +
            little_endian(e.name.size(), 2) + little_endian(0, 2) + e.name + e.content;
-    const std::string extra =
-        options.zip64 ? little_endian(1, 2) + little_endian(24, 2) + little_endian(size, 8) +
-                            little_endian(size, 8) + little_endian(offset, 8)
-                      : "";
+    const std::string extra = options.zip64 ? little_endian(1, 2) + little_endian(24, 2) +
+                                                  little_endian(size, 8) + little_endian(size, 8) +
+                                                  little_endian(offset, 8)
+                                            : "";
     const uint64_t field = options.zip64 ? 0xffffffff : size;
     directory += "PK\x01\x02" + little_endian(20, 2) + little_endian(20, 2) + common +
                  little_endian(field, 4) + little_endian(field, 4) +
@@ -106,9 +106,9 @@ inline std::string storage(const std::string& type, const std::string& key, int6
 }
 inline std::string tensor(const std::string& storage, int64_t offset,
                           const std::vector<int64_t>& size, const std::vector<int64_t>& stride) {
-  return call(global("torch._utils", "_rebuild_tensor_v2"),
-              tuple({storage, integer(offset), integers(size), integers(stride), "\x89",
-                     ordered_dict()}));
+  return call(
+      global("torch._utils", "_rebuild_tensor_v2"),
+      tuple({storage, integer(offset), integers(size), integers(stride), "\x89", ordered_dict()}));
 }
 // A whole pickle: an object with its protocol and its end.
 inline std::string program(const std::string& object) { return "\x80\x02" + object + "."; }
@@ -121,7 +121,8 @@ inline std::string dict(const std::vector<std::pair<std::string, std::string>>& 
 }  // namespace pickled
 
 // A torch.save() archive of a pickle and of storages "0", "1", ...
-inline std::string torch_archive(const std::string& pickle, const std::vector<std::string>& storages,
+inline std::string torch_archive(const std::string& pickle,
+                                 const std::vector<std::string>& storages,
                                  const ZipOptions& options = {}) {
   std::vector<ZipEntry> entries = {{"model/data.pkl", pickle}, {"model/byteorder", "little"}};
   for (size_t i = 0; i < storages.size(); ++i)

@@ -1,5 +1,5 @@
-// EXPECT_INPUT_ERROR(statement, "text", ...): the statement throws InputError, whose message contains
-// all the texts.
+// EXPECT_INPUT_ERROR(statement, "text", ...): the statement throws InputError, whose message
+// contains all the texts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ template <class F>
         return ::testing::AssertionFailure() << "\"" << message << "\" lacks \"" << text << "\"";
     return ::testing::AssertionSuccess();
   }
-  return ::testing::AssertionFailure() << "no InputError; expected one with \""
-                                       << (texts.size() ? *texts.begin() : "") << "\"";
+  return ::testing::AssertionFailure()
+         << "no InputError; expected one with \"" << (texts.size() ? *texts.begin() : "") << "\"";
 }
 
 }  // namespace tandem::test
