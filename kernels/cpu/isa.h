@@ -62,6 +62,7 @@ struct PagedHead {
   const void* v;
   int64_t page_stride;        // elements
   int64_t key_stride;         // elements from key to key in a page
+  int64_t next_head;          // elements to the head that comes after (for prefetching), or 0
   const int32_t* pages;
   int block_size;
   int64_t keys;               // that the first query sees

@@ -65,3 +65,21 @@ inline float reduce_max(const V (&a)[2]) {
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
 }
 inline V sqrt_of(V a) { return _mm256_sqrt_ps(a); }
+
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first step for one key,
+// reduce_folded() the others for kFoldedKeys of them.
+constexpr int kFoldedKeys = 8;
+inline V fold(const V (&a)[2]) { return a[0] + a[1]; }
+inline void reduce_folded(const V (&a)[8], float* out) {
+  V b[4], c[2];  // four lanes a key: (0 4) (1 5) (2 6) (3 7); two lanes: (0 2 | 4 6) (1 3 | 5 7)
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20) + _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+    c[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44) + _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+  // Lanes of c[0] are keys 0 0 2 2 | 4 4 6 6.
+  const V d = _mm256_shuffle_ps(c[0], c[1], 0x88) + _mm256_shuffle_ps(c[0], c[1], 0xdd);
+  // 0 2 1 3 | 4 6 5 7
+  store(out, _mm256_permute_ps(d, 0xd8));
+}

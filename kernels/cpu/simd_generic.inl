@@ -129,3 +129,11 @@ inline V sqrt_of(V a) {
   for (int i = 0; i < kLanes; ++i) v[i] = __builtin_sqrtf(a[i]);
   return v;
 }
+
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first steps for one key,
+// reduce_folded() the others for kFoldedKeys of them.
+constexpr int kFoldedKeys = 4;
+inline V fold(const V (&a)[4]) { return (a[0] + a[2]) + (a[1] + a[3]); }
+inline void reduce_folded(const V (&a)[4], float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = (a[i][0] + a[i][2]) + (a[i][1] + a[i][3]);
+}
