@@ -6,14 +6,26 @@ inline float* packed_values(const RaggedHead& h) {
   return h.packed + round_up(h.keys, kPanelColumns) * h.head_dim;
 }
 
+// panel[d][j] = k[j][d], zero from `keys` to 64.
+inline void pack_keys(const float* k, int64_t ldk, int64_t keys, int head_dim, float* panel) {
+  int64_t j = 0;
+  for (; j + 8 <= keys; j += 8) {
+    int d = 0;
+    for (; d + 8 <= head_dim; d += 8)
+      transpose8(k + j * ldk + d, ldk, panel + d * kPanelColumns + j, kPanelColumns);
+    for (; d < head_dim; ++d)
+      for (int64_t i = j; i < j + 8; ++i) panel[d * kPanelColumns + i] = k[i * ldk + d];
+  }
+  for (; j < kPanelColumns; ++j)
+    for (int d = 0; d < head_dim; ++d)
+      panel[d * kPanelColumns + j] = j < keys ? k[j * ldk + d] : 0.0f;
+}
+
 void ragged_pack(const RaggedHead& h) {
   for (int64_t j0 = 0; j0 < h.keys; j0 += kPanelColumns) {
     float* panel = h.packed + j0 * h.head_dim;
-    for (int64_t j = 0; j < kPanelColumns; ++j) {
-      const float* k = h.k + (j0 + j) * h.ldk;
-      const bool inside = j0 + j < h.keys;
-      for (int d = 0; d < h.head_dim; ++d) panel[d * kPanelColumns + j] = inside ? k[d] : 0.0f;
-    }
+    const int64_t keys = h.keys - j0 < kPanelColumns ? h.keys - j0 : kPanelColumns;
+    pack_keys(h.k + j0 * h.ldk, h.ldk, keys, h.head_dim, panel);
   }
   float* values = packed_values(h);
   for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {

@@ -9,6 +9,8 @@ namespace tandem::cpu {
 namespace {
 #include "kernels/cpu/simd_avx512.inl"
 //
+#include "kernels/cpu/transpose_x86.inl"
+//
 #include "kernels/cpu/math.inl"
 //
 #include "kernels/cpu/gemm.inl"

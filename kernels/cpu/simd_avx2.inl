@@ -32,6 +32,15 @@ inline V scale(V a, V n) {
   const __m256i e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1);
   return a * power_of_two(half) * power_of_two(_mm256_sub_epi32(e, half));
 }
+// a 2^n, but 0 where x < -126.
+inline V scale_flushed(V a, V n, V x) {
+  return _mm256_and_ps(a * power_of_two(_mm256_cvtps_epi32(n)),
+                       _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 inline V load_bf16(const uint16_t* p) {
   const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));

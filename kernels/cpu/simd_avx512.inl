@@ -21,6 +21,15 @@ inline V select_less(V a, V b, V x, V y) {
 inline bool any_nan(V a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
 // a 2^n for integral n in [-160, 140], rounded once.
 inline V scale(V a, V n) { return _mm512_scalef_ps(a, n); }
+// a 2^n, but 0 where x < -126.
+inline V scale_flushed(V a, V n, V x) {
+  const __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(keep, a, n);
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 inline V load_bf16(const uint16_t* p) {
   const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
