@@ -57,9 +57,6 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
 }
-inline V broadcast_word(const uint32_t* p) {
-  return _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(*p)));
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[2]) {
   const V b = a[0] + a[1];

@@ -45,9 +45,6 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-65536)));
 }
-inline V broadcast_word(const uint32_t* p) {
-  return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*p)));
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[1]) {
   const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a[0]), _mm512_extractf32x8_ps(a[0], 1));

@@ -120,11 +120,6 @@ inline V high_bf16(V pairs) {
   }
   return v;
 }
-inline V broadcast_word(const uint32_t* p) {
-  float f;
-  __builtin_memcpy(&f, p, sizeof f);
-  return set1(f);
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[4]) {
   const V b = a[0] + a[2], c = a[1] + a[3];
