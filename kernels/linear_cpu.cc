@@ -108,12 +108,13 @@ Plan make_plan(int64_t rows, int64_t panels, int64_t steps, int threads) {
   return p;
 }
 
-// One op. x is read as rows of 4-byte steps.
+// One op. x is read as rows of steps of one word or two.
 class Product {
  public:
-  Product(const ops::LinearArgs& args, const uint32_t* x, int64_t ldx, float* tiles, const Plan& plan,
-          void (*gemm)(const GemmBlock&))
-      : args_(args), x_(x), ldx_(ldx), tiles_(tiles), plan_(plan), gemm_(gemm),
+  Product(const ops::LinearArgs& args, const uint32_t* x, int64_t ldx, int step_words, float* tiles,
+          const Plan& plan, void (*gemm)(const GemmBlock&))
+      : args_(args), x_(x), ldx_(ldx), step_words_(step_words), tiles_(tiles), plan_(plan),
+        gemm_(gemm),
         steps_(steps_of(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)) {}
 
@@ -149,7 +150,7 @@ class Product {
     int64_t step = 0;
     do {  // once for K = 0
       const int64_t end = std::min(steps_, step + plan_.steps_per_block);
-      b.x = x_ + row * ldx_ + step;
+      b.x = x_ + row * ldx_ + step * step_words_;
       b.w = w + step * kStepBytes;
       b.steps = end - step;
       b.next = end < steps_ || more ? w + end * kStepBytes : nullptr;
@@ -167,6 +168,7 @@ class Product {
   const ops::LinearArgs& args_;
   const uint32_t* x_;
   int64_t ldx_;
+  int64_t step_words_;
   float* tiles_;
   const Plan& plan_;
   void (*gemm_)(const GemmBlock&);
@@ -183,19 +185,22 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
       make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, ctx.threads());
   const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
   const bool f32 = w.dtype() == DType::kF32;
-  const int64_t words = f32 ? 0 : rows * steps;  // of x in bf16
+  const int step_words = f32 ? 1 : isa.bf16_step_words;
+  const int64_t row_words = steps * step_words;
+  const int64_t words = f32 ? 0 : rows * row_words;  // of x in bf16
   float* tiles =
       static_cast<float*>(ctx.workspace(static_cast<size_t>(tile_floats + words) * sizeof(float)));
   const uint32_t* x = static_cast<const uint32_t*>(args.x.raw());
   int64_t ldx = args.x.row_stride();
   if (!f32) {
-    uint32_t* pairs = reinterpret_cast<uint32_t*>(tiles + tile_floats);
-    for_rows(ctx, rows, k * 6,
-             [&](int64_t i) { isa.to_bf16_pairs(args.x.row<float>(i), k, pairs + i * steps); });
-    x = pairs;
-    ldx = steps;
+    uint32_t* rounded = reinterpret_cast<uint32_t*>(tiles + tile_floats);
+    for_rows(ctx, rows, k * 6, [&](int64_t i) {
+      isa.to_bf16_steps(args.x.row<float>(i), k, rounded + i * row_words);
+    });
+    x = rounded;
+    ldx = row_words;
   }
-  const Product product(args, x, ldx, tiles, plan, f32 ? isa.gemm_f32 : isa.gemm_bf16);
+  const Product product(args, x, ldx, step_words, tiles, plan, f32 ? isa.gemm_f32 : isa.gemm_bf16);
   run_tasks(ctx, plan.row_blocks * plan.panel_tasks, product);
 }
 

@@ -43,7 +43,11 @@ class Attention {
     const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, block) - first_ - 1;
     const int64_t q0 = (block - first_[s]) * kPagedQueries;
     const int64_t end = std::min(strides_.num_heads, (group + 1) * heads_);
-    for (int64_t head = group * heads_; head < end; ++head) attend_(head_of(s, head, q0, thread));
+    for (int64_t head = group * heads_; head < end; ++head) {
+      PagedHead h = head_of(s, head, q0, thread);
+      h.next_head = head + 1 < end ? strides_.head : 0;
+      attend_(h);
+    }
   }
 
  private:

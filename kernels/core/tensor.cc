@@ -20,13 +20,13 @@ int64_t product(const Shape& shape, size_t from = 0) {
   return n;
 }
 
+// What fills huge pages gets them; the rest of it keeps small ones, so that none is mostly empty.
 std::shared_ptr<void> allocate(size_t bytes) {
-  const bool huge = bytes >= 2 * kHugePage;
-  const size_t alignment = huge ? kHugePage : kAlignment;
-  const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-  void* p = std::aligned_alloc(alignment, rounded);
-  if (p == nullptr) throw std::bad_alloc();
-  if (huge) madvise(p, rounded, MADV_HUGEPAGE);
+  const size_t huge = bytes / kHugePage * kHugePage;
+  void* p = nullptr;
+  if (posix_memalign(&p, huge > 0 ? kHugePage : kAlignment, std::max<size_t>(bytes, 1)) != 0)
+    throw std::bad_alloc();
+  if (huge > 0) madvise(p, huge, MADV_HUGEPAGE);  // a wish; refused, it costs speed only
   return {p, std::free};
 }
 

@@ -18,11 +18,13 @@ struct Tile {
   const char* prefetch;  // advances by a panel row (256 bytes) each step
 };
 
+// A step of k: kWords words of a row of x, 64 words of a panel.
 struct StepF32 {
   typedef float Word;
+  static constexpr int kWords = 1;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const Word* w) {
+                                              const float* w) {
     V wv[kVectors];
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) wv[j] = load(w + j * kLanes);
@@ -36,35 +38,14 @@ struct StepF32 {
   }
 };
 
-// Two bf16 products, widened: first the even, then the odd k.
-struct StepBf16Wide {
-  typedef uint32_t Word;
-  template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const Word* w) {
-#pragma GCC unroll 16
-    for (int j = 0; j < kVectors; ++j) {
-      V pairs;
-      __builtin_memcpy(&pairs, w + j * kLanes, sizeof pairs);
-      const V low = low_bf16(pairs), high = high_bf16(pairs);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const V xv = broadcast_word(x + i * ldx);
-        V& a = acc[i * kVectors + j];
-        a = fma(low_bf16(xv), low, a);
-        a = fma(high_bf16(xv), high, a);
-      }
-    }
-  }
-};
-
 #ifdef TANDEM_ISA_BF16
-// Two bf16 products in one instruction.
-struct StepBf16Dot {
+// Two bf16 products in one instruction; a word of x is a pair.
+struct StepBf16 {
   typedef uint32_t Word;
+  static constexpr int kWords = 1;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const Word* w) {
+                                              const float* w) {
     __m512i wv[kVectors];
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
@@ -77,9 +58,37 @@ struct StepBf16Dot {
     }
   }
 };
-using StepBf16 = StepBf16Dot;
 #else
-using StepBf16 = StepBf16Wide;
+// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
+struct StepBf16 {
+  typedef float Word;
+  static constexpr int kWords = 2;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
+                                              const float* w) {
+    V wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = low_bf16(load(w + j * kLanes));
+    add_products<kRows, kVectors>(acc, x, ldx, wv);
+    asm("" : "+r"(w));  // load again: the pairs would not fit the registers
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = high_bf16(load(w + j * kLanes));
+    add_products<kRows, kVectors>(acc, x + 1, ldx, wv);
+  }
+
+ private:
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void add_products(V (&acc)[kRows * kVectors], const Word* x,
+                                                  int64_t ldx, const V (&wv)[kVectors]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V xv = set1(x[i * ldx]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = fma(xv, wv[j], acc[i * kVectors + j]);
+    }
+  }
+};
 #endif
 
 template <class Step, int kRows, int kVectors, int kPrefetch>
@@ -92,12 +101,12 @@ template <class Step, int kRows, int kVectors, int kPrefetch>
     for (int j = 0; j < kVectors; ++j)
       acc[i * kVectors + j] = t.accumulate ? load(t.c + i * t.ldc + j * kLanes) : zero();
   const Word* x = static_cast<const Word*>(t.x);
-  const Word* w = static_cast<const Word*>(t.w);
+  const float* w = static_cast<const float*>(t.w);
   const char* ahead = t.prefetch;
   const int64_t ldx = t.ldx;
   for (int64_t s = t.steps; s > 0; --s) {
     Step::template multiply<kRows, kVectors>(acc, x, ldx, w);
-    ++x;
+    x += Step::kWords;
     w += kPanelColumns;
 #pragma GCC unroll 16
     for (int j = 0; j < kPrefetch; ++j) __builtin_prefetch(ahead + 64 * j, 0, kPrefetch == 4 ? 3 : 2);
@@ -192,7 +201,7 @@ void gemm(const GemmBlock& b) {
     Tile t{x + row * b.ldx, b.ldx, b.w, b.steps, b.c + row * b.ldc, b.ldc, b.accumulate, nullptr};
     for (int column = 0; column < b.columns; column += width) {
       const bool ahead = pass < plan.passes;
-      t.w = static_cast<const Word*>(b.w) + column;
+      t.w = static_cast<const float*>(b.w) + column;
       t.c = b.c + row * b.ldc + column;
       t.prefetch = passes == 1 ? static_cast<const char*>(b.w) + kStreamAhead
                    : ahead     ? static_cast<const char*>(b.next) + pass * plan.lines * 64

@@ -19,11 +19,11 @@ constexpr int kPanelColumns = 64;   // output features in a panel of a packed we
 constexpr int kMaxTileRows = 6;     // rows that a micro-kernel takes
 constexpr int kLanes16 = 16;        // lanes of a reduction
 
-// c (+)= x w for one block of one panel. A step is 4 bytes of a row of x and 64 x 4 bytes of w:
-// one k in f32, two in bf16.
+// c (+)= x w for one block of one panel. A step is one k in f32 and two in bf16: 64 x 4 bytes of w, and
+// of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two rounded floats).
 struct GemmBlock {
-  const void* x;       // [rows][steps], 4 bytes each
-  int64_t ldx;         // steps from row to row
+  const void* x;       // [rows][steps]
+  int64_t ldx;         // 4-byte words from row to row
   int64_t rows;
   const void* w;       // [steps][64], 4 bytes each
   int64_t steps;
@@ -62,6 +62,7 @@ struct PagedHead {
   const void* v;
   int64_t page_stride;        // elements
   int64_t key_stride;         // elements from key to key in a page
+  int64_t next_head;          // elements to the head that comes after (for prefetching), or 0
   const int32_t* pages;
   int block_size;
   int64_t keys;               // that the first query sees
@@ -91,8 +92,9 @@ struct ArgmaxResult {
 struct IsaKernels {
   void (*gemm_f32)(const GemmBlock&);
   void (*gemm_bf16)(const GemmBlock&);
-  // x rounded to bf16 in pairs, the last one filled with zero if k is odd: ceil(k / 2) words.
-  void (*to_bf16_pairs)(const float* x, int64_t k, uint32_t* out);
+  int bf16_step_words;
+  // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
+  void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);     // k and v to `packed`

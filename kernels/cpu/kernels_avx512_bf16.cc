@@ -9,12 +9,17 @@ namespace tandem::cpu {
 namespace {
 #include "kernels/cpu/simd_avx512.inl"
 //
+#include "kernels/cpu/transpose_x86.inl"
+//
 #include "kernels/cpu/math.inl"
 //
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"
 //
-#include "kernels/cpu/attention.inl"
+#include "kernels/cpu/softmax.inl"
+//
+#include "kernels/cpu/attention_paged.inl"
+#include "kernels/cpu/attention_ragged.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kAvx512Bf16Kernels

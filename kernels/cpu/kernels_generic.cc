@@ -10,7 +10,10 @@ namespace {
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"
 //
-#include "kernels/cpu/attention.inl"
+#include "kernels/cpu/softmax.inl"
+//
+#include "kernels/cpu/attention_paged.inl"
+#include "kernels/cpu/attention_ragged.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kGenericKernels

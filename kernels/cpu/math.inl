@@ -2,12 +2,6 @@
 // has the same bits wherever it stands. Coefficients are minimax fits of our own.
 constexpr int kParts = kLanes16 / kLanes;  // vectors that make the 16 lanes of a reduction
 
-// To the nearest integer, ties to even, for |x| < 2^22.
-inline V round_nearest(V x) {
-  const V big = set1(12582912.0f);  // 1.5 * 2^23
-  return (x + big) - big;
-}
-
 // 2^f for |f| <= 0.51 given as r = f ln 2, times 2^n.
 inline V exp_reduced(V r, V n) {
   V q = set1(1.381454058e-03f);
@@ -32,6 +26,18 @@ inline V exp_of(V x) {
 inline V exp2_of(V x) {
   const V n = round_nearest(x);
   return exp_reduced((x - n) * set1(0.693147181f), n);
+}
+
+// 2^x for x <= 0 or so: 0 below -126, NaN of NaN.
+inline V exp2_flushed(V x) {
+  const V n = round_nearest(x), f = x - n;
+  V p = set1(1.535325864e-04f);
+  p = fma(p, f, set1(1.339900307e-03f));
+  p = fma(p, f, set1(9.618438780e-03f));
+  p = fma(p, f, set1(5.550331995e-02f));
+  p = fma(p, f, set1(2.402264774e-01f));
+  p = fma(p, f, set1(6.931471825e-01f));
+  return scale_flushed(fma(p, f, set1(1.0f)), n, x);
 }
 
 // x Phi(x). erfc(a/sqrt 2) = 2^(-a Q(a)); its half is Phi(-a).

@@ -13,23 +13,34 @@ inline void load16(V (&v)[kParts], const float* p, int64_t n) {
   }
 }
 
-inline uint32_t round_to_bf16(float f) {
+inline uint32_t bits_of(float f) {
   uint32_t u;
   __builtin_memcpy(&u, &f, sizeof u);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
-  return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return u;
 }
 
-void to_bf16_pairs(const float* x, int64_t k, uint32_t* out) {
+// The bits of x rounded to bf16, as a float.
+inline uint32_t round_to_bf16(float x) {
+  const uint32_t u = bits_of(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (u | 0x400000u) & 0xffff0000u;
+  return (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
+}
+
+#ifdef TANDEM_ISA_BF16
+void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   int64_t i = 0;
-#if defined(TANDEM_ISA_BF16)
   for (; i + 32 <= k; i += 32)
     _mm512_storeu_si512(out + i / 2, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16),
                                                                   _mm512_loadu_ps(x + i)));
-#endif
-  for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) | round_to_bf16(x[i + 1]) << 16;
-  if (i < k) out[i / 2] = round_to_bf16(x[i]);
+  for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
+  if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
 }
+#else
+void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+  for (int64_t i = 0; i < k; ++i) out[i] = round_to_bf16(x[i]);
+  if (k % 2 != 0) out[k] = 0;
+}
+#endif
 
 // x + residual at [i, i + n) of 16.
 inline void load_sum(V (&v)[kParts], const LayerNormRow& r, int64_t i, int64_t n) {

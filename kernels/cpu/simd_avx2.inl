@@ -32,6 +32,15 @@ inline V scale(V a, V n) {
   const __m256i e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1);
   return a * power_of_two(half) * power_of_two(_mm256_sub_epi32(e, half));
 }
+// a 2^n, but 0 where x < -126.
+inline V scale_flushed(V a, V n, V x) {
+  return _mm256_and_ps(a * power_of_two(_mm256_cvtps_epi32(n)),
+                       _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 inline V load_bf16(const uint16_t* p) {
   const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
@@ -48,9 +57,6 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
 }
-inline V broadcast_word(const uint32_t* p) {
-  return _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(*p)));
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[2]) {
   const V b = a[0] + a[1];
@@ -65,3 +71,21 @@ inline float reduce_max(const V (&a)[2]) {
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
 }
 inline V sqrt_of(V a) { return _mm256_sqrt_ps(a); }
+
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first step for one key,
+// reduce_folded() the others for kFoldedKeys of them.
+constexpr int kFoldedKeys = 8;
+inline V fold(const V (&a)[2]) { return a[0] + a[1]; }
+inline void reduce_folded(const V (&a)[8], float* out) {
+  V b[4], c[2];  // four lanes a key: (0 4) (1 5) (2 6) (3 7); two lanes: (0 2 | 4 6) (1 3 | 5 7)
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20) + _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+    c[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44) + _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+  // Lanes of c[0] are keys 0 0 2 2 | 4 4 6 6.
+  const V d = _mm256_shuffle_ps(c[0], c[1], 0x88) + _mm256_shuffle_ps(c[0], c[1], 0xdd);
+  // 0 2 1 3 | 4 6 5 7
+  store(out, _mm256_permute_ps(d, 0xd8));
+}

@@ -21,6 +21,15 @@ inline V select_less(V a, V b, V x, V y) {
 inline bool any_nan(V a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
 // a 2^n for integral n in [-160, 140], rounded once.
 inline V scale(V a, V n) { return _mm512_scalef_ps(a, n); }
+// a 2^n, but 0 where x < -126.
+inline V scale_flushed(V a, V n, V x) {
+  const __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(keep, a, n);
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 inline V load_bf16(const uint16_t* p) {
   const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
@@ -36,9 +45,6 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-65536)));
 }
-inline V broadcast_word(const uint32_t* p) {
-  return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*p)));
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[1]) {
   const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a[0]), _mm512_extractf32x8_ps(a[0], 1));
@@ -53,3 +59,27 @@ inline float reduce_max(const V (&a)[1]) {
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
 }
 inline V sqrt_of(V a) { return _mm512_sqrt_ps(a); }
+
+// Reductions of several keys at once, along the tree of reduce_add: fold() does nothing for a vector
+// of 16, reduce_folded() sums kFoldedKeys of them.
+constexpr int kFoldedKeys = 16;
+inline V fold(const V (&a)[1]) { return a[0]; }
+inline void reduce_folded(const V (&a)[16], float* out) {
+  V b[8], c[4], d[2];
+  // Two keys in a vector: b[i] has i and i + 8.
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    b[i] = _mm512_shuffle_f32x4(a[i], a[i + 8], 0x44) + _mm512_shuffle_f32x4(a[i], a[i + 8], 0xee);
+  // Four: i, i + 8, i + 4, i + 12.
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    c[i] = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88) + _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd);
+  // Eight: each of 0, 8, 4, 12 plus i and plus i + 2, two lanes each.
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+    d[i] = _mm512_shuffle_ps(c[i], c[i + 2], 0x44) + _mm512_shuffle_ps(c[i], c[i + 2], 0xee);
+  // Sixteen: 0 2 1 3, then the same plus 8, plus 4, plus 12.
+  V e = _mm512_shuffle_ps(d[0], d[1], 0x88) + _mm512_shuffle_ps(d[0], d[1], 0xdd);
+  e = _mm512_permute_ps(e, 0xd8);
+  store(out, _mm512_shuffle_f32x4(e, e, 0xd8));
+}

@@ -66,6 +66,18 @@ inline V scale(V a, V n) {
   }
   return v;
 }
+// a 2^n, but 0 where x < -126.
+inline V scale_flushed(V a, V n, V x) {
+  V v;
+  for (int i = 0; i < kLanes; ++i)
+    v[i] = x[i] < -126.0f ? 0.0f : x[i] != x[i] ? x[i] : a[i] * power_of_two(static_cast<int>(n[i]));
+  return v;
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline V round_nearest(V x) {
+  const V big = set1(12582912.0f);  // 1.5 * 2^23
+  return (x + big) - big;
+}
 inline V load_bf16(const uint16_t* p) {
   V v;
   for (int i = 0; i < kLanes; ++i) {
@@ -108,11 +120,6 @@ inline V high_bf16(V pairs) {
   }
   return v;
 }
-inline V broadcast_word(const uint32_t* p) {
-  float f;
-  __builtin_memcpy(&f, p, sizeof f);
-  return set1(f);
-}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[4]) {
   const V b = a[0] + a[2], c = a[1] + a[3];
@@ -128,4 +135,18 @@ inline V sqrt_of(V a) {
   V v;
   for (int i = 0; i < kLanes; ++i) v[i] = __builtin_sqrtf(a[i]);
   return v;
+}
+
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first steps for one key,
+// reduce_folded() the others for kFoldedKeys of them.
+constexpr int kFoldedKeys = 4;
+inline V fold(const V (&a)[4]) { return (a[0] + a[2]) + (a[1] + a[3]); }
+inline void reduce_folded(const V (&a)[4], float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = (a[i][0] + a[i][2]) + (a[i][1] + a[i][3]);
+}
+
+// to[d][j] = from[j][d] for eight rows of eight.
+inline void transpose8(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
+  for (int d = 0; d < 8; ++d)
+    for (int j = 0; j < 8; ++j) to[d * ld_to + j] = from[j * ld_from + d];
 }

@@ -2,7 +2,8 @@
 extern const IsaKernels TANDEM_ISA_TABLE = {
     gemm<StepF32>,
     gemm<StepBf16>,
-    to_bf16_pairs,
+    StepBf16::kWords,
+    to_bf16_steps,
     activate,
     layer_norm_row,
     ragged_pack,

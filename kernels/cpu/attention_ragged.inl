@@ -1,0 +1,87 @@
+// Encoder attention of one head: the products are the micro-kernels of gemm.inl.
+
+// Panels of keys, [ceil(keys / 64)][head_dim][64], then of values, [ceil(head_dim / 64)][keys][64]: the
+// layout of a packed weight.
+inline float* packed_values(const RaggedHead& h) {
+  return h.packed + round_up(h.keys, kPanelColumns) * h.head_dim;
+}
+
+// panel[d][j] = k[j][d], zero from `keys` to 64.
+inline void pack_keys(const float* k, int64_t ldk, int64_t keys, int head_dim, float* panel) {
+  int64_t j = 0;
+  for (; j + 8 <= keys; j += 8) {
+    int d = 0;
+    for (; d + 8 <= head_dim; d += 8)
+      transpose8(k + j * ldk + d, ldk, panel + d * kPanelColumns + j, kPanelColumns);
+    for (; d < head_dim; ++d)
+      for (int64_t i = j; i < j + 8; ++i) panel[d * kPanelColumns + i] = k[i * ldk + d];
+  }
+  for (; j < kPanelColumns; ++j)
+    for (int d = 0; d < head_dim; ++d)
+      panel[d * kPanelColumns + j] = j < keys ? k[j * ldk + d] : 0.0f;
+}
+
+void ragged_pack(const RaggedHead& h) {
+  for (int64_t j0 = 0; j0 < h.keys; j0 += kPanelColumns) {
+    float* panel = h.packed + j0 * h.head_dim;
+    const int64_t keys = h.keys - j0 < kPanelColumns ? h.keys - j0 : kPanelColumns;
+    pack_keys(h.k + j0 * h.ldk, h.ldk, keys, h.head_dim, panel);
+  }
+  float* values = packed_values(h);
+  for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {
+    const int columns = h.head_dim - d0 < kPanelColumns ? h.head_dim - d0 : kPanelColumns;
+    for (int64_t j = 0; j < h.keys; ++j) {
+      float* to = values + j * kPanelColumns;
+      __builtin_memcpy(to, h.v + j * h.ldv + d0, static_cast<size_t>(columns) * sizeof(float));
+      for (int d = columns; d < kPanelColumns; ++d) to[d] = 0.0f;
+    }
+  }
+}
+
+inline GemmBlock plain_block(const float* x, int64_t ldx, int64_t rows, const float* w, int64_t steps,
+                             int64_t columns, float* c, int64_t ldc) {
+  GemmBlock b{};
+  b.x = x;
+  b.ldx = ldx;
+  b.rows = rows;
+  b.w = w;
+  b.steps = steps;
+  b.columns = columns < kPanelColumns ? static_cast<int>(columns) : kPanelColumns;
+  b.c = c;
+  b.ldc = ldc;
+  return b;
+}
+
+constexpr int64_t kKeysPerBlock = 128;  // of values, so that they stay in the first cache
+
+void ragged_attend(const RaggedHead& h) {
+  const int64_t lds = round_up(h.keys, kPanelColumns) + kLanes16;
+  float* q = h.scratch;                                     // [kRaggedRows][head_dim]
+  float* tile = q + round_up(kRaggedRows * h.head_dim, 16);  // [kRaggedRows][64]
+  float* scores = tile + kRaggedRows * kPanelColumns;        // [kRaggedRows][lds]
+  float inverse[kRaggedRows];
+  for (int64_t row = 0; row < h.queries; row += kRaggedRows) {
+    const int64_t rows = h.queries - row < kRaggedRows ? h.queries - row : kRaggedRows;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int d = 0; d < h.head_dim; ++d)
+        q[i * h.head_dim + d] = h.q[(row + i) * h.ldq + d] * h.scale;
+    for (int64_t j = 0; j < h.keys; j += kPanelColumns)
+      gemm<StepF32>(plain_block(q, h.head_dim, rows, h.packed + j * h.head_dim, h.head_dim,
+                                h.keys - j, scores + j, lds));
+    for (int64_t i = 0; i < rows; ++i) inverse[i] = 1.0f / softmax_row(scores + i * lds, h.keys);
+    const float* values = packed_values(h);
+    for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {
+      const int columns = h.head_dim - d0 < kPanelColumns ? h.head_dim - d0 : kPanelColumns;
+      for (int64_t j = 0; j < h.keys; j += kKeysPerBlock) {
+        const int64_t steps = h.keys - j < kKeysPerBlock ? h.keys - j : kKeysPerBlock;
+        GemmBlock b = plain_block(scores + j, lds, rows, values + j * kPanelColumns, steps, columns,
+                                  tile, kPanelColumns);
+        b.accumulate = j > 0;
+        gemm<StepF32>(b);
+      }
+      for (int64_t i = 0; i < rows; ++i)
+        for (int d = 0; d < columns; ++d)
+          h.out[(row + i) * h.ldo + d0 + d] = tile[i * kPanelColumns + d] * inverse[i];
+    }
+  }
+}
