@@ -259,9 +259,9 @@ void set_tokens(const Sources& s, const ModelConfig& config, proto::SamplingPara
   if (const auto& ids = s(&Options::forced_eos_token_id))
     assign(*ids, out.mutable_forced_eos_token_id());
   const auto& eos = s(&Options::eos_token_id);
-  if (eos.given) {
-    if (eos) assign(*eos, out.mutable_eos_token_id());
-  } else {
+  if (eos) {
+    assign(*eos, out.mutable_eos_token_id());
+  } else if (!s.request.eos_token_id.given) {
     for (const int id : config.eos_token_id)
       if (id >= 0) out.add_eos_token_id(id);
   }
@@ -310,7 +310,11 @@ void check_built(const Options& request, const Options& model) {
   }
 }
 
-int id_or_none(const Option<int64_t>& id) { return id ? static_cast<int>(*id) : -1; }
+// The request's id (null: none), else the model's, else the one of config.json.
+int id_of(const Option<int64_t>& request, const Option<int64_t>& model, int config) {
+  if (request.given) return request ? static_cast<int>(*request) : -1;
+  return model ? static_cast<int>(*model) : config;
+}
 
 }  // namespace
 
@@ -349,20 +353,17 @@ proto::SamplingParams ParamsResolver::resolve(const json& params,
 
 int ParamsResolver::default_bos(const json& params) const {
   const Options request = read_request_options(params, vocab_size_);
-  const int forced = id_or_none(pick(request.forced_bos_token_id, defaults_.forced_bos_token_id));
+  const int forced = id_of(request.forced_bos_token_id, defaults_.forced_bos_token_id, -1);
   if (forced >= 0) return forced;
-  const auto& bos = pick(request.bos_token_id, defaults_.bos_token_id);
-  return bos.given ? id_or_none(bos) : config_.bos_token_id;
+  return id_of(request.bos_token_id, defaults_.bos_token_id, config_.bos_token_id);
 }
 
 int ParamsResolver::decoder_start(const json& params) const {
   const Options request = read_request_options(params, vocab_size_);
-  const int start =
-      id_or_none(pick(request.decoder_start_token_id, defaults_.decoder_start_token_id));
+  const int start = id_of(request.decoder_start_token_id, defaults_.decoder_start_token_id,
+                          config_.decoder_start_token_id);
   if (start >= 0) return start;
-  if (config_.decoder_start_token_id >= 0) return config_.decoder_start_token_id;
-  const auto& bos = pick(request.bos_token_id, defaults_.bos_token_id);
-  return bos.given ? id_or_none(bos) : config_.bos_token_id;
+  return id_of(request.bos_token_id, defaults_.bos_token_id, config_.bos_token_id);
 }
 
 }  // namespace tandem

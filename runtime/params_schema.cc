@@ -62,6 +62,16 @@ Row token(Origin origin, Option<int64_t> Options::*field) {
   });
 }
 
+// Checkpoints have ids here that the model cannot produce; those of requests are checked.
+Row descriptive_token(Option<int64_t> Options::*field) {
+  const Row strict = token(Origin::kHuggingFace, field);
+  return {strict.origin, [strict](const json& value, const Source& source, Options& out) {
+            const bool usable = value.is_number_integer() && value.get<double>() >= 0 &&
+                                value.get<double>() < source.vocab_size;
+            if (usable || !source.is_default) strict.read(value, source, out);
+          }};
+}
+
 // Ids of tokens that are only compared with: HuggingFace ignores those outside the vocabulary, and
 // checkpoints have them.
 Ids read_compared_ids(const json& value, const Source& source) {
@@ -241,9 +251,9 @@ void add_processors(Table& t) {
   t["forced_bos_token_id"] = token(hf, &Options::forced_bos_token_id);
   t["forced_eos_token_id"] = tokens(hf, &Options::forced_eos_token_id);
   t["eos_token_id"] = tokens(hf, &Options::eos_token_id);
-  t["bos_token_id"] = token(hf, &Options::bos_token_id);
+  t["bos_token_id"] = descriptive_token(&Options::bos_token_id);
   t["decoder_start_token_id"] = token(hf, &Options::decoder_start_token_id);
-  t["pad_token_id"] = token(hf, &Options::pad_token_id);
+  t["pad_token_id"] = descriptive_token(&Options::pad_token_id);
   t["renormalize_logits"] = boolean(hf, &Options::renormalize_logits);
   t["remove_invalid_values"] = boolean(hf, &Options::remove_invalid_values);
   t["logit_bias"] = row(vllm, &Options::logit_bias, read_logit_bias);

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// One token for one sequence, and its log-probabilities from the raw logits. `logits` is
-// overwritten.
+// One token for one sequence (params.seed is set by whoever made the request if it has none), and
+// its log-probabilities from the raw logits. `logits` is overwritten.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
 
 // log softmax of the token, and its rank and the k most likely ones: first the token, then the top

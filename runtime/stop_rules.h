@@ -32,7 +32,7 @@ class StopStringMatcher {
   StopStringMatcher(std::vector<std::string> stops, bool include);
   explicit StopStringMatcher(const proto::SamplingParams& params);
 
-  // Text that is certain now. may_stop false (vLLM: fewer than min_tokens tokens so far): no match
+  // Text that is certain now. may_stop false (vLLM: while output_len <= min_tokens_stop): no match
   // may end in this piece, but one may begin. Once stopped, everything more is dropped.
   std::string append(std::string_view piece, bool may_stop = true);
   // What was held back, when the sequence ends for another reason.

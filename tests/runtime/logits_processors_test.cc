@@ -1,5 +1,4 @@
-// Processors and warpers against HuggingFace's goldens, hand-computed values and naive versions of
-// the same definitions.
+// Logits processors against values worked out by hand, and naive versions of their definitions.
 #include "runtime/logits_processors.h"
 
 #include <gtest/gtest.h>

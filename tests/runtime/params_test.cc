@@ -303,6 +303,9 @@ TEST(Params, GenerationConfigs) {
   EXPECT_EQ(resolve({}, R"({"eos_token_id": [2, 100, -1], "suppress_tokens": [100]})")
                 .eos_token_id_size(),
             1);
+  EXPECT_NO_THROW(resolve({}, R"({"pad_token_id": 100, "bos_token_id": -1})"));
+  // A null of the model is no more than an absence where config.json knows better.
+  EXPECT_EQ(resolve({}, R"({"eos_token_id": null})").eos_token_id_size(), 1);
   for (const char* wrong :
        {R"({"max_length": "x"})", R"({"forced_bos_token_id": 100})", R"({"top_p": 2})",
         R"({"bad_words_ids": [[100]]})", R"({"eos_token_id": true})"}) {

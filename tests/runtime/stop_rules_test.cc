@@ -144,9 +144,11 @@ TEST(StopStrings, AgreeWithASearchInTheWholeText) {
       text += piece;
       if (i < forbidden) from = text.size();
       out += matcher.append(piece, i >= forbidden);
-      // Nothing is given out that a later match could take back.
+      // Nothing has been given out that the match takes back.
       const Whole so_far = naive(text, stops, include, from);
-      if (so_far.stopped) ASSERT_EQ(out, so_far.text);
+      if (so_far.stopped) {
+        ASSERT_EQ(out, so_far.text);
+      }
       ASSERT_EQ(matcher.emitted(), out.size());
     }
     out += matcher.finish();
