@@ -96,6 +96,16 @@ bool Scheduler::abort_seq_group(const std::string& request_id) {
 
 // --- Completion ----------------------------------------------------------------------------------
 
+// The sequence's chunk, if it has one. The search starts at `hint`: they mostly come in order.
+Scheduler::Chunk* Scheduler::StepGroup::find(int64_t seq_id) {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (hint == chunks.size()) hint = 0;
+    Chunk& chunk = chunks[hint++];
+    if (chunk.seq->seq_id() == seq_id) return &chunk;
+  }
+  return nullptr;
+}
+
 // Where a token belongs; null if its group or sequence has ended meanwhile.
 Scheduler::Chunk* Scheduler::find_chunk(const SampledToken& token) {
   const auto it = groups_.find(token.request_id);
@@ -105,18 +115,19 @@ Scheduler::Chunk* Scheduler::find_chunk(const SampledToken& token) {
     throw std::runtime_error("step output: request \"" + token.request_id + "\", sequence " +
                              std::to_string(token.seq_id) + ": " + what);
   };
-  const Sequence* seq = entry.group->find(token.seq_id);
-  if (seq == nullptr) fail("unknown sequence");
-  if (seq->finished()) return nullptr;
-  if (entry.step_index < 0) fail("a token, but it was not scheduled");
-  for (Chunk& chunk : step_groups_[static_cast<size_t>(entry.step_index)].chunks) {
-    if (chunk.seq != seq) continue;
-    if (!chunk.samples()) fail("a token, but its prompt is not finished");
-    if (chunk.sampled) fail("two tokens");
-    return &chunk;
+  Chunk* chunk = entry.step_index < 0
+                     ? nullptr
+                     : step_groups_[static_cast<size_t>(entry.step_index)].find(token.seq_id);
+  if (chunk == nullptr) {
+    const Sequence* seq = entry.group->find(token.seq_id);
+    if (seq == nullptr) fail("unknown sequence");
+    if (!seq->finished()) fail("a token, but it was not scheduled");
+    return nullptr;
   }
-  fail("a token, but it was not scheduled");
-  return nullptr;
+  if (chunk->seq->finished()) return nullptr;
+  if (!chunk->samples()) fail("a token, but its prompt is not finished");
+  if (chunk->sampled) fail("two tokens");
+  return chunk;
 }
 
 void Scheduler::complete_step(const std::vector<SampledToken>& sampled) {

@@ -129,6 +129,9 @@ class Scheduler {
     bool in_full;
     bool compute_encoder;
     std::vector<Chunk> chunks;
+    size_t hint = 0;
+
+    Chunk* find(int64_t seq_id);
   };
   // What the passes of one schedule() share.
   struct Step {
@@ -158,7 +161,7 @@ class Scheduler {
   bool keeps_headroom(const SequenceGroup& group, int blocks) const;
   bool can_admit(const Entry& entry) const;
   void admit(Entry& entry, Step& step);
-  void write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
+  void write_full(StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
   void write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const;
 
   void preempt(Entry& entry, Step& step);

@@ -170,7 +170,7 @@ Scheduler::StepGroup& Scheduler::put_in_step(Entry& entry, Step& step) {
   if (entry.step_index < 0) {
     entry.step_index = static_cast<int>(step_groups_.size());
     SequenceGroup& group = *entry.group;
-    step_groups_.push_back({&entry, !group.announced(), false, {}});
+    step_groups_.push_back({&entry, !group.announced(), false, {}, 0});
     if (!group.first_scheduled_time) group.first_scheduled_time = step.now;
   }
   return step_groups_[static_cast<size_t>(entry.step_index)];
@@ -279,7 +279,7 @@ void Scheduler::write_message(Step& step) {
   forgotten_seqs_.clear();
 }
 
-void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
+void Scheduler::write_full(StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
   const SequenceGroup& group = *scheduled.entry->group;
   out.set_request_id(group.request_id());
   out.set_is_prompt(scheduled.compute_encoder);
@@ -294,9 +294,8 @@ void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetad
     data.mutable_prompt_token_ids()->Add(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
     data.mutable_output_token_ids()->Add(seq.output_tokens().begin(), seq.output_tokens().end());
     data.set_num_computed_tokens(seq.num_computed_tokens());
-    for (const Chunk& chunk : scheduled.chunks) {
-      if (chunk.seq != &seq) continue;
-      data.set_token_chunk_size(chunk.tokens);
+    if (const Chunk* chunk = scheduled.find(seq.seq_id())) {
+      data.set_token_chunk_size(chunk->tokens);
       if (seq.num_computed_tokens() < seq.prompt_len()) out.set_is_prompt(true);
     }
     const Blocks& blocks = blocks_.get_block_table(seq);
