@@ -129,14 +129,14 @@ void AddedTokens::build_tries() {
     return entries;
   }();
   for (const auto& [id, entry] : sorted)
-    if (!entry->text.empty()) (entry->token.normalized ? normalized_ : raw_).insert(entry->text, id);
+    if (!entry->text.empty())
+      (entry->token.normalized ? normalized_ : raw_).insert(entry->text, id);
 }
 
 bool AddedTokens::stands_alone(std::string_view text, const TokenTrie::Match& match) const {
   const bool word_before =
       match.start > 0 && is_word(code_point_at(text, previous_position(text, match.start)).value);
-  const bool word_after =
-      match.end < text.size() && is_word(code_point_at(text, match.end).value);
+  const bool word_after = match.end < text.size() && is_word(code_point_at(text, match.end).value);
   return !word_before && !word_after;
 }
 

@@ -18,11 +18,11 @@ namespace tandem {
 
 struct AddedToken {
   std::string content;
-  bool single_word = false;       // not inside a word
-  bool lstrip = false;            // takes the white space on its left with it
+  bool single_word = false;  // not inside a word
+  bool lstrip = false;       // takes the white space on its left with it
   bool rstrip = false;
-  bool normalized = true;         // looked for in the normalised text, else in the raw one
-  bool special = false;           // decode() can skip it
+  bool normalized = true;  // looked for in the normalised text, else in the raw one
+  bool special = false;    // decode() can skip it
 
   static AddedToken from_json(const JsonView& json);
 };

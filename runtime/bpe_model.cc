@@ -240,7 +240,8 @@ void BpeModel::read_merges(const JsonView& json) {
       if (!id) json.at(i).fail("\"" + token + "\" is not in the vocabulary");
       return *id;
     };
-    merges_.set(id_of(left), id_of(right), rank++, id_of(left + right.substr(prefix_.size())));
+    const int32_t left_id = id_of(left), right_id = id_of(right);
+    merges_.set(left_id, right_id, rank++, id_of(left + right.substr(prefix_.size())));
   }
 }
 

@@ -1,5 +1,5 @@
-// GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this is
-// several times faster than a regular expression engine. A test compares it with PCRE2.
+// GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this
+// is several times faster than a regular expression engine. A test compares it with PCRE2.
 #include "runtime/byte_level.h"
 
 #include <array>
@@ -42,7 +42,8 @@ Char char_at(std::string_view text, size_t position) {
   return {classify(c.value), c.length};
 }
 
-// The characters of the bytes: printable Latin-1 stands for itself, the others follow from U+0100 on.
+// The characters of the bytes: printable Latin-1 stands for itself, the others follow from U+0100
+// on.
 struct ByteMap {
   std::array<std::string, 256> characters;
   std::array<int16_t, 512> bytes;  // by code point; -1: none

@@ -1,5 +1,6 @@
 // "ByteLevel" of GPT-2: text as bytes, each byte as a printable character, so that a vocabulary of
-// strings can spell anything. As a pre-tokenizer it also splits into words; as a decoder it maps back.
+// strings can spell anything. As a pre-tokenizer it also splits into words; as a decoder it maps
+// back.
 #pragma once
 
 #include <string>

@@ -61,7 +61,8 @@ std::unique_ptr<Normalizer> make(const JsonView& json, int depth) {
     type.fail_unsupported("the normalizer " + type.string() + " is not supported");
   const JsonView parts = json.at("normalizers");
   std::vector<std::unique_ptr<Normalizer>> steps;
-  for (size_t i = 0, n = num_parts(parts); i < n; ++i) steps.push_back(make(parts.at(i), depth + 1));
+  for (size_t i = 0, n = num_parts(parts); i < n; ++i)
+    steps.push_back(make(parts.at(i), depth + 1));
   return std::make_unique<NormalizerSequence>(std::move(steps));
 }
 

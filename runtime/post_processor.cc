@@ -1,5 +1,5 @@
-// Special tokens around the text. All processors are templates: RobertaProcessing and BertProcessing
-// are two fixed ones.
+// Special tokens around the text. All processors are templates: RobertaProcessing and
+// BertProcessing are two fixed ones.
 #include <array>
 #include <utility>
 
@@ -102,7 +102,8 @@ std::unique_ptr<PostProcessor> make_sequence(const JsonView& json) {
   }
   if (!adding) return plain_processor();
   const JsonView type = adding->at("type");
-  if (type.string() == "Sequence") type.fail_unsupported("a sequence in a sequence is not supported");
+  if (type.string() == "Sequence")
+    type.fail_unsupported("a sequence in a sequence is not supported");
   return make_post_processor(*adding);
 }
 

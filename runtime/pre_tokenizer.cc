@@ -36,7 +36,8 @@ std::unique_ptr<PreTokenizer> make(const JsonView& json, int depth) {
     type.fail_unsupported("the pre-tokenizer " + type.string() + " is not supported");
   const JsonView parts = json.at("pretokenizers");
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  for (size_t i = 0, n = num_parts(parts); i < n; ++i) steps.push_back(make(parts.at(i), depth + 1));
+  for (size_t i = 0, n = num_parts(parts); i < n; ++i)
+    steps.push_back(make(parts.at(i), depth + 1));
   return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
 

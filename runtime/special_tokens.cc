@@ -1,6 +1,6 @@
-// The order of precedence: added_tokens_decoder of tokenizer_config.json, where it is, silences the other
-// files; else tokenizer.json's added_tokens before added_tokens.json, and special_tokens_map.json before
-// tokenizer_config.json.
+// The order of precedence: added_tokens_decoder of tokenizer_config.json, where it is, silences the
+// other files; else tokenizer.json's added_tokens before added_tokens.json, and
+// special_tokens_map.json before tokenizer_config.json.
 #include "runtime/special_tokens.h"
 
 #include <algorithm>
@@ -96,7 +96,8 @@ void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) 
     } else if (is_token_key(key, value)) {
       AddedToken token = read_special_token(json.at(key.c_str()));
       const auto of_class = class_tokens.find(key);
-      // A plain name is looked for as the class does (Blenderbot's <mask> with the space before it).
+      // A plain name is looked for as the class does (Blenderbot's <mask> with the space before
+      // it).
       if (value.is_string() && of_class != class_tokens.end()) {
         token = of_class->second;
         token.content = json.at(key.c_str()).string();

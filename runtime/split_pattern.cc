@@ -26,8 +26,7 @@ constexpr char kNotSpaces[] =
     R"(\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{d7ff})"
     R"(\x{e000}-\x{10ffff})";
 
-constexpr char kWord[] =
-    R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
+constexpr char kWord[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 constexpr char kHex[] = "0-9a-fA-F";
 
 std::string escape(const std::string& text) {
@@ -135,8 +134,8 @@ void SplitPreTokenizer::compile(const JsonView& pattern, const std::string& expr
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                            &offset, nullptr));
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                            &error, &offset, nullptr));
   if (!code_) {
     std::array<PCRE2_UCHAR, 256> message{};
     pcre2_get_error_message(error, message.data(), message.size());
@@ -192,8 +191,8 @@ std::vector<SplitPreTokenizer::Range> SplitPreTokenizer::merge_ranges(
   std::vector<Range> merged;
   bool previous = false;
   for (const Range& range : ranges) {
-    const bool merge = behavior_ == Behavior::kContiguous ? range.matched == previous
-                                                          : range.matched && !previous;
+    const bool merge =
+        behavior_ == Behavior::kContiguous ? range.matched == previous : range.matched && !previous;
     previous = range.matched;
     if (!merge || merged.empty()) {
       merged.push_back(range);

@@ -38,7 +38,8 @@ class SplitPreTokenizer : public PreTokenizer {
 };
 
 // The library's expressions are Oniguruma's, in Ruby's syntax. PCRE2 reads them alike but for the
-// classes \s, \w and \h, which this spells out, and for sets within classes, which are not supported.
+// classes \s, \w and \h, which this spells out, and for sets within classes, which are not
+// supported.
 std::string translate_expression(const JsonView& json);
 
 }  // namespace tandem

@@ -66,16 +66,16 @@ class Decoder {
   virtual std::string token_bytes(std::string_view token) const = 0;
 };
 
-// From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its type
-// is not built, both with file and key.
+// From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its
+// type is not built, both with file and key.
 std::unique_ptr<Normalizer> make_normalizer(const JsonView& json);
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json);
 std::unique_ptr<TokenModel> make_token_model(const JsonView& json);
 std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json);
 std::unique_ptr<Decoder> make_decoder(const JsonView& json);
 
-// Components may contain each other ("Sequence"). More parts in one, or deeper nesting, is taken for a
-// file that wants to exhaust us.
+// Components may contain each other ("Sequence"). More parts in one, or deeper nesting, is taken
+// for a file that wants to exhaust us.
 inline constexpr int kMaxNesting = 16;
 inline constexpr size_t kMaxParts = 64;
 

@@ -42,22 +42,25 @@ class PipelineTokenizer : public Tokenizer {
  private:
   void add_tokens(const TokenizerFiles& files);
   void resolve_template(TokenizerFiles& files) const;
+  void check_special_ids(const JsonView& document) const;
   std::optional<std::string_view> token(int32_t id) const;
   std::vector<int32_t> encode_text(std::string_view text) const;
 
-  std::unique_ptr<Normalizer> normalizer_;        // may be null
+  std::unique_ptr<Normalizer> normalizer_;  // may be null
   AddedTokens added_;
-  std::unique_ptr<PreTokenizer> pre_tokenizer_;   // may be null
+  std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
   std::unique_ptr<TokenModel> model_;
-  std::unique_ptr<PostProcessor> post_processor_; // may be null
+  std::unique_ptr<PostProcessor> post_processor_;  // may be null
   std::unique_ptr<Decoder> decoder_;
-  std::vector<bool> special_;                     // by id
+  std::vector<bool> special_;  // by id
   int model_max_length_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     : model_max_length_(files.model_max_length) {
   const JsonView document(files.document, files.file);
+  if (const auto version = document.find("version"); version && version->string() != "1.0")
+    version->fail_unsupported("version " + version->string() + " is not supported");
   normalizer_ = make_optional(document, "normalizer", make_normalizer);
   pre_tokenizer_ = make_optional(document, "pre_tokenizer", make_pre_tokenizer);
   model_ = make_token_model(document.at("model"));
@@ -71,6 +74,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     const auto text = token(id);
     special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
   }
+  check_special_ids(document);
 }
 
 void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
@@ -78,13 +82,17 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
   if (files.split_special_tokens) added_.ignore_special_in_text();
   // The library numbers tokens itself, whatever the file says.
   const auto list = JsonView(files.document, files.file).find("added_tokens");
+  size_t renumbered = 0;
   for (size_t i = 0, n = list ? list->size() : 0; i < n; ++i) {
     const JsonView entry = list->at(i);
     const auto id = added_.find(entry.at("content").string());
-    if (id && *id != entry.at("id").id())
-      spdlog::warn("{}: added token \"{}\" has id {}, not {}", files.file,
-                   entry.at("content").string(), *id, entry.at("id").id());
+    if (!id || *id == entry.at("id").id()) continue;
+    if (renumbered++ == 0)
+      spdlog::warn("{}: added token {} has id {}, not {}", files.file,
+                   entry.at("content").value().dump(), *id, entry.at("id").id());
   }
+  if (renumbered > 1)
+    spdlog::warn("{}: so have {} others another id than it says", files.file, renumbered - 1);
 }
 
 void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
@@ -95,20 +103,32 @@ void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
   }
 }
 
+void PipelineTokenizer::check_special_ids(const JsonView& document) const {
+  if (!post_processor_) return;
+  for (const auto& ids :
+       {post_processor_->process({}, true), post_processor_->process_pair({}, {}, true)})
+    for (const int32_t id : ids)
+      if (!token(id))
+        document.at("post_processor")
+            .fail("token id " + std::to_string(id) + " is not in the vocabulary");
+}
+
 std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const {
+  check_utf8(text, "text");
   std::vector<int32_t> ids;
   const std::unique_ptr<WordEncoder> encoder = model_->word_encoder();
   const TextSink word = [&](std::string_view part) { encoder->encode(part, ids); };
   const auto token = [&](int32_t id) { ids.push_back(id); };
-  const AddedTokens::Sink normalized{
-      [&](std::string_view part) { pre_tokenizer_ ? pre_tokenizer_->split(part, word) : word(part); },
-      token};
-  const AddedTokens::Sink raw{
-      [&](std::string_view part) {
-        if (!normalizer_) return added_.split(part, true, normalized);
-        added_.split(normalizer_->normalize(part), true, normalized);
-      },
-      token};
+  const AddedTokens::Sink normalized{[&](std::string_view part) {
+                                       pre_tokenizer_ ? pre_tokenizer_->split(part, word)
+                                                      : word(part);
+                                     },
+                                     token};
+  const AddedTokens::Sink raw{[&](std::string_view part) {
+                                if (!normalizer_) return added_.split(part, true, normalized);
+                                added_.split(normalizer_->normalize(part), true, normalized);
+                              },
+                              token};
   added_.split(text, false, raw);
   return ids;
 }

@@ -18,7 +18,7 @@ class Tokenizer {
   // special_tokens_map.json where they are. Throws InputError naming the file and the key.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& directory);
 
-  // `text` must be valid UTF-8 (check_utf8). add_special: with the model's BOS/EOS around it.
+  // `text` must be valid UTF-8, as by check_utf8. add_special: with the model's BOS/EOS around it.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
@@ -28,11 +28,11 @@ class Tokenizer {
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
   virtual bool is_special(int32_t id) const = 0;
-  virtual int32_t size() const = 0;                       // largest id + 1
+  virtual int32_t size() const = 0;  // largest id + 1
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   // How many tokens encode() puts behind the text (truncation keeps them).
   virtual int num_suffix_tokens() const = 0;
-  virtual int model_max_length() const = 0;               // 0: not known
+  virtual int model_max_length() const = 0;  // 0: not known
 };
 
 // Throws InputError (param `field`) naming the byte offset of the first invalid sequence.
@@ -43,8 +43,8 @@ void check_utf8(std::string_view text, const std::string& field);
 class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special);
-  std::string append(int32_t id);   // new text that is certain now
-  std::string finish();             // what was held back (U+FFFD for an unfinished character)
+  std::string append(int32_t id);  // new text that is certain now
+  std::string finish();            // what was held back (U+FFFD for an unfinished character)
 
  private:
   const Tokenizer& tokenizer_;

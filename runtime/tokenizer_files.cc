@@ -36,8 +36,9 @@ AddedToken plain(const std::string& content, bool lstrip = false) {
 }
 
 SpecialTokens::Defaults roberta_tokens() {
-  return {{"bos_token", plain("<s>")},   {"eos_token", plain("</s>")}, {"sep_token", plain("</s>")},
-          {"cls_token", plain("<s>")},   {"unk_token", plain("<unk>")}, {"pad_token", plain("<pad>")},
+  return {{"bos_token", plain("<s>")},    {"eos_token", plain("</s>")},
+          {"sep_token", plain("</s>")},   {"cls_token", plain("<s>")},
+          {"unk_token", plain("<unk>")},  {"pad_token", plain("<pad>")},
           {"mask_token", plain("<mask>")}};
 }
 
@@ -106,17 +107,22 @@ json read_merges(const fs::path& file) {
   return merges;
 }
 
-json read_vocabulary_and_merges(const fs::path& directory) {
+// A document with nothing but the model.
+OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
   const fs::path vocabulary = directory / "vocab.json", merges = directory / "merges.txt";
   json model = {{"type", "BPE"}, {"merges", read_merges(merges)}};
   model["vocab"] = parse_json(read_text_file(vocabulary), vocabulary.string());
-  return {{"model", std::move(model)}};
+  OptionalFile document;
+  document.name = vocabulary.string() + " and merges.txt";
+  document.value["model"] = std::move(model);
+  return document;
 }
 
-// Why the directory has no tokenizer that can be read.
+// Says why the directory has no tokenizer that can be read.
 [[noreturn]] void fail_without_tokenizer(const fs::path& directory) {
   std::error_code error;
-  for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "source.spm", "tokenizer.model"})
+  for (const char* name :
+       {"spiece.model", "sentencepiece.bpe.model", "source.spm", "tokenizer.model"})
     if (fs::exists(directory / name, error))
       throw not_supported((directory / name).string(),
                           "SentencePiece models are not supported; a tokenizer.json is needed");
@@ -178,9 +184,9 @@ int read_max_length(const OptionalFile& config) {
   return value >= 1 && value < 1e9 ? static_cast<int>(value) : 0;
 }
 
-bool is_bpe(const json& document) {
-  const auto model = document.find("model");
-  return model != document.end() && model->is_object() && model->value("type", "BPE") == "BPE";
+bool is_bpe(const JsonView& document) {
+  const auto type = document.at("model").find("type");
+  return !type || type->string() == "BPE";
 }
 
 }  // namespace
@@ -193,46 +199,50 @@ TokenizerFiles tokenizer_from_document(json document, const std::string& file) {
   return out;
 }
 
-TokenizerFiles read_tokenizer_files(const fs::path& directory) {
-  const OptionalFile config = read_optional(directory / "tokenizer_config.json");
-  const OptionalFile special_tokens_map = read_optional(directory / "special_tokens_map.json");
-  const OptionalFile added_tokens = read_optional(directory / "added_tokens.json");
-  const OptionalFile model_config = read_optional(directory / "config.json");
+TokenizerFiles combine(CheckpointFiles in) {
   std::string model_type;
-  if (const auto type = model_config.view().find("model_type")) model_type = type->string();
-  const std::string name = class_name(config, model_config);
+  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
+  const std::string name = class_name(in.config, in.model_config);
   const ByteLevelClass* cls = find_class(name, model_type);
-
-  std::error_code error;
-  const fs::path tokenizer_json = directory / "tokenizer.json";
-  const bool has_tokenizer_json = fs::exists(tokenizer_json, error);
-  TokenizerFiles out;
+  const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
-    out.file = tokenizer_json.string();
-    out.document = parse_json(read_text_file(tokenizer_json), out.file);
-    JsonView(out.document, out.file).object();
-    if (!is_bpe(out.document)) cls = nullptr;
-  } else {
-    if (!fs::exists(directory / "vocab.json", error) || !fs::exists(directory / "merges.txt", error))
-      fail_without_tokenizer(directory);
-    if (!cls && name.empty()) cls = &kByteLevelClasses[0];
-    if (!cls)
-      throw not_supported(config.name, "tokenizer_class: " + name + " without a tokenizer.json");
-    out.file = (directory / "vocab.json").string();
-    out.document = read_vocabulary_and_merges(directory);
+    if (!is_bpe(in.document.view())) cls = nullptr;
+  } else if (!cls) {
+    if (!name.empty())
+      throw not_supported(in.config.name, "tokenizer_class: " + name + " without a tokenizer.json");
+    cls = &kByteLevelClasses[0];
   }
 
-  const JsonView document(out.document, out.file);
-  const SpecialTokens tokens(config, special_tokens_map, added_tokens, document,
+  TokenizerFiles out;
+  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
                              cls ? cls->special_tokens() : SpecialTokens::Defaults{});
   std::vector<AddedToken> present;
-  if (!cls) present = read_added_tokens(document);
+  if (!cls) present = read_added_tokens(in.document.view());
   out.added_tokens = {present, tokens.to_add(present)};
-  if (cls) rebuild(*cls, config, tokens, has_tokenizer_json, out);
-  out.model_max_length = read_max_length(config);
-  if (const auto flag = config.view().find("split_special_tokens"))
+  out.document = std::move(in.document.value);
+  out.file = in.document.name;
+  if (cls) rebuild(*cls, in.config, tokens, has_tokenizer_json, out);
+  out.model_max_length = read_max_length(in.config);
+  if (const auto flag = in.config.view().find("split_special_tokens"))
     out.split_special_tokens = flag->boolean();
   return out;
+}
+
+TokenizerFiles read_tokenizer_files(const fs::path& directory) {
+  CheckpointFiles files;
+  files.config = read_optional(directory / "tokenizer_config.json");
+  files.special_tokens_map = read_optional(directory / "special_tokens_map.json");
+  files.added_tokens = read_optional(directory / "added_tokens.json");
+  files.model_config = read_optional(directory / "config.json");
+  files.document = read_optional(directory / "tokenizer.json");
+  std::error_code error;
+  if (!files.document.exists) {
+    if (!fs::exists(directory / "vocab.json", error) ||
+        !fs::exists(directory / "merges.txt", error))
+      fail_without_tokenizer(directory);
+    files.document = read_vocabulary_and_merges(directory);
+  }
+  return combine(std::move(files));
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// What the files of a checkpoint directory say about its tokenizer, brought into one form, whichever of
-// them there are.
+// What the files of a checkpoint directory say about its tokenizer, brought into one form,
+// whichever of them there are.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,17 @@
 #include <vector>
 
 #include "runtime/added_tokens.h"
+#include "runtime/special_tokens.h"
 
 namespace tandem {
+
+struct CheckpointFiles {
+  OptionalFile config;              // tokenizer_config.json
+  OptionalFile special_tokens_map;  // special_tokens_map.json
+  OptionalFile added_tokens;        // added_tokens.json
+  OptionalFile model_config;        // config.json
+  OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
+};
 
 struct TokenizerFiles {
   nlohmann::json document;  // with the keys of tokenizer.json
@@ -24,6 +33,7 @@ struct TokenizerFiles {
 
 // As HuggingFace's AutoTokenizer does: some tokenizer classes take only the vocabulary from
 // tokenizer.json and build the stages anew, with the settings of tokenizer_config.json.
+TokenizerFiles combine(CheckpointFiles files);
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory);
 
 // A document that stands for itself: its added_tokens in a group.

@@ -19,14 +19,14 @@ class JsonView {
   JsonView(const nlohmann::json& value, std::string file, std::string key = {})
       : value_(&value), file_(std::move(file)), key_(std::move(key)) {}
 
-  JsonView at(const char* key) const;                      // error if absent
-  std::optional<JsonView> find(const char* key) const;     // nothing if absent or null
-  JsonView at(size_t index) const;                         // of an array
-  size_t size() const;                                     // of an array
+  JsonView at(const char* key) const;                   // error if absent
+  std::optional<JsonView> find(const char* key) const;  // nothing if absent or null
+  JsonView at(size_t index) const;                      // of an array
+  size_t size() const;                                  // of an array
 
   const std::string& string() const;
   bool boolean() const;
-  int32_t id() const;              // 0 … kMaxVocabulary - 1
+  int32_t id() const;  // 0 … kMaxVocabulary - 1
   const nlohmann::json& object() const;
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }

@@ -306,8 +306,6 @@ bool is_space(char32_t c) {
          c == 0x3000;
 }
 
-bool is_word(char32_t c) {
-  return is_letter(c) || contains(kOtherWord, c);
-}
+bool is_word(char32_t c) { return is_letter(c) || contains(kOtherWord, c); }
 
 }  // namespace tandem

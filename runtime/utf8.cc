@@ -12,9 +12,9 @@ namespace tandem {
 namespace {
 
 struct Scan {
-  int length;     // bytes of the sequence, or of its valid beginning (at least 1)
+  int length;  // bytes of the sequence, or of its valid beginning (at least 1)
   bool valid;
-  bool cut;       // not valid only because the text ends
+  bool cut;  // not valid only because the text ends
 };
 
 // Length and range of the second byte that a lead byte allows; length 0: not a lead byte.
@@ -27,10 +27,12 @@ Lead lead_of(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
   if (byte < 0xE0) return {2, 0x80, 0xBF};
-  if (byte < 0xF0) return {3, static_cast<uint8_t>(byte == 0xE0 ? 0xA0 : 0x80),
-                           static_cast<uint8_t>(byte == 0xED ? 0x9F : 0xBF)};
-  if (byte < 0xF5) return {4, static_cast<uint8_t>(byte == 0xF0 ? 0x90 : 0x80),
-                           static_cast<uint8_t>(byte == 0xF4 ? 0x8F : 0xBF)};
+  if (byte < 0xF0)
+    return {3, static_cast<uint8_t>(byte == 0xE0 ? 0xA0 : 0x80),
+            static_cast<uint8_t>(byte == 0xED ? 0x9F : 0xBF)};
+  if (byte < 0xF5)
+    return {4, static_cast<uint8_t>(byte == 0xF0 ? 0x90 : 0x80),
+            static_cast<uint8_t>(byte == 0xF4 ? 0x8F : 0xBF)};
   return {0, 0, 0};
 }
 
@@ -60,9 +62,11 @@ CodePoint code_point_at(std::string_view text, size_t position) {
   if (lead < 0x80) return {lead, 1};
   if (lead < 0xE0) return {static_cast<char32_t>((lead & 0x1F) << 6 | (byte(1) & 0x3F)), 2};
   if (lead < 0xF0)
-    return {static_cast<char32_t>((lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)), 3};
+    return {static_cast<char32_t>((lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)),
+            3};
   return {static_cast<char32_t>((lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 |
-                                (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F)), 4};
+                                (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F)),
+          4};
 }
 
 size_t previous_position(std::string_view text, size_t position) {

@@ -21,8 +21,8 @@ void append_utf8(char32_t c, std::string& out);
 // Offset of the first byte that does not belong to a valid sequence; npos if all do.
 size_t find_invalid_utf8(std::string_view text);
 
-// Appends `bytes` with each maximal part of an invalid sequence replaced by one U+FFFD (the practice
-// that Unicode recommends, and Rust's String::from_utf8_lossy).
+// Appends `bytes` with each maximal part of an invalid sequence replaced by one U+FFFD (the
+// practice that Unicode recommends, and Rust's String::from_utf8_lossy).
 void append_utf8_lossy(std::string_view bytes, std::string& out);
 
 // How many bytes at the end (0–3) start a character that later bytes can still complete.

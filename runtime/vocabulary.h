@@ -29,8 +29,8 @@ class Vocabulary {
   };
   static constexpr uint32_t kAbsent = 0xFFFFFFFF;
 
-  std::string text_;            // all tokens, one behind the other
-  std::vector<Place> places_;   // by id
+  std::string text_;           // all tokens, one behind the other
+  std::vector<Place> places_;  // by id
   std::unordered_map<std::string_view, int32_t> ids_;
 };
 

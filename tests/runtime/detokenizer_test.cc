@@ -1,0 +1,98 @@
+// Incremental decoding: the pieces are the whole text, never half a character, and never late.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/tokenizer.h"
+#include "runtime/utf8.h"
+
+namespace tandem {
+namespace {
+
+std::unique_ptr<Tokenizer> load(const std::string& name) {
+  return Tokenizer::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / name);
+}
+
+class Vocabularies : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Detokenizer, Vocabularies,
+                         testing::Values("bart-base-shape", "bart-model-only", "bart-odd-heads",
+                                         "bart-tiny", "blenderbot-tiny", "whisper-tiny-rand"));
+
+TEST_P(Vocabularies, PiecesAreTheTextAndAreNeverLate) {
+  const auto tokenizer = load(GetParam());
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 rng(seed);
+  for (int round = 0; round < 2000; ++round) {
+    const bool skip_special = rng() % 2;
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    std::vector<int32_t> ids;
+    std::string text;
+    for (size_t n = rng() % 40; n > 0; --n) {
+      // Many single bytes, so that characters are split; special and added tokens; ids without
+      // token.
+      const auto size = static_cast<uint64_t>(tokenizer->size());
+      const uint64_t id = rng() % 2 ? rng() % 260 : rng() % (size + 3);
+      ids.push_back(rng() % 50 ? static_cast<int32_t>(id) : -1);
+      const std::string piece = detokenizer.append(ids.back());
+      ASSERT_EQ(find_invalid_utf8(piece), std::string::npos);
+      text += piece;
+      // All is out but at most one unfinished character, and what is out is final.
+      const std::string so_far = tokenizer->decode(ids, skip_special);
+      ASSERT_TRUE(so_far == text || so_far == text + "\xEF\xBF\xBD") << so_far << " / " << text;
+    }
+    text += detokenizer.finish();
+    ASSERT_EQ(text, tokenizer->decode(ids, skip_special));
+  }
+}
+
+TEST_P(Vocabularies, EncodedTextComesBackCharacterByCharacter) {
+  const auto tokenizer = load(GetParam());
+  const std::string text = " caf\u00E9 \u6771\u4EAC \U0001F642\u200D\U0001F308 \u20AC";
+  Detokenizer detokenizer(*tokenizer, /*skip_special=*/true);
+  std::string joined;
+  for (const int32_t id : tokenizer->encode(text)) {
+    const std::string piece = detokenizer.append(id);
+    EXPECT_EQ(piece.find("\uFFFD"), std::string::npos);
+    joined += piece;
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_EQ(detokenizer.finish(), "");
+}
+
+TEST(Detokenizer, AnUnfinishedCharacterIsReplacedAtTheEnd) {
+  const auto tokenizer = load("bart-tiny");
+  const auto ids = tokenizer->encode("\u20AC", false);
+  ASSERT_GT(ids.size(), 1u);
+  Detokenizer detokenizer(*tokenizer, false);
+  EXPECT_EQ(detokenizer.append(ids[0]), "");
+  EXPECT_EQ(detokenizer.append(68),
+            "\uFFFD"
+            "a");  // not a continuation: it is certain now
+  EXPECT_EQ(detokenizer.append(ids[0]), "");
+  EXPECT_EQ(detokenizer.finish(), "\uFFFD");
+  EXPECT_EQ(detokenizer.finish(), "");
+}
+
+// A special token that is skipped does not come between the bytes of a character.
+TEST(Detokenizer, SkippedTokensLeaveNoTrace) {
+  const auto tokenizer = load("bart-tiny");
+  auto ids = tokenizer->encode("\u20AC", false);
+  ids.insert(ids.begin() + 1, 2);
+  for (const bool skip_special : {true, false}) {
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    std::string text;
+    for (const int32_t id : ids) text += detokenizer.append(id);
+    text += detokenizer.finish();
+    EXPECT_EQ(text, tokenizer->decode(ids, skip_special));
+    EXPECT_EQ(text == "\u20AC", skip_special);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
