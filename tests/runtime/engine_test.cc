@@ -80,19 +80,19 @@ void expect_goldens(LLMEngine& engine, std::vector<json> cases, uint64_t seed) {
         << c.at("name") << ", seed " << seed;
 }
 
-class Goldens : public ::testing::TestWithParam<const char*> {};
+class EngineGoldens : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Goldens, AllAtOnceInAnyOrder) {
+TEST_P(EngineGoldens, AllAtOnceInAnyOrder) {
   LLMEngine engine(config_for(GetParam()));
   for (uint64_t seed = 1; seed <= 3; ++seed) expect_goldens(engine, single_sequence_cases(GetParam()), seed);
 }
 
-TEST_P(Goldens, OneByOne) {
+TEST_P(EngineGoldens, OneByOne) {
   LLMEngine engine(config_for(GetParam()));
   for (const auto& c : single_sequence_cases(GetParam())) expect_goldens(engine, {c}, 0);
 }
 
-TEST_P(Goldens, CutAsFineAsTheRulesAllow) {
+TEST_P(EngineGoldens, CutAsFineAsTheRulesAllow) {
   EngineConfig config = config_for(GetParam());
   config.max_num_batched_tokens = 1;
   config.max_num_seqs = 3;
@@ -101,7 +101,7 @@ TEST_P(Goldens, CutAsFineAsTheRulesAllow) {
   expect_goldens(engine, single_sequence_cases(GetParam()), 4);
 }
 
-TEST_P(Goldens, CacheSoSmallThatGroupsArePreempted) {
+TEST_P(EngineGoldens, CacheSoSmallThatGroupsArePreempted) {
   for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap})
     for (const int block_size : {2, 16}) {
       EngineConfig config = config_for(GetParam());
@@ -115,7 +115,7 @@ TEST_P(Goldens, CacheSoSmallThatGroupsArePreempted) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Bart, Goldens,
+INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-pickle-fp32",
                                            "bart-sharded"),
