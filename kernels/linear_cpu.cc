@@ -84,8 +84,9 @@ namespace {
 
 // --- Product ---------------------------------------------------------------------------------------
 
-constexpr int64_t kRowsPerBlock = 144;
-constexpr int64_t kStepsPerBlock = 192;
+// Measured on Zen 4; flat around these. Both halves of a step's product fit the second cache.
+constexpr int64_t kRowsPerBlock = 96;
+constexpr int64_t kStepWordsPerBlock = 256;
 
 // How the work is cut. None of it changes a bit of the result.
 struct Plan {
@@ -94,17 +95,18 @@ struct Plan {
   int64_t steps_per_block;
 };
 
-Plan make_plan(int64_t rows, int64_t panels, int64_t steps, int threads) {
+Plan make_plan(int64_t rows, int64_t panels, int64_t steps, int step_words, int threads) {
   Plan p{};
   p.row_blocks = ceil_div(rows, kRowsPerBlock);
   p.rows_per_block = ceil_div(ceil_div(rows, p.row_blocks), kMaxTileRows) * kMaxTileRows;
   p.row_blocks = ceil_div(rows, p.rows_per_block);
-  // Enough tasks to even out the threads, but not so small that claiming them shows.
+  // Enough tasks to even out the threads, but none so small that claiming it shows.
   const int64_t wanted = ceil_div(int64_t{threads} * 8, p.row_blocks);
-  const int64_t most = std::max<int64_t>(1, (int64_t{4} << 20) / std::max<int64_t>(1, steps * kStepBytes));
-  p.panels_per_task = std::clamp<int64_t>(panels / wanted, 1, most);
+  const int64_t panel_bytes = steps * kStepBytes * ceil_div(p.rows_per_block, kMaxTileRows);
+  const int64_t least = ceil_div(kTaskBytes, panel_bytes + 1);
+  p.panels_per_task = std::clamp<int64_t>(panels / wanted, least, std::max<int64_t>(least, panels));
   p.panel_tasks = ceil_div(panels, p.panels_per_task);
-  p.steps_per_block = rows <= kMaxTileRows ? steps : kStepsPerBlock;
+  p.steps_per_block = rows <= kMaxTileRows ? steps : kStepWordsPerBlock / step_words;
   return p;
 }
 
@@ -181,11 +183,11 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const IsaKernels& isa = isa_kernels();
   const PackedWeight& w = *args.weight;
   const int64_t rows = args.x.dim(0), k = w.in_features(), steps = steps_of(k, w.dtype());
-  const Plan plan =
-      make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, ctx.threads());
-  const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
   const bool f32 = w.dtype() == DType::kF32;
   const int step_words = f32 ? 1 : isa.bf16_step_words;
+  const Plan plan = make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, step_words,
+                              ctx.threads());
+  const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
   const int64_t row_words = steps * step_words;
   const int64_t words = f32 ? 0 : rows * row_words;  // of x in bf16
   float* tiles =
