@@ -73,16 +73,25 @@ Row descriptive_token(Option<int64_t> Options::*field) {
 }
 
 // Ids of tokens that are only compared with: HuggingFace ignores those outside the vocabulary, and
-// checkpoints have them.
+// checkpoints have them. (Values are never copied whole: a copy recurses as deep as they are
+// nested.)
 Ids read_compared_ids(const json& value, const Source& source) {
-  const json list = value.is_number() ? json::array({value}) : value;
-  if (!source.is_default || !list.is_array())
+  const auto ignored = [&](const json& id) {
+    return source.is_default && id.is_number_integer() &&
+           (id.get<double>() < 0 || id.get<double>() >= source.vocab_size);
+  };
+  json list = json::array();
+  if (value.is_number()) {
+    if (!ignored(value)) list.push_back(value);
     return read_token_ids(list, source.name, source.vocab_size);
-  json known = json::array();
-  for (const json& id : list)
-    if (!id.is_number_integer() || (id.get<double>() >= 0 && id.get<double>() < source.vocab_size))
-      known.push_back(id);
-  return read_token_ids(known, source.name, source.vocab_size);
+  }
+  if (!source.is_default || !value.is_array())
+    return read_token_ids(value, source.name, source.vocab_size);
+  for (const json& id : value) {
+    if (id.is_structured()) return read_token_ids(value, source.name, source.vocab_size);
+    if (!ignored(id)) list.push_back(id);
+  }
+  return read_token_ids(list, source.name, source.vocab_size);
 }
 
 Row tokens(Origin origin, Option<Ids> Options::*field) {
@@ -102,24 +111,26 @@ std::vector<Ids> read_id_lists(const json& value, const Source& source) {
   return lists;
 }
 
+std::string read_stop_string(const json& value, const Source& source) {
+  std::string text = read_string(value, source.name);
+  if (text.empty()) throw invalid_request(source.name, "must not have an empty string in it");
+  if (text.size() > kMaxStopStringBytes)
+    throw invalid_request(source.name, "a stop string may have at most " +
+                                           std::to_string(kMaxStopStringBytes) + " bytes, not " +
+                                           std::to_string(text.size()));
+  return text;
+}
+
 std::vector<std::string> read_stop_strings(const json& value, const Source& source) {
-  const json list = value.is_string() ? json::array({value}) : value;
-  if (!list.is_array())
+  if (value.is_string()) return {read_stop_string(value, source)};
+  if (!value.is_array())
     throw invalid_request(source.name,
                           "must be a string or a list of strings, not " + describe(value));
-  if (list.size() > kMaxStopStrings)
+  if (value.size() > kMaxStopStrings)
     throw invalid_request(source.name, "must have at most " + std::to_string(kMaxStopStrings) +
-                                           " strings, not " + std::to_string(list.size()));
+                                           " strings, not " + std::to_string(value.size()));
   std::vector<std::string> strings;
-  for (const json& item : list) {
-    strings.push_back(read_string(item, source.name));
-    const size_t size = strings.back().size();
-    if (size == 0) throw invalid_request(source.name, "must not have an empty string in it");
-    if (size > kMaxStopStringBytes)
-      throw invalid_request(source.name, "a stop string may have at most " +
-                                             std::to_string(kMaxStopStringBytes) + " bytes, not " +
-                                             std::to_string(size));
-  }
+  for (const json& item : value) strings.push_back(read_stop_string(item, source));
   return strings;
 }
 

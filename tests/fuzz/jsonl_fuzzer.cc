@@ -62,9 +62,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ModelConfig config = make_config();
   static const ParamsResolver resolver(config, kVocab);
   static const FakeTokenizer tokenizer;
-  const json request = json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
+  json request = json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object()) return 0;
-  const json prompt = request.value("prompt", json()), params = request.value("params", json());
+  static const json null;
+  const json& prompt = request.contains("prompt") ? request["prompt"] : null;
+  const json& params = request.contains("params") ? request["params"] : null;
   try {
     const PreparedPrompt prepared =
         preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
@@ -72,8 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const InputError&) {
   }
   try {  // the same as a generation_config.json
+    json defaults;
+    if (request.contains("params")) defaults.swap(request["params"]);
     ModelConfig other = make_config();
-    other.generation = params;
+    other.generation = std::move(defaults);
     ParamsResolver(other, kVocab).resolve(json::object(), {2, true});
   } catch (const InputError&) {
   }

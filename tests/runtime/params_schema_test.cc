@@ -208,6 +208,29 @@ TEST(Params, UnknownNamesGetTheNearestOne) {
   EXPECT_LT(std::string(error_of({{std::string(100000, 'x'), 1}}).what()).size(), 300u);
 }
 
+TEST(Params, DeepNestingIsJustAWrongType) {
+  constexpr size_t kDepth = 200000;  // a copy would overflow the stack
+  json params = json::object(),
+       deep = json::parse(std::string(kDepth, '[') + std::string(kDepth, ']'));
+  for (const std::string& name : parameter_names()) {
+    params[name].swap(deep);
+    if (name == "use_cache" || name == "return_dict_in_generate" || name == "cache_implementation")
+      EXPECT_NO_THROW(read_request_options(params, kVocab)) << name;
+    else if (!not_built().contains(name))
+      EXPECT_THROW(read_request_options(params, kVocab), InputError) << name;
+    else
+      EXPECT_FALSE(read_request_options(params, kVocab).not_built.empty()) << name;
+    // A generation_config.json may be as odd.
+    try {
+      read_default_options(params, kVocab);
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel);
+    }
+    params[name].swap(deep);
+    params.clear();
+  }
+}
+
 TEST(Params, MustBeAnObject) {
   EXPECT_NO_THROW(resolve(nullptr));
   for (const json& params : {json::array(), json(1), json("x"), json(true)})

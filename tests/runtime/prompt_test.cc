@@ -190,6 +190,16 @@ TEST(Prompt, BadFormats) {
                "empty");
 }
 
+TEST(Prompt, DeepNestingIsJustAWrongType) {
+  std::string text(200000, '[');
+  text += std::string(text.size(), ']');
+  for (const std::string& prompt :
+       {text, "{\"prompt\": " + text + "}", "{\"prompt_token_ids\": " + text + "}",
+        "{\"encoder_prompt\": \"a\", \"decoder_prompt\": " + text + "}",
+        "{\"prompt\": \"a\", \"multi_modal_data\": " + text + "}"})
+    EXPECT_THROW(parse_prompt(json::parse(prompt)), InputError) << prompt.substr(0, 40);
+}
+
 TEST(Prompt, IdsOutsideTheVocabulary) {
   expect_error("prompt", J("[1, 2, 200]"),
                "token id 200 at position 2 is outside the vocabulary of 200");
