@@ -1,6 +1,6 @@
 // The CPU kernels beside what the machine can do: GEMM and attention at the shapes of BART-base, in
-// microseconds (best and median of many), and as a share of the bandwidth or the FMA rate that probes
-// measure in between. Every kernel is compared with the reference before it is timed.
+// microseconds (best and median of many), and as a share of the bandwidth or the FMA rate that
+// probes measure in between. Every kernel is compared with the reference before it is timed.
 //
 //   bench_kernels [--threads N] [--isa LEVEL] [--seconds S per row] [gemm|attention ...]
 #include <time.h>
@@ -53,7 +53,8 @@ struct Timing {
   double best = 1e30, median = 0;
 };
 
-// --- What the machine can do -----------------------------------------------------------------------
+// --- What the machine can do
+// -----------------------------------------------------------------------
 
 std::atomic<float> sink;
 
@@ -187,7 +188,8 @@ void print_header(const char* title) {
               "of roofline");
 }
 
-// --- GEMM ------------------------------------------------------------------------------------------
+// --- GEMM
+// ------------------------------------------------------------------------------------------
 
 Tensor random_matrix(int64_t rows, int64_t columns) {
   static std::minstd_rand engine(1);
@@ -197,7 +199,8 @@ Tensor random_matrix(int64_t rows, int64_t columns) {
   return t;
 }
 
-void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
+                 const std::string& what) {
   for (int64_t i = 0; i < got.dim(0); ++i)
     for (int64_t j = 0; j < got.dim(1); ++j) {
       const double a = got.row<float>(i)[j], b = expected.row<float>(i)[j];
@@ -230,7 +233,8 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
       reference::linear(view, x.rows(row, row + 1), bias, Activation::kNone,
                         expected.rows(row != 0, 1 + (row != 0)));
     const std::string name = std::string(dtype == DType::kF32 ? "f32 " : "bf16 ") +
-                             std::to_string(k) + "x" + std::to_string(n) + " T=" + std::to_string(t);
+                             std::to_string(k) + "x" + std::to_string(n) +
+                             " T=" + std::to_string(t);
     const double tolerance = dtype == DType::kF32 ? 1e-4 : 0.3;
     expect_near(out.rows(0, 1), expected.rows(0, 1), tolerance, name);
     if (t > 1) expect_near(out.rows(t - 1, t), expected.rows(1, 2), tolerance, name);
@@ -239,7 +243,8 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
   }
 }
 
-// --- Attention -------------------------------------------------------------------------------------
+// --- Attention
+// -------------------------------------------------------------------------------------
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 
@@ -255,9 +260,14 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
   const Tensor qkv = random_matrix(t, 3 * kSize);
   std::vector<int32_t> indptr;
   for (int64_t i = 0; i <= sequences; ++i) indptr.push_back(static_cast<int32_t>(i * length));
-  ops::RaggedAttentionArgs args{qkv.columns(0, kSize), qkv.columns(kSize, 2 * kSize),
-                                qkv.columns(2 * kSize, 3 * kSize), index_tensor(indptr),
-                                kHeads, kHeadDim, 0.125f, Tensor({t, kSize}, DType::kF32)};
+  ops::RaggedAttentionArgs args{qkv.columns(0, kSize),
+                                qkv.columns(kSize, 2 * kSize),
+                                qkv.columns(2 * kSize, 3 * kSize),
+                                index_tensor(indptr),
+                                kHeads,
+                                kHeadDim,
+                                0.125f,
+                                Tensor({t, kSize}, DType::kF32)};
   ops::ragged_attention(ctx, args);
   const std::string name = "encoder " + std::to_string(sequences) + " x " + std::to_string(length);
   if (t <= 256) {
@@ -295,14 +305,23 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
     indptr.push_back(static_cast<int32_t>(s * pages));
   }
   const Tensor all = index_tensor(order);
-  ops::PagedAttentionArgs args{random_matrix(sequences, kSize), kv, index_tensor(qo),
-                               index_tensor(indptr), all.rows(0, sequences * pages),
-                               index_tensor(std::vector<int32_t>(static_cast<size_t>(sequences), block_size)),
-                               kHeads, kHeadDim, 0.125f, false, Tensor({sequences, kSize}, DType::kF32)};
+  ops::PagedAttentionArgs args{
+      random_matrix(sequences, kSize),
+      kv,
+      index_tensor(qo),
+      index_tensor(indptr),
+      all.rows(0, sequences * pages),
+      index_tensor(std::vector<int32_t>(static_cast<size_t>(sequences), block_size)),
+      kHeads,
+      kHeadDim,
+      0.125f,
+      false,
+      Tensor({sequences, kSize}, DType::kF32)};
   ops::paged_attention(ctx, args);
   const std::string name = std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
-                           (layout == KvLayout::kHND ? "HND " : "NHD ") + std::to_string(sequences) +
-                           " x " + std::to_string(keys) + " pages of " + std::to_string(block_size);
+                           (layout == KvLayout::kHND ? "HND " : "NHD ") +
+                           std::to_string(sequences) + " x " + std::to_string(keys) + " pages of " +
+                           std::to_string(block_size);
   ops::PagedAttentionArgs expected = args;
   expected.out = Tensor({sequences, kSize}, DType::kF32);
   reference::paged_attention(expected);
@@ -362,6 +381,7 @@ int main(int argc, char** argv) {
     bench_paged(ctx, probes, options, 8, 256, 32, DType::kF32, KvLayout::kHND);
     bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
   }
-  std::printf("\nprobes: memory %.1f GB/s, f32 FMA %.1f GFLOP/s (bf16 products may be twice as fast)\n",
-              probes.bandwidth() * 1e-9, probes.rate() * 1e-9);
+  std::printf(
+      "\nprobes: memory %.1f GB/s, f32 FMA %.1f GFLOP/s (bf16 products may be twice as fast)\n",
+      probes.bandwidth() * 1e-9, probes.rate() * 1e-9);
 }

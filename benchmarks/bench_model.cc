@@ -1,5 +1,5 @@
-// Whole-model benchmark through the engine: a batch of equal requests, greedy, a fixed number of new
-// tokens. Prints throughput, time to first token, time per output token and peak memory.
+// Whole-model benchmark through the engine: a batch of equal requests, greedy, a fixed number of
+// new tokens. Prints throughput, time to first token, time per output token and peak memory.
 //   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--repeat 3]
 //               [--dtype float32] [--threads N] [--requests FILE] [--json]
 #include <sys/resource.h>
@@ -33,7 +33,9 @@ struct Result {
   std::vector<std::vector<int>> token_ids;
 };
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 double peak_rss_mb() {
   rusage usage{};
@@ -47,7 +49,8 @@ std::vector<json> make_prompts(const Options& o, const ModelConfig& config, int 
     std::ifstream in(o.requests);
     for (std::string line; std::getline(in, line) && static_cast<int>(prompts.size()) < batch;)
       prompts.push_back({{"prompt_token_ids", json::parse(line).at("encoder_ids")}});
-    if (static_cast<int>(prompts.size()) < batch) throw std::runtime_error("too few lines in " + o.requests);
+    if (static_cast<int>(prompts.size()) < batch)
+      throw std::runtime_error("too few lines in " + o.requests);
     return prompts;
   }
   std::mt19937 rng(1);
@@ -62,18 +65,24 @@ std::vector<json> make_prompts(const Options& o, const ModelConfig& config, int 
 }
 
 Result run_batch(LLMEngine& engine, const Options& o, const std::vector<json>& prompts) {
-  const json params = {{"max_tokens", o.new_tokens}, {"min_tokens", o.new_tokens}, {"num_beams", 1},
-                       {"do_sample", false},         {"no_repeat_ngram_size", 0}, {"ignore_eos", true},
+  const json params = {{"max_tokens", o.new_tokens},
+                       {"min_tokens", o.new_tokens},
+                       {"num_beams", 1},
+                       {"do_sample", false},
+                       {"no_repeat_ngram_size", 0},
+                       {"ignore_eos", true},
                        {"forced_eos_token_id", nullptr}};
   Result result;
   result.token_ids.resize(prompts.size());
   const auto start = Clock::now();
-  for (size_t i = 0; i < prompts.size(); ++i) engine.add_request(std::to_string(i), prompts[i], params);
+  for (size_t i = 0; i < prompts.size(); ++i)
+    engine.add_request(std::to_string(i), prompts[i], params);
   while (engine.has_unfinished_requests())
     for (const auto& output : engine.step()) {
       if (!output.finished()) continue;
       const auto& c = output.outputs(0);
-      result.token_ids[std::stoul(output.request_id())] = {c.token_ids().begin(), c.token_ids().end()};
+      result.token_ids[std::stoul(output.request_id())] = {c.token_ids().begin(),
+                                                           c.token_ids().end()};
       result.tokens += static_cast<uint64_t>(c.token_ids_size());
       const auto& m = output.metrics();
       result.ttft += m.time_to_first_token() / static_cast<double>(prompts.size());
@@ -93,7 +102,9 @@ int run(const Options& o) {
   LLMEngine engine(config);
   json rows = json::array();
   if (!o.as_json)
-    std::printf("| batch | tokens/s | TTFT ms | TPOT ms | seconds | peak MB |\n|---|---|---|---|---|---|\n");
+    std::printf(
+        "| batch | tokens/s | TTFT ms | TPOT ms | seconds | peak MB "
+        "|\n|---|---|---|---|---|---|\n");
   for (int batch : o.batches) {
     const auto prompts = make_prompts(o, engine.model_config(), batch);
     Result best;
@@ -103,9 +114,13 @@ int run(const Options& o) {
     }
     const double rate = static_cast<double>(best.tokens) / best.seconds;
     if (o.as_json)
-      rows.push_back({{"batch", batch}, {"seconds", best.seconds}, {"tokens_per_second", rate},
-                      {"ttft_ms", best.ttft * 1e3}, {"tpot_ms", best.tpot * 1e3},
-                      {"peak_rss_mb", peak_rss_mb()}, {"token_ids", best.token_ids}});
+      rows.push_back({{"batch", batch},
+                      {"seconds", best.seconds},
+                      {"tokens_per_second", rate},
+                      {"ttft_ms", best.ttft * 1e3},
+                      {"tpot_ms", best.tpot * 1e3},
+                      {"peak_rss_mb", peak_rss_mb()},
+                      {"token_ids", best.token_ids}});
     else
       std::printf("| %d | %.1f | %.2f | %.3f | %.3f | %.0f |\n", batch, rate, best.ttft * 1e3,
                   best.tpot * 1e3, best.seconds, peak_rss_mb());
@@ -121,13 +136,15 @@ int main(int argc, char** argv) {
   CLI::App app("Times greedy generation of equal requests through the engine.");
   app.add_option("--model", o.model, "checkpoint directory")->required();
   app.add_option("--batch", o.batches, "batch sizes")->delimiter(',')->capture_default_str();
-  app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")->capture_default_str();
+  app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")
+      ->capture_default_str();
   app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
   app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
   app.add_option("--dtype", o.dtype, "float32 or bfloat16")->capture_default_str();
   app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();
-  app.add_option("--requests", o.requests, "JSONL with encoder_ids per line, instead of random ids");
+  app.add_option("--requests", o.requests,
+                 "JSONL with encoder_ids per line, instead of random ids");
   app.add_flag("--json", o.as_json, "one JSON object, with the tokens");
   CLI11_PARSE(app, argc, argv);
   try {

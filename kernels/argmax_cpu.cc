@@ -14,8 +14,8 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args) {
       ctx.workspace(static_cast<size_t>(rows * parts) * sizeof(ArgmaxResult)));
   auto job = [&](int64_t task, int) {
     const int64_t begin = task % parts * kPart;
-    ArgmaxResult r = isa.argmax(args.logits.row<float>(task / parts) + begin,
-                                std::min(kPart, size - begin));
+    ArgmaxResult r =
+        isa.argmax(args.logits.row<float>(task / parts) + begin, std::min(kPart, size - begin));
     r.index += begin;
     results[task] = r;
   };

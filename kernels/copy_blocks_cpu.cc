@@ -1,5 +1,5 @@
-// The CPU's copies of blocks. A task copies one slice of every block, in the order of the pairs, so that
-// a block may be written and then read.
+// The CPU's copies of blocks. A task copies one slice of every block, in the order of the pairs, so
+// that a block may be written and then read.
 #include <cstring>
 
 #include "kernels/cpu/ops_cpu.h"

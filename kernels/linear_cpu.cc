@@ -1,8 +1,10 @@
-// The CPU's linear layers. A packed weight is panels of 64 output features, [ceil(N / 64)][steps][64],
-// where a step is one k in f32 and a pair of k in bf16 (4 bytes either way); what is beyond N or K is zero.
+// The CPU's linear layers. A packed weight is panels of 64 output features, [ceil(N /
+// 64)][steps][64], where a step is one k in f32 and a pair of k in bf16 (4 bytes either way); what
+// is beyond N or K is zero.
 //
-// Tasks are blocks of rows times groups of panels. With few rows a task streams its panels from memory
-// once; with many, a block of rows of x stays in the second cache while slices of panels pass by.
+// Tasks are blocks of rows times groups of panels. With few rows a task streams its panels from
+// memory once; with many, a block of rows of x stays in the second cache while slices of panels
+// pass by.
 #include <cstring>
 
 #include "kernels/cpu/isa.h"
@@ -15,7 +17,8 @@ constexpr int64_t kStepBytes = kPanelColumns * 4;
 
 int64_t steps_of(int64_t k, DType dtype) { return dtype == DType::kF32 ? k : ceil_div(k, 2); }
 
-// --- Packing ---------------------------------------------------------------------------------------
+// --- Packing
+// ---------------------------------------------------------------------------------------
 
 float element(const std::byte* row, int64_t i, DType dtype) {
   if (dtype == DType::kF32) {
@@ -57,7 +60,8 @@ Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
   constexpr int64_t kBlock = 64;  // of k, so that the lines written to stay in cache
   int64_t n = 0;
   for (const MatrixView& part : parts) n += part.rows;
-  const int64_t k = parts[0].columns, steps = steps_of(k, dtype), panels = ceil_div(n, kPanelColumns);
+  const int64_t k = parts[0].columns, steps = steps_of(k, dtype),
+                panels = ceil_div(n, kPanelColumns);
   Tensor data({panels * steps * kStepBytes}, DType::kU8);
   auto job = [&](int64_t panel, int) {
     std::byte* to = static_cast<std::byte*>(data.raw()) + panel * steps * kStepBytes;
@@ -82,7 +86,8 @@ Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
 
 namespace {
 
-// --- Product ---------------------------------------------------------------------------------------
+// --- Product
+// ---------------------------------------------------------------------------------------
 
 // Measured on Zen 4; flat around these. Both halves of a step's product fit the second cache.
 constexpr int64_t kRowsPerBlock = 96;
@@ -115,7 +120,12 @@ class Product {
  public:
   Product(const ops::LinearArgs& args, const uint32_t* x, int64_t ldx, int step_words, float* tiles,
           const Plan& plan, void (*gemm)(const GemmBlock&))
-      : args_(args), x_(x), ldx_(ldx), step_words_(step_words), tiles_(tiles), plan_(plan),
+      : args_(args),
+        x_(x),
+        ldx_(ldx),
+        step_words_(step_words),
+        tiles_(tiles),
+        plan_(plan),
         gemm_(gemm),
         steps_(steps_of(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)) {}
@@ -185,8 +195,8 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const int64_t rows = args.x.dim(0), k = w.in_features(), steps = steps_of(k, w.dtype());
   const bool f32 = w.dtype() == DType::kF32;
   const int step_words = f32 ? 1 : isa.bf16_step_words;
-  const Plan plan = make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, step_words,
-                              ctx.threads());
+  const Plan plan =
+      make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, step_words, ctx.threads());
   const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
   const int64_t row_words = steps * step_words;
   const int64_t words = f32 ? 0 : rows * row_words;  // of x in bf16

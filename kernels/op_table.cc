@@ -19,8 +19,9 @@ std::atomic<const OpTable*>& slot(Device device) {
 }  // namespace
 
 const OpTable kCpuOps = {
-    cpu::pack_weight,      cpu::linear,          cpu::embedding,   cpu::layer_norm, cpu::gather_rows,
-    cpu::write_kv,         cpu::ragged_attention, cpu::paged_attention, cpu::copy_blocks, cpu::argmax,
+    cpu::pack_weight, cpu::linear,   cpu::embedding,        cpu::layer_norm,
+    cpu::gather_rows, cpu::write_kv, cpu::ragged_attention, cpu::paged_attention,
+    cpu::copy_blocks, cpu::argmax,
 };
 
 void register_ops(Device device, const OpTable& table) { slot(device).store(&table); }

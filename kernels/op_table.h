@@ -1,5 +1,5 @@
-// The implementations of a device: one function per op, whose arguments are checked already. The CPU's
-// table is a constant; a plugin registers its own.
+// The implementations of a device: one function per op, whose arguments are checked already. The
+// CPU's table is a constant; a plugin registers its own.
 #pragma once
 
 #include <span>

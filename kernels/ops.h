@@ -3,8 +3,8 @@
 //
 // Conventions: activations are float32 matrices [tokens, features] without padding, whose rows may
 // be strided (Tensor::columns); indices are int32. `indptr` arrays have one element more than there
-// are sequences and start at 0 (sequence i owns rows [indptr[i], indptr[i+1])). Outputs are given by
-// the caller and may not alias inputs unless said so.
+// are sequences and start at 0 (sequence i owns rows [indptr[i], indptr[i+1])). Outputs are given
+// by the caller and may not alias inputs unless said so.
 //
 // Batch invariance: each output row depends on its own sequence only, bit for bit. Every sum has a
 // fixed order that does not depend on the other rows, on their number, on the number of threads, on
@@ -20,7 +20,8 @@
 
 namespace tandem {
 
-// --- Linear layers ---------------------------------------------------------------------------------
+// --- Linear layers
+// ---------------------------------------------------------------------------------
 
 // HuggingFace's activation functions (core/activation.h) by their names in config.json.
 // Throws InputError (field "activation_function") for other names.
@@ -76,15 +77,16 @@ struct LinearArgs {
   Tensor x;     // [T, in_features]
   Tensor bias;  // [out_features] f32, or empty
   Activation activation = Activation::kNone;
-  Tensor out;   // [T, out_features]
+  Tensor out;  // [T, out_features]
 };
 void linear(Context& ctx, const LinearArgs& args);
 
-// --- Embeddings and norms ----------------------------------------------------------------------------
+// --- Embeddings and norms
+// ----------------------------------------------------------------------------
 
-// out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position table
-// may be empty. Tables are f32 or bf16. Ids outside [first_id, first_id + tokens.dim(0)) give zero
-// (a vocabulary shard that another rank holds).
+// out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position
+// table may be empty. Tables are f32 or bf16. Ids outside [first_id, first_id + tokens.dim(0)) give
+// zero (a vocabulary shard that another rank holds).
 struct EmbeddingArgs {
   Tensor ids;           // [T] i32
   Tensor position_ids;  // [T] i32
@@ -93,7 +95,7 @@ struct EmbeddingArgs {
   float scale = 1.0f;
   int32_t position_offset = 0;
   int32_t first_id = 0;
-  Tensor out;           // [T, d]
+  Tensor out;  // [T, d]
 };
 void embedding(Context& ctx, const EmbeddingArgs& args);
 
@@ -105,7 +107,7 @@ struct LayerNormArgs {
   Tensor weight;    // [d] f32
   Tensor bias;      // [d] f32
   float eps = 1e-5f;
-  Tensor out;       // [T, d]
+  Tensor out;  // [T, d]
 };
 void layer_norm(Context& ctx, const LayerNormArgs& args);
 
@@ -117,9 +119,11 @@ struct GatherRowsArgs {
 };
 void gather_rows(Context& ctx, const GatherRowsArgs& args);
 
-// --- Attention (FlashInfer's layouts) --------------------------------------------------------------
+// --- Attention (FlashInfer's layouts)
+// --------------------------------------------------------------
 
-// Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is skipped.
+// Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is
+// skipped.
 struct WriteKvArgs {
   Tensor k, v;          // [T, num_heads * head_dim]
   Tensor slot_mapping;  // [T] i32
@@ -134,7 +138,7 @@ struct RaggedAttentionArgs {
   int num_heads;
   int head_dim;
   float scale;
-  Tensor out;      // [T, num_heads * head_dim]
+  Tensor out;  // [T, num_heads * head_dim]
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
@@ -143,17 +147,17 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 // position n - q + i; a causal one sees keys [0, n - q + i].
 // n = block_size * (pages - 1) + kv_last_page_len; a sequence with queries has at least one key.
 struct PagedAttentionArgs {
-  Tensor q;                // [T, num_heads * head_dim]
+  Tensor q;  // [T, num_heads * head_dim]
   KvPages pages;
-  Tensor qo_indptr;        // [R + 1] i32
-  Tensor kv_indptr;        // [R + 1] i32, into kv_page_indices
-  Tensor kv_page_indices;  // [kv_indptr[R]] i32
-  Tensor kv_last_page_len; // [R] i32, 1..block_size
+  Tensor qo_indptr;         // [R + 1] i32
+  Tensor kv_indptr;         // [R + 1] i32, into kv_page_indices
+  Tensor kv_page_indices;   // [kv_indptr[R]] i32
+  Tensor kv_last_page_len;  // [R] i32, 1..block_size
   int num_heads;
   int head_dim;
   float scale;
   bool causal;
-  Tensor out;              // [T, num_heads * head_dim]
+  Tensor out;  // [T, num_heads * head_dim]
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 
@@ -165,9 +169,11 @@ struct CopyBlocksArgs {
 };
 void copy_blocks(Context& ctx, const CopyBlocksArgs& args);
 
-// --- Sampling --------------------------------------------------------------------------------------
+// --- Sampling
+// --------------------------------------------------------------------------------------
 
-// ids[i] = first index of the largest value of row i. A NaN is larger than everything (as in torch).
+// ids[i] = first index of the largest value of row i. A NaN is larger than everything (as in
+// torch).
 struct ArgmaxArgs {
   Tensor logits;  // [R, V] f32
   Tensor ids;     // [R] i32

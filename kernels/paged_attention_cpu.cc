@@ -1,4 +1,5 @@
-// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some heads.
+// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
+// heads.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
@@ -9,8 +10,11 @@ namespace {
 class Attention {
  public:
   Attention(Context& ctx, const ops::PagedAttentionArgs& args)
-      : args_(args), strides_(kv_strides(args.pages)), sequences_(args.kv_last_page_len.dim(0)),
-        qo_(args.qo_indptr.data<int32_t>()), kv_(args.kv_indptr.data<int32_t>()) {
+      : args_(args),
+        strides_(kv_strides(args.pages)),
+        sequences_(args.kv_last_page_len.dim(0)),
+        qo_(args.qo_indptr.data<int32_t>()),
+        kv_(args.kv_indptr.data<int32_t>()) {
     const IsaKernels& isa = isa_kernels();
     attend_ = args.pages.data.dtype() == DType::kF32 ? isa.paged_attend_f32 : isa.paged_attend_bf16;
     int64_t longest = 1, total = 0, blocks = 0;

@@ -1,5 +1,5 @@
-// The CPU's encoder attention: a task is a range of queries of one head of one sequence; it packs that
-// head's keys and values unless its thread has just done so.
+// The CPU's encoder attention: a task is a range of queries of one head of one sequence; it packs
+// that head's keys and values unless its thread has just done so.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -12,7 +12,9 @@ constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
 class Attention {
  public:
   Attention(Context& ctx, const ops::RaggedAttentionArgs& args)
-      : args_(args), isa_(isa_kernels()), sequences_(args.indptr.dim(0) - 1),
+      : args_(args),
+        isa_(isa_kernels()),
+        sequences_(args.indptr.dim(0) - 1),
         indptr_(args.indptr.data<int32_t>()) {
     int64_t longest = 0;
     for (int64_t s = 0; s < sequences_; ++s) longest = std::max<int64_t>(longest, length(s));

@@ -12,7 +12,8 @@ namespace tandem::reference {
 namespace {
 
 double element(const void* data, DType dtype, int64_t i) {
-  const std::byte* p = static_cast<const std::byte*>(data) + static_cast<size_t>(i) * size_of(dtype);
+  const std::byte* p =
+      static_cast<const std::byte*>(data) + static_cast<size_t>(i) * size_of(dtype);
   if (dtype == DType::kF32) {
     float f;
     std::memcpy(&f, p, sizeof f);
@@ -77,8 +78,8 @@ void embedding(const ops::EmbeddingArgs& args) {
     for (int64_t i = 0; i < args.tokens.dim(1); ++i) {
       double y = 0;
       if (id >= 0 && id < args.tokens.dim(0))
-        y = args.scale * element(args.tokens.raw(), args.tokens.dtype(),
-                                 id * args.tokens.row_stride() + i);
+        y = args.scale *
+            element(args.tokens.raw(), args.tokens.dtype(), id * args.tokens.row_stride() + i);
       if (!args.positions.empty()) {
         const int64_t p = args.position_ids.data<int32_t>()[t] + args.position_offset;
         y += element(args.positions.raw(), args.positions.dtype(),
@@ -102,10 +103,10 @@ void layer_norm(const ops::LayerNormArgs& args) {
     for (double v : h) variance += (v - mean) * (v - mean);
     variance /= static_cast<double>(size);
     for (int64_t i = 0; i < size; ++i)
-      args.out.row<float>(t)[i] = static_cast<float>(
-          (h[static_cast<size_t>(i)] - mean) / std::sqrt(variance + double{args.eps}) *
-              double{args.weight.data<float>()[i]} +
-          double{args.bias.data<float>()[i]});
+      args.out.row<float>(t)[i] = static_cast<float>((h[static_cast<size_t>(i)] - mean) /
+                                                         std::sqrt(variance + double{args.eps}) *
+                                                         double{args.weight.data<float>()[i]} +
+                                                     double{args.bias.data<float>()[i]});
   }
 }
 
@@ -152,8 +153,8 @@ void paged_attention(const ops::PagedAttentionArgs& args) {
   for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
     const int32_t* pages = args.kv_page_indices.data<int32_t>() + kv[s];
     const int64_t queries = qo[s + 1] - qo[s];
-    const int64_t keys = strides.block_size * (kv[s + 1] - kv[s] - 1) +
-                         args.kv_last_page_len.data<int32_t>()[s];
+    const int64_t keys =
+        strides.block_size * (kv[s + 1] - kv[s] - 1) + args.kv_last_page_len.data<int32_t>()[s];
     for (int64_t i = 0; i < queries; ++i)
       for (int head = 0; head < args.num_heads; ++head) {
         auto at = [&](int which) {

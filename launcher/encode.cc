@@ -49,11 +49,12 @@ json values_to_json(const Tensor& t) {
 std::string to_npy(const std::vector<Row>& rows) {
   const bool stacked = rows[0].values.rank() == 1;
   if (!stacked && rows.size() != 1)
-    throw invalid_request("--format", "npy holds the hidden states of one text, or the means of many");
+    throw invalid_request("--format",
+                          "npy holds the hidden states of one text, or the means of many");
   Shape shape = rows[0].values.shape();
   if (stacked) shape.insert(shape.begin(), static_cast<int64_t>(rows.size()));
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(shape[0]) +
-                       ", " + std::to_string(shape[1]) + "), }";
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
+                       std::to_string(shape[0]) + ", " + std::to_string(shape[1]) + "), }";
   constexpr size_t kPreamble = 10;
   while ((kPreamble + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
@@ -63,7 +64,8 @@ std::string to_npy(const std::vector<Row>& rows) {
   out += header;
   for (const Row& row : rows)
     for (int64_t i = 0; i < (stacked ? 1 : row.values.dim(0)); ++i)
-      out.append(reinterpret_cast<const char*>(row.values.row<float>(i)), static_cast<size_t>(shape[1]) * 4);
+      out.append(reinterpret_cast<const char*>(row.values.row<float>(i)),
+                 static_cast<size_t>(shape[1]) * 4);
   return out;
 }
 
@@ -149,8 +151,8 @@ int run(const Options& options) {
   Checkpoint checkpoint = Checkpoint::open(engine.model);
   Context ctx(engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
-  const auto model = load_model(config, checkpoint,
-                                {ctx, *comm, resolve_dtype(engine, config.checkpoint_dtype)});
+  const auto model =
+      load_model(config, checkpoint, {ctx, *comm, resolve_dtype(engine, config.checkpoint_dtype)});
   std::vector<Row> rows;
   const auto states = encode_sequences(*model, inputs.tokens, options.max_num_batched_tokens);
   for (size_t i = 0; i < states.size(); ++i) {
@@ -171,15 +173,19 @@ int run(const Options& options) {
 Run add_encode(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->input, "read from a file (-: standard input)")->type_name("FILE");
+  app.add_option("--input", options->input, "read from a file (-: standard input)")
+      ->type_name("FILE");
   app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
   app.add_flag("--jsonl", options->jsonl, "the input is {\"id\", \"prompt\"} a line");
   options->engine.add_model(app);
   app.add_option("--pooling", options->pooling, "mean: one vector a text; none: a vector a token")
       ->capture_default_str();
-  app.add_option("--format", options->format, "json (a line a text) or npy (float32)")->capture_default_str();
-  app.add_option("--output", options->output, "file to write; -: standard output")->capture_default_str();
-  app.add_option("--max-num-batched-tokens", options->max_num_batched_tokens, "most tokens of a batch")
+  app.add_option("--format", options->format, "json (a line a text) or npy (float32)")
+      ->capture_default_str();
+  app.add_option("--output", options->output, "file to write; -: standard output")
+      ->capture_default_str();
+  app.add_option("--max-num-batched-tokens", options->max_num_batched_tokens,
+                 "most tokens of a batch")
       ->capture_default_str();
   return [options] { return run(*options); };
 }

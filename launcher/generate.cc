@@ -70,7 +70,8 @@ class Session {
         done_[number] = dump_line(result_to_json(output, ids_.at(number), engine_.tokenizer()));
       } else {
         std::string& text = done_[number];
-        for (const auto& c : output.outputs()) text += (&c == &output.outputs(0) ? "" : "\n") + c.text();
+        for (const auto& c : output.outputs())
+          text += (&c == &output.outputs(0) ? "" : "\n") + c.text();
       }
       ids_.erase(number);
     }
@@ -96,7 +97,9 @@ class Session {
     ++finished_;
     failed_lines_.insert({number, true});
     done_[number] = dump_line(error_to_json(e, id));
-    if (!jsonl_) std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1), e.what());
+    if (!jsonl_)
+      std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1),
+                   e.what());
   }
 
   LLMEngine& engine_;
@@ -118,7 +121,8 @@ std::string rate(const Session& session, double seconds) {
   return text;
 }
 
-// Requests are taken from `next` while few are in flight, so that memory stays bounded on endless input.
+// Requests are taken from `next` while few are in flight, so that memory stays bounded on endless
+// input.
 template <class Next>
 int run_session(LLMEngine& engine, Session& session, const Next& next, size_t max_in_flight) {
   ProgressBar bar("Generating");
@@ -156,19 +160,25 @@ int run(const Options& options) {
   Session session(*engine, options.jsonl, options.sampling.params());
   const size_t max_in_flight = 4 * static_cast<size_t>(config.max_num_seqs);
   if (reader)
-    return run_session(*engine, session, [&](bool wait, bool& more) {
-      auto line = reader->next(wait);
-      if (!line) more = !reader->at_end();
-      return line;
-    }, max_in_flight);
+    return run_session(
+        *engine, session,
+        [&](bool wait, bool& more) {
+          auto line = reader->next(wait);
+          if (!line) more = !reader->at_end();
+          return line;
+        },
+        max_in_flight);
   size_t at = 0;
-  return run_session(*engine, session, [&](bool, bool& more) -> std::optional<Line> {
-    if (at == texts.size()) {
-      more = false;
-      return std::nullopt;
-    }
-    return Line{std::move(texts[at++]), false};
-  }, max_in_flight);
+  return run_session(
+      *engine, session,
+      [&](bool, bool& more) -> std::optional<Line> {
+        if (at == texts.size()) {
+          more = false;
+          return std::nullopt;
+        }
+        return Line{std::move(texts[at++]), false};
+      },
+      max_in_flight);
 }
 
 }  // namespace
@@ -176,7 +186,8 @@ int run(const Options& options) {
 Run add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->input, "read from a file (-: standard input)")->type_name("FILE");
+  app.add_option("--input", options->input, "read from a file (-: standard input)")
+      ->type_name("FILE");
   app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
   app.add_flag("--jsonl", options->jsonl,
                "one JSON request a line in, one JSON result a line out (docs/jsonl.md)");

@@ -32,24 +32,27 @@ bool read_line(std::istream& in, Line& line) {
 
 std::unique_ptr<std::istream> open_input(const std::string& file) {
   if (file == "-") return std::make_unique<std::istream>(std::cin.rdbuf());
-  if (std::filesystem::is_directory(file)) throw invalid_request("--input", file + " is a directory");
+  if (std::filesystem::is_directory(file))
+    throw invalid_request("--input", file + " is a directory");
   auto in = std::make_unique<std::ifstream>(file, std::ios::binary);
   if (!*in) throw invalid_request("--input", file + ": " + std::strerror(errno));
   return in;
 }
 
-std::vector<std::string> read_texts(const std::vector<std::string>& arguments, const std::string& file,
-                                    bool each_line) {
+std::vector<std::string> read_texts(const std::vector<std::string>& arguments,
+                                    const std::string& file, bool each_line) {
   std::vector<std::string> texts;
   for (const std::string& text : arguments)
     if (text != "-") texts.push_back(text);
   const bool from_stdin = texts.size() != arguments.size();
   if (from_stdin && (!file.empty() || !texts.empty()))
     throw invalid_request("-", "standard input cannot be mixed with texts or --input");
-  if (!texts.empty() && !file.empty()) throw invalid_request("--input", "give texts or a file, not both");
+  if (!texts.empty() && !file.empty())
+    throw invalid_request("--input", "give texts or a file, not both");
   if (!texts.empty()) return texts;
   if (file.empty() && !from_stdin)
-    throw invalid_request("TEXT", "nothing to do: give a text, --input FILE, or - for standard input");
+    throw invalid_request("TEXT",
+                          "nothing to do: give a text, --input FILE, or - for standard input");
   const auto in = open_input(from_stdin ? "-" : file);
   if (each_line) {
     for (Line line; read_line(*in, line);) {
@@ -58,7 +61,8 @@ std::vector<std::string> read_texts(const std::vector<std::string>& arguments, c
     }
   } else {
     texts.emplace_back(std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>());
-    while (!texts[0].empty() && (texts[0].back() == '\n' || texts[0].back() == '\r')) texts[0].pop_back();
+    while (!texts[0].empty() && (texts[0].back() == '\n' || texts[0].back() == '\r'))
+      texts[0].pop_back();
   }
   if (texts.empty()) throw invalid_request("--input", "there is no text in it");
   return texts;

@@ -20,8 +20,8 @@ std::unique_ptr<std::istream> open_input(const std::string& file);
 
 // The texts of a command: arguments; else the whole of a file ("-": standard input), or each of its
 // lines. Throws InputError when there are none.
-std::vector<std::string> read_texts(const std::vector<std::string>& arguments, const std::string& file,
-                                    bool each_line);
+std::vector<std::string> read_texts(const std::vector<std::string>& arguments,
+                                    const std::string& file, bool each_line);
 
 struct Line {
   std::string text;

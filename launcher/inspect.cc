@@ -1,10 +1,11 @@
 // tandem inspect: what a checkpoint is, its sizes, and the memory that it will take.
+#include "models/inspect.h"
+
 #include <iostream>
 
 #include "launcher/command.h"
 #include "models/checkpoint.h"
 #include "models/config.h"
-#include "models/inspect.h"
 
 namespace tandem::launcher {
 

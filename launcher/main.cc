@@ -12,9 +12,10 @@
 
 int main(int argc, char** argv) {
   using namespace tandem;
-  CLI::App app("Tandem: an inference server for encoder/decoder transformers.\n"
-               "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
-               "tandem");
+  CLI::App app(
+      "Tandem: an inference server for encoder/decoder transformers.\n"
+      "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
+      "tandem");
   app.set_version_flag("--version", std::string("tandem ") + TANDEM_VERSION);
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, launcher::Run>> commands;

@@ -81,10 +81,14 @@ auto choose(const Map& choices, const std::string& text, const std::string& flag
 }  // namespace
 
 void EngineOptions::add_model(CLI::App& app) {
-  app.add_option("--model", model, "directory of a HuggingFace checkpoint")->required()->type_name("DIR");
-  app.add_option("--dtype", dtype, "auto, float32 or bfloat16: what weights and products are computed in")
+  app.add_option("--model", model, "directory of a HuggingFace checkpoint")
+      ->required()
+      ->type_name("DIR");
+  app.add_option("--dtype", dtype,
+                 "auto, float32 or bfloat16: what weights and products are computed in")
       ->capture_default_str();
-  app.add_option("--threads", config.threads, "compute threads; 0: one per core")->capture_default_str();
+  app.add_option("--threads", config.threads, "compute threads; 0: one per core")
+      ->capture_default_str();
 }
 
 void EngineOptions::add_engine(CLI::App& app) {
@@ -99,7 +103,8 @@ void EngineOptions::add_engine(CLI::App& app) {
                  "memory of the KV cache, e.g. 4GiB; default: by need and by what is free");
   app.add_option("--num-gpu-blocks-override", config.num_gpu_blocks_override,
                  "blocks of the KV cache on the device, whatever the device is");
-  app.add_option("--swap-space", swap_space, "host memory for preempted requests")->capture_default_str();
+  app.add_option("--swap-space", swap_space, "host memory for preempted requests")
+      ->capture_default_str();
   app.add_option("--preemption-mode", preemption, "auto, recompute or swap")->capture_default_str();
   app.add_option("--seed", config.seed, "seed of requests that have none; default: random");
 }
@@ -113,7 +118,8 @@ EngineConfig EngineOptions::parse() const {
                           {"bfloat16", DType::kBF16},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
-  if (!kv_cache_memory.empty()) c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
+  if (!kv_cache_memory.empty())
+    c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
   c.swap_space = parse_bytes(swap_space, "--swap-space");
   using Modes = std::vector<std::pair<std::string, PreemptionMode>>;
   c.preemption = choose(Modes{{"auto", PreemptionMode::kAuto},
@@ -129,10 +135,12 @@ void SamplingOptions::add(CLI::App& app) {
     const std::string name = std::string("--") + flag.name, key = key_of(flag.name);
     CLI::Option* option;
     if (flag.kind == Kind::kFlag) {
-      option = app.add_flag_callback(name, [this, key] { params_[key] = true; }, flag.help);
+      option = app.add_flag_callback(
+          name, [this, key] { params_[key] = true; }, flag.help);
     } else {
       option = app.add_option_function<std::string>(
-          name, [this, key, flag](const std::string& text) { params_[key] = parse_value(flag, text); },
+          name,
+          [this, key, flag](const std::string& text) { params_[key] = parse_value(flag, text); },
           flag.help);
       option->type_name(flag.kind == Kind::kInt     ? "INT"
                         : flag.kind == Kind::kFloat ? "FLOAT"

@@ -9,8 +9,8 @@
 
 namespace tandem::launcher {
 
-// --model, --dtype, --threads, --block-size, … as strings until parsed, so that a bad value is reported
-// like any other bad input, with the flag's name.
+// --model, --dtype, --threads, --block-size, … as strings until parsed, so that a bad value is
+// reported like any other bad input, with the flag's name.
 struct EngineOptions {
   std::string model;
   std::string dtype = "auto";
@@ -19,9 +19,9 @@ struct EngineOptions {
   std::string preemption = "auto";
   EngineConfig config;
 
-  void add_model(CLI::App& app);    // --model, --dtype, --threads
-  void add_engine(CLI::App& app);   // the others
-  EngineConfig parse() const;       // checked; throws InputError
+  void add_model(CLI::App& app);   // --model, --dtype, --threads
+  void add_engine(CLI::App& app);  // the others
+  EngineConfig parse() const;      // checked; throws InputError
 };
 
 // Generation parameters as flags, under HuggingFace's and vLLM's names.

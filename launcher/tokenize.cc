@@ -1,4 +1,5 @@
-// tandem tokenize: {"id", "text"} → {"id", "ids", "decoded", "decoded_skip_special"}, or plain text.
+// tandem tokenize: {"id", "text"} → {"id", "ids", "decoded", "decoded_skip_special"}, or plain
+// text.
 #include <cstdio>
 #include <iostream>
 
@@ -31,7 +32,8 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
   try {
     if (line.too_long) throw invalid_request("text", "the line is longer than 64 MiB");
     const json request = parse_json_line(line.text);
-    if (!request.is_object()) throw InputError(ErrorKind::kInvalidRequest, "a line must be a JSON object");
+    if (!request.is_object())
+      throw InputError(ErrorKind::kInvalidRequest, "a line must be a JSON object");
     id = request.value("id", json());
     if (!request.contains("text") || !request["text"].is_string())
       throw invalid_request("text", "is missing or not a string");
@@ -64,9 +66,12 @@ int run(const Options& options) {
 
 Run add_tokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("--model", options->model, "directory of a HuggingFace checkpoint")->required()->type_name("DIR");
+  app.add_option("--model", options->model, "directory of a HuggingFace checkpoint")
+      ->required()
+      ->type_name("DIR");
   app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->input, "read from a file (-: standard input)")->type_name("FILE");
+  app.add_option("--input", options->input, "read from a file (-: standard input)")
+      ->type_name("FILE");
   app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
   app.add_flag("--jsonl", options->jsonl, "one JSON request a line in, one result a line out");
   app.add_flag("--no-special-tokens", options->no_special, "without the model's BOS and EOS");

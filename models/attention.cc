@@ -6,9 +6,9 @@ namespace {
 Tensor paged(const Build& b, const Tensor& q, const KvPages& pages, const AttentionTensors& in,
              const AttentionTensors::Pages& table, const Heads& heads, float scale, bool causal) {
   Tensor out({q.dim(0), heads.features().size()}, DType::kF32);
-  ops::paged_attention(b.ctx, {q, pages, in.query_start_loc, table.indptr, table.page_indices,
-                               table.last_page_len, heads.count(), heads.head_dim, scale, causal,
-                               out});
+  ops::paged_attention(
+      b.ctx, {q, pages, in.query_start_loc, table.indptr, table.page_indices, table.last_page_len,
+              heads.count(), heads.head_dim, scale, causal, out});
   return out;
 }
 
@@ -25,13 +25,14 @@ EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_m
 Tensor EncoderAttention::forward(const Tensor& x, const AttentionTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
   Tensor out({x.dim(0), heads_.features().size()}, DType::kF32);
-  ops::ragged_attention(build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(), heads_.head_dim,
-                                     scale_, out});
+  ops::ragged_attention(
+      build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(), heads_.head_dim, scale_, out});
   return out_.forward(out);
 }
 
-DecoderSelfAttention::DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model, int heads,
-                                           int head_dim, float scale, const AttentionNames& names)
+DecoderSelfAttention::DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model,
+                                           int heads, int head_dim, float scale,
+                                           const AttentionNames& names)
     : build_(b),
       heads_(b, heads, head_dim),
       scale_(scale),

@@ -1,5 +1,5 @@
-// The attention layers of encoder/decoder models. They own the KV caching: a model file hands states
-// in and gets states back.
+// The attention layers of encoder/decoder models. They own the KV caching: a model file hands
+// states in and gets states back.
 #pragma once
 
 #include "models/attention_metadata.h"
@@ -98,8 +98,8 @@ class CrossAttention {
 // fc2(act(fc1 x)).
 class FeedForward {
  public:
-  FeedForward(const Weights& fc1, const Weights& fc2, const Build& b, int64_t d_model, int64_t ffn_dim,
-              Activation activation)
+  FeedForward(const Weights& fc1, const Weights& fc2, const Build& b, int64_t d_model,
+              int64_t ffn_dim, Activation activation)
       : fc1_(fc1, b, d_model, ffn_dim, activation),
         fc2_(fc2, b, ffn_dim, d_model, shard_range(ffn_dim, b.comm.rank(), b.comm.size())) {}
   Tensor forward(const Tensor& x) const { return fc2_.forward(fc1_.forward(x)); }

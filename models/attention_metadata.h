@@ -1,5 +1,6 @@
-// What attention needs to know of a step: which rows belong to which sequence, and where its keys and
-// values lie. Built by runtime/batch_builder.h, consumed by the attention layers. No padding anywhere.
+// What attention needs to know of a step: which rows belong to which sequence, and where its keys
+// and values lie. Built by runtime/batch_builder.h, consumed by the attention layers. No padding
+// anywhere.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +26,31 @@ struct PageTable {
 struct AttentionMetadata {
   // Decoder: one entry per scheduled sequence.
   int32_t num_requests = 0;
-  std::vector<int32_t> query_start_loc{0};    // [R + 1], indptr of the scheduled tokens
-  std::vector<int32_t> num_tokens;            // [R] scheduled in this step
-  std::vector<int32_t> num_computed_tokens;   // [R] in the cache before this step
-  std::vector<int32_t> seq_lens;              // [R] computed + scheduled
+  std::vector<int32_t> query_start_loc{0};   // [R + 1], indptr of the scheduled tokens
+  std::vector<int32_t> num_tokens;           // [R] scheduled in this step
+  std::vector<int32_t> num_computed_tokens;  // [R] in the cache before this step
+  std::vector<int32_t> seq_lens;             // [R] computed + scheduled
   int32_t max_query_len = 0;
-  std::vector<int32_t> slot_mapping;          // [T] where each token's keys and values go
-  PageTable self_pages;                       // [R]
+  std::vector<int32_t> slot_mapping;  // [T] where each token's keys and values go
+  PageTable self_pages;               // [R]
 
   // Encoder: one entry per group whose encoder runs in this step.
   std::vector<int32_t> encoder_start_loc{0};  // [E + 1]
   std::vector<int32_t> encoder_seq_lens;      // [E]
   int32_t max_encoder_seq_len = 0;
-  std::vector<int32_t> cross_slot_mapping;    // [encoder tokens of this step]
+  std::vector<int32_t> cross_slot_mapping;  // [encoder tokens of this step]
 
   // Cross-attention: one entry per scheduled decoder sequence, as query_start_loc.
-  std::vector<int32_t> cross_seq_lens;        // [R] length of its encoder sequence
-  PageTable cross_pages;                      // [R]
+  std::vector<int32_t> cross_seq_lens;  // [R] length of its encoder sequence
+  PageTable cross_pages;                // [R]
 };
 
 // The flat token vectors of a step.
 struct ModelInput {
-  std::vector<int32_t> input_ids;             // [T]
-  std::vector<int32_t> positions;             // [T]
-  std::vector<int32_t> request_indices;       // [T] which scheduled sequence a token belongs to
-  std::vector<int32_t> encoder_input_ids;     // [encoder tokens]
+  std::vector<int32_t> input_ids;          // [T]
+  std::vector<int32_t> positions;          // [T]
+  std::vector<int32_t> request_indices;    // [T] which scheduled sequence a token belongs to
+  std::vector<int32_t> encoder_input_ids;  // [encoder tokens]
   std::vector<int32_t> encoder_positions;
   AttentionMetadata attention;
 

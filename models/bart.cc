@@ -1,5 +1,6 @@
-// BART (Lewis et al. 2020; HuggingFace BartForConditionalGeneration and BartModel): post-norm layers,
-// learned positions with an offset of 2, a layer norm behind the embeddings, tied output embedding.
+// BART (Lewis et al. 2020; HuggingFace BartForConditionalGeneration and BartModel): post-norm
+// layers, learned positions with an offset of 2, a layer norm behind the embeddings, tied output
+// embedding.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -33,7 +34,8 @@ struct EncoderLayer {
 
 struct DecoderLayer {
   DecoderLayer(const Weights& w, const Build& b, const ModelConfig& c, int head_dim)
-      : self_attention(w / "self_attn", b, c.d_model, c.decoder_attention_heads, head_dim, scale(head_dim)),
+      : self_attention(w / "self_attn", b, c.d_model, c.decoder_attention_heads, head_dim,
+                       scale(head_dim)),
         self_norm(w / "self_attn_layer_norm", b, c.d_model),
         cross_attention(w / "encoder_attn", b, c.d_model, c.decoder_attention_heads, head_dim,
                         scale(head_dim)),
@@ -56,8 +58,8 @@ struct DecoderLayer {
   LayerNorm final_norm;
 };
 
-// The four names under which BART files hold the token embeddings. They are usually one tensor, saved
-// under some of its names; one that is there under its own name is used, as HuggingFace does.
+// The four names under which BART files hold the token embeddings. They are usually one tensor,
+// saved under some of its names; one that is there under its own name is used, as HuggingFace does.
 struct TokenEmbeddings {
   TokenEmbeddings(const Weights& root, const Weights& model, const ModelConfig& c) {
     const Shape shape{c.vocab_size, c.d_model};
@@ -71,7 +73,9 @@ struct TokenEmbeddings {
     if (!any) any = (model / "shared").get("weight", shape);  // throws, naming it
     encoder = own_encoder.value_or(*any);
     decoder = own_decoder.value_or(*any);
-    head = own_head ? *own_head : c.tie_word_embeddings ? *any : (root / "lm_head").get("weight", shape);
+    head = own_head                ? *own_head
+           : c.tie_word_embeddings ? *any
+                                   : (root / "lm_head").get("weight", shape);
   }
   HostTensor encoder, decoder, head;
 };
@@ -88,8 +92,9 @@ Weights model_scope(const Weights& root, const ModelConfig& c) {
 struct Embeddings {
   Embeddings(const Weights& w, const HostTensor& tokens, const Build& b, const ModelConfig& c)
       : tokens(tokens, b, c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f),
-        position_weights((w / "embed_positions")
-                             .get("weight", {c.max_position_embeddings + kPositionOffset, c.d_model})),
+        position_weights(
+            (w / "embed_positions")
+                .get("weight", {c.max_position_embeddings + kPositionOffset, c.d_model})),
         positions(table_of(position_weights)),
         norm(w / "layernorm_embedding", b, c.d_model) {}
 

@@ -44,9 +44,9 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
     std::string names;
     for (size_t i = 0; i < unread.size() && i < 8; ++i) names += (i ? ", " : "") + unread[i];
     if (unread.size() > 8) names += ", …";
-    throw invalid_model(checkpoint.location(),
-                        std::to_string(unread.size()) + " tensor(s) that " + config.architecture +
-                            " does not have: " + names);
+    throw invalid_model(checkpoint.location(), std::to_string(unread.size()) + " tensor(s) that " +
+                                                   config.architecture +
+                                                   " does not have: " + names);
   }
   return model;
 }

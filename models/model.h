@@ -43,9 +43,10 @@ class Model {
   virtual Tensor encode(const ModelInput& in) = 0;
   // Computes every layer's cross-attention keys and values of encode()'s result, once per request,
   // and writes them to the slots of in.attention.cross_slot_mapping.
-  virtual void write_cross_kv(const ModelInput& in, const Tensor& encoder_states, KvCache& cache) = 0;
-  // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last hidden
-  // states [T, d_model].
+  virtual void write_cross_kv(const ModelInput& in, const Tensor& encoder_states,
+                              KvCache& cache) = 0;
+  // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last
+  // hidden states [T, d_model].
   virtual Tensor decode(const ModelInput& in, KvCache& cache) = 0;
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model].
   virtual Tensor compute_logits(const Tensor& hidden) = 0;

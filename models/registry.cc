@@ -7,8 +7,8 @@
 namespace tandem {
 
 // One line per architecture, expanded twice: the declaration and the row of the table.
-#define TANDEM_MODELS(MODEL)                             \
-  MODEL("BartForConditionalGeneration", make_bart)       \
+#define TANDEM_MODELS(MODEL)                       \
+  MODEL("BartForConditionalGeneration", make_bart) \
   MODEL("BartModel", make_bart)
 
 #define MODEL(architecture, factory) \
@@ -32,8 +32,8 @@ ModelFactory find_model(const std::string& architecture) {
   if (it != table().end()) return it->second;
   std::string known;
   for (const auto& [name, factory] : table()) known += (known.empty() ? "" : ", ") + name;
-  throw invalid_model("config.json", "architecture \"" + architecture +
-                                         "\" is not known; there are: " + known);
+  throw invalid_model("config.json",
+                      "architecture \"" + architecture + "\" is not known; there are: " + known);
 }
 
 std::vector<std::string> architectures() {

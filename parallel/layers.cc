@@ -27,7 +27,8 @@ struct Stacked {
   PackedWeight weight;
   Tensor bias;
 };
-Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out, Range rows) {
+Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out,
+              Range rows) {
   std::vector<HostTensor> tensors;
   std::vector<MatrixView> parts;
   Tensor bias({static_cast<int64_t>(scopes.size()) * rows.size()}, DType::kF32);
@@ -48,10 +49,11 @@ Range head_rows(const Build& b, int heads, int head_dim) {
 
 }  // namespace
 
-// --- Linear layers ---------------------------------------------------------------------------------
+// --- Linear layers
+// ---------------------------------------------------------------------------------
 
-ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
-                                           Activation activation)
+ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in,
+                                           int64_t out, Activation activation)
     : build_(b), activation_(activation) {
   Stacked s = stack({&w, 1}, b, in, out, shard_range(out, b.comm.rank(), b.comm.size()));
   weight_ = std::move(s.weight);
@@ -96,7 +98,8 @@ QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
 
 CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k,
                                                                  const Weights& v, const Build& b,
-                                                                 int64_t in, int heads, int head_dim)
+                                                                 int64_t in, int heads,
+                                                                 int head_dim)
     : build_(b) {
   const Range rows = head_rows(b, heads, head_dim);
   const int64_t out = int64_t{heads} * head_dim;
@@ -120,7 +123,8 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
   return {y.columns(0, width_), y.columns(width_, 2 * width_)};
 }
 
-// --- Norms and embeddings ----------------------------------------------------------------------------
+// --- Norms and embeddings
+// ----------------------------------------------------------------------------
 
 LayerNorm::LayerNorm(const Weights& w, const Build& b, int64_t features, float eps)
     : build_(b),
@@ -140,7 +144,8 @@ Tensor table_of(const HostTensor& t) {
   return to_float(t).reshape(t.shape);
 }
 
-VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale)
+VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const Build& b,
+                                               float scale)
     : build_(b),
       keep_alive_(tokens.keep_alive),
       ids_(shard_range(tokens.shape[0], b.comm.rank(), b.comm.size())),
@@ -180,7 +185,8 @@ Tensor ParallelLMHead::forward(const Tensor& x) const {
   if (ranks == 1) return local;
   // Equal parts for the gather (the last columns of a narrower shard are not used).
   const int64_t widest = shard_range(vocabulary_, 0, ranks).size(), rows = x.dim(0);
-  Tensor part = Tensor::zeros({rows, widest}, DType::kF32), all({ranks * rows, widest}, DType::kF32);
+  Tensor part = Tensor::zeros({rows, widest}, DType::kF32),
+         all({ranks * rows, widest}, DType::kF32);
   for (int64_t i = 0; i < rows; ++i)
     std::memcpy(part.row<float>(i), local.row<float>(i), static_cast<size_t>(local.dim(1)) * 4);
   build_.comm.all_gather(part, all);

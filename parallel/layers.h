@@ -34,7 +34,8 @@ class ColumnParallelLinear {
   Activation activation_;
 };
 
-// y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over ranks.
+// y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
+// ranks.
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part);
@@ -51,7 +52,9 @@ class QKVParallelLinear {
  public:
   QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v, const Build& b,
                     int64_t in, int heads, int head_dim);
-  struct Output { Tensor q, k, v; };       // [T, heads of this rank * head_dim] each, strided
+  struct Output {
+    Tensor q, k, v;
+  };  // [T, heads of this rank * head_dim] each, strided
   Output forward(const Tensor& x) const;
 
  private:
@@ -68,7 +71,9 @@ class CrossAttentionQKVParallelLinear {
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
                                   const Build& b, int64_t in, int heads, int head_dim);
   Tensor forward_q(const Tensor& decoder_states) const;
-  struct KeyValue { Tensor k, v; };
+  struct KeyValue {
+    Tensor k, v;
+  };
   KeyValue forward_kv(const Tensor& encoder_states) const;
 
  private:

@@ -26,7 +26,8 @@ void EngineConfig::check() const {
   check_range("--max-num-seqs", max_num_seqs, 1, 1 << 20);
   check_range("--max-num-batched-tokens", max_num_batched_tokens, 1, 1 << 24);
   check_range("--block-size", block_size, 1, 1024);
-  if (num_gpu_blocks_override) check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
+  if (num_gpu_blocks_override)
+    check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
 }
 
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype) {
@@ -55,7 +56,8 @@ size_t parse_bytes(const std::string& text, const std::string& flag) {
     if (unit == prefix + "b") scale = std::pow(1000.0, i + 1);
   }
   if (error != std::errc() || scale == 0 || !(number >= 0) || number * scale > std::ldexp(1.0, 60))
-    throw invalid_request(flag, "\"" + text + "\" is not a size; write 4GiB, 512M or a number of bytes");
+    throw invalid_request(flag,
+                          "\"" + text + "\" is not a size; write 4GiB, 512M or a number of bytes");
   return static_cast<size_t>(number * scale);
 }
 

@@ -13,8 +13,8 @@ namespace tandem {
 
 struct EngineConfig {
   std::filesystem::path model;
-  std::optional<DType> dtype;      // absent: "auto", see resolve_dtype()
-  int threads = 0;                 // 0: one per core that this process may use
+  std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()
+  int threads = 0;             // 0: one per core that this process may use
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
   int block_size = 16;
@@ -22,14 +22,14 @@ struct EngineConfig {
   std::optional<int> num_gpu_blocks_override;  // blocks of the device pool, whatever the device
   size_t swap_space = size_t{1} << 30;         // bytes of the host pool
   PreemptionMode preemption = PreemptionMode::kAuto;
-  std::optional<uint64_t> seed;    // of requests without one; absent: random
+  std::optional<uint64_t> seed;  // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;
 };
 
-// "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range does
-// not fit bfloat16's precision).
+// "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
+// does not fit bfloat16's precision).
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
 int default_threads();

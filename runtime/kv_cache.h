@@ -25,8 +25,8 @@ class KvCachePools {
   KvCache device_, host_;
 };
 
-// Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests of
-// maximal length can use are not made.
+// Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests
+// of maximal length can use are not made.
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
                       int max_positions);
 

@@ -42,8 +42,8 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   auto model = load_model(config_, checkpoint, {*ctx_, *comm_, dtype_}, progress);
   const SchedulerConfig limits = scheduler_config(model->kv_cache_spec());
   scheduler_ = std::make_unique<Scheduler>(limits);
-  runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, std::move(model), limits.block_size,
-                                                        limits.num_device_blocks, limits.num_host_blocks);
+  runner_ = std::make_unique<EncoderDecoderModelRunner>(
+      *ctx_, std::move(model), limits.block_size, limits.num_device_blocks, limits.num_host_blocks);
 }
 
 LLMEngine::~LLMEngine() = default;
@@ -77,7 +77,8 @@ void LLMEngine::add_request(const std::string& request_id, const nlohmann::json&
   if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
   Request request;
   request.arrival = now();
-  PreparedPrompt prepared = preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, *resolver_);
+  PreparedPrompt prepared =
+      preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, *resolver_);
   request.params = resolver_->resolve(params, prepared.lengths);
   if (!request.params.has_seed()) request.params.set_seed(next_random(next_seed_));
   request.inputs = std::move(prepared.inputs);
@@ -86,7 +87,8 @@ void LLMEngine::add_request(const std::string& request_id, const nlohmann::json&
   int64_t seq_id = next_seq_id_;
   for (int i = 0; i < request.params.n(); ++i)
     seqs.push_back(std::make_unique<Sequence>(seq_id++, request.inputs));
-  auto encoder = std::make_unique<Sequence>(seq_id++, request.inputs, /*from_decoder_prompt=*/false);
+  auto encoder =
+      std::make_unique<Sequence>(seq_id++, request.inputs, /*from_decoder_prompt=*/false);
   auto group = std::make_unique<SequenceGroup>(request_id, std::move(seqs), std::move(encoder),
                                                request.params, request.arrival);
   scheduler_->check_admissible(*group);
@@ -150,7 +152,8 @@ void LLMEngine::process_sample(const std::string& request_id, Request& request,
   }
 }
 
-proto::RequestOutput LLMEngine::output_of(const std::string& request_id, const Request& request) const {
+proto::RequestOutput LLMEngine::output_of(const std::string& request_id,
+                                          const Request& request) const {
   proto::RequestOutput out;
   out.set_request_id(request_id);
   *out.mutable_inputs() = request.inputs;

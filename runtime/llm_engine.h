@@ -1,5 +1,5 @@
-// The synchronous engine: requests in, outputs out, one step at a time. Owns everything below it. Used
-// from one thread; needs no actors.
+// The synchronous engine: requests in, outputs out, one step at a time. Owns everything below it.
+// Used from one thread; needs no actors.
 #pragma once
 
 #include <chrono>

@@ -70,7 +70,8 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   return out;
 }
 
-Tensor EncoderDecoderModelRunner::logits_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
+Tensor EncoderDecoderModelRunner::logits_of(const Tensor& hidden,
+                                            const std::vector<int32_t>& rows) {
   Tensor chosen({static_cast<int64_t>(rows.size()), hidden.dim(1)}, DType::kF32);
   ops::gather_rows(ctx_, {hidden, Tensor::borrow(rows), chosen});
   return model_->compute_logits(chosen);
@@ -112,8 +113,9 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
     const Tensor logits = logits_of(hidden, indices);
     const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
-    auto* group = std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
-                               [&](const auto* g) { return g->request_id() == row.group->request_id(); })[0];
+    auto* group =
+        std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
+                     [&](const auto* g) { return g->request_id() == row.group->request_id(); })[0];
     group->set_prompt_logprobs_start(wanted.first_position);
     for (int32_t i = 0; i < wanted.count; ++i)
       *group->add_prompt_logprobs() =

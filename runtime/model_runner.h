@@ -1,4 +1,5 @@
-// A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or actors.
+// A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or
+// actors.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace tandem {
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
-  // Runs one step to its end. Throws std::runtime_error naming the field of an inconsistent message.
+  // Runs one step to its end. Throws std::runtime_error naming the field of an inconsistent
+  // message.
   virtual proto::StepOutput execute(const proto::StepInput& step) = 0;
 };
 

@@ -15,9 +15,10 @@ json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer& tok
   for (const auto& t : logprobs.top()) {
     // -inf and NaN are not JSON.
     const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
-    out[std::to_string(t.token_id())] = {{"logprob", value},
-                                         {"rank", t.rank()},
-                                         {"decoded_token", tokenizer.decode({t.token_id()}, false)}};
+    out[std::to_string(t.token_id())] = {
+        {"logprob", value},
+        {"rank", t.rank()},
+        {"decoded_token", tokenizer.decode({t.token_id()}, false)}};
   }
   return out;
 }
@@ -83,7 +84,8 @@ JsonRequest request_from_json(const json& line) {
   return request;
 }
 
-json result_to_json(const proto::RequestOutput& output, const json& id, const Tokenizer& tokenizer) {
+json result_to_json(const proto::RequestOutput& output, const json& id,
+                    const Tokenizer& tokenizer) {
   const auto& in = output.inputs();
   json out = {{"id", id},
               {"encoder_prompt", in.has_encoder_prompt() ? json(in.encoder_prompt()) : json()},
@@ -91,8 +93,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id, const To
               {"prompt", in.has_prompt() ? json(in.prompt()) : json()},
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
-  for (const auto& c : output.outputs())
-    out["outputs"].push_back(completion_to_json(c, tokenizer));
+  for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token
     for (const auto& l : output.prompt_logprobs()) list.push_back(logprobs_to_json(l, tokenizer));

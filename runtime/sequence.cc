@@ -19,7 +19,8 @@ const char* finish_reason(SequenceStatus status) {
 
 Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt)
     : seq_id_(seq_id) {
-  const auto& ids = from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
+  const auto& ids =
+      from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
   tokens_.assign(ids.begin(), ids.end());
   prompt_len_ = static_cast<int>(tokens_.size());
 }

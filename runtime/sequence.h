@@ -20,8 +20,8 @@ enum class SequenceStatus : uint8_t {
   kWaiting,
   kRunning,
   kSwapped,
-  kFinishedStopped,    // EOS, a stop token or a stop string
-  kFinishedLength,     // max_tokens
+  kFinishedStopped,  // EOS, a stop token or a stop string
+  kFinishedLength,   // max_tokens
   kFinishedAborted,
 };
 bool is_finished(SequenceStatus status);
@@ -30,8 +30,8 @@ const char* finish_reason(SequenceStatus status);
 
 class Sequence {
  public:
-  // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the encoder's,
-  // inputs.encoder_prompt_token_ids.
+  // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the
+  // encoder's, inputs.encoder_prompt_token_ids.
   Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true);
 
   int64_t seq_id() const { return seq_id_; }
@@ -42,7 +42,7 @@ class Sequence {
   int prompt_len() const { return prompt_len_; }
   int output_len() const { return length() - prompt_len_; }
   int length() const { return static_cast<int>(tokens_.size()); }
-  std::span<const int32_t> tokens() const { return tokens_; }          // prompt + output
+  std::span<const int32_t> tokens() const { return tokens_; }  // prompt + output
   std::span<const int32_t> prompt_tokens() const { return tokens().first(prompt_len_); }
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
   // Tokens whose keys and values are in the cache. After prefill it is length() - 1 between steps:
@@ -51,7 +51,7 @@ class Sequence {
   int num_uncomputed_tokens() const { return length() - num_computed_; }
 
   void append_token(int32_t token) { tokens_.push_back(token); }
-  void advance(int tokens);      // tokens more are computed
+  void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
 
  private:
@@ -77,7 +77,7 @@ class SequenceGroup {
   const Sequence& encoder_seq() const { return *encoder_seq_; }
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
-  int priority() const { return priority_; }      // smaller is served first
+  int priority() const { return priority_; }  // smaller is served first
   bool finished() const;
 
   // The encoder has run and the cross-attention cache is valid.

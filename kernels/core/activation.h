@@ -6,14 +6,14 @@
 namespace tandem {
 
 enum class Activation : uint8_t {
-  kNone,      // "linear"
-  kRelu,      // "relu"
-  kGelu,      // "gelu": x/2 (1 + erf(x/sqrt 2))
-  kGeluTanh,  // "gelu_new", "gelu_pytorch_tanh", "gelu_fast"
-  kQuickGelu, // "quick_gelu": x sigmoid(1.702 x)
-  kSilu,      // "silu", "swish"
-  kTanh,      // "tanh"
-  kSigmoid,   // "sigmoid"
+  kNone,       // "linear"
+  kRelu,       // "relu"
+  kGelu,       // "gelu": x/2 (1 + erf(x/sqrt 2))
+  kGeluTanh,   // "gelu_new", "gelu_pytorch_tanh", "gelu_fast"
+  kQuickGelu,  // "quick_gelu": x sigmoid(1.702 x)
+  kSilu,       // "silu", "swish"
+  kTanh,       // "tanh"
+  kSigmoid,    // "sigmoid"
 };
 
 }  // namespace tandem

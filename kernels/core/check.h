@@ -19,20 +19,20 @@ template <class A, class B>
 
 }  // namespace tandem::detail
 
-#define TANDEM_CHECK(condition, ...)                                                           \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      ::tandem::detail::check_failed(__FILE__, __LINE__,                                       \
+#define TANDEM_CHECK(condition, ...)                                                          \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]]                                                            \
+      ::tandem::detail::check_failed(__FILE__, __LINE__,                                      \
                                      std::string(#condition) + std::string(" " __VA_ARGS__)); \
   } while (false)
 
-#define TANDEM_CHECK_OP_(a, b, op)                                                            \
-  do {                                                                                        \
-    const auto& tandem_a_ = (a);                                                              \
-    const auto& tandem_b_ = (b);                                                              \
-    if (!(tandem_a_ op tandem_b_)) [[unlikely]]                                               \
-      ::tandem::detail::check_op_failed(__FILE__, __LINE__, #a " " #op " " #b, tandem_a_,     \
-                                        tandem_b_);                                           \
+#define TANDEM_CHECK_OP_(a, b, op)                                                        \
+  do {                                                                                    \
+    const auto& tandem_a_ = (a);                                                          \
+    const auto& tandem_b_ = (b);                                                          \
+    if (!(tandem_a_ op tandem_b_)) [[unlikely]]                                           \
+      ::tandem::detail::check_op_failed(__FILE__, __LINE__, #a " " #op " " #b, tandem_a_, \
+                                        tandem_b_);                                       \
   } while (false)
 
 #define TANDEM_CHECK_EQ(a, b) TANDEM_CHECK_OP_(a, b, ==)

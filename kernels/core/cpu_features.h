@@ -1,5 +1,5 @@
-// Which of the builds of the CPU kernels this process runs (kernels/cpu/isa.h). Chosen once: the best
-// that the CPU has, or what TANDEM_CPU_ISA names.
+// Which of the builds of the CPU kernels this process runs (kernels/cpu/isa.h). Chosen once: the
+// best that the CPU has, or what TANDEM_CPU_ISA names.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace tandem {
 
 // Each level includes the ones before it.
 enum class CpuIsa : uint8_t {
-  kGeneric,      // any CPU
-  kAvx2,         // AVX2 and FMA
-  kAvx512,       // AVX-512 F, BW, DQ, VL
-  kAvx512Bf16,   // and vdpbf16ps
+  kGeneric,     // any CPU
+  kAvx2,        // AVX2 and FMA
+  kAvx512,      // AVX-512 F, BW, DQ, VL
+  kAvx512Bf16,  // and vdpbf16ps
 };
 
 const char* name_of(CpuIsa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
@@ -23,8 +23,8 @@ CpuIsa best_cpu_isa();
 // The level of that name. Throws InputError if there is none, or if it is above best_cpu_isa().
 CpuIsa cpu_isa_from_name(std::string_view name);
 
-// The level in use. Throws InputError at the first call if TANDEM_CPU_ISA names no level, or one that
-// this CPU does not have.
+// The level in use. Throws InputError at the first call if TANDEM_CPU_ISA names no level, or one
+// that this CPU does not have.
 CpuIsa cpu_isa();
 
 // Switches the level, between ops only. For tests and benchmarks; at most best_cpu_isa().

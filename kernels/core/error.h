@@ -10,10 +10,10 @@ namespace tandem {
 
 // What kind of mistake it is; also the "type" of an error object in JSON (api_name()).
 enum class ErrorKind {
-  kInvalidRequest,   // a field of a request, or a flag
-  kInvalidModel,     // a file of a checkpoint directory
-  kNotSupported,     // valid, but not built (yet)
-  kResource,         // does not fit the memory or the positions that there are
+  kInvalidRequest,  // a field of a request, or a flag
+  kInvalidModel,    // a file of a checkpoint directory
+  kNotSupported,    // valid, but not built (yet)
+  kResource,        // does not fit the memory or the positions that there are
 };
 
 inline const char* api_name(ErrorKind kind) {

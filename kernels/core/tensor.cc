@@ -71,8 +71,8 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
   TANDEM_CHECK_LE(end, dim(0));
   Tensor t = *this;
   t.shape_[0] = end - begin;
-  t.data_ = static_cast<std::byte*>(data_) +
-            static_cast<size_t>(begin * row_stride_) * size_of(dtype_);
+  t.data_ =
+      static_cast<std::byte*>(data_) + static_cast<size_t>(begin * row_stride_) * size_of(dtype_);
   return t;
 }
 

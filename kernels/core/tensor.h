@@ -22,15 +22,25 @@ std::string to_string(const Shape& shape);
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::kI32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kI32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::kI64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kI64;
+};
 template <>
-struct DTypeOf<uint16_t> { static constexpr DType value = DType::kBF16; };
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::kBF16;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::kU8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
 
 class Tensor {
  public:
@@ -54,7 +64,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
   int64_t dim(int i) const { return shape_[static_cast<size_t>(i)]; }
-  int64_t size() const;                            // number of elements
+  int64_t size() const;  // number of elements
   size_t bytes() const { return static_cast<size_t>(size()) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   // Elements from one row (index of dimension 0) to the next.
@@ -68,7 +78,9 @@ class Tensor {
     return static_cast<T*>(data_);
   }
   template <class T>
-  T* row(int64_t i) const { return data<T>() + i * row_stride_; }
+  T* row(int64_t i) const {
+    return data<T>() + i * row_stride_;
+  }
 
   // Views that share the storage.
   Tensor rows(int64_t begin, int64_t end) const;     // [begin, end) of dimension 0

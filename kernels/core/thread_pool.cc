@@ -1,7 +1,7 @@
-// One 64-bit word holds the region: its number and how many of its tasks are unclaimed. A claim is a
-// compare-and-swap on it, so that a worker that comes late finds nothing left and cannot touch a
-// region that has ended. The caller waits for tasks, never for workers: a sleeping worker costs a wake
-// and not a wait.
+// One 64-bit word holds the region: its number and how many of its tasks are unclaimed. A claim is
+// a compare-and-swap on it, so that a worker that comes late finds nothing left and cannot touch a
+// region that has ended. The caller waits for tasks, never for workers: a sleeping worker costs a
+// wake and not a wait.
 #include "kernels/core/thread_pool.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 using Body = std::function<void(int64_t, int)>;
 
 constexpr auto kSpinTime = std::chrono::milliseconds(1);
-constexpr int kPausesPerClock = 64;     // the clock is read once in so many pauses
+constexpr int kPausesPerClock = 64;       // the clock is read once in so many pauses
 constexpr int kPausesBeforeYield = 2048;  // an idle thread gives way to others from here on
 
 inline void pause() {

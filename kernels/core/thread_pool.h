@@ -13,8 +13,8 @@ namespace tandem {
 
 class ThreadPool {
  public:
-  // `threads` >= 1, the caller included. Workers are pinned when there are exactly as many threads as
-  // cores in the affinity mask (with fewer, another rank may share the mask and pin to the same
+  // `threads` >= 1, the caller included. Workers are pinned when there are exactly as many threads
+  // as cores in the affinity mask (with fewer, another rank may share the mask and pin to the same
   // cores); the caller's own affinity stays as it is.
   explicit ThreadPool(int threads);
   ~ThreadPool();
@@ -24,8 +24,8 @@ class ThreadPool {
   int threads() const;
 
   // Calls body(task, thread) for every task in [0, tasks), thread in [0, threads()), and returns
-  // when all are done. Not reentrant: one region at a time, from one thread at a time. The body must
-  // not throw.
+  // when all are done. Not reentrant: one region at a time, from one thread at a time. The body
+  // must not throw.
   void run(int64_t tasks, const std::function<void(int64_t task, int thread)>& body);
 
  private:

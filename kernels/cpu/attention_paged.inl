@@ -14,8 +14,8 @@ template <class T>
 #pragma GCC unroll 4
   for (int i = 0; i < kParts; ++i) {
     const int left = rest - i * kLanes;
-    v[i] = left >= kLanes ? load_kv(p + i * kLanes)
-                          : load_kv_n(p + i * kLanes, left < 0 ? 0 : left);
+    v[i] =
+        left >= kLanes ? load_kv(p + i * kLanes) : load_kv_n(p + i * kLanes, left < 0 ? 0 : left);
   }
 }
 
@@ -113,7 +113,8 @@ inline int64_t keys_in_page(const PagedHead& h, int64_t keys, int64_t j) {
   return keys - j < h.block_size ? keys - j : h.block_size;
 }
 
-// The pages of one head in the order in which they are read: all of K, all of V, then the next head's.
+// The pages of one head in the order in which they are read: all of K, all of V, then the next
+// head's.
 template <class T>
 struct PageStream {
   const PagedHead& h;
@@ -140,7 +141,7 @@ void paged_attend_chunks(const PagedHead& h) {
   const int64_t page_bytes = static_cast<int64_t>(h.head_dim * sizeof(T)) * h.block_size;
   const int64_t pages_ahead = (kBytesAhead + page_bytes - 1) / page_bytes;
   const int64_t lds = round_up(last, kLanes16), ldd = round_up(h.head_dim, kLanes16);
-  float* q = h.scratch;               // [kPagedQueries][ldd]
+  float* q = h.scratch;  // [kPagedQueries][ldd]
   float* acc = q + kPagedQueries * ldd;
   float* scores = acc + kPagedQueries * ldd;  // [kPagedQueries][lds]
   for (int i = 0; i < h.queries; ++i)
@@ -153,10 +154,10 @@ void paged_attend_chunks(const PagedHead& h) {
     for (int64_t page = 0; page < stream.pages; ++page) {
       const T* p = stream[first + page];
       for (int i = 0; i < h.queries; ++i)
-        body(i, Keys<T, kChunks>{p, i == 0 ? stream[first + page + pages_ahead] : p, h.key_stride,
-                                 h.head_dim},
-             page * h.block_size,
-             keys_in_page(h, h.keys + i * h.causal_step, page * h.block_size));
+        body(i,
+             Keys<T, kChunks>{p, i == 0 ? stream[first + page + pages_ahead] : p, h.key_stride,
+                              h.head_dim},
+             page * h.block_size, keys_in_page(h, h.keys + i * h.causal_step, page * h.block_size));
     }
   };
   for_pages(0, [&](int i, const auto& keys, int64_t j, int64_t count) {

@@ -1,7 +1,7 @@
 // Encoder attention of one head: the products are the micro-kernels of gemm.inl.
 
-// Panels of keys, [ceil(keys / 64)][head_dim][64], then of values, [ceil(head_dim / 64)][keys][64]: the
-// layout of a packed weight.
+// Panels of keys, [ceil(keys / 64)][head_dim][64], then of values, [ceil(head_dim / 64)][keys][64]:
+// the layout of a packed weight.
 inline float* packed_values(const RaggedHead& h) {
   return h.packed + round_up(h.keys, kPanelColumns) * h.head_dim;
 }
@@ -38,8 +38,8 @@ void ragged_pack(const RaggedHead& h) {
   }
 }
 
-inline GemmBlock plain_block(const float* x, int64_t ldx, int64_t rows, const float* w, int64_t steps,
-                             int64_t columns, float* c, int64_t ldc) {
+inline GemmBlock plain_block(const float* x, int64_t ldx, int64_t rows, const float* w,
+                             int64_t steps, int64_t columns, float* c, int64_t ldc) {
   GemmBlock b{};
   b.x = x;
   b.ldx = ldx;
@@ -56,7 +56,7 @@ constexpr int64_t kKeysPerBlock = 128;  // of values, so that they stay in the f
 
 void ragged_attend(const RaggedHead& h) {
   const int64_t lds = round_up(h.keys, kPanelColumns) + kLanes16;
-  float* q = h.scratch;                                     // [kRaggedRows][head_dim]
+  float* q = h.scratch;                                      // [kRaggedRows][head_dim]
   float* tile = q + round_up(kRaggedRows * h.head_dim, 16);  // [kRaggedRows][64]
   float* scores = tile + kRaggedRows * kPanelColumns;        // [kRaggedRows][lds]
   float inverse[kRaggedRows];

@@ -1,11 +1,12 @@
-// The matrix product: micro-kernels of up to 6 rows by 16 to 64 columns over a panel of a packed weight.
+// The matrix product: micro-kernels of up to 6 rows by 16 to 64 columns over a panel of a packed
+// weight.
 //
 // An output element is one chain of fused products over k in ascending order, starting from zero,
-// whatever the tile's shape; cutting k into blocks stores and reloads the accumulator and changes no
-// bit. Latency is hidden by the number of columns and rows, never by splitting k.
+// whatever the tile's shape; cutting k into blocks stores and reloads the accumulator and changes
+// no bit. Latency is hidden by the number of columns and rows, never by splitting k.
 //
-// Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12 keeps
-// the accumulators in memory otherwise.
+// Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
+// keeps the accumulators in memory otherwise.
 
 struct Tile {
   const void* x;
@@ -23,8 +24,8 @@ struct StepF32 {
   typedef float Word;
   static constexpr int kWords = 1;
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const float* w) {
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
     V wv[kVectors];
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) wv[j] = load(w + j * kLanes);
@@ -44,8 +45,8 @@ struct StepBf16 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const float* w) {
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
     __m512i wv[kVectors];
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
@@ -54,7 +55,8 @@ struct StepBf16 {
       const __m512i xv = _mm512_set1_epi32(static_cast<int>(x[i * ldx]));
 #pragma GCC unroll 16
       for (int j = 0; j < kVectors; ++j)
-        acc[i * kVectors + j] = _mm512_dpbf16_ps(acc[i * kVectors + j], (__m512bh)xv, (__m512bh)wv[j]);
+        acc[i * kVectors + j] =
+            _mm512_dpbf16_ps(acc[i * kVectors + j], (__m512bh)xv, (__m512bh)wv[j]);
     }
   }
 };
@@ -64,8 +66,8 @@ struct StepBf16 {
   typedef float Word;
   static constexpr int kWords = 2;
   template <int kRows, int kVectors>
-  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x, int64_t ldx,
-                                              const float* w) {
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
     V wv[kVectors];
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) wv[j] = low_bf16(load(w + j * kLanes));
@@ -109,7 +111,8 @@ template <class Step, int kRows, int kVectors, int kPrefetch>
     x += Step::kWords;
     w += kPanelColumns;
 #pragma GCC unroll 16
-    for (int j = 0; j < kPrefetch; ++j) __builtin_prefetch(ahead + 64 * j, 0, kPrefetch == 4 ? 3 : 2);
+    for (int j = 0; j < kPrefetch; ++j)
+      __builtin_prefetch(ahead + 64 * j, 0, kPrefetch == 4 ? 3 : 2);
     ahead += kPanelColumns * 4;
   }
 #pragma GCC unroll 16
@@ -118,7 +121,8 @@ template <class Step, int kRows, int kVectors, int kPrefetch>
     for (int j = 0; j < kVectors; ++j) store(t.c + i * t.ldc + j * kLanes, acc[i * kVectors + j]);
 }
 
-// Columns of a tile by its rows: as many as the registers hold, so that few rows have enough chains.
+// Columns of a tile by its rows: as many as the registers hold, so that few rows have enough
+// chains.
 constexpr int tile_columns(int rows) {
   return kLanes == 16 ? 64 : kLanes == 8 ? (rows == 1 ? 64 : rows <= 3 ? 32 : 16) : 16;
 }
@@ -168,8 +172,8 @@ inline void finish_row(const GemmBlock& b, float* c) {
   if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
 }
 
-// Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several share
-// the lines of the next block among the first of them.
+// Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several
+// share the lines of the next block among the first of them.
 struct PrefetchPlan {
   int passes;  // that prefetch
   int lines;   // per step of a pass

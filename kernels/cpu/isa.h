@@ -2,10 +2,12 @@
 // (kernels/cpu/*.inl) that is compiled once per level with that level's flags.
 //
 // This header and the .inl files hold no inline function and use nothing of the standard library: a
-// function with external linkage compiled with AVX-512 could be the copy that the linker keeps for all.
+// function with external linkage compiled with AVX-512 could be the copy that the linker keeps for
+// all.
 //
-// All levels give the same bits in f32: sums run in one fixed order (one chain per output element in
-// the matrix products; 16 lanes and a fixed tree in reductions), products are fused, and nothing else is.
+// All levels give the same bits in f32: sums run in one fixed order (one chain per output element
+// in the matrix products; 16 lanes and a fixed tree in reductions), products are fused, and nothing
+// else is.
 #pragma once
 
 #include <cstddef>
@@ -15,39 +17,39 @@
 
 namespace tandem::cpu {
 
-constexpr int kPanelColumns = 64;   // output features in a panel of a packed weight
-constexpr int kMaxTileRows = 6;     // rows that a micro-kernel takes
-constexpr int kLanes16 = 16;        // lanes of a reduction
+constexpr int kPanelColumns = 64;  // output features in a panel of a packed weight
+constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes
+constexpr int kLanes16 = 16;       // lanes of a reduction
 
-// c (+)= x w for one block of one panel. A step is one k in f32 and two in bf16: 64 x 4 bytes of w, and
-// of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two rounded floats).
+// c (+)= x w for one block of one panel. A step is one k in f32 and two in bf16: 64 x 4 bytes of w,
+// and of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two rounded floats).
 struct GemmBlock {
-  const void* x;       // [rows][steps]
-  int64_t ldx;         // 4-byte words from row to row
+  const void* x;  // [rows][steps]
+  int64_t ldx;    // 4-byte words from row to row
   int64_t rows;
-  const void* w;       // [steps][64], 4 bytes each
+  const void* w;  // [steps][64], 4 bytes each
   int64_t steps;
-  const void* next;    // block to prefetch meanwhile, of as many steps; or nullptr
-  int columns;         // of the panel that matter, 1..64
-  float* c;            // [rows][64]: all 64 are written
+  const void* next;  // block to prefetch meanwhile, of as many steps; or nullptr
+  int columns;       // of the panel that matter, 1..64
+  float* c;          // [rows][64]: all 64 are written
   int64_t ldc;
-  bool accumulate;     // start from c, else from 0
-  bool finish;         // then add the bias and apply the activation, to `columns`
-  const float* bias;   // [columns] or nullptr
+  bool accumulate;    // start from c, else from 0
+  bool finish;        // then add the bias and apply the activation, to `columns`
+  const float* bias;  // [columns] or nullptr
   Activation activation;
 };
 
 // One head of one sequence in the encoder: keys and values as they come from the projection.
 struct RaggedHead {
-  const float* q;      // [queries][ldq]
-  const float* k;      // [keys][ldk]
-  const float* v;      // [keys][ldv]
+  const float* q;  // [queries][ldq]
+  const float* k;  // [keys][ldk]
+  const float* v;  // [keys][ldv]
   int64_t ldq, ldk, ldv, queries, keys;
   int head_dim;
   float scale;
-  float* packed;       // ragged_packed_floats()
-  float* scratch;      // ragged_scratch_floats()
-  float* out;          // [queries][ldo]
+  float* packed;   // ragged_packed_floats()
+  float* scratch;  // ragged_scratch_floats()
+  float* out;      // [queries][ldo]
   int64_t ldo;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
@@ -55,22 +57,22 @@ constexpr int kRaggedRows = 24;  // queries at a time
 // One head of one sequence in the paged cache, and up to kPagedQueries consecutive queries.
 constexpr int kPagedQueries = 8;
 struct PagedHead {
-  const float* q;             // [queries][ldq]
+  const float* q;  // [queries][ldq]
   int64_t ldq;
   int queries;
-  const void* k;              // of page 0, this head
+  const void* k;  // of page 0, this head
   const void* v;
-  int64_t page_stride;        // elements
-  int64_t key_stride;         // elements from key to key in a page
-  int64_t next_head;          // elements to the head that comes after (for prefetching), or 0
+  int64_t page_stride;  // elements
+  int64_t key_stride;   // elements from key to key in a page
+  int64_t next_head;    // elements to the head that comes after (for prefetching), or 0
   const int32_t* pages;
   int block_size;
-  int64_t keys;               // that the first query sees
-  int causal_step;            // 1: each further query sees one key more; 0: all see the same
+  int64_t keys;     // that the first query sees
+  int causal_step;  // 1: each further query sees one key more; 0: all see the same
   int head_dim;
   float scale;
-  float* scratch;             // paged_scratch_floats()
-  float* out;                 // [queries][ldo]
+  float* scratch;  // paged_scratch_floats()
+  float* out;      // [queries][ldo]
   int64_t ldo;
 };
 
@@ -81,7 +83,7 @@ struct LayerNormRow {
   const float* bias;
   int64_t size;
   float eps;
-  float* out;             // may be x or residual
+  float* out;  // may be x or residual
 };
 
 struct ArgmaxResult {
@@ -97,8 +99,8 @@ struct IsaKernels {
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*layer_norm_row)(const LayerNormRow&);
-  void (*ragged_pack)(const RaggedHead&);     // k and v to `packed`
-  void (*ragged_attend)(const RaggedHead&);   // from `packed`
+  void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
+  void (*ragged_attend)(const RaggedHead&);  // from `packed`
   void (*paged_attend_f32)(const PagedHead&);
   void (*paged_attend_bf16)(const PagedHead&);
   ArgmaxResult (*argmax)(const float* x, int64_t n);

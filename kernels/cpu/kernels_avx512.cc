@@ -1,7 +1,7 @@
 // The kernels of CpuIsa::kAvx512; compiled with the flags of that level (kernels/CMakeLists.txt).
-#include "kernels/cpu/isa.h"
-
 #include <immintrin.h>
+
+#include "kernels/cpu/isa.h"
 
 namespace tandem::cpu {
 namespace {

@@ -1,7 +1,8 @@
-// The kernels of CpuIsa::kAvx512Bf16; compiled with the flags of that level (kernels/CMakeLists.txt).
-#include "kernels/cpu/isa.h"
-
+// The kernels of CpuIsa::kAvx512Bf16; compiled with the flags of that level
+// (kernels/CMakeLists.txt).
 #include <immintrin.h>
+
+#include "kernels/cpu/isa.h"
 
 #define TANDEM_ISA_BF16 1
 

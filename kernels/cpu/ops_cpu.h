@@ -24,8 +24,8 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 
-// Calls job(task, thread) for each task. (The closure is one pointer, so that std::function does not
-// allocate.)
+// Calls job(task, thread) for each task. (The closure is one pointer, so that std::function does
+// not allocate.)
 template <class Job>
 void run_tasks(Context& ctx, int64_t tasks, Job& job) {
   ctx.pool().run(tasks, [&job](int64_t task, int thread) { job(task, thread); });

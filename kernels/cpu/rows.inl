@@ -9,7 +9,8 @@ inline void load16(V (&v)[kParts], const float* p, int64_t n) {
   }
   for (int i = 0; i < kParts; ++i) {
     const int64_t rest = n - i * kLanes;
-    v[i] = rest <= 0 ? zero() : load_n(p + i * kLanes, rest < kLanes ? static_cast<int>(rest) : kLanes);
+    v[i] = rest <= 0 ? zero()
+                     : load_n(p + i * kLanes, rest < kLanes ? static_cast<int>(rest) : kLanes);
   }
 }
 

@@ -21,9 +21,7 @@ inline V abs(V a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 inline V select_less(V a, V b, V x, V y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
-inline bool any_nan(V a) {
-  return _mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0;
-}
+inline bool any_nan(V a) { return _mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0; }
 inline V power_of_two(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
@@ -72,15 +70,16 @@ inline float reduce_max(const V (&a)[2]) {
 }
 inline V sqrt_of(V a) { return _mm256_sqrt_ps(a); }
 
-// Reductions of several keys at once, along the tree of reduce_add: fold() its first step for one key,
-// reduce_folded() the others for kFoldedKeys of them.
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first step for one
+// key, reduce_folded() the others for kFoldedKeys of them.
 constexpr int kFoldedKeys = 8;
 inline V fold(const V (&a)[2]) { return a[0] + a[1]; }
 inline void reduce_folded(const V (&a)[8], float* out) {
   V b[4], c[2];  // four lanes a key: (0 4) (1 5) (2 6) (3 7); two lanes: (0 2 | 4 6) (1 3 | 5 7)
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i)
-    b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20) + _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+    b[i] =
+        _mm256_permute2f128_ps(a[i], a[i + 4], 0x20) + _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i)
     c[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44) + _mm256_shuffle_ps(b[i], b[i + 2], 0xee);

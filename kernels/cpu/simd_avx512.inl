@@ -60,8 +60,8 @@ inline float reduce_max(const V (&a)[1]) {
 }
 inline V sqrt_of(V a) { return _mm512_sqrt_ps(a); }
 
-// Reductions of several keys at once, along the tree of reduce_add: fold() does nothing for a vector
-// of 16, reduce_folded() sums kFoldedKeys of them.
+// Reductions of several keys at once, along the tree of reduce_add: fold() does nothing for a
+// vector of 16, reduce_folded() sums kFoldedKeys of them.
 constexpr int kFoldedKeys = 16;
 inline V fold(const V (&a)[1]) { return a[0]; }
 inline void reduce_folded(const V (&a)[16], float* out) {
@@ -70,11 +70,11 @@ inline void reduce_folded(const V (&a)[16], float* out) {
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i)
     b[i] = _mm512_shuffle_f32x4(a[i], a[i + 8], 0x44) + _mm512_shuffle_f32x4(a[i], a[i + 8], 0xee);
-  // Four: i, i + 8, i + 4, i + 12.
+    // Four: i, i + 8, i + 4, i + 12.
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i)
     c[i] = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88) + _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd);
-  // Eight: each of 0, 8, 4, 12 plus i and plus i + 2, two lanes each.
+    // Eight: each of 0, 8, 4, 12 plus i and plus i + 2, two lanes each.
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i)
     d[i] = _mm512_shuffle_ps(c[i], c[i + 2], 0x44) + _mm512_shuffle_ps(c[i], c[i + 2], 0xee);

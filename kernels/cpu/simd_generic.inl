@@ -70,7 +70,9 @@ inline V scale(V a, V n) {
 inline V scale_flushed(V a, V n, V x) {
   V v;
   for (int i = 0; i < kLanes; ++i)
-    v[i] = x[i] < -126.0f ? 0.0f : x[i] != x[i] ? x[i] : a[i] * power_of_two(static_cast<int>(n[i]));
+    v[i] = x[i] < -126.0f ? 0.0f
+           : x[i] != x[i] ? x[i]
+                          : a[i] * power_of_two(static_cast<int>(n[i]));
   return v;
 }
 // To the nearest integer, ties to even, for |x| < 2^22.
@@ -137,8 +139,8 @@ inline V sqrt_of(V a) {
   return v;
 }
 
-// Reductions of several keys at once, along the tree of reduce_add: fold() its first steps for one key,
-// reduce_folded() the others for kFoldedKeys of them.
+// Reductions of several keys at once, along the tree of reduce_add: fold() its first steps for one
+// key, reduce_folded() the others for kFoldedKeys of them.
 constexpr int kFoldedKeys = 4;
 inline V fold(const V (&a)[4]) { return (a[0] + a[2]) + (a[1] + a[3]); }
 inline void reduce_folded(const V (&a)[4], float* out) {

@@ -1,9 +1,10 @@
-// Attention of one head. Scores of a query lie in one row over all its keys, so that nothing depends on
-// how keys are cut into pages or queries into chunks: a score is a fixed sum over the head dimension,
-// the softmax's sum has 16 lanes by key, and an output element is one chain over the keys in order.
+// Attention of one head. Scores of a query lie in one row over all its keys, so that nothing
+// depends on how keys are cut into pages or queries into chunks: a score is a fixed sum over the
+// head dimension, the softmax's sum has 16 lanes by key, and an output element is one chain over
+// the keys in order.
 
-// p[j] = exp(p[j] - max), within rounding of max, for n scores; returns the sum. p is readable and writable up to a multiple of
-// 16, what lies beyond n becomes zero.
+// p[j] = exp(p[j] - max), within rounding of max, for n scores; returns the sum. p is readable and
+// writable up to a multiple of 16, what lies beyond n becomes zero.
 inline float softmax_row(float* p, int64_t n) {
   V best[kParts];
   for (int i = 0; i < kParts; ++i) best[i] = set1(-__builtin_inff());

@@ -24,8 +24,14 @@ struct Ragged {
     for (int32_t n : lengths) indptr.push_back(indptr.back() + n);
     const int64_t t = indptr.back(), d = int64_t{heads} * head_dim;
     const Tensor qkv = random.matrix(t, 3 * d);
-    args = {qkv.columns(0, d), qkv.columns(d, 2 * d), qkv.columns(2 * d, 3 * d), indices(indptr),
-            heads, head_dim, 1.0f / std::sqrt(static_cast<float>(head_dim)), random.strided(t, d)};
+    args = {qkv.columns(0, d),
+            qkv.columns(d, 2 * d),
+            qkv.columns(2 * d, 3 * d),
+            indices(indptr),
+            heads,
+            head_dim,
+            1.0f / std::sqrt(static_cast<float>(head_dim)),
+            random.strided(t, d)};
   }
 };
 
@@ -115,8 +121,16 @@ struct Sequences {
       kv.push_back(static_cast<int32_t>(used.size()));
       last.push_back((keys[s] - 1) % block_size + 1);
     }
-    return {q, pages, indices(qo), indices(kv), indices(used), indices(last), heads, head_dim,
-            1.0f / std::sqrt(static_cast<float>(head_dim)), causal,
+    return {q,
+            pages,
+            indices(qo),
+            indices(kv),
+            indices(used),
+            indices(last),
+            heads,
+            head_dim,
+            1.0f / std::sqrt(static_cast<float>(head_dim)),
+            causal,
             Tensor({q.dim(0), size()}, DType::kF32)};
   }
 };
@@ -128,9 +142,9 @@ TEST_P(AttentionTest, PagedMatchesTheReference) {
     const Sequences s(random, static_cast<int>(random.integer(1, 5)),
                       static_cast<int>(random.integer(1, 4)), random.pick(kHeadDims),
                       random.pick<int64_t>({1, 3, 20}), random.pick<int64_t>({1, 40, 100}));
-    ops::PagedAttentionArgs args =
-        s.page(ctx, random, random.pick({1, 2, 5, 16, 32}), random.pick({KvLayout::kNHD, KvLayout::kHND}),
-               random.pick({DType::kF32, DType::kBF16}), random.integer(0, 1) == 1);
+    ops::PagedAttentionArgs args = s.page(
+        ctx, random, random.pick({1, 2, 5, 16, 32}), random.pick({KvLayout::kNHD, KvLayout::kHND}),
+        random.pick({DType::kF32, DType::kBF16}), random.integer(0, 1) == 1);
     const Tensor got = args.out;
     ops::paged_attention(ctx, args);
     args.out = Tensor({got.dim(0), got.dim(1)}, DType::kF32);
@@ -157,7 +171,8 @@ TEST_P(AttentionTest, PagesAndLayoutsGiveTheSameBits) {
     }
 }
 
-// Each query by itself, as in decoding, gives the bits that it has in a chunk of a prompt in a batch.
+// Each query by itself, as in decoding, gives the bits that it has in a chunk of a prompt in a
+// batch.
 TEST_P(AttentionTest, ChunksAndBatchesGiveTheSameBits) {
   Random random;
   Context one(1), three(3);
@@ -241,7 +256,9 @@ TEST(WriteKv, MatchesTheReferenceAndSkipsNegativeSlots) {
     slots.resize(static_cast<size_t>(random.integer(1, 6 * block_size)));
     if (random.integer(0, 1)) slots[0] = -1;
     const int64_t t = static_cast<int64_t>(slots.size()), d = int64_t{heads} * head_dim;
-    ops::WriteKvArgs args{random.strided(t, d), random.strided(t, d), indices(slots),
+    ops::WriteKvArgs args{random.strided(t, d),
+                          random.strided(t, d),
+                          indices(slots),
                           {Tensor::zeros(shape, dtype), layout}};
     ops::write_kv(ctx, args);
     const Tensor got = args.pages.data;
@@ -259,13 +276,16 @@ TEST(CopyBlocks, CopiesInOrder) {
   const int64_t block = 2 * 3 * 5 * 700;
   std::vector<float> before(pool.data<float>(), pool.data<float>() + pool.size());
   ops::copy_blocks(ctx, {pool, host, indices({7, 0, 2, 3})});
-  EXPECT_TRUE(std::equal(host.row<float>(0), host.row<float>(0) + block, before.begin() + 7 * block));
-  EXPECT_TRUE(std::equal(host.row<float>(3), host.row<float>(3) + block, before.begin() + 2 * block));
+  EXPECT_TRUE(
+      std::equal(host.row<float>(0), host.row<float>(0) + block, before.begin() + 7 * block));
+  EXPECT_TRUE(
+      std::equal(host.row<float>(3), host.row<float>(3) + block, before.begin() + 2 * block));
   EXPECT_EQ(host.row<float>(1)[0], 0.0f);
   ops::copy_blocks(ctx, {pool, pool, indices({0, 1, 1, 2, 3, 3})});  // 1 is written, then read
   for (int b : {0, 1, 2})
     EXPECT_TRUE(std::equal(pool.row<float>(b), pool.row<float>(b) + block, before.begin()));
-  EXPECT_TRUE(std::equal(pool.row<float>(3), pool.row<float>(3) + block, before.begin() + 3 * block));
+  EXPECT_TRUE(
+      std::equal(pool.row<float>(3), pool.row<float>(3) + block, before.begin() + 3 * block));
   ops::copy_blocks(ctx, {pool, pool, indices({})});
 }
 

@@ -117,7 +117,6 @@ inline std::string isa_name(const ::testing::TestParamInfo<CpuIsa>& info) {
 
 }  // namespace tandem::testing
 
-#define TANDEM_FOR_EACH_ISA(fixture)                                                           \
-  INSTANTIATE_TEST_SUITE_P(, fixture,                                                          \
-                           ::testing::ValuesIn(::tandem::testing::available_isas()),           \
+#define TANDEM_FOR_EACH_ISA(fixture)                                                            \
+  INSTANTIATE_TEST_SUITE_P(, fixture, ::testing::ValuesIn(::tandem::testing::available_isas()), \
                            ::tandem::testing::isa_name)

@@ -31,7 +31,8 @@ Tensor rounded(const Tensor& x) {
   return out;
 }
 
-const std::initializer_list<int64_t> kOddSizes = {1, 2, 7, 15, 16, 17, 56, 63, 64, 65, 72, 130, 200};
+const std::initializer_list<int64_t> kOddSizes = {1,  2,  7,  15, 16,  17, 56,
+                                                  63, 64, 65, 72, 130, 200};
 
 TEST_P(LinearTest, MatchesTheReference) {
   Random random;
@@ -62,7 +63,8 @@ TEST_P(LinearTest, StacksPartsOfAnyFloatType) {
   const int64_t k = 33;
   const Tensor a = random.matrix(50, k), b = testing::to_bf16(random.matrix(70, k));
   std::vector<uint16_t> half(9 * k + 1);
-  for (auto& h : half) h = static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
+  for (auto& h : half)
+    h = static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
   half[0] = 3;  // a subnormal
   std::vector<std::byte> unaligned(half.size() * 2 + 1);
   std::memcpy(unaligned.data() + 1, half.data(), half.size() * 2);
@@ -88,10 +90,13 @@ TEST_P(LinearTest, EmptySidesAreFine) {
                    no_rows{nullptr, DType::kF32, 0, 3, 3};
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     EXPECT_EQ(run(ctx, PackedWeight(ctx, {&view, 1}, dtype), Tensor({0, 3}, DType::kF32), bias,
-                  Activation::kNone).dim(0), 0);
-    run(ctx, PackedWeight(ctx, {&no_rows, 1}, dtype), random.matrix(4, 3), Tensor(), Activation::kNone);
-    const Tensor y = run(ctx, PackedWeight(ctx, {&no_columns, 1}, dtype), Tensor({7, 0}, DType::kF32),
-                         bias, Activation::kNone);
+                  Activation::kNone)
+                  .dim(0),
+              0);
+    run(ctx, PackedWeight(ctx, {&no_rows, 1}, dtype), random.matrix(4, 3), Tensor(),
+        Activation::kNone);
+    const Tensor y = run(ctx, PackedWeight(ctx, {&no_columns, 1}, dtype),
+                         Tensor({7, 0}, DType::kF32), bias, Activation::kNone);
     for (int64_t i = 0; i < 7; ++i)
       EXPECT_EQ(std::memcmp(y.row<float>(i), bias.raw(), 5 * sizeof(float)), 0);
   }
@@ -122,7 +127,8 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
   Context one(1), three(3);
   const bool slow = GetParam() == CpuIsa::kGeneric;
   for (int round = 0; round < 12; ++round) {
-    const int64_t k = random.pick<int64_t>({1, 56, 193, 385}), n = random.pick<int64_t>({16, 64, 100, 200});
+    const int64_t k = random.pick<int64_t>({1, 56, 193, 385}),
+                  n = random.pick<int64_t>({16, 64, 100, 200});
     const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
@@ -191,7 +197,8 @@ TEST_P(ActivationTest, MatchesTheReference) {
     cpu::isa_kernels().activate(activation, y.data(), static_cast<int64_t>(y.size()));
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = reference::activate(activation, x[i]);
-      ASSERT_NEAR(y[i], expected, 1.2e-7 + 2.4e-7 * std::abs(expected)) << "activation " << a << " of " << x[i];
+      ASSERT_NEAR(y[i], expected, 1.2e-7 + 2.4e-7 * std::abs(expected))
+          << "activation " << a << " of " << x[i];
     }
   }
 }

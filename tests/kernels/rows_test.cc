@@ -20,7 +20,8 @@ TEST_P(RowsTest, LayerNormMatchesTheReference) {
   for (int round = 0; round < 60; ++round) {
     const int64_t t = random.integer(1, 50);
     const int64_t d = random.pick<int64_t>({1, 3, 8, 15, 16, 17, 31, 56, 72, 200, 768});
-    ops::LayerNormArgs args{random.strided(t, d), {}, random.vector(d), random.vector(d), 1e-5f, {}};
+    ops::LayerNormArgs args{random.strided(t, d), {},    random.vector(d),
+                            random.vector(d),     1e-5f, {}};
     if (random.integer(0, 1)) args.residual = random.strided(t, d);
     for (int64_t i = 0; i < t; ++i) args.x.row<float>(i)[0] += 3;  // a mean that matters
     Tensor expected({t, d}, DType::kF32);
@@ -49,8 +50,8 @@ TEST(Rows, LevelsGiveTheSameBits) {
   Random random;
   Context ctx(1);
   for (int64_t d : {5, 16, 40, 100, 768}) {
-    const ops::LayerNormArgs args{random.matrix(3, d), random.matrix(3, d), random.vector(d),
-                                  random.vector(d),    1e-5f,               {}};
+    const ops::LayerNormArgs args{
+        random.matrix(3, d), random.matrix(3, d), random.vector(d), random.vector(d), 1e-5f, {}};
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
@@ -98,7 +99,8 @@ TEST(EmbeddingDeathTest, PositionsOutsideTheTable) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Context ctx(1);
   const Tensor table = Tensor::zeros({4, 8}, DType::kF32);
-  ops::EmbeddingArgs args{indices({0}), indices({3}), table, table, 1.0f, 2, 0, Tensor({1, 8}, DType::kF32)};
+  ops::EmbeddingArgs args{
+      indices({0}), indices({3}), table, table, 1.0f, 2, 0, Tensor({1, 8}, DType::kF32)};
   EXPECT_DEATH(ops::embedding(ctx, args), "check failed");
 }
 
@@ -110,7 +112,8 @@ TEST(GatherRows, CopiesRows) {
   for (int i = 0; i < 70; ++i) rows.push_back(static_cast<int32_t>(random.integer(0, 49)));
   ops::gather_rows(ctx, {x, indices(rows), out});
   for (int64_t i = 0; i < 70; ++i)
-    EXPECT_TRUE(same_bits(out.rows(i, i + 1), x.rows(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(i)] + 1)));
+    EXPECT_TRUE(same_bits(out.rows(i, i + 1),
+                          x.rows(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(i)] + 1)));
   ops::gather_rows(ctx, {x, indices({}), Tensor({0, 33}, DType::kF32)});
 }
 
@@ -118,7 +121,8 @@ TEST_P(RowsTest, ArgmaxFindsTheFirstLargest) {
   Random random;
   Context ctx(2);
   for (int round = 0; round < 60; ++round) {
-    const int64_t r = random.integer(1, 6), v = random.pick<int64_t>({1, 2, 15, 16, 17, 100, 8192, 8193, 20000});
+    const int64_t r = random.integer(1, 6),
+                  v = random.pick<int64_t>({1, 2, 15, 16, 17, 100, 8192, 8193, 20000});
     const Tensor logits = random.strided(r, v);
     std::vector<int32_t> expected;
     for (int64_t i = 0; i < r; ++i) {
@@ -127,7 +131,8 @@ TEST_P(RowsTest, ArgmaxFindsTheFirstLargest) {
         for (int64_t j = 0; j < v; ++j) row[j] = static_cast<float>(random.integer(-2, 2));
       if (random.integer(0, 3) == 0)
         for (int n = 0; n < 2; ++n) row[random.integer(0, v - 1)] = std::nanf("");
-      if (random.integer(0, 5) == 0) row[random.integer(0, v - 1)] = std::numeric_limits<float>::infinity();
+      if (random.integer(0, 5) == 0)
+        row[random.integer(0, v - 1)] = std::numeric_limits<float>::infinity();
       if (random.integer(0, 9) == 0)
         for (int64_t j = 0; j < v; ++j) row[j] = -std::numeric_limits<float>::infinity();
       int64_t best = 0;
@@ -137,7 +142,8 @@ TEST_P(RowsTest, ArgmaxFindsTheFirstLargest) {
     }
     const Tensor ids({r}, DType::kI32);
     ops::argmax(ctx, {logits, ids});
-    for (int64_t i = 0; i < r; ++i) EXPECT_EQ(ids.data<int32_t>()[i], expected[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < r; ++i)
+      EXPECT_EQ(ids.data<int32_t>()[i], expected[static_cast<size_t>(i)]);
   }
 }
 

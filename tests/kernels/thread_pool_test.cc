@@ -60,7 +60,8 @@ TEST_P(ThreadPoolTest, RegionsAreOrdered) {
   std::vector<int64_t> a(1000, 0), b(1000, 0);
   for (int round = 1; round <= 200; ++round) {
     pool.run(1000, [&](int64_t i, int) { a[static_cast<size_t>(i)] += i; });
-    pool.run(1000, [&](int64_t i, int) { b[static_cast<size_t>(i)] = a[static_cast<size_t>(999 - i)]; });
+    pool.run(1000,
+             [&](int64_t i, int) { b[static_cast<size_t>(i)] = a[static_cast<size_t>(999 - i)]; });
     for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(b[static_cast<size_t>(i)], (999 - i) * round);
   }
 }

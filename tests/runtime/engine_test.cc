@@ -1,7 +1,5 @@
 // The engine end to end on golden checkpoints: HuggingFace's tokens whatever else shares the batch,
 // however small the steps and the cache are.
-#include "runtime/llm_engine.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "runtime/llm_engine.h"
 #include "tests/support/goldens.h"
 
 namespace tandem {
@@ -61,7 +60,8 @@ std::map<std::string, std::vector<int>> run_all(LLMEngine& engine) {
     }
     for (const auto& o : outputs) {
       if (!o.finished()) continue;
-      std::vector<int> ids(o.inputs().prompt_token_ids().begin(), o.inputs().prompt_token_ids().end());
+      std::vector<int> ids(o.inputs().prompt_token_ids().begin(),
+                           o.inputs().prompt_token_ids().end());
       ids.insert(ids.end(), o.outputs(0).token_ids().begin(), o.outputs(0).token_ids().end());
       out[o.request_id()] = ids;
     }
@@ -76,7 +76,8 @@ void expect_goldens(LLMEngine& engine, std::vector<json> cases, uint64_t seed) {
     engine.add_request(c.at("name").get<std::string>(), golden_prompt(c), c.at("generation"));
   const auto results = run_all(engine);
   for (const auto& c : cases)
-    EXPECT_EQ(results.at(c.at("name").get<std::string>()), c.at("output_ids").get<std::vector<int>>())
+    EXPECT_EQ(results.at(c.at("name").get<std::string>()),
+              c.at("output_ids").get<std::vector<int>>())
         << c.at("name") << ", seed " << seed;
 }
 
@@ -84,7 +85,8 @@ class EngineGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EngineGoldens, AllAtOnceInAnyOrder) {
   LLMEngine engine(config_for(GetParam()));
-  for (uint64_t seed = 1; seed <= 3; ++seed) expect_goldens(engine, single_sequence_cases(GetParam()), seed);
+  for (uint64_t seed = 1; seed <= 3; ++seed)
+    expect_goldens(engine, single_sequence_cases(GetParam()), seed);
 }
 
 TEST_P(EngineGoldens, OneByOne) {
@@ -125,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                            return name;
                          });
 
-// --- Batch invariance --------------------------------------------------------------------------------
+// --- Batch invariance
+// --------------------------------------------------------------------------------
 
 struct RandomRequest {
   json prompt, params;
@@ -140,7 +143,8 @@ RandomRequest random_request(std::mt19937_64& rng, int vocab_size) {
   encoder.push_back(2);
   for (int i = pick(0, 5); i > 0; --i) decoder.push_back(pick(4, vocab_size - 2));
   json params = {{"max_new_tokens", pick(1, 10)}, {"num_beams", 1}, {"do_sample", pick(0, 2) == 0}};
-  if (params["do_sample"]) params.update({{"seed", pick(0, 1000)}, {"temperature", 0.9}, {"top_k", pick(0, 40)}});
+  if (params["do_sample"])
+    params.update({{"seed", pick(0, 1000)}, {"temperature", 0.9}, {"top_k", pick(0, 40)}});
   if (pick(0, 3) == 0) params["repetition_penalty"] = 1.2;
   if (pick(0, 3) == 0) params["no_repeat_ngram_size"] = 2;
   return {{{"encoder_prompt", {{"prompt_token_ids", encoder}}},
@@ -149,7 +153,8 @@ RandomRequest random_request(std::mt19937_64& rng, int vocab_size) {
 }
 
 TEST(BatchInvariance, SameTokensAloneAndAmongSixtyThreeOthers) {
-  const uint64_t seed = std::getenv("TANDEM_SEED") ? std::strtoull(std::getenv("TANDEM_SEED"), nullptr, 10) : 7;
+  const uint64_t seed =
+      std::getenv("TANDEM_SEED") ? std::strtoull(std::getenv("TANDEM_SEED"), nullptr, 10) : 7;
   SCOPED_TRACE("TANDEM_SEED=" + std::to_string(seed));
   std::mt19937_64 rng(seed);
   EngineConfig config = config_for("bart-odd-heads");
@@ -166,21 +171,25 @@ TEST(BatchInvariance, SameTokensAloneAndAmongSixtyThreeOthers) {
     std::vector<size_t> chosen;
     for (int i = 0; i < 64; ++i) {
       chosen.push_back(rng() % pool.size());
-      together.add_request(std::to_string(i), pool[chosen.back()].prompt, pool[chosen.back()].params);
+      together.add_request(std::to_string(i), pool[chosen.back()].prompt,
+                           pool[chosen.back()].params);
     }
     const auto results = run_all(together);
     for (int i = 0; i < 64; ++i)
-      ASSERT_EQ(results.at(std::to_string(i)), expected[chosen[static_cast<size_t>(i)]]) << "trial " << trial;
+      ASSERT_EQ(results.at(std::to_string(i)), expected[chosen[static_cast<size_t>(i)]])
+          << "trial " << trial;
   }
 }
 
-// --- Requests ----------------------------------------------------------------------------------------
+// --- Requests
+// ----------------------------------------------------------------------------------------
 
 TEST(Engine, DefaultDecoderPromptIsStartAndBos) {
   LLMEngine engine(config_for("bart-tiny"));
   engine.add_request("a", "The rain in spain falls mainly on the", {{"max_new_tokens", 3}});
-  engine.add_request("b", {{"encoder_prompt", "The rain"}, {"decoder_prompt", {{"prompt_token_ids", {51, 178}}}}},
-                     {{"max_new_tokens", 3}});
+  engine.add_request(
+      "b", {{"encoder_prompt", "The rain"}, {"decoder_prompt", {{"prompt_token_ids", {51, 178}}}}},
+      {{"max_new_tokens", 3}});
   std::map<std::string, proto::RequestOutput> results;
   while (engine.has_unfinished_requests())
     for (const auto& o : engine.step())
@@ -198,7 +207,8 @@ TEST(Engine, DefaultDecoderPromptIsStartAndBos) {
 
 TEST(Engine, SamplesSeveralSequencesFromOneEncoderPass) {
   LLMEngine engine(config_for("bart-tiny"));
-  const json params = {{"n", 4}, {"do_sample", true}, {"seed", 5}, {"max_new_tokens", 12}, {"temperature", 1.5}};
+  const json params = {
+      {"n", 4}, {"do_sample", true}, {"seed", 5}, {"max_new_tokens", 12}, {"temperature", 1.5}};
   std::vector<std::vector<std::vector<int>>> runs;
   for (int i = 0; i < 2; ++i) {
     engine.add_request("r", "a small lighthouse", params);
@@ -208,12 +218,13 @@ TEST(Engine, SamplesSeveralSequencesFromOneEncoderPass) {
         if (!o.finished()) continue;
         ASSERT_EQ(o.outputs_size(), 4);
         runs.emplace_back();
-        for (const auto& c : o.outputs()) runs.back().emplace_back(c.token_ids().begin(), c.token_ids().end());
+        for (const auto& c : o.outputs())
+          runs.back().emplace_back(c.token_ids().begin(), c.token_ids().end());
       }
   }
   ASSERT_EQ(runs.size(), 2u);
-  EXPECT_EQ(runs[0], runs[1]);                 // the seed decides
-  EXPECT_NE(runs[0][0], runs[0][1]);           // and the index too
+  EXPECT_EQ(runs[0], runs[1]);        // the seed decides
+  EXPECT_NE(runs[0][0], runs[0][1]);  // and the index too
 }
 
 TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
@@ -222,10 +233,11 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
     for (const auto& c : single_sequence_cases(checkpoint)) {
       if (!c.contains("prompt_logprobs") || !c.contains("token_logprobs_raw")) continue;
       // The teacher-forced sequence as decoder prompt.
-      engine.add_request("p",
-                         {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
-                          {"decoder_prompt", {{"prompt_token_ids", c.at("teacher_forced_decoder_ids")}}}},
-                         {{"max_tokens", 1}, {"prompt_logprobs", 0}});
+      engine.add_request(
+          "p",
+          {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+           {"decoder_prompt", {{"prompt_token_ids", c.at("teacher_forced_decoder_ids")}}}},
+          {{"max_tokens", 1}, {"prompt_logprobs", 0}});
       engine.add_request("t", golden_prompt(c), [&] {
         json params = c.at("generation");
         params["logprobs"] = 2;
@@ -235,13 +247,15 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
         for (const auto& o : engine.step()) {
           if (!o.finished()) continue;
           const bool prompt = o.request_id() == "p";
-          const auto want = c.at(prompt ? "prompt_logprobs" : "token_logprobs_raw").get<std::vector<double>>();
+          const auto want =
+              c.at(prompt ? "prompt_logprobs" : "token_logprobs_raw").get<std::vector<double>>();
           const auto& got = prompt ? o.prompt_logprobs() : o.outputs(0).logprobs();
           ASSERT_EQ(static_cast<size_t>(got.size()), want.size());
           for (int i = 0; i < got.size(); ++i)
             EXPECT_NEAR(got[i].top(0).logprob(), want[static_cast<size_t>(i)], 3e-4);
           if (!prompt) {
-            EXPECT_NEAR(o.outputs(0).cumulative_logprob(), std::accumulate(want.begin(), want.end(), 0.0), 2e-3);
+            EXPECT_NEAR(o.outputs(0).cumulative_logprob(),
+                        std::accumulate(want.begin(), want.end(), 0.0), 2e-3);
           }
         }
     }
@@ -251,7 +265,8 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
 TEST(Engine, AbortFreesEverything) {
   LLMEngine engine(config_for("bart-tiny"));
   const int free_blocks = engine.scheduler().block_manager().num_free_device_blocks();
-  for (int i = 0; i < 8; ++i) engine.add_request(std::to_string(i), "some text", {{"max_new_tokens", 50}});
+  for (int i = 0; i < 8; ++i)
+    engine.add_request(std::to_string(i), "some text", {{"max_new_tokens", 50}});
   for (int i = 0; i < 3; ++i) engine.step();
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(engine.abort_request(std::to_string(i)));
   EXPECT_FALSE(engine.abort_request("3"));

@@ -29,8 +29,8 @@ float max_difference(const Tensor& got, const HostTensor& want) {
 }
 
 // A group whose encoder and whole decoder sequence run in one step.
-proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder, const std::vector<int>& decoder,
-                                        int first_block) {
+proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder,
+                                        const std::vector<int>& decoder, int first_block) {
   proto::SequenceGroupMetadata group;
   group.set_request_id("parity");
   group.set_compute_encoder(true);
@@ -40,7 +40,8 @@ proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder, const s
   data->mutable_prompt_token_ids()->Add(decoder.begin(), decoder.end());
   data->set_token_chunk_size(static_cast<int>(decoder.size()));
   const auto add_blocks = [&](proto::BlockTable* table, size_t tokens) {
-    for (size_t i = 0; i < (tokens + kBlockSize - 1) / kBlockSize; ++i) table->add_blocks(first_block++);
+    for (size_t i = 0; i < (tokens + kBlockSize - 1) / kBlockSize; ++i)
+      table->add_blocks(first_block++);
   };
   add_blocks(group.mutable_cross_block_table(), encoder.size());
   add_blocks(group.add_block_tables(), decoder.size());
@@ -67,10 +68,12 @@ TEST_P(Parity, TensorsAgreeWithHuggingFace) {
                             c.at("teacher_forced_decoder_ids").get<std::vector<int>>(), 1);
     const Batch batch = build_batch({&group}, kBlockSize);
     const Tensor states = model->encode(batch.input);
-    EXPECT_LE(max_difference(states, tensors.at(key + "encoder_last_hidden_state")), kEncoderTolerance);
+    EXPECT_LE(max_difference(states, tensors.at(key + "encoder_last_hidden_state")),
+              kEncoderTolerance);
     model->write_cross_kv(batch.input, states, pools.device());
     const Tensor hidden = model->decode(batch.input, pools.device());
-    EXPECT_LE(max_difference(hidden, tensors.at(key + "decoder_last_hidden_state")), kLogitsTolerance);
+    EXPECT_LE(max_difference(hidden, tensors.at(key + "decoder_last_hidden_state")),
+              kLogitsTolerance);
     EXPECT_LE(max_difference(model->compute_logits(hidden), tensors.at(key + "decoder_logits")),
               kLogitsTolerance)
         << key;

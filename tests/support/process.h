@@ -22,8 +22,8 @@ struct ProcessResult {
   std::string out, err;
 };
 
-inline ProcessResult run_process(const std::vector<std::string>& command, const std::string& input = {},
-                                 int timeout_seconds = 120) {
+inline ProcessResult run_process(const std::vector<std::string>& command,
+                                 const std::string& input = {}, int timeout_seconds = 120) {
   int in[2], out[2], err[2];
   if (pipe(in) != 0 || pipe(out) != 0 || pipe(err) != 0) throw std::runtime_error("pipe failed");
   std::vector<char*> argv;
