@@ -1,5 +1,6 @@
-// Runs a libFuzzer-style harness without libFuzzer (GCC): every file of the corpus directories given,
-// then mutations of them by a seeded generator. TANDEM_FUZZ_RUNS and TANDEM_FUZZ_SEED override.
+// Runs a libFuzzer-style harness without libFuzzer (GCC): every file of the corpus directories
+// given, then mutations of them by a seeded generator. TANDEM_FUZZ_RUNS and TANDEM_FUZZ_SEED
+// override.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -33,12 +34,15 @@ Bytes mutate(const std::vector<Bytes>& corpus, std::mt19937_64& rng) {
         break;
       case 1:  // overwrite with an interesting byte
         if (at < input.size()) {
-          static constexpr uint8_t kBytes[] = {0, 1, 0x7f, 0x80, 0xff, '"', '{', '[', '0', '9', ' '};
+          static constexpr uint8_t kBytes[] = {0,   1,   0x7f, 0x80, 0xff, '"',
+                                               '{', '[', '0',  '9',  ' '};
           input[at] = kBytes[pick(std::size(kBytes))];
         }
         break;
       case 2: input.resize(at); break;  // truncate
-      case 3: input.insert(input.begin() + static_cast<long>(at), static_cast<uint8_t>(rng())); break;
+      case 3:
+        input.insert(input.begin() + static_cast<long>(at), static_cast<uint8_t>(rng()));
+        break;
       case 4:  // remove a range
         input.erase(input.begin() + static_cast<long>(at),
                     input.begin() + static_cast<long>(std::min(input.size(), at + pick(16))));

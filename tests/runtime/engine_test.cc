@@ -41,8 +41,10 @@ json golden_prompt(const json& c) {
 // Cases of one sequence; beams are not built yet.
 std::vector<json> single_sequence_cases(const std::string& checkpoint) {
   std::vector<json> cases;
-  for (const auto& c : testing::load_golden(checkpoint).at("cases"))
+  const json golden = testing::load_golden(checkpoint);
+  for (const auto& c : golden.at("cases"))
     if (c.contains("output_ids") && !c.contains("sequences")) cases.push_back(c);
+  EXPECT_GE(cases.size(), 10u) << checkpoint;
   return cases;
 }
 
