@@ -56,7 +56,7 @@ class Attention {
     const int64_t shared = strides_.num_heads * blocks / (threads * kTasksPerThread);
     const int64_t cached = kScoreFloats / (longest * most_queries);
     const int64_t least = kTaskBytes / std::max<int64_t>(1, task_bytes);
-    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / kPagedQueries);
+    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_queries);
     return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1, most);
   }
 

@@ -19,11 +19,11 @@ template <class T>
   }
 }
 
-// A head of kChunks times 16 elements, or of any head_dim if kChunks is 0.
+// The keys or the values of a page, of heads of kChunks times 16 elements (0: of any size).
 template <class T, int kChunks>
-struct Keys {
+struct Rows {
   const T* p;
-  const T* ahead;  // the page to prefetch
+  const T* ahead;  // the rows to prefetch
   int64_t stride;
   int head_dim;
 
@@ -37,18 +37,18 @@ struct Keys {
   [[gnu::always_inline]] void dot(const float* q, int64_t key, V (&acc)[kParts]) const {
     const T* k = p + key * stride;
     prefetch(key);
-    V kv[kParts];
 #pragma GCC unroll 4
     for (int i = 0; i < kParts; ++i) acc[i] = zero();
     if constexpr (kChunks > 0) {
 #pragma GCC unroll 8
-      for (int c = 0; c < kChunks; ++c) {
-        load_kv16(kv, k + c * kLanes16, kLanes16);
+      for (int c = 0; c < kChunks; ++c)
 #pragma GCC unroll 4
-        for (int i = 0; i < kParts; ++i)
-          acc[i] = fma(load(q + c * kLanes16 + i * kLanes), kv[i], acc[i]);
-      }
+        for (int i = 0; i < kParts; ++i) {
+          const int d = c * kLanes16 + i * kLanes;
+          acc[i] = fma(load(q + d), load_kv(k + d), acc[i]);
+        }
     } else {
+      V kv[kParts];
       for (int d = 0; d < head_dim; d += kLanes16) {
         load_kv16(kv, k + d, head_dim - d);
 #pragma GCC unroll 4
@@ -58,9 +58,9 @@ struct Keys {
   }
 };
 
-// scores[j] = q . k[j] for `count` keys; q is padded with zeros to a multiple of 16.
+// scores[j] = q . k[j] for `count` keys; q is a row of the scratch.
 template <class T, int kChunks>
-[[gnu::noinline]] void score_keys(const float* q, const Keys<T, kChunks>& keys, int64_t count,
+[[gnu::noinline]] void score_keys(const float* q, const Rows<T, kChunks>& keys, int64_t count,
                                   float* scores) {
   int64_t j = 0;
   V acc[kParts];
@@ -79,15 +79,17 @@ template <class T, int kChunks>
   }
 }
 
-// acc += p[j] v[j] for `count` values; acc is padded to a multiple of 16.
+// acc += p[j] v[j] for `count` values; acc is a row of the scratch.
 template <class T, int kChunks>
-[[gnu::noinline]] void add_values(const float* p, const Keys<T, kChunks>& values, int64_t count,
+[[gnu::noinline]] void add_values(const float* p, const Rows<T, kChunks>& values, int64_t count,
                                   float* acc) {
-  constexpr int kSteps = kChunks > 0 ? kChunks : 1;  // chunks of 16 in registers at a time
-  for (int d = 0; d < values.head_dim; d += kSteps * kLanes16) {
-    V a[kSteps][kParts], v[kParts];
+  // Chunks in registers at a time.
+  constexpr bool kHalves = kChunks % 2 == 0 && kChunks * kParts > 12;
+  constexpr int kCount = kChunks == 0 ? 1 : kHalves ? kChunks / 2 : kChunks;
+  for (int d = 0; d < values.head_dim; d += kCount * kLanes16) {
+    V a[kCount][kParts], v[kParts];
 #pragma GCC unroll 8
-    for (int c = 0; c < kSteps; ++c)
+    for (int c = 0; c < kCount; ++c)
 #pragma GCC unroll 4
       for (int i = 0; i < kParts; ++i) a[c][i] = load(acc + d + c * kLanes16 + i * kLanes);
     for (int64_t j = 0; j < count; ++j) {
@@ -95,14 +97,14 @@ template <class T, int kChunks>
       if (d == 0) values.prefetch(j);
       const T* row = values.p + j * values.stride + d;
 #pragma GCC unroll 8
-      for (int c = 0; c < kSteps; ++c) {
+      for (int c = 0; c < kCount; ++c) {
         load_kv16(v, row + c * kLanes16, kChunks > 0 ? kLanes16 : values.head_dim - d);
 #pragma GCC unroll 4
         for (int i = 0; i < kParts; ++i) a[c][i] = fma(weight, v[i], a[c][i]);
       }
     }
 #pragma GCC unroll 8
-    for (int c = 0; c < kSteps; ++c)
+    for (int c = 0; c < kCount; ++c)
 #pragma GCC unroll 4
       for (int i = 0; i < kParts; ++i) store(acc + d + c * kLanes16 + i * kLanes, a[c][i]);
   }
@@ -123,20 +125,14 @@ struct HeadStream {
 
 constexpr int64_t kBytesAhead = 8192;
 
-// The scratch memory of one call: rows by head and query.
+// The scratch memory of one call: rows by head and query. q and acc start at zero.
 struct PagedScratch {
   int64_t ldd, lds;
   float *q, *acc, *scores;
   PagedScratch(const PagedHeads& h, int64_t most_keys)
       : ldd(round_up(h.head_dim, kLanes16)), lds(round_up(most_keys, kLanes16)), q(h.scratch),
         acc(q + h.heads * h.queries * ldd), scores(acc + h.heads * h.queries * ldd) {
-    for (int row = 0; row < h.heads * h.queries; ++row) {
-      const float* from = h.q + row / h.queries * h.head_dim + row % h.queries * h.ldq;
-      for (int64_t d = 0; d < ldd; ++d) {
-        q[row * ldd + d] = d < h.head_dim ? from[d] * h.scale : 0.0f;
-        acc[row * ldd + d] = 0.0f;
-      }
-    }
+    for (int64_t i = 0; i < h.heads * h.queries * ldd; ++i) q[i] = acc[i] = 0.0f;
   }
 };
 
@@ -145,7 +141,7 @@ inline int64_t keys_of(const PagedHeads& h, int query) {
   return h.keys + static_cast<int64_t>(query) * h.causal_step;
 }
 
-// Calls body(row of the scratch, keys of a page, first of them, how many the query sees), for the keys
+// Calls body(row of the scratch, rows of a page, number of the first, how many the query sees), for the keys
 // if first_page is 0, for the values if it is `pages`.
 template <class T, int kChunks, class Body>
 [[gnu::always_inline]] inline void for_pages(const PagedHeads& h, int64_t first_page, int64_t pages,
@@ -156,11 +152,11 @@ template <class T, int kChunks, class Body>
   int64_t at = first_page * h.heads;
   for (int64_t j = 0; j < pages * h.block_size; j += h.block_size)
     for (int head = 0; head < h.heads; ++head, ++at) {
-      Keys<T, kChunks> keys{stream[at], stream[at + ahead], h.key_stride, h.head_dim};
+      Rows<T, kChunks> rows{stream[at], stream[at + ahead], h.key_stride, h.head_dim};
       for (int query = 0; query < h.queries; ++query) {
         const int64_t left = keys_of(h, query) - j;
-        body(head * h.queries + query, keys, j, left < h.block_size ? left : h.block_size);
-        keys.ahead = keys.p;  // is in cache
+        body(head * h.queries + query, rows, j, left < h.block_size ? left : h.block_size);
+        rows.ahead = rows.p;  // is in cache
       }
     }
 }
@@ -170,6 +166,10 @@ void paged_attend_chunks(const PagedHeads& h) {
   const int64_t most_keys = keys_of(h, h.queries - 1);
   const int64_t pages = (most_keys + h.block_size - 1) / h.block_size;
   const PagedScratch s(h, most_keys);
+  for (int row = 0; row < h.heads * h.queries; ++row) {
+    const float* q = h.q + row / h.queries * h.head_dim + row % h.queries * h.ldq;
+    for (int d = 0; d < h.head_dim; ++d) s.q[row * s.ldd + d] = q[d] * h.scale;
+  }
   for_pages<T, kChunks>(h, 0, pages, [&](int row, const auto& keys, int64_t j, int64_t count) {
     score_keys(s.q + row * s.ldd, keys, count, s.scores + row * s.lds + j);
   });
