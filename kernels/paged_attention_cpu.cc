@@ -1,5 +1,5 @@
-// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
-// heads.
+// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some heads,
+// whose keys lie side by side in a page.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
@@ -17,15 +17,17 @@ class Attention {
         kv_(args.kv_indptr.data<int32_t>()) {
     const IsaKernels& isa = isa_kernels();
     attend_ = args.pages.data.dtype() == DType::kF32 ? isa.paged_attend_f32 : isa.paged_attend_bf16;
-    int64_t longest = 1, total = 0, blocks = 0;
+    int64_t longest = 1, most_queries = 1, total = 0, blocks = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
       const int64_t n = ceil_div(queries(s), kPagedQueries);
       if (n == 0) continue;
       longest = std::max(longest, keys(s));
+      most_queries = std::max(most_queries, std::min<int64_t>(queries(s), kPagedQueries));
       total += n * keys(s);
       blocks += n;
     }
-    slice_ = paged_scratch_floats(longest, args.head_dim);
+    heads_ = heads_per_task(ctx.threads(), blocks, total, longest, most_queries);
+    slice_ = paged_scratch_floats(heads_ * most_queries, longest, args.head_dim);
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     workspace_ = static_cast<float*>(ctx.workspace(
         floats * sizeof(float) + static_cast<size_t>(sequences_ + 1) * sizeof(int64_t)));
@@ -34,10 +36,6 @@ class Attention {
     first_[0] = 0;
     for (int64_t s = 0; s < sequences_; ++s)
       first_[s + 1] = first_[s] + ceil_div(queries(s), kPagedQueries);
-    const int64_t bytes_per_head =
-        total * strides_.head_dim * 2 * static_cast<int64_t>(size_of(args.pages.data.dtype()));
-    heads_ = std::clamp<int64_t>(kTaskBytes * blocks / std::max<int64_t>(1, bytes_per_head), 1,
-                                 strides_.num_heads);
   }
 
   int64_t tasks() const { return first_[sequences_] * head_groups(); }
@@ -47,14 +45,24 @@ class Attention {
     const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, block) - first_ - 1;
     const int64_t q0 = (block - first_[s]) * kPagedQueries;
     const int64_t end = std::min(strides_.num_heads, (group + 1) * heads_);
-    for (int64_t head = group * heads_; head < end; ++head) {
-      PagedHead h = head_of(s, head, q0, thread);
-      h.next_head = head + 1 < end ? strides_.head : 0;
-      attend_(h);
-    }
+    attend_(heads_of(s, group * heads_, end, q0, thread));
   }
 
  private:
+  // As many as leave every thread some tasks, and scores that stay in cache; or so many that a task is
+  // worth claiming. `blocks` of queries see `total` keys together, and `longest` at most.
+  int64_t heads_per_task(int threads, int64_t blocks, int64_t total, int64_t longest,
+                         int64_t most_queries) const {
+    constexpr int64_t kTasksPerThread = 4, kScoreFloats = 32 << 10;
+    const int64_t element = static_cast<int64_t>(size_of(args_.pages.data.dtype()));
+    const int64_t task_bytes = total * strides_.head_dim * 2 * element / std::max<int64_t>(1, blocks);
+    const int64_t shared = strides_.num_heads * blocks / (threads * kTasksPerThread);
+    const int64_t cached = kScoreFloats / (longest * most_queries);
+    const int64_t least = kTaskBytes / std::max<int64_t>(1, task_bytes);
+    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_queries);
+    return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1, most);
+  }
+
   int64_t head_groups() const { return ceil_div(strides_.num_heads, heads_); }
   int64_t queries(int64_t s) const { return qo_[s + 1] - qo_[s]; }
   int64_t keys(int64_t s) const {
@@ -62,17 +70,19 @@ class Attention {
            args_.kv_last_page_len.data<int32_t>()[s];
   }
 
-  PagedHead head_of(int64_t s, int64_t head, int64_t q0, int thread) const {
+  PagedHeads heads_of(int64_t s, int64_t head, int64_t end, int64_t q0, int thread) const {
     const size_t element = size_of(args_.pages.data.dtype());
     const std::byte* pages = static_cast<const std::byte*>(args_.pages.data.raw()) +
                              static_cast<size_t>(head * strides_.head) * element;
-    PagedHead h{};
+    PagedHeads h{};
+    h.heads = static_cast<int>(end - head);
     h.q = args_.q.row<float>(qo_[s] + q0) + head * strides_.head_dim;
     h.ldq = args_.q.row_stride();
     h.queries = static_cast<int>(std::min<int64_t>(kPagedQueries, queries(s) - q0));
     h.k = pages;
     h.v = pages + static_cast<size_t>(strides_.kv) * element;
     h.page_stride = strides_.block;
+    h.head_stride = strides_.head;
     h.key_stride = strides_.token;
     h.pages = args_.kv_page_indices.data<int32_t>() + kv_[s];
     h.block_size = static_cast<int>(strides_.block_size);
@@ -91,7 +101,7 @@ class Attention {
   int64_t sequences_;
   const int32_t* qo_;
   const int32_t* kv_;
-  void (*attend_)(const PagedHead&);
+  void (*attend_)(const PagedHeads&);
   int64_t heads_, slice_;
   float* workspace_;
   int64_t* first_;

@@ -1,4 +1,4 @@
-// Attention of one head over pages. Keys and values are rows of head_dim elements, read once and in
+// Attention of some heads over pages. Keys and values are rows of head_dim elements, read once and in
 // order. Pages are scattered, so that the hardware does not foresee them: with each row goes the
 // prefetch of the row that stands kBytesAhead later, into the second cache (the first has too
 // few requests in flight).
@@ -19,11 +19,11 @@ template <class T>
   }
 }
 
-// A head of kChunks times 16 elements, or of any head_dim if kChunks is 0.
+// The keys or the values of a page, of heads of kChunks times 16 elements (0: of any size).
 template <class T, int kChunks>
-struct Keys {
+struct Rows {
   const T* p;
-  const T* ahead;  // the page to prefetch
+  const T* ahead;  // the rows to prefetch
   int64_t stride;
   int head_dim;
 
@@ -37,18 +37,18 @@ struct Keys {
   [[gnu::always_inline]] void dot(const float* q, int64_t key, V (&acc)[kParts]) const {
     const T* k = p + key * stride;
     prefetch(key);
-    V kv[kParts];
 #pragma GCC unroll 4
     for (int i = 0; i < kParts; ++i) acc[i] = zero();
     if constexpr (kChunks > 0) {
 #pragma GCC unroll 8
-      for (int c = 0; c < kChunks; ++c) {
-        load_kv16(kv, k + c * kLanes16, kLanes16);
+      for (int c = 0; c < kChunks; ++c)
 #pragma GCC unroll 4
-        for (int i = 0; i < kParts; ++i)
-          acc[i] = fma(load(q + c * kLanes16 + i * kLanes), kv[i], acc[i]);
-      }
+        for (int i = 0; i < kParts; ++i) {
+          const int d = c * kLanes16 + i * kLanes;
+          acc[i] = fma(load(q + d), load_kv(k + d), acc[i]);
+        }
     } else {
+      V kv[kParts];
       for (int d = 0; d < head_dim; d += kLanes16) {
         load_kv16(kv, k + d, head_dim - d);
 #pragma GCC unroll 4
@@ -58,9 +58,9 @@ struct Keys {
   }
 };
 
-// scores[j] = q . k[j] for `count` keys; q is padded with zeros to a multiple of 16.
+// scores[j] = q . k[j] for `count` keys; q is a row of the scratch.
 template <class T, int kChunks>
-[[gnu::noinline]] void score_keys(const float* q, const Keys<T, kChunks>& keys, int64_t count,
+[[gnu::noinline]] void score_keys(const float* q, const Rows<T, kChunks>& keys, int64_t count,
                                   float* scores) {
   int64_t j = 0;
   V acc[kParts];
@@ -79,15 +79,17 @@ template <class T, int kChunks>
   }
 }
 
-// acc += p[j] v[j] for `count` values; acc is padded to a multiple of 16.
+// acc += p[j] v[j] for `count` values; acc is a row of the scratch.
 template <class T, int kChunks>
-[[gnu::noinline]] void add_values(const float* p, const Keys<T, kChunks>& values, int64_t count,
+[[gnu::noinline]] void add_values(const float* p, const Rows<T, kChunks>& values, int64_t count,
                                   float* acc) {
-  constexpr int kSteps = kChunks > 0 ? kChunks : 1;  // chunks of 16 in registers at a time
-  for (int d = 0; d < values.head_dim; d += kSteps * kLanes16) {
-    V a[kSteps][kParts], v[kParts];
+  // Chunks in registers at a time.
+  constexpr bool kHalves = kChunks % 2 == 0 && kChunks * kParts > 12;
+  constexpr int kCount = kChunks == 0 ? 1 : kHalves ? kChunks / 2 : kChunks;
+  for (int d = 0; d < values.head_dim; d += kCount * kLanes16) {
+    V a[kCount][kParts], v[kParts];
 #pragma GCC unroll 8
-    for (int c = 0; c < kSteps; ++c)
+    for (int c = 0; c < kCount; ++c)
 #pragma GCC unroll 4
       for (int i = 0; i < kParts; ++i) a[c][i] = load(acc + d + c * kLanes16 + i * kLanes);
     for (int64_t j = 0; j < count; ++j) {
@@ -95,86 +97,96 @@ template <class T, int kChunks>
       if (d == 0) values.prefetch(j);
       const T* row = values.p + j * values.stride + d;
 #pragma GCC unroll 8
-      for (int c = 0; c < kSteps; ++c) {
+      for (int c = 0; c < kCount; ++c) {
         load_kv16(v, row + c * kLanes16, kChunks > 0 ? kLanes16 : values.head_dim - d);
 #pragma GCC unroll 4
         for (int i = 0; i < kParts; ++i) a[c][i] = fma(weight, v[i], a[c][i]);
       }
     }
 #pragma GCC unroll 8
-    for (int c = 0; c < kSteps; ++c)
+    for (int c = 0; c < kCount; ++c)
 #pragma GCC unroll 4
       for (int i = 0; i < kParts; ++i) store(acc + d + c * kLanes16 + i * kLanes, a[c][i]);
   }
 }
 
-// Of `keys`, how many lie in the page that starts at j.
-inline int64_t keys_in_page(const PagedHead& h, int64_t keys, int64_t j) {
-  return keys - j < h.block_size ? keys - j : h.block_size;
-}
-
-// The pages of one head in the order in which they are read: all of K, all of V, then the next
-// head's.
+// What is read, in order: for each page its heads, first the keys of all pages, then the values.
 template <class T>
-struct PageStream {
-  const PagedHead& h;
+struct HeadStream {
+  const PagedHeads& h;
   int64_t pages;
   const T* operator[](int64_t i) const {
-    const T* base = static_cast<const T*>(h.k);
-    if (i >= 2 * pages) {
-      base += h.next_head;
-      i -= 2 * pages;
-    } else if (i >= pages) {
-      base = static_cast<const T*>(h.v);
-      i -= pages;
-    }
-    return base + h.pages[i < pages ? i : pages - 1] * h.page_stride;
+    const int64_t page = i / h.heads, head = i % h.heads;
+    const T* base = static_cast<const T*>(page < pages ? h.k : h.v);
+    const int64_t index = page < pages ? page : page < 2 * pages ? page - pages : pages - 1;
+    return base + h.pages[index] * h.page_stride + head * h.head_stride;
   }
 };
 
 constexpr int64_t kBytesAhead = 8192;
 
+// The scratch memory of one call: rows by head and query. q and acc start at zero.
+struct PagedScratch {
+  int64_t ldd, lds;
+  float *q, *acc, *scores;
+  PagedScratch(const PagedHeads& h, int64_t most_keys)
+      : ldd(round_up(h.head_dim, kLanes16)), lds(round_up(most_keys, kLanes16)), q(h.scratch),
+        acc(q + h.heads * h.queries * ldd), scores(acc + h.heads * h.queries * ldd) {
+    for (int64_t i = 0; i < h.heads * h.queries * ldd; ++i) q[i] = acc[i] = 0.0f;
+  }
+};
+
+// How many keys a query sees.
+inline int64_t keys_of(const PagedHeads& h, int query) {
+  return h.keys + static_cast<int64_t>(query) * h.causal_step;
+}
+
+// Calls body(row of the scratch, rows of a page, number of the first, how many the query sees), for the keys
+// if first_page is 0, for the values if it is `pages`.
+template <class T, int kChunks, class Body>
+[[gnu::always_inline]] inline void for_pages(const PagedHeads& h, int64_t first_page, int64_t pages,
+                                             const Body& body) {
+  const HeadStream<T> stream{h, pages};
+  const int64_t bytes = static_cast<int64_t>(h.head_dim * sizeof(T)) * h.block_size;
+  const int64_t ahead = (kBytesAhead + bytes - 1) / bytes;
+  int64_t at = first_page * h.heads;
+  for (int64_t j = 0; j < pages * h.block_size; j += h.block_size)
+    for (int head = 0; head < h.heads; ++head, ++at) {
+      Rows<T, kChunks> rows{stream[at], stream[at + ahead], h.key_stride, h.head_dim};
+      for (int query = 0; query < h.queries; ++query) {
+        const int64_t left = keys_of(h, query) - j;
+        body(head * h.queries + query, rows, j, left < h.block_size ? left : h.block_size);
+        rows.ahead = rows.p;  // is in cache
+      }
+    }
+}
+
 template <class T, int kChunks>
-void paged_attend_chunks(const PagedHead& h) {
-  const int64_t last = h.keys + static_cast<int64_t>(h.queries - 1) * h.causal_step;
-  const PageStream<T> stream{h, (last + h.block_size - 1) / h.block_size};
-  const int64_t page_bytes = static_cast<int64_t>(h.head_dim * sizeof(T)) * h.block_size;
-  const int64_t pages_ahead = (kBytesAhead + page_bytes - 1) / page_bytes;
-  const int64_t lds = round_up(last, kLanes16), ldd = round_up(h.head_dim, kLanes16);
-  float* q = h.scratch;  // [kPagedQueries][ldd]
-  float* acc = q + kPagedQueries * ldd;
-  float* scores = acc + kPagedQueries * ldd;  // [kPagedQueries][lds]
-  for (int i = 0; i < h.queries; ++i)
-    for (int64_t d = 0; d < ldd; ++d) {
-      q[i * ldd + d] = d < h.head_dim ? h.q[i * h.ldq + d] * h.scale : 0.0f;
-      acc[i * ldd + d] = 0.0f;
-    }
-  // Calls body(query, page, first key of the page, keys of it that the query sees).
-  const auto for_pages = [&](int64_t first, const auto& body) {
-    for (int64_t page = 0; page < stream.pages; ++page) {
-      const T* p = stream[first + page];
-      for (int i = 0; i < h.queries; ++i)
-        body(i,
-             Keys<T, kChunks>{p, i == 0 ? stream[first + page + pages_ahead] : p, h.key_stride,
-                              h.head_dim},
-             page * h.block_size, keys_in_page(h, h.keys + i * h.causal_step, page * h.block_size));
-    }
-  };
-  for_pages(0, [&](int i, const auto& keys, int64_t j, int64_t count) {
-    score_keys(q + i * ldd, keys, count, scores + i * lds + j);
+void paged_attend_chunks(const PagedHeads& h) {
+  const int64_t most_keys = keys_of(h, h.queries - 1);
+  const int64_t pages = (most_keys + h.block_size - 1) / h.block_size;
+  const PagedScratch s(h, most_keys);
+  for (int row = 0; row < h.heads * h.queries; ++row) {
+    const float* q = h.q + row / h.queries * h.head_dim + row % h.queries * h.ldq;
+    for (int d = 0; d < h.head_dim; ++d) s.q[row * s.ldd + d] = q[d] * h.scale;
+  }
+  for_pages<T, kChunks>(h, 0, pages, [&](int row, const auto& keys, int64_t j, int64_t count) {
+    score_keys(s.q + row * s.ldd, keys, count, s.scores + row * s.lds + j);
   });
-  float inverse[kPagedQueries];
-  for (int i = 0; i < h.queries; ++i)
-    inverse[i] = 1.0f / softmax_row(scores + i * lds, h.keys + i * h.causal_step);
-  for_pages(stream.pages, [&](int i, const auto& values, int64_t j, int64_t count) {
-    add_values(scores + i * lds + j, values, count, acc + i * ldd);
+  float inverse[kPagedRows];
+  for (int row = 0; row < h.heads * h.queries; ++row)
+    inverse[row] = 1.0f / softmax_row(s.scores + row * s.lds, keys_of(h, row % h.queries));
+  for_pages<T, kChunks>(h, pages, pages, [&](int row, const auto& values, int64_t j, int64_t count) {
+    add_values(s.scores + row * s.lds + j, values, count, s.acc + row * s.ldd);
   });
-  for (int i = 0; i < h.queries; ++i)
-    for (int d = 0; d < h.head_dim; ++d) h.out[i * h.ldo + d] = acc[i * ldd + d] * inverse[i];
+  for (int row = 0; row < h.heads * h.queries; ++row) {
+    float* out = h.out + row / h.queries * h.head_dim + row % h.queries * h.ldo;
+    for (int d = 0; d < h.head_dim; ++d) out[d] = s.acc[row * s.ldd + d] * inverse[row];
+  }
 }
 
 template <class T>
-void paged_attend(const PagedHead& h) {
+void paged_attend(const PagedHeads& h) {
   switch (h.head_dim) {
     case 32: return paged_attend_chunks<T, 2>(h);
     case 64: return paged_attend_chunks<T, 4>(h);

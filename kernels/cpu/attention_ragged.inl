@@ -6,10 +6,17 @@ inline float* packed_values(const RaggedHead& h) {
   return h.packed + round_up(h.keys, kPanelColumns) * h.head_dim;
 }
 
+// A head's rows lie far apart: the hardware does not foresee them.
+inline void prefetch_row(const float* p, int head_dim) {
+  for (int d = 0; d < head_dim; d += 16) __builtin_prefetch(p + d);
+}
+constexpr int64_t kRowsAhead = 16;
+
 // panel[d][j] = k[j][d], zero from `keys` to 64.
 inline void pack_keys(const float* k, int64_t ldk, int64_t keys, int head_dim, float* panel) {
   int64_t j = 0;
   for (; j + 8 <= keys; j += 8) {
+    for (int64_t i = j; i < j + 8; ++i) prefetch_row(k + (i + kRowsAhead) * ldk, head_dim);
     int d = 0;
     for (; d + 8 <= head_dim; d += 8)
       transpose8(k + j * ldk + d, ldk, panel + d * kPanelColumns + j, kPanelColumns);
@@ -31,9 +38,13 @@ void ragged_pack(const RaggedHead& h) {
   for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {
     const int columns = h.head_dim - d0 < kPanelColumns ? h.head_dim - d0 : kPanelColumns;
     for (int64_t j = 0; j < h.keys; ++j) {
+      const float* from = h.v + j * h.ldv + d0;
       float* to = values + j * kPanelColumns;
-      __builtin_memcpy(to, h.v + j * h.ldv + d0, static_cast<size_t>(columns) * sizeof(float));
-      for (int d = columns; d < kPanelColumns; ++d) to[d] = 0.0f;
+      prefetch_row(from + kRowsAhead * h.ldv, columns);
+      int d = 0;
+      for (; d + kLanes <= columns; d += kLanes) store(to + d, load(from + d));
+      if (d < columns) store(to + d, load_n(from + d, columns - d)), d += kLanes;
+      for (; d < kPanelColumns; d += kLanes) store(to + d, zero());
     }
   }
 }
@@ -62,9 +73,11 @@ void ragged_attend(const RaggedHead& h) {
   float inverse[kRaggedRows];
   for (int64_t row = 0; row < h.queries; row += kRaggedRows) {
     const int64_t rows = h.queries - row < kRaggedRows ? h.queries - row : kRaggedRows;
-    for (int64_t i = 0; i < rows; ++i)
+    for (int64_t i = 0; i < rows; ++i) {
+      prefetch_row(h.q + (row + kRaggedRows + i) * h.ldq, h.head_dim);
       for (int d = 0; d < h.head_dim; ++d)
         q[i * h.head_dim + d] = h.q[(row + i) * h.ldq + d] * h.scale;
+    }
     for (int64_t j = 0; j < h.keys; j += kPanelColumns)
       gemm<StepF32>(plain_block(q, h.head_dim, rows, h.packed + j * h.head_dim, h.head_dim,
                                 h.keys - j, scores + j, lds));

@@ -54,25 +54,28 @@ struct RaggedHead {
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 
-// One head of one sequence in the paged cache, and up to kPagedQueries consecutive queries.
+// Some heads of one sequence in the paged cache, and some consecutive queries: at most kPagedRows pairs
+// of a head and a query.
 constexpr int kPagedQueries = 8;
-struct PagedHead {
-  const float* q;  // [queries][ldq]
-  int64_t ldq;
+constexpr int kPagedRows = 128;
+struct PagedHeads {
+  int heads;
   int queries;
-  const void* k;  // of page 0, this head
+  const float* q;             // of the first head; head h stands h * head_dim further
+  int64_t ldq;
+  const void* k;              // of page 0, the first head
   const void* v;
-  int64_t page_stride;  // elements
-  int64_t key_stride;   // elements from key to key in a page
-  int64_t next_head;    // elements to the head that comes after (for prefetching), or 0
+  int64_t page_stride;        // elements
+  int64_t head_stride;        // elements
+  int64_t key_stride;         // elements from key to key in a page
   const int32_t* pages;
   int block_size;
   int64_t keys;     // that the first query sees
   int causal_step;  // 1: each further query sees one key more; 0: all see the same
   int head_dim;
   float scale;
-  float* scratch;  // paged_scratch_floats()
-  float* out;      // [queries][ldo]
+  float* scratch;             // paged_scratch_floats()
+  float* out;                 // as q
   int64_t ldo;
 };
 
@@ -99,10 +102,10 @@ struct IsaKernels {
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*layer_norm_row)(const LayerNormRow&);
-  void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
-  void (*ragged_attend)(const RaggedHead&);  // from `packed`
-  void (*paged_attend_f32)(const PagedHead&);
-  void (*paged_attend_bf16)(const PagedHead&);
+  void (*ragged_pack)(const RaggedHead&);     // k and v to `packed`
+  void (*ragged_attend)(const RaggedHead&);   // from `packed`
+  void (*paged_attend_f32)(const PagedHeads&);
+  void (*paged_attend_bf16)(const PagedHeads&);
   ArgmaxResult (*argmax)(const float* x, int64_t n);
 };
 
@@ -118,6 +121,7 @@ const IsaKernels& isa_kernels();
 // Sizes of scratch memory, in floats; multiples of 16.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
-int64_t paged_scratch_floats(int64_t keys, int head_dim);  // the most keys that a query sees
+// Of `rows` pairs of a head and a query that see at most so many keys.
+int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 
 }  // namespace tandem::cpu
