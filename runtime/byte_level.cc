@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "runtime/unicode_classes.h"
 #include "runtime/utf8.h"

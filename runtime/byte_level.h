@@ -3,6 +3,7 @@
 // back.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "kernels/core/check.h"
 #include "kernels/core/error.h"

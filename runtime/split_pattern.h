@@ -1,9 +1,11 @@
 // "Split": a pre-tokenizer that cuts the text where a regular expression or a string matches.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/text_pipeline.h"
 

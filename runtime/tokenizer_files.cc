@@ -2,6 +2,7 @@
 #include "runtime/tokenizer_files.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <system_error>
 #include <utility>

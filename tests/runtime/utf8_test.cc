@@ -9,6 +9,8 @@
 #include <unicode/uversion.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
