@@ -1,5 +1,5 @@
-// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some heads,
-// whose keys lie side by side in a page.
+// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
+// heads, whose keys lie side by side in a page.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
@@ -49,13 +49,14 @@ class Attention {
   }
 
  private:
-  // As many as leave every thread some tasks, and scores that stay in cache; or so many that a task is
-  // worth claiming. `blocks` of queries see `total` keys together, and `longest` at most.
+  // As many as leave every thread some tasks, and scores that stay in cache; or so many that a task
+  // is worth claiming. `blocks` of queries see `total` keys together, and `longest` at most.
   int64_t heads_per_task(int threads, int64_t blocks, int64_t total, int64_t longest,
                          int64_t most_queries) const {
     constexpr int64_t kTasksPerThread = 4, kScoreFloats = 32 << 10;
     const int64_t element = static_cast<int64_t>(size_of(args_.pages.data.dtype()));
-    const int64_t task_bytes = total * strides_.head_dim * 2 * element / std::max<int64_t>(1, blocks);
+    const int64_t task_bytes =
+        total * strides_.head_dim * 2 * element / std::max<int64_t>(1, blocks);
     const int64_t shared = strides_.num_heads * blocks / (threads * kTasksPerThread);
     const int64_t cached = kScoreFloats / (longest * most_queries);
     const int64_t least = kTaskBytes / std::max<int64_t>(1, task_bytes);

@@ -1,5 +1,5 @@
-// Attention of some heads over pages. Keys and values are rows of head_dim elements, read once and in
-// order. Pages are scattered, so that the hardware does not foresee them: with each row goes the
+// Attention of some heads over pages. Keys and values are rows of head_dim elements, read once and
+// in order. Pages are scattered, so that the hardware does not foresee them: with each row goes the
 // prefetch of the row that stands kBytesAhead later, into the second cache (the first has too
 // few requests in flight).
 
@@ -130,8 +130,11 @@ struct PagedScratch {
   int64_t ldd, lds;
   float *q, *acc, *scores;
   PagedScratch(const PagedHeads& h, int64_t most_keys)
-      : ldd(round_up(h.head_dim, kLanes16)), lds(round_up(most_keys, kLanes16)), q(h.scratch),
-        acc(q + h.heads * h.queries * ldd), scores(acc + h.heads * h.queries * ldd) {
+      : ldd(round_up(h.head_dim, kLanes16)),
+        lds(round_up(most_keys, kLanes16)),
+        q(h.scratch),
+        acc(q + h.heads * h.queries * ldd),
+        scores(acc + h.heads * h.queries * ldd) {
     for (int64_t i = 0; i < h.heads * h.queries * ldd; ++i) q[i] = acc[i] = 0.0f;
   }
 };
@@ -141,8 +144,8 @@ inline int64_t keys_of(const PagedHeads& h, int query) {
   return h.keys + static_cast<int64_t>(query) * h.causal_step;
 }
 
-// Calls body(row of the scratch, rows of a page, number of the first, how many the query sees), for the keys
-// if first_page is 0, for the values if it is `pages`.
+// Calls body(row of the scratch, rows of a page, number of the first, how many the query sees), for
+// the keys if first_page is 0, for the values if it is `pages`.
 template <class T, int kChunks, class Body>
 [[gnu::always_inline]] inline void for_pages(const PagedHeads& h, int64_t first_page, int64_t pages,
                                              const Body& body) {
@@ -176,9 +179,10 @@ void paged_attend_chunks(const PagedHeads& h) {
   float inverse[kPagedRows];
   for (int row = 0; row < h.heads * h.queries; ++row)
     inverse[row] = 1.0f / softmax_row(s.scores + row * s.lds, keys_of(h, row % h.queries));
-  for_pages<T, kChunks>(h, pages, pages, [&](int row, const auto& values, int64_t j, int64_t count) {
-    add_values(s.scores + row * s.lds + j, values, count, s.acc + row * s.ldd);
-  });
+  for_pages<T, kChunks>(
+      h, pages, pages, [&](int row, const auto& values, int64_t j, int64_t count) {
+        add_values(s.scores + row * s.lds + j, values, count, s.acc + row * s.ldd);
+      });
   for (int row = 0; row < h.heads * h.queries; ++row) {
     float* out = h.out + row / h.queries * h.head_dim + row % h.queries * h.ldo;
     for (int d = 0; d < h.head_dim; ++d) out[d] = s.acc[row * s.ldd + d] * inverse[row];

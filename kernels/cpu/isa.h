@@ -54,28 +54,28 @@ struct RaggedHead {
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 
-// Some heads of one sequence in the paged cache, and some consecutive queries: at most kPagedRows pairs
-// of a head and a query.
+// Some heads of one sequence in the paged cache, and some consecutive queries: at most kPagedRows
+// pairs of a head and a query.
 constexpr int kPagedQueries = 8;
 constexpr int kPagedRows = 128;
 struct PagedHeads {
   int heads;
   int queries;
-  const float* q;             // of the first head; head h stands h * head_dim further
+  const float* q;  // of the first head; head h stands h * head_dim further
   int64_t ldq;
-  const void* k;              // of page 0, the first head
+  const void* k;  // of page 0, the first head
   const void* v;
-  int64_t page_stride;        // elements
-  int64_t head_stride;        // elements
-  int64_t key_stride;         // elements from key to key in a page
+  int64_t page_stride;  // elements
+  int64_t head_stride;  // elements
+  int64_t key_stride;   // elements from key to key in a page
   const int32_t* pages;
   int block_size;
   int64_t keys;     // that the first query sees
   int causal_step;  // 1: each further query sees one key more; 0: all see the same
   int head_dim;
   float scale;
-  float* scratch;             // paged_scratch_floats()
-  float* out;                 // as q
+  float* scratch;  // paged_scratch_floats()
+  float* out;      // as q
   int64_t ldo;
 };
 
@@ -102,8 +102,8 @@ struct IsaKernels {
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*layer_norm_row)(const LayerNormRow&);
-  void (*ragged_pack)(const RaggedHead&);     // k and v to `packed`
-  void (*ragged_attend)(const RaggedHead&);   // from `packed`
+  void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
+  void (*ragged_attend)(const RaggedHead&);  // from `packed`
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
   ArgmaxResult (*argmax)(const float* x, int64_t n);
