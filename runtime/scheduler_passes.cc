@@ -5,6 +5,8 @@
 // preempted only before it was given blocks in this step.
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "kernels/core/check.h"
 #include "runtime/scheduler.h"

@@ -195,8 +195,7 @@ TEST(Scheduler, RecomputesTheLastInOrder) {
   EXPECT_FALSE(b.encoder_computed());
 
   // It comes back before c, in full, with its encoder and the emitted tokens to compute again.
-  proto::StepInput back;
-  while (back.groups_size() == 0) back = loop.step();
+  const proto::StepInput back = loop.run_until_full_metadata();
   ASSERT_EQ(back.groups(0).request_id(), "b");
   EXPECT_TRUE(back.groups(0).compute_encoder());
   EXPECT_EQ(back.groups(0).encoder_seq_data().num_computed_tokens(), 0);
@@ -218,8 +217,7 @@ TEST(Scheduler, SwapsTheLastInOrder) {
   EXPECT_EQ(loop.scheduler().find("b")->find(2)->status(), SequenceStatus::kSwapped);
   EXPECT_EQ(loop.scheduler().block_manager().num_free_host_blocks(), 94);
 
-  proto::StepInput back;
-  while (back.groups_size() == 0) back = loop.step();
+  const proto::StepInput back = loop.run_until_full_metadata();
   EXPECT_THAT(back.swap_in(), SizeIs(6));
   EXPECT_FALSE(back.groups(0).compute_encoder());
   EXPECT_FALSE(back.groups(0).is_prompt());
@@ -266,6 +264,26 @@ TEST(Scheduler, TheLastInOrderWaitsWithItsBlocks) {
   EXPECT_THAT(work(loop.step()), ElementsAre("b:1"));
   loop.run(20);
   EXPECT_EQ(loop.scheduler().num_preemptions(), 0);
+}
+
+// After c has ended there are four blocks free, which is what b needs; but a would soon take them
+// back.
+TEST(Scheduler, APreemptedGroupComesBackOnlyWithRoomToSpare) {
+  EngineLoop loop(config(100, 9, 1));
+  const auto add = [&](const char* id, int max_tokens) {
+    loop.add({.request_id = id, .seq_ids = {id[0]}, .encoder_len = 1, .max_tokens = max_tokens});
+  };
+  add("c", 2);
+  add("a", 7);
+  add("b", 5);
+  EXPECT_THAT(work(loop.step()), ElementsAre("c:e1", "c:2", "a:e1", "a:2", "b:e1", "b:2"));
+  EXPECT_THAT(work(loop.step()), ElementsAre("c:1", "a:1"));
+  EXPECT_EQ(loop.scheduler().find("b")->num_preemptions, 1);
+  EXPECT_THAT(work(loop.step()), ElementsAre("a:1"));
+  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 4);
+  EXPECT_EQ(loop.scheduler().block_manager().blocks_to_start(*loop.scheduler().find("b")), 4);
+  loop.run(20);
+  EXPECT_EQ(loop.scheduler().num_preemptions(), 1);
 }
 
 TEST(Scheduler, PriorityDecidesWhoIsPreempted) {

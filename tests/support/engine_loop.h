@@ -81,6 +81,18 @@ class EngineLoop {
     return steps;
   }
 
+  // Steps up to the first one with a group in full.
+  proto::StepInput run_until_full_metadata() {
+    for (int i = 0; i < 100; ++i) {
+      proto::StepInput step = this->step();
+      if (step.groups_size() > 0) return step;
+    }
+    ADD_FAILURE() << "no group comes in";
+    proto::StepInput none;
+    none.add_groups()->add_seq_data();
+    return none;
+  }
+
   const std::vector<int32_t>& tokens(int64_t seq_id) const { return truth_.at(seq_id); }
 
  private:

@@ -176,14 +176,18 @@ class NaiveScheduler {
                                                    config_.max_num_batched_tokens;
     if (turn) ++turns_;
     EXPECT_FALSE(turn && last_was_turn_ && !before_.running.empty());
+    EXPECT_FALSE(turn && lacked_blocks_ && !before_.running.empty())
+        << "blocks go to running groups first";
     last_was_turn_ = turn;
     turn_ = turn;
   }
 
   // Outside turns, a decode is left out for want of budget, to other decodes, or of blocks only.
   void check_decodes_first() {
+    lacked_blocks_ = false;
     if (turn_) return;
     int decodes = 0, left_out = 0;
+    bool lacking = false;
     for (const auto& [id, seqs] : before_.decodes) {
       const SequenceGroup& group = *scheduler_.find(id);
       if (group.unfinished_seqs().front()->status() != SequenceStatus::kRunning) continue;
@@ -197,11 +201,14 @@ class NaiveScheduler {
         const Sequence& sequence = *group.find(seq);
         blocks += scheduler_.block_manager().blocks_to_append(sequence, sequence.length());
       }
-      if (missing > 0 && blocks <= scheduler_.block_manager().num_free_device_blocks())
+      if (blocks > scheduler_.block_manager().num_free_device_blocks())
+        lacking = true;
+      else
         left_out += missing;
       EXPECT_TRUE(missing == 0 || encoders_.empty()) << "admitted before others have run";
     }
     EXPECT_TRUE(left_out == 0 || decodes == config_.max_num_batched_tokens);
+    lacked_blocks_ = lacking && decodes < config_.max_num_batched_tokens;
   }
 
   SchedulerConfig config_;
@@ -213,6 +220,7 @@ class NaiveScheduler {
   Ids encoders_;
   std::set<std::string> scheduled_;
   bool turn_ = false, last_was_turn_ = false;
+  bool lacked_blocks_ = false;  // a running group, in the last step, and it was no turn
   int turns_ = 0, preempted_ = 0, swapped_in_ = 0;
 };
 
