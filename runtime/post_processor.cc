@@ -71,7 +71,7 @@ Part read_part(const JsonView& json, const std::optional<JsonView>& special_toke
   }
   const JsonView name = json.at("SpecialToken").at("id");
   if (!special_tokens) name.fail("there are no special_tokens");
-  const JsonView ids = special_tokens->at(name.string().c_str()).at("ids");
+  const JsonView ids = special_tokens->at(name.string()).at("ids");
   Part part;
   for (size_t i = 0, n = num_parts(ids); i < n; ++i) part.special.push_back(ids.at(i).id());
   return part;

@@ -25,9 +25,12 @@ AddedToken special_token(const std::string& content) {
   return token;
 }
 
-bool same(const AddedToken& a, const AddedToken& b) {
-  return a.content == b.content && a.single_word == b.single_word && a.lstrip == b.lstrip &&
-         a.rstrip == b.rstrip && a.normalized == b.normalized && a.special == b.special;
+// Equal for tokens that are equal in everything.
+std::string identity(const AddedToken& t) {
+  std::string out = t.content;
+  for (const bool flag : {t.single_word, t.lstrip, t.rstrip, t.normalized, t.special})
+    out.push_back(flag ? '1' : '0');
+  return out;
 }
 
 // A string, or an object with a content.
@@ -83,11 +86,13 @@ SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& spe
     read_named(special_tokens_map.view(), class_tokens);
     read_extra(special_tokens_map.view());
   }
+  for (const auto& [key, token] : named_) named_contents_.insert(token.content);
   read_by_id(config, added_tokens, document);
-  for (auto& [key, token] : named_) {
-    for (const auto& [id, added] : by_id_)
-      if (added.content == token.content) token = added;
-  }
+  std::unordered_map<std::string, const AddedToken*> by_content;
+  for (const auto& [id, token] : by_id_) by_content[token.content] = &token;
+  for (auto& [key, token] : named_)
+    if (const auto added = by_content.find(token.content); added != by_content.end())
+      token = *added->second;
 }
 
 void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) {
@@ -95,13 +100,12 @@ void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) 
     if (value.is_null()) {
       named_.erase(key);
     } else if (is_token_key(key, value)) {
-      AddedToken token = read_special_token(json.at(key.c_str()));
+      AddedToken token = read_special_token(json.at(key));
       const auto of_class = class_tokens.find(key);
-      // A plain name is looked for as the class does (Blenderbot's <mask> with the space before
-      // it).
+      // A plain name keeps how the class looks for it (Blenderbot's <mask>: with lstrip).
       if (value.is_string() && of_class != class_tokens.end()) {
         token = of_class->second;
-        token.content = json.at(key.c_str()).string();
+        token.content = json.at(key).string();
       }
       named_[key] = token;
     }
@@ -114,7 +118,7 @@ void SpecialTokens::read_extra(const JsonView& json) {
     if (!list) continue;
     if (list->value().is_object()) {  // names of the model's own
       for (const auto& [name, value] : list->value().items())
-        named_[name] = read_special_token(list->at(name.c_str()));
+        named_[name] = read_special_token(list->at(name));
       return;
     }
     for (size_t i = 0, n = list->size(); i < n; ++i)
@@ -127,19 +131,20 @@ void SpecialTokens::read_by_id(const OptionalFile& config, const OptionalFile& a
                                const JsonView& document) {
   if (const auto decoder = config.view().find("added_tokens_decoder")) {
     for (const auto& [id, value] : decoder->object().items()) {
-      const JsonView json = decoder->at(id.c_str());
+      const JsonView json = decoder->at(id);
       const AddedToken token = AddedToken::from_json(json);
       by_id_[parse_id(*decoder, id)] = is_named(token.content) ? read_special_token(json) : token;
     }
     return;
   }
-  for (const auto& [content, id] : added_tokens.view().object().items()) {
+  std::unordered_set<std::string> extra;
+  for (const AddedToken& token : extra_) extra.insert(token.content);
+  for (const auto& entry : added_tokens.view().object().items()) {
     AddedToken token;
-    token.content = content;
-    const auto is_this = [&](const AddedToken& extra) { return extra.content == content; };
-    token.special = is_named(content) || std::any_of(extra_.begin(), extra_.end(), is_this);
+    token.content = entry.key();
+    token.special = is_named(token.content) || extra.count(token.content);
     token.normalized = !token.special;
-    by_id_[added_tokens.view().at(content.c_str()).id()] = token;
+    by_id_[added_tokens.view().at(token.content).id()] = token;
   }
   if (const auto list = document.find("added_tokens")) {
     const std::vector<AddedToken> tokens = read_added_tokens(document);
@@ -148,8 +153,7 @@ void SpecialTokens::read_by_id(const OptionalFile& config, const OptionalFile& a
 }
 
 bool SpecialTokens::is_named(const std::string& content) const {
-  return std::any_of(named_.begin(), named_.end(),
-                     [&](const auto& entry) { return entry.second.content == content; });
+  return named_contents_.count(content) != 0;
 }
 
 std::vector<AddedToken> SpecialTokens::to_add(const std::vector<AddedToken>& present) const {
@@ -160,9 +164,9 @@ std::vector<AddedToken> SpecialTokens::to_add(const std::vector<AddedToken>& pre
     tokens.push_back(token);
     contents.insert(token.content);
   }
+  std::unordered_set<std::string> identities;
   const auto add_new = [&](const AddedToken& token) {
-    const auto is_same = [&](const AddedToken& other) { return same(token, other); };
-    if (!contents.count(token.content) && std::none_of(tokens.begin(), tokens.end(), is_same))
+    if (!contents.count(token.content) && identities.insert(identity(token)).second)
       tokens.push_back(token);
   };
   for (const char* key : kNamedKeys)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,7 @@ class SpecialTokens {
   bool is_named(const std::string& content) const;
 
   Named named_;  // by key
+  std::unordered_set<std::string> named_contents_;
   std::vector<AddedToken> extra_;
   std::map<int32_t, AddedToken> by_id_;  // ids only order them
 };

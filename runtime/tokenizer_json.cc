@@ -10,18 +10,18 @@ namespace tandem {
 namespace {
 
 // The largest tokenizer.json of a published model has about 40 MB.
-constexpr uintmax_t kMaxFileBytes = uintmax_t{512} << 20;
+constexpr uintmax_t kMaxFileBytes = uintmax_t{128} << 20;
 
 }  // namespace
 
-JsonView JsonView::at(const char* key) const {
+JsonView JsonView::at(const std::string& key) const {
   const auto found = object().find(key);
   const std::string path = key_.empty() ? key : key_ + "." + key;
   if (found == value_->end()) JsonView(*value_, file_, path).fail("missing");
   return JsonView(*found, file_, path);
 }
 
-std::optional<JsonView> JsonView::find(const char* key) const {
+std::optional<JsonView> JsonView::find(const std::string& key) const {
   const auto found = object().find(key);
   if (found == value_->end() || found->is_null()) return std::nullopt;
   return JsonView(*found, file_, key_.empty() ? key : key_ + "." + key);

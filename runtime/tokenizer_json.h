@@ -20,10 +20,10 @@ class JsonView {
   JsonView(const nlohmann::json& value, std::string file, std::string key = {})
       : value_(&value), file_(std::move(file)), key_(std::move(key)) {}
 
-  JsonView at(const char* key) const;                   // error if absent
-  std::optional<JsonView> find(const char* key) const;  // nothing if absent or null
-  JsonView at(size_t index) const;                      // of an array
-  size_t size() const;                                  // of an array
+  JsonView at(const std::string& key) const;                   // error if absent
+  std::optional<JsonView> find(const std::string& key) const;  // nothing if absent or null
+  JsonView at(size_t index) const;                             // of an array
+  size_t size() const;                                         // of an array
 
   const std::string& string() const;
   bool boolean() const;

@@ -15,10 +15,8 @@ Vocabulary::Vocabulary(const JsonView& json) {
   int32_t max_id = -1;
   for (const auto& [token, id] : tokens.items()) {
     bytes += token.size();
-    if (id.is_number_unsigned() && id.get<uint64_t>() < uint64_t{kMaxVocabulary})
-      max_id = std::max(max_id, id.get<int32_t>());
-    else
-      json.at(token.c_str()).id();  // throws, with the key
+    const bool plain = id.is_number_unsigned() && id.get<uint64_t>() < uint64_t{kMaxVocabulary};
+    max_id = std::max(max_id, plain ? id.get<int32_t>() : json.at(token).id());
   }
   if (bytes >= kAbsent) json.fail("more than 4 GiB of tokens");
   text_.reserve(bytes);  // string_views into it stay valid

@@ -182,6 +182,13 @@ TEST(TokenizerFiles, NestingAndSizesHaveLimits) {
   EXPECT_THAT(error_of_document(document).what(), HasSubstr("added_tokens[1].content: longer"));
 }
 
+// A key is more than its part before a NUL.
+TEST(TokenizerFiles, KeysMayHaveNulBytes) {
+  json document = kDocument;
+  document["model"]["vocab"][std::string("a\0b", 3)] = "x";
+  EXPECT_THAT(error_of_document(document).what(), HasSubstr("expected a token id, found string"));
+}
+
 // An expression that backtracks without end is an error, not a request that hangs.
 TEST(TokenizerFiles, RunawayExpressionsStop) {
   json document = kDocument;
