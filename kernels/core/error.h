@@ -29,13 +29,20 @@ inline const char* api_name(ErrorKind kind) {
 class InputError : public std::runtime_error {
  public:
   InputError(ErrorKind kind, const std::string& message, std::string param = {})
-      : std::runtime_error(message), kind_(kind), param_(std::move(param)) {}
+      : std::runtime_error(without_nul(message)), kind_(kind), param_(std::move(param)) {}
 
   ErrorKind kind() const { return kind_; }
   // The field, flag, tensor or file at fault; empty when there is no single one.
   const std::string& param() const { return param_; }
 
  private:
+  // Messages quote input; what() would end at a NUL byte.
+  static std::string without_nul(std::string message) {
+    for (size_t at = message.find('\0'); at != std::string::npos; at = message.find('\0', at))
+      message.replace(at, 1, "\\0");
+    return message;
+  }
+
   ErrorKind kind_;
   std::string param_;
 };
