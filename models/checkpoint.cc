@@ -93,6 +93,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       it->second = std::move(t);
     }
     out.files_.push_back(file);
+    out.mapped_.push_back(mapped);
   };
   const fs::path first = directory / layout.file;
   if (!layout.sharded) {
@@ -125,6 +126,10 @@ const HostTensor* Checkpoint::find(const std::string& name) {
   if (it == tensors_.end()) return nullptr;
   read_.insert(name);
   return &it->second;
+}
+
+void Checkpoint::drop_pages() const {
+  for (const auto& file : mapped_) file->drop_pages();
 }
 
 size_t Checkpoint::bytes() const {

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+class MappedFile;
+
 class Checkpoint final : public WeightSource {
  public:
   // Throws InputError naming the file (and tensor) for anything missing, truncated or inconsistent.
@@ -27,11 +29,15 @@ class Checkpoint final : public WeightSource {
   std::string format() const { return format_; }  // "safetensors", "sharded safetensors", "pickle"
   size_t bytes() const;                           // of all tensors
   std::vector<std::string> unread() const;        // names that find() never returned, sorted
+  // Gives the mapped pages back to the system. Tensors stay valid: what is read again comes from
+  // the page cache or the disk. Keeps a load's memory at one copy of the weights.
+  void drop_pages() const;
 
  private:
   std::filesystem::path directory_;
   std::string format_;
   std::vector<std::filesystem::path> files_;
+  std::vector<std::shared_ptr<const MappedFile>> mapped_;
   std::map<std::string, HostTensor> tensors_;
   std::set<std::string> read_;
 };

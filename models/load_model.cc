@@ -8,7 +8,10 @@
 namespace tandem {
 namespace {
 
-// Passes look-ups on, and reports each tensor's bytes the first time it is read.
+constexpr size_t kBytesBetweenDrops = size_t{64} << 20;
+
+// Passes look-ups on, and reports each tensor's bytes the first time it is read. What layers have
+// copied need not stay in memory twice, so mapped pages are dropped on the way.
 class ReportingSource final : public WeightSource {
  public:
   ReportingSource(Checkpoint& checkpoint, const LoadProgress& progress)
@@ -16,10 +19,12 @@ class ReportingSource final : public WeightSource {
 
   const HostTensor* find(const std::string& name) override {
     const HostTensor* t = checkpoint_.find(name);
-    if (t != nullptr && progress_ && seen_.insert(name).second) {
-      size_t bytes = size_of(t->dtype);
-      for (int64_t d : t->shape) bytes *= static_cast<size_t>(d);
-      progress_(done_ += bytes, total_);
+    if (t == nullptr || !seen_.insert(name).second) return t;
+    done_ += t->bytes;
+    if (progress_) progress_(done_, total_);
+    if (done_ - dropped_ >= kBytesBetweenDrops) {
+      checkpoint_.drop_pages();
+      dropped_ = done_;
     }
     return t;
   }
@@ -28,7 +33,7 @@ class ReportingSource final : public WeightSource {
  private:
   Checkpoint& checkpoint_;
   const LoadProgress& progress_;
-  size_t total_, done_ = 0;
+  size_t total_, done_ = 0, dropped_ = 0;
   std::set<std::string> seen_;
 };
 
@@ -48,6 +53,7 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
                                                    config.architecture +
                                                    " does not have: " + names);
   }
+  checkpoint.drop_pages();
   return model;
 }
 

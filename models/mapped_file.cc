@@ -46,4 +46,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 
+void MappedFile::drop_pages() const {
+  ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);  // read-only: nothing is lost
+}
+
 }  // namespace tandem

@@ -20,6 +20,8 @@ class MappedFile {
 
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Gives the pages back to the system; a later access reads them again.
+  void drop_pages() const;
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
