@@ -18,7 +18,7 @@ SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) 
   if (params_->has_logprobs()) *output_.add_logprobs() = sample.logprobs();
 
   const int length = output_.token_ids_size();
-  const bool may_stop = length >= params_->min_tokens_stop();
+  const bool may_stop = length > params_->min_tokens_stop();  // as vLLM
   *output_.mutable_text() += matcher_.append(detokenizer_.append(sample.token_id()), may_stop);
   StopDecision decision = check_stop(*params_, sample.token_id(), length);
   if (!matcher_.stopped() && decision.status != SequenceStatus::kRunning) {
