@@ -1,4 +1,7 @@
 // tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -12,6 +15,8 @@
 
 int main(int argc, char** argv) {
   using namespace tandem;
+  // Standard output is for results.
+  spdlog::set_default_logger(spdlog::stderr_color_mt("tandem"));
   CLI::App app(
       "Tandem: an inference server for encoder/decoder transformers.\n"
       "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
