@@ -9,9 +9,12 @@
 #include <thread>
 
 #include "kernels/core/error.h"
+#include "runtime/kv_cache.h"
 
 namespace tandem {
 namespace {
+
+constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
@@ -33,6 +36,36 @@ void EngineConfig::check() const {
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype) {
   if (config.dtype) return *config.dtype;
   return checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+}
+
+CacheSize cache_size_for(const EngineConfig& config, const KvCacheSpec& spec, int max_positions,
+                         int ranks_on_host) {
+  // As many bytes as requests of maximal length could use, but no more than half of what is free,
+  // and 4 GiB.
+  const size_t free = available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host));
+  const size_t bytes = config.kv_cache_memory.value_or(std::min(kMaxDefaultCacheBytes, free));
+  const auto blocks = [&](size_t pool) {
+    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, max_positions);
+  };
+  const CacheSize size{config.num_gpu_blocks_override.value_or(blocks(bytes)),
+                       blocks(config.swap_space)};
+  if (size.num_device_blocks < 1)
+    throw InputError(ErrorKind::kResource,
+                     "--kv-cache-memory: " + std::to_string(bytes) + " bytes hold no block of " +
+                         std::to_string(spec.block_bytes(config.block_size)) + " bytes",
+                     "--kv-cache-memory");
+  return size;
+}
+
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache) {
+  SchedulerConfig out;
+  out.max_num_seqs = config.max_num_seqs;
+  out.max_num_batched_tokens = config.max_num_batched_tokens;
+  out.block_size = config.block_size;
+  out.preemption = config.preemption;
+  out.num_device_blocks = cache.num_device_blocks;
+  out.num_host_blocks = cache.num_host_blocks;
+  return out;
 }
 
 int default_threads() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/core/types.h"
+#include "models/model.h"
 #include "runtime/scheduler.h"
 
 namespace tandem {
@@ -33,6 +34,17 @@ struct EngineConfig {
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
 int default_threads();
+
+// The pools of one rank, in blocks.
+struct CacheSize {
+  int num_device_blocks = 0;
+  int num_host_blocks = 0;
+};
+// From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
+// (shared with `ranks_on_host` ranks). Throws InputError (kResource) if not even one block fits.
+CacheSize cache_size_for(const EngineConfig& config, const KvCacheSpec& spec, int max_positions,
+                         int ranks_on_host = 1);
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.
 size_t parse_bytes(const std::string& text, const std::string& flag);

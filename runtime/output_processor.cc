@@ -2,10 +2,9 @@
 
 namespace tandem {
 
-SequenceOutputState::SequenceOutputState(int64_t seq_id, int index, const Tokenizer& tokenizer,
+SequenceOutputState::SequenceOutputState(int index, const Tokenizer& tokenizer,
                                          const proto::SamplingParams& params)
-    : seq_id_(seq_id),
-      params_(&params),
+    : params_(&params),
       detokenizer_(tokenizer, params.skip_special_tokens()),
       matcher_(params) {
   output_.set_index(index);

@@ -14,10 +14,8 @@ namespace tandem {
 class SequenceOutputState {
  public:
   // `tokenizer` and `params` outlive this.
-  SequenceOutputState(int64_t seq_id, int index, const Tokenizer& tokenizer,
-                      const proto::SamplingParams& params);
+  SequenceOutputState(int index, const Tokenizer& tokenizer, const proto::SamplingParams& params);
 
-  int64_t seq_id() const { return seq_id_; }
   bool finished() const { return is_finished(status_); }
   // Takes a sampled token; returns the status it leads to. Ignored once finished.
   SequenceStatus append(const proto::SequenceOutput& sample);
@@ -25,7 +23,6 @@ class SequenceOutputState {
   const proto::CompletionOutput& output() const { return output_; }
 
  private:
-  int64_t seq_id_;
   const proto::SamplingParams* params_;
   Detokenizer detokenizer_;
   StopStringMatcher matcher_;

@@ -1,0 +1,40 @@
+#include "runtime/request_processor.h"
+
+#include <random>
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kSeedStep = 0x9e3779b97f4a7c15ull;
+
+// SplitMix64 (Steele et al. 2014): seeds of requests from the engine's.
+uint64_t scramble(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+uint64_t random_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
+    : config_(ModelConfig::load(model)),
+      tokenizer_(Tokenizer::load(model)),
+      resolver_(config_, config_.vocab_size),
+      next_seed_(seed.value_or(random_seed())) {}
+
+PreparedRequest RequestProcessor::prepare(const nlohmann::json& prompt,
+                                          const nlohmann::json& params) {
+  PreparedPrompt prepared =
+      preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, resolver_);
+  PreparedRequest request{std::move(prepared.inputs), resolver_.resolve(params, prepared.lengths)};
+  if (!request.params.has_seed())
+    request.params.set_seed(scramble(next_seed_.fetch_add(kSeedStep) + kSeedStep));
+  return request;
+}
+
+}  // namespace tandem

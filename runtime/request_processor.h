@@ -1,0 +1,43 @@
+// The first half of a request's life: JSON → token ids and resolved parameters.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/config.h"
+#include "runtime/params.h"
+#include "runtime/prompt.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/tokenizer.h"
+
+namespace tandem {
+
+struct PreparedRequest {
+  proto::EncoderDecoderInputs inputs;
+  proto::SamplingParams params;  // always with a seed
+};
+
+// Reads config and tokenizer of a checkpoint, not its weights. Usable from any thread.
+class RequestProcessor {
+ public:
+  // seed: of requests that have none, in the order of prepare() calls; absent: random. Throws
+  // InputError naming the file.
+  RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
+
+  // Validates, tokenises, truncates, resolves. Throws InputError naming the field.
+  PreparedRequest prepare(const nlohmann::json& prompt, const nlohmann::json& params);
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ModelConfig& model_config() const { return config_; }
+
+ private:
+  ModelConfig config_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ParamsResolver resolver_;
+  std::atomic<uint64_t> next_seed_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include "runtime/request_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/core/error.h"
+
+namespace tandem {
+
+RequestState::RequestState(std::string request_id, PreparedRequest request,
+                           const Tokenizer& tokenizer, double arrival_time, int priority)
+    : request_id_(std::move(request_id)),
+      request_(std::move(request)),
+      arrival_time_(arrival_time),
+      priority_(priority) {
+  for (int i = 0; i < request_.params.n(); ++i) seqs_.emplace_back(i, tokenizer, request_.params);
+}
+
+bool RequestState::finished() const {
+  return std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq.finished(); });
+}
+
+int RequestState::num_output_tokens() const {
+  int tokens = 0;
+  for (const auto& seq : seqs_) tokens += seq.output().token_ids_size();
+  return tokens;
+}
+
+proto::AddRequest RequestState::add_request() const {
+  proto::AddRequest out;
+  out.set_request_id(request_id_);
+  *out.mutable_inputs() = request_.inputs;
+  *out.mutable_sampling_params() = request_.params;
+  out.set_priority(priority_);
+  out.set_arrival_time(arrival_time_);
+  out.set_first_seq_id(first_seq_id_);
+  for (size_t i = 0; i < seqs_.size(); ++i) {
+    if (seqs_[i].finished()) continue;
+    proto::SequenceStart& start = *out.add_seqs();
+    start.set_index(static_cast<int32_t>(i));
+    *start.mutable_output_token_ids() = seqs_[i].output().token_ids();
+  }
+  return out;
+}
+
+std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGroupOutput& output,
+                                                        double scheduled_at, double now) {
+  std::vector<Finished> finished;
+  if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
+  add_prompt_logprobs(output);
+  for (const proto::SequenceOutput& sample : output.samples()) {
+    const int64_t index = sample.seq_id() - first_seq_id_;
+    if (index < 0 || index >= static_cast<int64_t>(seqs_.size())) continue;
+    SequenceOutputState& seq = seqs_[static_cast<size_t>(index)];
+    if (seq.finished()) continue;
+    if (first_token_ < 0) first_token_ = now;
+    const SequenceStatus status = seq.append(sample);
+    if (is_finished(status)) finished.push_back({sample.seq_id(), status});
+  }
+  return finished;
+}
+
+// A recomputed prompt reports its log-probabilities again; only those behind what is known are new.
+void RequestState::add_prompt_logprobs(const proto::SequenceGroupOutput& output) {
+  const int first = output.prompt_logprobs_start();
+  for (int i = 0; i < output.prompt_logprobs_size(); ++i)
+    if (first + i == static_cast<int>(prompt_logprobs_.size()) + 1)
+      prompt_logprobs_.push_back(output.prompt_logprobs(i));
+}
+
+proto::RequestMetrics RequestState::metrics(double now) const {
+  proto::RequestMetrics out;
+  out.set_queue_time(first_scheduled_ < 0 ? now - arrival_time_ : first_scheduled_ - arrival_time_);
+  out.set_time_to_first_token(first_token_ < 0 ? 0 : first_token_ - arrival_time_);
+  out.set_total_time(now - arrival_time_);
+  out.set_num_preemptions(num_preemptions_);
+  return out;
+}
+
+proto::RequestOutput RequestState::output(double now) const {
+  proto::RequestOutput out;
+  out.set_request_id(request_id_);
+  *out.mutable_inputs() = request_.inputs;
+  for (const SequenceOutputState& seq : seqs_) *out.add_outputs() = seq.output();
+  out.set_finished(finished());
+  for (const auto& l : prompt_logprobs_) *out.add_prompt_logprobs() = l;
+  *out.mutable_metrics() = metrics(now);
+  return out;
+}
+
+std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& request) {
+  std::vector<std::unique_ptr<Sequence>> seqs;
+  const int n = request.sampling_params().n();
+  for (const proto::SequenceStart& start : request.seqs()) {
+    if (start.index() < 0 || start.index() >= n)
+      throw invalid_request("seqs.index", std::to_string(start.index()) + " of " +
+                                              std::to_string(n) + " sequences");
+    auto seq = std::make_unique<Sequence>(request.first_seq_id() + start.index(), request.inputs(),
+                                          /*from_decoder_prompt=*/true, start.index());
+    for (const int32_t token : start.output_token_ids()) seq->append_token(token);
+    seqs.push_back(std::move(seq));
+  }
+  auto encoder = std::make_unique<Sequence>(request.first_seq_id() + n, request.inputs(),
+                                            /*from_decoder_prompt=*/false);
+  return std::make_unique<SequenceGroup>(request.request_id(), std::move(seqs), std::move(encoder),
+                                         request.sampling_params(), request.arrival_time(),
+                                         request.priority());
+}
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+// The second half of a request's life: sampled tokens → text, stop rules, outputs. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/output_processor.h"
+#include "runtime/request_processor.h"
+
+namespace tandem {
+
+class RequestState {
+ public:
+  // Times in seconds of one clock. `tokenizer` outlives the state. Not movable once made: its
+  // sequences refer to its parameters.
+  RequestState(std::string request_id, PreparedRequest request, const Tokenizer& tokenizer,
+               double arrival_time, int priority = 0);
+  RequestState(const RequestState&) = delete;
+  RequestState& operator=(const RequestState&) = delete;
+
+  const std::string& request_id() const { return request_id_; }
+  const proto::EncoderDecoderInputs& inputs() const { return request_.inputs; }
+  const proto::SamplingParams& params() const { return request_.params; }
+  double arrival_time() const { return arrival_time_; }
+  int priority() const { return priority_; }
+  const std::vector<SequenceOutputState>& seqs() const { return seqs_; }
+  const std::vector<proto::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+  bool finished() const;
+  int num_output_tokens() const;  // of all sequences
+
+  // Sequence `index` has the id first_seq_id + index, the encoder's is first_seq_id + n. New ones
+  // are given when a request starts anew on other workers.
+  void set_first_seq_id(int64_t id) { first_seq_id_ = id; }
+  int64_t first_seq_id() const { return first_seq_id_; }
+  int64_t num_seq_ids() const { return static_cast<int64_t>(seqs_.size()) + 1; }
+
+  // What the request is to the scheduler, with the tokens that it has so far.
+  proto::AddRequest add_request() const;
+
+  struct Finished {
+    int64_t seq_id;
+    SequenceStatus status;
+  };
+  // Takes a step's output. Returns the sequences that ended with it. Samples of sequences that are
+  // not this request's, or have ended, are passed over.
+  std::vector<Finished> apply(const proto::SequenceGroupOutput& output, double scheduled_at,
+                              double now);
+  void count_preemption() { ++num_preemptions_; }
+  void set_num_preemptions(int n) { num_preemptions_ = n; }
+
+  proto::RequestMetrics metrics(double now) const;
+  // Everything so far.
+  proto::RequestOutput output(double now) const;
+
+ private:
+  void add_prompt_logprobs(const proto::SequenceGroupOutput& output);
+
+  std::string request_id_;
+  PreparedRequest request_;
+  double arrival_time_, first_scheduled_ = -1, first_token_ = -1;
+  int priority_, num_preemptions_ = 0;
+  int64_t first_seq_id_ = 0;
+  std::vector<SequenceOutputState> seqs_;
+  std::vector<proto::TokenLogprobs> prompt_logprobs_;
+};
+
+// The scheduler's view of a request. Throws InputError if a field makes no sense.
+std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& request);
+
+}  // namespace tandem
