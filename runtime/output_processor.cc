@@ -4,9 +4,7 @@ namespace tandem {
 
 SequenceOutputState::SequenceOutputState(int index, const Tokenizer& tokenizer,
                                          const proto::SamplingParams& params)
-    : params_(&params),
-      detokenizer_(tokenizer, params.skip_special_tokens()),
-      matcher_(params) {
+    : params_(&params), detokenizer_(tokenizer, params.skip_special_tokens()), matcher_(params) {
   output_.set_index(index);
 }
 

@@ -93,8 +93,8 @@ std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& requ
   const int n = request.sampling_params().n();
   for (const proto::SequenceStart& start : request.seqs()) {
     if (start.index() < 0 || start.index() >= n)
-      throw invalid_request("seqs.index", std::to_string(start.index()) + " of " +
-                                              std::to_string(n) + " sequences");
+      throw invalid_request(
+          "seqs.index", std::to_string(start.index()) + " of " + std::to_string(n) + " sequences");
     auto seq = std::make_unique<Sequence>(request.first_seq_id() + start.index(), request.inputs(),
                                           /*from_decoder_prompt=*/true, start.index());
     for (const int32_t token : start.output_token_ids()) seq->append_token(token);

@@ -14,6 +14,11 @@ enum class ErrorKind {
   kInvalidModel,    // a file of a checkpoint directory
   kNotSupported,    // valid, but not built (yet)
   kResource,        // does not fit the memory or the positions that there are
+  kNotFound,        // no such request (any more)
+  kOverloaded,      // more requests than the server takes; later it may
+  kUnavailable,     // the server is draining, or its workers cannot be had
+  kTimeout,         // the request's deadline has passed
+  kInternal,        // the server's fault: the request crashed its workers
 };
 
 inline const char* api_name(ErrorKind kind) {
@@ -22,6 +27,11 @@ inline const char* api_name(ErrorKind kind) {
     case ErrorKind::kInvalidModel: return "invalid_model_error";
     case ErrorKind::kNotSupported: return "not_supported_error";
     case ErrorKind::kResource: return "resource_error";
+    case ErrorKind::kNotFound: return "not_found_error";
+    case ErrorKind::kOverloaded: return "overloaded_error";
+    case ErrorKind::kUnavailable: return "unavailable_error";
+    case ErrorKind::kTimeout: return "timeout_error";
+    case ErrorKind::kInternal: return "internal_error";
   }
   return "internal_error";
 }

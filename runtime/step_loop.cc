@@ -1,0 +1,92 @@
+#include "runtime/step_loop.h"
+
+#include <stdexcept>
+
+#include "runtime/request_state.h"
+#include "runtime/stop_rules.h"
+
+namespace tandem {
+
+StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
+    : config_(config), vocab_size_(vocab_size), scheduler_(config) {}
+
+void StepLoop::add(const proto::AddRequest& request) {
+  scheduler_.add_seq_group(make_sequence_group(request));
+}
+
+void StepLoop::abort(const std::string& request_id) { scheduler_.abort_seq_group(request_id); }
+
+void StepLoop::finish_sequence(const std::string& request_id, int64_t seq_id) {
+  scheduler_.finish_sequence(request_id, seq_id, SequenceStatus::kFinishedStopped);
+  scheduler_.free_finished_seq_groups();
+}
+
+std::optional<proto::StepInput> StepLoop::next_step(double now) {
+  if (steps_in_flight() >= config_.max_steps_in_flight) return std::nullopt;
+  if (!scheduler_.has_unfinished()) return std::nullopt;
+  proto::StepInput step = scheduler_.schedule(now);
+  if (!has_work(step)) return std::nullopt;
+  InFlight record{step.step(), now, {}};
+  for (const auto& group : step.groups()) record.request_ids.push_back(group.request_id());
+  for (const auto& delta : step.deltas()) record.request_ids.push_back(delta.request_id());
+  if (in_flight_.empty()) waiting_since_ = now;
+  in_flight_.push_back(std::move(record));
+  return step;
+}
+
+void StepLoop::check_answer(const proto::StepOutput& output) const {
+  if (in_flight_.empty())
+    throw std::runtime_error("step output " + std::to_string(output.step()) +
+                             ": no step is in flight");
+  if (output.step() != in_flight_.front().step)
+    throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
+                             std::to_string(in_flight_.front().step));
+  for (const auto& group : output.outputs())
+    for (const auto& sample : group.samples())
+      if (sample.token_id() < 0 || sample.token_id() >= vocab_size_)
+        throw std::runtime_error("step output: request \"" + group.request_id() + "\": token " +
+                                 std::to_string(sample.token_id()) + " is not in [0, " +
+                                 std::to_string(vocab_size_) + ")");
+}
+
+void StepLoop::on_output(const proto::StepOutput& output) {
+  check_answer(output);
+  scheduler_.complete_step(output);
+  completed_scheduled_at_ = in_flight_.front().scheduled_at;
+  in_flight_.pop_front();
+  ++steps_completed_;
+  for (const auto& group : output.outputs()) {
+    if (group.samples().empty()) continue;
+    const SequenceGroup* scheduled = scheduler_.find(group.request_id());
+    if (scheduled == nullptr) continue;
+    for (const auto& sample : group.samples()) {
+      const Sequence* seq = scheduled->find(sample.seq_id());
+      if (seq == nullptr || seq->finished()) continue;
+      const int known = static_cast<int>(seq->output_tokens().size());
+      const StopDecision decision = check_stop(scheduled->params(), sample.token_id(), known);
+      if (decision.status != SequenceStatus::kRunning)
+        scheduler_.finish_sequence(group.request_id(), sample.seq_id(), decision.status);
+    }
+  }
+  scheduler_.free_finished_seq_groups();
+}
+
+std::vector<std::string> StepLoop::in_flight_request_ids() const {
+  std::vector<std::string> ids;
+  for (const InFlight& step : in_flight_)
+    ids.insert(ids.end(), step.request_ids.begin(), step.request_ids.end());
+  return ids;
+}
+
+proto::SchedulerStats StepLoop::stats() const {
+  proto::SchedulerStats out;
+  out.set_num_running(scheduler_.num_running());
+  out.set_num_waiting(scheduler_.num_waiting());
+  out.set_num_swapped(scheduler_.num_swapped());
+  out.set_num_preemptions(scheduler_.num_preemptions());
+  out.set_num_free_blocks(scheduler_.block_manager().num_free_device_blocks());
+  out.set_num_total_blocks(scheduler_.block_manager().num_total_device_blocks());
+  return out;
+}
+
+}  // namespace tandem

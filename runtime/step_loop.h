@@ -1,0 +1,66 @@
+// The decisions of a SchedulerActor: when the next step goes to the workers of one replica, and
+// what their answers mean. Synchronous; one thread; no clock, no I/O. One object per generation of
+// the worker group: when the group dies, so does this, and the engine core adds the requests anew.
+//
+// Run-ahead: while a step computes, the next one is scheduled and sent; tokens reach it on the
+// workers. What ends by a token (EOS, stop token, length) ends here at once; stop strings are the
+// engine's, and reach this as finish_sequence.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/scheduler.h"
+
+namespace tandem {
+
+class StepLoop {
+ public:
+  // vocab_size: what workers may answer with.
+  StepLoop(const SchedulerConfig& config, int vocab_size);
+
+  // Throws InputError if the request can never run.
+  void add(const proto::AddRequest& request);
+  void abort(const std::string& request_id);
+  void finish_sequence(const std::string& request_id, int64_t seq_id);
+
+  // The next step, if there is credit for one and something to do in it.
+  std::optional<proto::StepInput> next_step(double now);
+  // A worker's answer to the oldest step in flight. Throws std::runtime_error if it is not one:
+  // then the worker cannot be trusted any more.
+  void on_output(const proto::StepOutput& output);
+
+  int steps_in_flight() const { return static_cast<int>(in_flight_.size()); }
+  uint64_t steps_completed() const { return steps_completed_; }
+  // When the oldest step in flight was sent, or became the oldest.
+  double waiting_since() const { return waiting_since_; }
+  void set_waiting_since(double now) { waiting_since_ = now; }
+  // When the step just completed was scheduled.
+  double completed_scheduled_at() const { return completed_scheduled_at_; }
+  // Of all steps in flight.
+  std::vector<std::string> in_flight_request_ids() const;
+  proto::SchedulerStats stats() const;
+  bool has_unfinished() const { return scheduler_.has_unfinished(); }
+  void check_integrity() const { scheduler_.check_integrity(); }
+
+ private:
+  struct InFlight {
+    uint64_t step;
+    double scheduled_at;
+    std::vector<std::string> request_ids;
+  };
+
+  void check_answer(const proto::StepOutput& output) const;
+
+  SchedulerConfig config_;
+  int vocab_size_;
+  Scheduler scheduler_;
+  std::deque<InFlight> in_flight_;
+  uint64_t steps_completed_ = 0;
+  double waiting_since_ = 0, completed_scheduled_at_ = 0;
+};
+
+}  // namespace tandem
