@@ -11,7 +11,7 @@
 
 #include "kernels/core/error.h"
 #include "launcher/command.h"
-#include "launcher/version.h"
+#include "runtime/version.h"
 
 int main(int argc, char** argv) {
   using namespace tandem;
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
       "Tandem: an inference server for encoder/decoder transformers.\n"
       "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
       "tandem");
-  app.set_version_flag("--version", std::string("tandem ") + TANDEM_VERSION);
+  app.set_version_flag("--version", std::string("tandem ") + kVersion);
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, launcher::Run>> commands;
   const auto add = [&](const char* name, const char* help, launcher::Run (*make)(CLI::App&)) {

@@ -1,0 +1,172 @@
+#include "actors/cluster.h"
+
+#include <spdlog/spdlog.h>
+
+#include <caf/openssl/all.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "actors/cluster_impl.h"
+#include "actors/thread_launcher.h"
+
+namespace tandem::actors {
+
+double now() {
+  static const auto start = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+bool operator==(const ClusterStatus& a, const ClusterStatus& b) {
+  return a.replicas_up == b.replicas_up && a.loading_done == b.loading_done &&
+         a.loading_total == b.loading_total && a.restarts == b.restarts &&
+         a.given_up == b.given_up && a.drained == b.drained && a.stopped == b.stopped;
+}
+
+namespace {
+
+template <class Handle>
+uint16_t publish(caf::actor_system& system, const Handle& handle, int port,
+                 const std::string& host) {
+  const auto bound = caf::openssl::publish(handle, static_cast<uint16_t>(port), host.c_str(),
+                                           /*reuse=*/true);
+  if (!bound)
+    throw std::runtime_error("cannot listen on " + host + ":" + std::to_string(port) + ": " +
+                             system.render(bound.error()));
+  return *bound;
+}
+
+void check(const ClusterConfig& c) {
+  c.engine.check();
+  const auto range = [](const char* flag, int value, int least, int most) {
+    if (value < least || value > most)
+      throw invalid_request(flag, std::to_string(value) + " is out of range, expected " +
+                                      std::to_string(least) + " to " + std::to_string(most));
+  };
+  range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
+  range("--data-parallel-size", c.data_parallel_size, 1, 256);
+  range("--max-restarts", c.max_restarts, 0, 1 << 20);
+  range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
+  if (c.client_port) range("--port", *c.client_port, 0, 65535);
+  range("--cluster-port", c.cluster_port, 0, 65535);
+}
+
+std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
+  check(config);
+  auto impl = std::make_unique<Cluster::Impl>();
+  Shared& shared = *impl->shared;
+  shared.config = config;
+  shared.config.requests.num_replicas = config.data_parallel_size;
+  shared.processor = std::make_shared<RequestProcessor>(config.engine.model, config.engine.seed);
+  shared.dtype =
+      resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
+  return impl;
+}
+
+// Everything but the supervisor and what it needs.
+void spawn_actors(Cluster::Impl& impl, bool network) {
+  impl.own = impl.authority.issue("tandem engine");
+  SystemOptions options;
+  options.peer_timeout = impl.shared->config.worker_timeout;
+  impl.system_config = std::make_unique<SystemConfig>(options, network ? &impl.own : nullptr);
+  impl.system = std::make_unique<caf::actor_system>(*impl.system_config);
+  impl.engine = spawn_engine(*impl.system, impl.shared);
+  for (int r = 0; r < impl.shared->config.data_parallel_size; ++r)
+    impl.schedulers.push_back(spawn_scheduler(*impl.system, impl.shared, r, impl.engine));
+  caf::anon_send(impl.engine, Wiring{impl.schedulers});
+}
+
+void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remote_workers) {
+  const ClusterConfig& config = impl.shared->config;
+  impl.launcher = std::move(launcher);
+  impl.supervisor = spawn_supervisor(*impl.system, impl.shared, impl.schedulers, impl.engine,
+                                     impl.launcher);
+  if (auto* threads = dynamic_cast<ThreadLauncher*>(impl.launcher.get()))
+    threads->set_supervisor(impl.supervisor);
+  WorkerEndpoint endpoint;
+  if (remote_workers) {
+    impl.cluster_port = publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor),
+                                config.cluster_port, config.cluster_host);
+    const std::string host =
+        config.cluster_address.empty() ? config.cluster_host : config.cluster_address;
+    endpoint = {host + ":" + std::to_string(impl.cluster_port),
+                impl.authority.issue("tandem worker")};
+  }
+  impl.launcher->open(endpoint, [supervisor = impl.supervisor](int replica, uint64_t generation,
+                                                               const std::string& status) {
+    caf::anon_send(supervisor, LaunchExited{replica, generation, status});
+  });
+  if (config.client_port)
+    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
+                               *config.client_port, config.host);
+  caf::anon_send(impl.supervisor, StartAll{});
+}
+
+void run_threads(Cluster::Impl& impl, WorkerGroupFactory factory) {
+  spawn_actors(impl, impl.shared->config.client_port.has_value());
+  run(impl, std::make_shared<ThreadLauncher>(*impl.system, std::move(factory)),
+      /*remote_workers=*/false);
+}
+
+}  // namespace
+
+Cluster::Cluster(const ClusterConfig& config, std::unique_ptr<GroupLauncher> launcher)
+    : impl_(make_impl(config)) {
+  if (launcher == nullptr) {
+    run_threads(*impl_, model_worker_groups());
+  } else {
+    spawn_actors(*impl_, /*network=*/true);
+    run(*impl_, std::move(launcher), /*remote_workers=*/true);
+  }
+}
+
+Cluster::Cluster(const ClusterConfig& config, std::function<std::unique_ptr<Worker>()> make_worker)
+    : impl_(make_impl(config)) {
+  run_threads(*impl_, [make_worker](int size) {
+    std::vector<std::shared_ptr<Worker>> workers;
+    for (int rank = 0; rank < size; ++rank) workers.push_back(make_worker());
+    return workers;
+  });
+}
+
+Cluster::~Cluster() { stop(); }
+
+uint16_t Cluster::client_port() const { return impl_->client_port; }
+uint16_t Cluster::cluster_port() const { return impl_->cluster_port; }
+
+Credentials Cluster::issue_client_credentials() {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->authority.issue("tandem client");
+}
+
+ClusterStatus Cluster::status() const { return impl_->shared->board.get(); }
+
+ClusterStatus Cluster::wait_for_change(const ClusterStatus& seen,
+                                       std::chrono::milliseconds most) const {
+  return impl_->shared->board.wait(seen, most);
+}
+
+void Cluster::drain() { caf::anon_send(impl_->engine, Drain{}); }
+
+void Cluster::stop() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->stopped) return;
+    impl_->stopped = true;
+  }
+  caf::anon_send(impl_->supervisor, ShutDown{});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  ClusterStatus status = this->status();
+  while (!status.stopped && std::chrono::steady_clock::now() < deadline)
+    status = wait_for_change(status, std::chrono::milliseconds(100));
+  if (!status.stopped) spdlog::error("workers have not ended in 30 s");
+  for (const auto& scheduler : impl_->schedulers)
+    caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(impl_->engine, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(impl_->supervisor, caf::exit_reason::user_shutdown);
+  impl_->schedulers.clear();
+  impl_->engine = nullptr;
+  impl_->supervisor = nullptr;
+  impl_->launcher.reset();
+}
+
+}  // namespace tandem::actors

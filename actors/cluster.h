@@ -1,0 +1,80 @@
+// An engine with its worker groups, from the outside: no CAF in sight. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/group_launcher.h"
+#include "actors/protocol/credentials.h"
+#include "runtime/engine_config.h"
+#include "runtime/engine_core.h"
+#include "runtime/supervisor_core.h"
+#include "runtime/worker.h"
+
+namespace tandem::actors {
+
+struct ClusterConfig {
+  EngineConfig engine;
+  int tensor_parallel_size = 1;
+  int data_parallel_size = 1;
+  int max_steps_in_flight = 2;       // 1: no run-ahead
+  EngineCoreConfig requests;         // num_replicas is set from data_parallel_size
+  int max_restarts = 10;             // of each replica, within restart_window seconds
+  double restart_window = 60;
+  double startup_timeout = 600;      // seconds
+  double step_timeout = 300;         // seconds a step may take before its workers count as hung
+  double worker_timeout = 5;         // seconds of silence before a worker's host counts as dead
+  std::optional<int> client_port;    // 0: any free one; absent: no clients but those in process
+  std::string host = "127.0.0.1";    // that the client port binds to
+  std::string cluster_host = "127.0.0.1";  // that the workers' port binds to
+  std::string cluster_address;       // by which workers reach it; default: cluster_host
+  int cluster_port = 0;
+};
+
+// What happened so far, for whoever waits.
+struct ClusterStatus {
+  int replicas_up = 0;
+  uint64_t loading_done = 0, loading_total = 0;  // bytes
+  int restarts = 0;
+  std::optional<std::string> given_up;  // the reason; the cluster will not recover
+  bool bad_input = false;               // given up because of the model or a flag
+  bool drained = false;
+  bool stopped = false;
+};
+
+class Cluster {
+ public:
+  // launcher null: the ranks are threads of this process. Reads config and tokenizer. Throws
+  // InputError naming flag or file, std::runtime_error if a port cannot be opened. Starts at once.
+  Cluster(const ClusterConfig& config, std::unique_ptr<GroupLauncher> launcher);
+  // Ranks as threads with another worker than the model's; for tests and benchmarks.
+  Cluster(const ClusterConfig& config, std::function<std::unique_ptr<Worker>()> make_worker);
+  ~Cluster();  // stops
+
+  // 0 where the port is not open.
+  uint16_t client_port() const;
+  uint16_t cluster_port() const;
+  // For clients of any host.
+  Credentials issue_client_credentials();
+
+  ClusterStatus status() const;
+  // Until the status differs from `seen` or the time is over.
+  ClusterStatus wait_for_change(const ClusterStatus& seen, std::chrono::milliseconds most) const;
+  // No new requests; status().drained once the others have finished and been delivered.
+  void drain();
+  // Ends everything now. Idempotent; returns when no worker is left.
+  void stop();
+
+  struct Impl;  // for client/in_process.h
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+bool operator==(const ClusterStatus& a, const ClusterStatus& b);
+
+}  // namespace tandem::actors

@@ -1,0 +1,37 @@
+// How the ranks of a worker group come to be, and how they end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/protocol/credentials.h"
+
+namespace tandem::actors {
+
+// Where workers find their supervisor, and what lets them in.
+struct WorkerEndpoint {
+  std::string address;
+  Credentials credentials;
+};
+
+// launch() and stop() are called from one thread of the cluster and must not block for long.
+class GroupLauncher {
+ public:
+  // (replica, generation, how it ended); from any thread.
+  using Exited = std::function<void(int, uint64_t, const std::string&)>;
+
+  virtual ~GroupLauncher() = default;
+  // Once, before the first launch.
+  virtual void open(const WorkerEndpoint& endpoint, Exited exited) = 0;
+  // Starts `size` ranks that report to the endpoint as this generation. When all of them have
+  // ended, whyever, `exited` is called, once.
+  virtual void launch(int replica, uint64_t generation, int size) = 0;
+  // Ends them by force. pids: of those ranks that run on this host and have said hello.
+  virtual void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) = 0;
+  // False: the ranks are started by someone else, once.
+  virtual bool can_relaunch() const { return true; }
+};
+
+}  // namespace tandem::actors

@@ -1,0 +1,150 @@
+// Messages and interfaces between the actors of the engine process. They never cross a process, and
+// so are passed as they are.
+#pragma once
+
+#include <caf/all.hpp>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster.h"
+#include "actors/protocol/messages.h"
+#include "runtime/request_processor.h"
+
+namespace tandem::actors {
+
+using SchedulerCommandMessage = Pb<proto::SchedulerCommand>;
+using SchedulerEventMessage = Pb<proto::SchedulerEvent>;
+
+struct Tick {};
+struct Pump {};
+// A request goes to a preparing actor, and comes back prepared or refused.
+struct PrepareJob {
+  ClientMessage submit;
+};
+struct PrepareResult {
+  std::string request_id;
+  std::shared_ptr<PreparedRequest> request;  // null: refused
+  std::shared_ptr<InputError> error;
+};
+struct GroupUp {
+  uint64_t generation = 0;
+  std::vector<WorkerHandle> workers;  // by rank
+  CacheSize cache;
+};
+struct GroupDown {
+  uint64_t generation = 0;
+  std::string cause;
+  bool crashed = false;
+};
+// A scheduler cannot go on with its group.
+struct GroupFault {
+  int replica = 0;
+  uint64_t generation = 0;
+  std::string cause;
+};
+struct LaunchExited {
+  int replica = 0;
+  uint64_t generation = 0;
+  std::string status;
+};
+struct StartAll {};
+struct ShutDown {};
+struct Drain {};
+struct GiveUp {
+  std::string reason;
+};
+
+using SchedulerHandle =
+    ReportHandle::extend<caf::reacts_to<GroupUp>, caf::reacts_to<GroupDown>,
+                         caf::reacts_to<SchedulerCommandMessage>, caf::reacts_to<Pump>,
+                         caf::reacts_to<Tick>>;
+struct Wiring {
+  std::vector<SchedulerHandle> schedulers;
+};
+using EngineActorHandle =
+    EngineHandle::extend<caf::reacts_to<Wiring>, caf::reacts_to<PrepareResult>,
+                         caf::reacts_to<SchedulerEventMessage, WorkerReportMessage>,
+                         caf::reacts_to<Drain>, caf::reacts_to<GiveUp>, caf::reacts_to<Tick>>;
+using SupervisorHandle =
+    ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
+                         caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
+                         caf::reacts_to<Tick>>;
+
+// Seconds on the engine process's clock.
+double now();
+// The next Tick is due after this time.
+inline constexpr std::chrono::milliseconds kTickInterval{100};
+
+// The status that threads outside of CAF wait for.
+class StatusBoard {
+ public:
+  template <class Change>
+  void update(const Change& change) {
+    {
+      const std::lock_guard lock(mutex_);
+      change(status_);
+    }
+    changed_.notify_all();
+  }
+  ClusterStatus get() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+  ClusterStatus wait(const ClusterStatus& seen, std::chrono::milliseconds most) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, most, [&] { return !(status_ == seen); });
+    return status_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  ClusterStatus status_;
+};
+
+// What all actors of a cluster share; immutable but for what is thread-safe itself.
+struct Shared {
+  ClusterConfig config;
+  std::shared_ptr<RequestProcessor> processor;
+  DType dtype = DType::kF32;
+  StatusBoard board;
+};
+
+EngineActorHandle spawn_engine(caf::actor_system& system, std::shared_ptr<Shared> shared);
+SchedulerHandle spawn_scheduler(caf::actor_system& system, std::shared_ptr<Shared> shared,
+                                int replica, EngineActorHandle engine);
+// The supervisor tells the scheduler of a fault's consequences; the fault itself comes from it.
+SupervisorHandle spawn_supervisor(caf::actor_system& system, std::shared_ptr<Shared> shared,
+                                  std::vector<SchedulerHandle> schedulers,
+                                  EngineActorHandle engine,
+                                  std::shared_ptr<GroupLauncher> launcher);
+// Runs on a thread of its own. Says hello to the supervisor as this rank.
+struct WorkerIdentity {
+  int replica = 0;
+  uint64_t generation = 0;
+  int rank = 0;
+  std::string crash_record;
+};
+WorkerHandle spawn_worker(caf::actor_system& system, ReportHandle supervisor,
+                          WorkerIdentity identity, std::shared_ptr<Worker> worker);
+
+}  // namespace tandem::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Tick)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Pump)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::PrepareJob)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::PrepareResult)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::GroupUp)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::GroupDown)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::GroupFault)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::LaunchExited)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::StartAll)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::ShutDown)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Drain)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::GiveUp)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Wiring)

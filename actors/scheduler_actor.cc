@@ -1,0 +1,174 @@
+// SchedulerActor: one per replica. Sends StepLoop's steps to the workers and its results to the
+// engine. All workers get the same messages from this one sender, so all see the same order.
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "actors/internal.h"
+#include "runtime/step_loop.h"
+
+namespace tandem::actors {
+namespace {
+
+struct SchedulerState {
+  int replica = 0;
+  uint64_t generation = 0;
+  std::shared_ptr<Shared> shared;
+  EngineActorHandle engine;
+  caf::actor_addr supervisor;  // who told of the group, and hears of its faults
+  std::vector<WorkerHandle> workers;
+  std::optional<StepLoop> loop;  // while the group is up
+  bool pump_sent = false;
+  SchedulerHandle::pointer self = nullptr;
+
+  void tell_engine(proto::SchedulerEvent event, const WorkerReportMessage& step = {}) {
+    event.set_replica(replica);
+    event.set_generation(generation);
+    if (loop) *event.mutable_stats() = loop->stats();
+    self->send(engine, SchedulerEventMessage(std::move(event)), step);
+  }
+
+  // What is in the mailbox comes first, so that requests that arrive together start together.
+  void schedule_pump() {
+    if (pump_sent) return;
+    pump_sent = true;
+    self->send(self, Pump{});
+  }
+
+  void pump() {
+    pump_sent = false;
+    if (!loop) return;
+    while (auto step = loop->next_step(now())) {
+      proto::WorkerCommand command;
+      command.set_generation(generation);
+      *command.mutable_step() = std::move(*step);
+      const WorkerCommandMessage message(std::move(command));
+      for (const WorkerHandle& worker : workers) self->send(worker, message);
+    }
+  }
+
+  void fault(const std::string& cause) {
+    const auto supervisor_handle = caf::actor_cast<SupervisorHandle>(supervisor);
+    if (supervisor_handle) self->send(supervisor_handle, GroupFault{replica, generation, cause});
+  }
+
+  void group_up(const GroupUp& up) {
+    generation = up.generation;
+    workers = up.workers;
+    supervisor = caf::actor_cast<caf::actor_addr>(self->current_sender());
+    SchedulerConfig config = scheduler_config(shared->config.engine, up.cache);
+    config.max_steps_in_flight = shared->config.max_steps_in_flight;
+    loop.emplace(config, shared->processor->model_config().vocab_size);
+    proto::SchedulerEvent event;
+    event.mutable_up();
+    tell_engine(std::move(event));
+  }
+
+  void group_down(const GroupDown& down) {
+    if (!loop || down.generation != generation) return;
+    proto::SchedulerEvent event;
+    event.mutable_down()->set_cause(down.cause);
+    event.mutable_down()->set_crashed(down.crashed);
+    for (std::string& id : loop->in_flight_request_ids())
+      event.mutable_down()->add_in_flight_request_ids(std::move(id));
+    loop.reset();
+    workers.clear();
+    tell_engine(std::move(event));
+  }
+
+  void on_command(const proto::SchedulerCommand& command) {
+    if (!loop || command.generation() != generation) return;  // the engine knows by now
+    switch (command.command_case()) {
+      case proto::SchedulerCommand::kAdd: {
+        try {
+          loop->add(command.add());
+        } catch (const InputError& e) {
+          proto::SchedulerEvent event;
+          proto::RequestRejected& rejected = *event.mutable_rejected();
+          rejected.set_request_id(command.add().request_id());
+          rejected.mutable_error()->set_type(api_name(e.kind()));
+          rejected.mutable_error()->set_message(e.what());
+          rejected.mutable_error()->set_param(e.param());
+          tell_engine(std::move(event));
+        }
+        break;
+      }
+      case proto::SchedulerCommand::kAbortRequestId:
+        loop->abort(command.abort_request_id());
+        break;
+      case proto::SchedulerCommand::kFinishSequence:
+        loop->finish_sequence(command.finish_sequence().request_id(),
+                              command.finish_sequence().seq_id());
+        break;
+      default: break;
+    }
+    schedule_pump();
+  }
+
+  void on_report(const WorkerReportMessage& report) {
+    if (!loop || report->generation() != generation) return;
+    if (report->has_failed()) {
+      fault("rank " + std::to_string(report->rank()) + ": " + report->failed().what());
+      return;
+    }
+    if (!report->has_step()) return;
+    try {
+      loop->on_output(report->step());
+    } catch (const std::exception& e) {  // std::runtime_error: not an answer to what was asked
+      fault(e.what());
+      return;
+    }
+    loop->set_waiting_since(now());
+    proto::SchedulerEvent event;
+    event.set_scheduled_at(loop->completed_scheduled_at());
+    pump();  // the workers come first
+    tell_engine(std::move(event), report);
+  }
+
+  void tick() {
+    if (loop && loop->steps_in_flight() > 0 &&
+        now() - loop->waiting_since() > shared->config.step_timeout) {
+      fault("a step took longer than " + std::to_string(shared->config.step_timeout) + " s");
+      loop->set_waiting_since(now());
+    }
+    self->delayed_send(self, kTickInterval, Tick{});
+  }
+};
+
+SchedulerHandle::behavior_type scheduler(SchedulerHandle::stateful_pointer<SchedulerState> self,
+                                         std::shared_ptr<Shared> shared, int replica,
+                                         EngineActorHandle engine) {
+  SchedulerState& s = self->state;
+  s.self = self;
+  s.shared = std::move(shared);
+  s.replica = replica;
+  s.engine = std::move(engine);
+  self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
+    try {
+      std::rethrow_exception(e);
+    } catch (const std::exception& what) {
+      spdlog::critical("scheduler: {}", what.what());
+    }
+    std::abort();
+  });
+  self->delayed_send(self, kTickInterval, Tick{});
+  return {
+      [self](const WorkerHandle&, const WorkerReportMessage& r) { self->state.on_report(r); },
+      [self](const GroupUp& up) { self->state.group_up(up); },
+      [self](const GroupDown& down) { self->state.group_down(down); },
+      [self](const SchedulerCommandMessage& c) { self->state.on_command(*c); },
+      [self](const Pump&) { self->state.pump(); },
+      [self](const Tick&) { self->state.tick(); },
+  };
+}
+
+}  // namespace
+
+SchedulerHandle spawn_scheduler(caf::actor_system& system, std::shared_ptr<Shared> shared,
+                                int replica, EngineActorHandle engine) {
+  return system.spawn(scheduler, std::move(shared), replica, std::move(engine));
+}
+
+}  // namespace tandem::actors

@@ -1,0 +1,103 @@
+#include "actors/thread_launcher.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "actors/internal.h"
+#include "parallel/shared_memory_communicator.h"
+
+namespace tandem::actors {
+
+WorkerGroupFactory model_worker_groups() {
+  return [](int size) {
+    // The timeout is in the setup; all ranks get the same one, so the group is made by the first.
+    struct Group {
+      std::mutex mutex;
+      std::vector<std::shared_ptr<Communicator>> comms;
+    };
+    const auto group = std::make_shared<Group>();
+    std::vector<std::shared_ptr<Worker>> workers;
+    for (int rank = 0; rank < size; ++rank)
+      workers.push_back(make_model_worker([group](const proto::WorkerSetup& setup) {
+        const std::lock_guard lock(group->mutex);
+        if (group->comms.empty()) {
+          CommunicatorOptions options;
+          options.timeout_seconds = setup.communicator_timeout();
+          for (auto& comm : make_thread_communicators(setup.size(), options))
+            group->comms.push_back(std::move(comm));
+        }
+        return group->comms.at(static_cast<size_t>(setup.rank()));
+      }));
+    return workers;
+  };
+}
+
+struct ThreadLauncher::State {
+  struct Group {
+    std::vector<std::shared_ptr<Worker>> workers;
+    std::vector<WorkerHandle> actors;
+    int alive = 0;
+  };
+  caf::actor_system& system;
+  WorkerGroupFactory factory;
+  ReportHandle supervisor;
+  Exited exited;
+  std::mutex mutex;
+  std::map<std::pair<int, uint64_t>, Group> groups;
+
+  // One rank's thread has ended.
+  void ended(int replica, uint64_t generation) {
+    {
+      const std::lock_guard lock(mutex);
+      const auto it = groups.find({replica, generation});
+      if (it == groups.end() || --it->second.alive > 0) return;
+      groups.erase(it);
+    }
+    exited(replica, generation, "its threads have ended");
+  }
+};
+
+ThreadLauncher::ThreadLauncher(caf::actor_system& system, WorkerGroupFactory factory)
+    : state_(new State{system, std::move(factory), {}, {}, {}, {}}) {}
+
+ThreadLauncher::~ThreadLauncher() = default;
+
+void ThreadLauncher::set_supervisor(ReportHandle supervisor) {
+  state_->supervisor = std::move(supervisor);
+}
+
+void ThreadLauncher::open(const WorkerEndpoint&, Exited exited) {
+  state_->exited = std::move(exited);
+}
+
+void ThreadLauncher::launch(int replica, uint64_t generation, int size) {
+  State::Group group;
+  group.workers = state_->factory(size);
+  group.alive = size;
+  for (int rank = 0; rank < size; ++rank)
+    group.actors.push_back(spawn_worker(state_->system, state_->supervisor,
+                                        {replica, generation, rank, ""},
+                                        group.workers[static_cast<size_t>(rank)]));
+  const auto actors = group.actors;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->groups[{replica, generation}] = std::move(group);
+  }
+  for (const WorkerHandle& actor : actors)
+    caf::actor_cast<caf::actor>(actor)->attach_functor(
+        [state = state_, replica, generation](const caf::error&) {
+          state->ended(replica, generation);
+        });
+}
+
+void ThreadLauncher::stop(int replica, uint64_t generation, const std::vector<int64_t>&) {
+  const std::lock_guard lock(state_->mutex);
+  const auto it = state_->groups.find({replica, generation});
+  if (it == state_->groups.end()) return;
+  for (const auto& worker : it->second.workers) worker->abort();
+  for (const WorkerHandle& actor : it->second.actors)
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+}
+
+}  // namespace tandem::actors

@@ -1,0 +1,33 @@
+// Ranks as threads of this process: their messages are pointers, their collectives shared memory.
+#pragma once
+
+#include <caf/all.hpp>
+#include <functional>
+#include <memory>
+
+#include "actors/group_launcher.h"
+#include "actors/protocol/messages.h"
+#include "runtime/worker.h"
+
+namespace tandem::actors {
+
+// Of one generation of one replica: rank → worker.
+using WorkerGroupFactory = std::function<std::vector<std::shared_ptr<Worker>>(int size)>;
+WorkerGroupFactory model_worker_groups();
+
+class ThreadLauncher final : public GroupLauncher {
+ public:
+  ThreadLauncher(caf::actor_system& system, WorkerGroupFactory factory);
+  ~ThreadLauncher() override;
+  void set_supervisor(ReportHandle supervisor);
+
+  void open(const WorkerEndpoint& endpoint, Exited exited) override;
+  void launch(int replica, uint64_t generation, int size) override;
+  void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tandem::actors

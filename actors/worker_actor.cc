@@ -1,0 +1,121 @@
+// WorkerActor: one rank, on a thread of its own, because a step blocks it. Reports to whoever sent
+// the command: the supervisor for setup and start, the scheduler for steps.
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "actors/internal.h"
+#include "actors/worker_process.h"
+#include "runtime/supervisor_core.h"
+#include "runtime/version.h"
+
+namespace tandem::actors {
+namespace {
+
+struct WorkerState {
+  WorkerIdentity identity;
+  std::shared_ptr<Worker> worker;
+  ReportHandle supervisor;
+  WorkerHandle::pointer self = nullptr;
+  bool failed = false;
+
+  proto::WorkerReport new_report() const {
+    proto::WorkerReport report;
+    report.set_replica(identity.replica);
+    report.set_generation(identity.generation);
+    report.set_rank(identity.rank);
+    return report;
+  }
+  void report(const ReportHandle& to, proto::WorkerReport report) {
+    self->send(to, WorkerHandle(self), WorkerReportMessage(std::move(report)));
+  }
+  void fail(const ReportHandle& to, const std::string& what, bool invalid_model) {
+    failed = true;
+    auto out = new_report();
+    out.mutable_failed()->set_what(what);
+    out.mutable_failed()->set_invalid_model(invalid_model);
+    report(to, std::move(out));
+  }
+
+  void hello() {
+    auto out = new_report();
+    *out.mutable_hello() = hello_of_this_process();
+    out.mutable_hello()->set_version(kVersion);
+    out.mutable_hello()->set_crash_record(identity.crash_record);
+    report(supervisor, std::move(out));
+  }
+
+  void setup(const proto::WorkerSetup& setup) {
+    auto last = std::chrono::steady_clock::now();
+    const auto progress = [&](size_t done, size_t total) {
+      const auto t = std::chrono::steady_clock::now();
+      if (done < total && t - last < std::chrono::milliseconds(50)) return;
+      last = t;
+      auto out = new_report();
+      out.mutable_loading()->set_done(done);
+      out.mutable_loading()->set_total(total);
+      report(supervisor, std::move(out));
+    };
+    auto out = new_report();
+    *out.mutable_loaded() = worker->load(setup, progress);
+    report(supervisor, std::move(out));
+  }
+
+  void on_command(const proto::WorkerCommand& command) {
+    if (identity.rank < 0 && command.has_setup()) {  // it has joined, and learns its place
+      identity.replica = command.setup().replica();
+      identity.rank = command.setup().rank();
+      identity.generation = command.generation();
+    }
+    if (command.has_stop() && identity.rank < 0) self->quit();
+    if (failed || command.generation() != identity.generation) return;
+    const auto sender = caf::actor_cast<ReportHandle>(self->current_sender());
+    try {
+      switch (command.command_case()) {
+        case proto::WorkerCommand::kSetup: setup(command.setup()); break;
+        case proto::WorkerCommand::kStart: {
+          worker->start(command.start());
+          auto out = new_report();
+          out.mutable_ready();
+          report(supervisor, std::move(out));
+          break;
+        }
+        case proto::WorkerCommand::kStep: {
+          auto out = new_report();
+          *out.mutable_step() = worker->execute(command.step());
+          if (identity.rank == 0) report(sender, std::move(out));
+          break;
+        }
+        case proto::WorkerCommand::kStop: self->quit(); break;
+        default: throw std::runtime_error("worker command: missing or unknown");
+      }
+    } catch (const InputError& e) {
+      fail(supervisor, e.what(), command.has_setup());
+    } catch (const std::exception& e) {
+      fail(supervisor, e.what(), false);
+    }
+  }
+};
+
+WorkerHandle::behavior_type worker(WorkerHandle::stateful_pointer<WorkerState> self,
+                                   ReportHandle supervisor, WorkerIdentity identity,
+                                   std::shared_ptr<Worker> worker) {
+  WorkerState& s = self->state;
+  s.self = self;
+  s.supervisor = std::move(supervisor);
+  s.identity = std::move(identity);
+  s.worker = std::move(worker);
+  s.hello();
+  return {[self](const WorkerCommandMessage& c) { self->state.on_command(*c); }};
+}
+
+}  // namespace
+
+WorkerHandle spawn_worker(caf::actor_system& system, ReportHandle supervisor,
+                          WorkerIdentity identity, std::shared_ptr<Worker> w) {
+  return system.spawn<caf::detached>(worker, std::move(supervisor), std::move(identity),
+                                     std::move(w));
+}
+
+}  // namespace tandem::actors

@@ -1,0 +1,114 @@
+#include "actors/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <caf/openssl/all.hpp>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "actors/internal.h"
+#include "actors/protocol/system_config.h"
+#include "kernels/core/error.h"
+#include "runtime/supervisor_core.h"
+
+namespace tandem::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSupervisorLost = 75;  // EX_TEMPFAIL
+
+int crash_fd = -1;
+
+extern "C" void write_crash(int signal) {
+  char text[] = "signal 00\n";
+  text[7] = static_cast<char>('0' + signal / 10);
+  text[8] = static_cast<char>('0' + signal % 10);
+  if (crash_fd >= 0) [[maybe_unused]] const auto n = write(crash_fd, text, sizeof(text) - 1);
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+// Ends the process as soon as the supervisor is gone: the worker's own thread may be blocked.
+caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
+  self->monitor(supervisor);
+  self->set_down_handler([](caf::down_msg&) { _exit(kSupervisorLost); });
+  return {[](const Tick&) {}};
+}
+
+ReportHandle connect(caf::actor_system& system, const WorkerProcessOptions& options) {
+  const auto [host, port] = parse_address(options.endpoint.address);
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration<double>(options.connect_timeout);
+  while (true) {
+    auto handle = caf::openssl::remote_actor<ReportHandle>(system, host, port);
+    if (handle) return *handle;
+    if (std::chrono::steady_clock::now() >= deadline)
+      throw InputError(ErrorKind::kUnavailable,
+                       options.endpoint.address + ": " + system.render(handle.error()),
+                       "--connect");
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+}  // namespace
+
+proto::WorkerHello hello_of_this_process() {
+  proto::WorkerHello hello;
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_pid(getpid());
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  char link[64] = {};  // processes of other pid namespaces are not on this host
+  if (readlink("/proc/self/ns/pid", link, sizeof(link) - 1) > 0) id += link;
+  hello.set_host_id(id);
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  hello.set_hostname(name);
+  return hello;
+}
+
+void record_crashes_in(const std::string& file) {
+  crash_fd = open(file.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (crash_fd < 0) return;
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
+    struct sigaction action = {};
+    action.sa_handler = write_crash;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+int read_crash_record(const std::string& file) {
+  std::ifstream in(file);
+  std::string word;
+  int signal = 0;
+  if (!(in >> word >> signal) || word != "signal") return 0;
+  return signal;
+}
+
+void run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Worker> worker) {
+  SystemOptions system_options;
+  system_options.threads = 1;
+  system_options.peer_timeout = options.peer_timeout;
+  SystemConfig config(system_options, &options.endpoint.credentials);
+  caf::actor_system system(config);
+  if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
+  const ReportHandle supervisor = connect(system, options);
+  const auto guardian = system.spawn(guard, supervisor);
+  const WorkerHandle handle =
+      spawn_worker(system, supervisor,
+                   {options.replica, options.generation, options.rank, options.crash_record},
+                   std::move(worker));
+  {
+    caf::scoped_actor self(system);
+    self->wait_for(handle);
+  }
+  caf::anon_send_exit(guardian, caf::exit_reason::user_shutdown);
+}
+
+}  // namespace tandem::actors

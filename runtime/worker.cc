@@ -1,0 +1,113 @@
+#include "runtime/worker.h"
+
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/core/check.h"
+#include "runtime/engine_config.h"
+
+namespace tandem {
+namespace {
+
+DType dtype_named(const std::string& name) {
+  for (const DType t : {DType::kF32, DType::kBF16})
+    if (name == name_of(t)) return t;
+  throw invalid_request("setup.dtype", "\"" + name + "\" is not float32 or bfloat16");
+}
+
+EngineConfig config_of(const proto::WorkerSetup& setup) {
+  EngineConfig c;
+  c.model = setup.model();
+  c.dtype = dtype_named(setup.dtype());
+  c.threads = setup.threads();
+  c.block_size = setup.block_size();
+  c.max_num_seqs = setup.max_num_seqs();
+  if (setup.has_kv_cache_memory()) c.kv_cache_memory = setup.kv_cache_memory();
+  if (setup.has_num_gpu_blocks_override())
+    c.num_gpu_blocks_override = setup.num_gpu_blocks_override();
+  c.swap_space = setup.swap_space();
+  c.check();
+  if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
+    throw invalid_request("setup.rank", std::to_string(setup.rank()) + " of " +
+                                            std::to_string(setup.size()));
+  return c;
+}
+
+class ModelWorker final : public Worker {
+ public:
+  explicit ModelWorker(CommunicatorFactory make_communicator)
+      : make_communicator_(std::move(make_communicator)) {}
+
+  proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
+    TANDEM_CHECK(model_ == nullptr && runner_ == nullptr, "a worker loads once");
+    config_ = config_of(setup);
+    {
+      const std::lock_guard lock(mutex_);
+      comm_ = make_communicator_(setup);
+      if (aborted_) comm_->abort();
+    }
+    const int ranks_here = setup.size();
+    ctx_ = std::make_unique<Context>(config_.threads > 0 ? config_.threads
+                                                         : std::max(1, default_threads() / ranks_here));
+    const ModelConfig model_config = ModelConfig::load(config_.model);
+    Checkpoint checkpoint = Checkpoint::open(config_.model);
+    model_ = load_model(model_config, checkpoint, {*ctx_, *comm_, *config_.dtype}, progress);
+    const CacheSize cache = cache_size_for(config_, model_->kv_cache_spec(),
+                                           model_config.max_position_embeddings, ranks_here);
+    proto::WorkerLoaded out;
+    out.set_num_device_blocks(cache.num_device_blocks);
+    out.set_num_host_blocks(cache.num_host_blocks);
+    return out;
+  }
+
+  void start(const proto::WorkerStart& start) override {
+    TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
+    runner_ = std::make_unique<EncoderDecoderModelRunner>(
+        *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
+        start.num_host_blocks());
+  }
+
+  proto::StepOutput execute(const proto::StepInput& step) override {
+    if (!runner_) throw std::runtime_error("a step before the start");
+    return runner_->execute(step);
+  }
+
+  void abort() override {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    if (comm_) comm_->abort();
+  }
+
+ private:
+  CommunicatorFactory make_communicator_;
+  EngineConfig config_;
+  std::mutex mutex_;  // of comm_ (the pointer) and aborted_
+  std::shared_ptr<Communicator> comm_;
+  bool aborted_ = false;
+  std::unique_ptr<Context> ctx_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<EncoderDecoderModelRunner> runner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator) {
+  return std::make_unique<ModelWorker>(std::move(make_communicator));
+}
+
+proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
+  proto::WorkerSetup out;
+  out.set_model(config.model.string());
+  out.set_dtype(name_of(dtype));
+  out.set_threads(config.threads);
+  out.set_block_size(config.block_size);
+  if (config.kv_cache_memory) out.set_kv_cache_memory(*config.kv_cache_memory);
+  if (config.num_gpu_blocks_override)
+    out.set_num_gpu_blocks_override(*config.num_gpu_blocks_override);
+  out.set_swap_space(config.swap_space);
+  out.set_max_num_seqs(config.max_num_seqs);
+  return out;
+}
+
+}  // namespace tandem

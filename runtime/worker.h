@@ -1,0 +1,36 @@
+// One rank: loads its shard, makes its part of the pools, runs steps. Synchronous; one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "models/load_model.h"
+#include "parallel/communicator.h"
+#include "runtime/model_runner.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// What a WorkerActor drives. The seam at which tests put slow, dying or lying workers.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  // Throws InputError naming flag, file or tensor; std::runtime_error otherwise.
+  virtual proto::WorkerLoaded load(const proto::WorkerSetup& setup,
+                                   const LoadProgress& progress) = 0;
+  virtual void start(const proto::WorkerStart& start) = 0;
+  virtual proto::StepOutput execute(const proto::StepInput& step) = 0;
+  // From any thread: makes what is blocked in a collective fail, now and later.
+  virtual void abort() = 0;
+};
+
+// Called once in load(), with the rank and the size that the setup gives.
+using CommunicatorFactory =
+    std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
+std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator);
+
+// The setup that makes workers load what `config` says. rank and size are left open.
+proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype);
+
+}  // namespace tandem
