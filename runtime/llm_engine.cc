@@ -86,7 +86,8 @@ void LLMEngine::add_request(const std::string& request_id, const nlohmann::json&
   std::vector<std::unique_ptr<Sequence>> seqs;
   int64_t seq_id = next_seq_id_;
   for (int i = 0; i < request.params.n(); ++i)
-    seqs.push_back(std::make_unique<Sequence>(seq_id++, request.inputs));
+    seqs.push_back(std::make_unique<Sequence>(seq_id++, request.inputs,
+                                              /*from_decoder_prompt=*/true, i));
   auto encoder =
       std::make_unique<Sequence>(seq_id++, request.inputs, /*from_decoder_prompt=*/false);
   auto group = std::make_unique<SequenceGroup>(request_id, std::move(seqs), std::move(encoder),
@@ -110,12 +111,7 @@ std::vector<proto::RequestOutput> LLMEngine::step() {
   const proto::StepInput input = scheduler_->schedule(scheduled_at);
   if (!has_work(input)) return {};
   const proto::StepOutput result = runner_->execute(input);
-
-  std::vector<SampledToken> sampled;
-  for (const auto& group : result.outputs())
-    for (const auto& s : group.samples())
-      sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
-  scheduler_->complete_step(sampled);
+  scheduler_->complete_step(result);
 
   std::vector<proto::RequestOutput> outputs;
   for (const auto& group : result.outputs()) {
