@@ -1,5 +1,5 @@
-// The life of a group in the scheduler: admission, completion, finish, abort. schedule() itself is
-// in scheduler_passes.cc.
+// The life of a group in the scheduler: admission, finish, abort. schedule() is in
+// scheduler_passes.cc, complete_step() in scheduler_completion.cc.
 //
 // Every group is in exactly one queue. Waiting groups hold no blocks, running ones hold device
 // blocks, swapped ones host blocks, finished ones their cross blocks until
@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "kernels/core/check.h"
 #include "kernels/core/error.h"
@@ -29,6 +29,7 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
+  TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
 }
 
 // --- Admission -----------------------------------------------------------------------------------
@@ -37,14 +38,18 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
   const int64_t n = static_cast<int64_t>(group.seqs().size());
   const int64_t encoder_len = group.encoder_seq().length();
   const int64_t max_tokens = group.params().max_tokens();
-  int64_t prompt_len = 0;
+  int64_t prompt_len = 0, output_len = 0;  // a group that is resumed has output
   for (const auto& seq : group.seqs()) {
-    if (seq->length() == 0) throw invalid_request("decoder_prompt", "has no tokens");
-    prompt_len = std::max<int64_t>(prompt_len, seq->length());
+    if (seq->prompt_len() == 0) throw invalid_request("decoder_prompt", "has no tokens");
+    prompt_len = std::max<int64_t>(prompt_len, seq->prompt_len());
+    output_len = std::max<int64_t>(output_len, seq->output_len());
   }
   if (encoder_len == 0) throw invalid_request("prompt", "has no tokens");
   if (max_tokens < 1)
     throw invalid_request("max_tokens", std::to_string(max_tokens) + ", must be at least 1");
+  if (output_len >= max_tokens)
+    throw invalid_request("max_tokens", std::to_string(max_tokens) + ", but a sequence has " +
+                                            std::to_string(output_len) + " tokens already");
   if (n > config_.max_num_seqs)
     throw InputError(ErrorKind::kResource,
                      "n: " + std::to_string(n) + " sequences, but max_num_seqs is " +
@@ -52,7 +57,7 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
                      "n");
   const int64_t size = config_.block_size;
   const auto needed = [&](int64_t seqs, int64_t generated) {
-    // The last token is sampled, but never fed back.
+    // The last token is sampled, but never fed back. What is generated already counts as such.
     const int64_t longest = prompt_len + generated - 1;
     return (encoder_len + size - 1) / size + seqs * ((longest + size - 1) / size);
   };
@@ -79,9 +84,12 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
     throw invalid_request("request_id", "\"" + group->request_id() + "\" is in use");
   for (const auto& seq : group->seqs()) {
     TANDEM_CHECK(!seq->finished(), "a new group has no finished sequences");
+    TANDEM_CHECK_EQ(seq->num_pending_tokens(), 0);
     TANDEM_CHECK(seq_ids_.insert(seq->seq_id()).second, "sequence ids are unique");
   }
-  Entry& entry = groups_[group->request_id()];
+  auto& slot = groups_[group->request_id()];
+  slot = std::make_unique<Entry>();
+  Entry& entry = *slot;
   entry.group = std::move(group);
   entry.ticket = next_ticket_++;
   enter_queue(entry, Queue::kWaiting);
@@ -90,70 +98,8 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
 bool Scheduler::abort_seq_group(const std::string& request_id) {
   const auto it = groups_.find(request_id);
   if (it == groups_.end()) return false;
-  drop(it->second);
+  drop(*it->second);
   return true;
-}
-
-// --- Completion ----------------------------------------------------------------------------------
-
-// The sequence's chunk, if it has one. The search starts at `hint`: they mostly come in order.
-Scheduler::Chunk* Scheduler::StepGroup::find(int64_t seq_id) {
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    if (hint == chunks.size()) hint = 0;
-    Chunk& chunk = chunks[hint++];
-    if (chunk.seq->seq_id() == seq_id) return &chunk;
-  }
-  return nullptr;
-}
-
-// Where a token belongs; null if its group or sequence has ended meanwhile.
-Scheduler::Chunk* Scheduler::find_chunk(const SampledToken& token) {
-  const auto it = groups_.find(token.request_id);
-  if (it == groups_.end() || it->second.queue == Queue::kFinished) return nullptr;
-  const Entry& entry = it->second;
-  const auto fail = [&](const char* what) {
-    throw std::runtime_error("step output: request \"" + token.request_id + "\", sequence " +
-                             std::to_string(token.seq_id) + ": " + what);
-  };
-  Chunk* chunk = entry.step_index < 0
-                     ? nullptr
-                     : step_groups_[static_cast<size_t>(entry.step_index)].find(token.seq_id);
-  if (chunk == nullptr) {
-    const Sequence* seq = entry.group->find(token.seq_id);
-    if (seq == nullptr) fail("unknown sequence");
-    if (!seq->finished()) fail("a token, but it was not scheduled");
-    return nullptr;
-  }
-  if (chunk->seq->finished()) return nullptr;
-  if (!chunk->samples()) fail("a token, but its prompt is not finished");
-  if (chunk->sampled) fail("two tokens");
-  return chunk;
-}
-
-void Scheduler::complete_step(const std::vector<SampledToken>& sampled) {
-  for (StepGroup& scheduled : step_groups_)
-    for (Chunk& chunk : scheduled.chunks) chunk.sampled.reset();
-  for (const SampledToken& token : sampled)
-    if (Chunk* chunk = find_chunk(token)) chunk->sampled = token.token;
-  for (const StepGroup& scheduled : step_groups_) {
-    if (scheduled.entry == nullptr) continue;
-    for (const Chunk& chunk : scheduled.chunks)
-      if (!chunk.seq->finished() && chunk.samples() && !chunk.sampled)
-        throw std::runtime_error("step output: request \"" + scheduled.entry->group->request_id() +
-                                 "\", sequence " + std::to_string(chunk.seq->seq_id()) +
-                                 ": no token");
-  }
-  for (const StepGroup& scheduled : step_groups_) {
-    if (scheduled.entry == nullptr) continue;
-    scheduled.entry->step_index = -1;
-    if (scheduled.compute_encoder) scheduled.entry->group->set_encoder_computed(true);
-    for (const Chunk& chunk : scheduled.chunks) {
-      if (chunk.seq->finished()) continue;
-      chunk.seq->advance(chunk.tokens);
-      if (chunk.sampled) chunk.seq->append_token(*chunk.sampled);
-    }
-  }
-  step_groups_.clear();
 }
 
 // --- Finish --------------------------------------------------------------------------------------
@@ -163,10 +109,11 @@ void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
   TANDEM_CHECK(is_finished(status));
   const auto it = groups_.find(request_id);
   if (it == groups_.end()) return;
-  Entry& entry = it->second;
+  Entry& entry = *it->second;
   Sequence* seq = entry.group->find(seq_id);
   if (seq == nullptr || seq->finished()) return;
   seq->set_status(status);
+  seq->drop_pending();
   blocks_.free(*seq);
   if (entry.queue == Queue::kRunning) --num_running_seqs_;
   if (entry.group->finished()) {
@@ -193,15 +140,18 @@ void Scheduler::free_tables(const SequenceGroup& group) {
   free_seq_group_cross_attn_blocks(group);
 }
 
-// Out of the queues, of the step in flight and of memory; workers hear of it with the next step.
+// Out of the queues, and of memory when no step in flight refers to it; workers hear of it with the
+// next step.
 void Scheduler::drop(Entry& entry) {
   const SequenceGroup& group = *entry.group;
   leave_queue(entry);
   free_tables(group);
-  if (entry.step_index >= 0) step_groups_[static_cast<size_t>(entry.step_index)].entry = nullptr;
   if (entry.known_to_workers) forgotten_groups_.push_back(group.request_id());
   for (const auto& seq : group.seqs()) seq_ids_.erase(seq->seq_id());
-  groups_.erase(groups_.find(group.request_id()));
+  entry.dropped = true;
+  const auto it = groups_.find(group.request_id());
+  if (entry.steps_in_flight > 0) dropped_.push_back(std::move(it->second));
+  groups_.erase(it);
 }
 
 // --- Queues --------------------------------------------------------------------------------------
@@ -262,57 +212,7 @@ int Scheduler::num_preemptions() const { return num_preemptions_; }
 
 SequenceGroup* Scheduler::find(const std::string& request_id) {
   const auto it = groups_.find(request_id);
-  return it == groups_.end() ? nullptr : it->second.group.get();
-}
-
-// --- Integrity -----------------------------------------------------------------------------------
-
-void Scheduler::check_entry(const Entry& entry) const {
-  const SequenceGroup& group = *entry.group;
-  const bool holds_blocks = entry.queue == Queue::kRunning || entry.queue == Queue::kSwapped;
-  TANDEM_CHECK_EQ(group.finished(), entry.queue == Queue::kFinished);
-  if (entry.queue != Queue::kFinished) {
-    TANDEM_CHECK_EQ(blocks_.has_cross_block_table(group), holds_blocks);
-    TANDEM_CHECK_EQ(blocks_.on_host(group), entry.queue == Queue::kSwapped);
-    TANDEM_CHECK(entry.queue != Queue::kWaiting || !group.encoder_computed());
-  }
-  static constexpr SequenceStatus kStatus[] = {SequenceStatus::kWaiting, SequenceStatus::kRunning,
-                                               SequenceStatus::kSwapped};
-  for (const auto& seq : group.seqs()) {
-    TANDEM_CHECK(seq_ids_.count(seq->seq_id()) == 1);
-    TANDEM_CHECK_EQ(blocks_.has_block_table(*seq), !seq->finished() && holds_blocks);
-    if (seq->finished()) continue;
-    TANDEM_CHECK(seq->status() == kStatus[static_cast<size_t>(entry.queue)]);
-    TANDEM_CHECK(holds_blocks || seq->num_computed_tokens() == 0);
-    if (holds_blocks)
-      TANDEM_CHECK_LE(blocks_.blocks_for(seq->num_computed_tokens()),
-                      static_cast<int>(blocks_.get_block_table(*seq).size()));
-  }
-  if (entry.step_index >= 0)
-    TANDEM_CHECK(step_groups_[static_cast<size_t>(entry.step_index)].entry == &entry);
-}
-
-void Scheduler::check_integrity() const {
-  blocks_.check_integrity();
-  int running_seqs = 0;
-  for (const auto& [id, entry] : groups_) {
-    TANDEM_CHECK_EQ(id, entry.group->request_id());
-    check_entry(entry);
-    if (entry.queue == Queue::kRunning)
-      running_seqs += static_cast<int>(entry.group->unfinished_seqs().size());
-  }
-  TANDEM_CHECK_EQ(running_seqs, num_running_seqs_);
-  TANDEM_CHECK(running_seqs <= config_.max_num_seqs);
-  TANDEM_CHECK_EQ(groups_.size(),
-                  waiting_.size() + running_.size() + swapped_.size() + finished_.size());
-  for (const Entry* entry : waiting_) TANDEM_CHECK(entry->queue == Queue::kWaiting);
-  for (const Entry* entry : swapped_) TANDEM_CHECK(entry->queue == Queue::kSwapped);
-  for (const Entry* entry : finished_) TANDEM_CHECK(entry->queue == Queue::kFinished);
-  for (const Entry* entry : running_) TANDEM_CHECK(entry->queue == Queue::kRunning);
-  TANDEM_CHECK(std::is_sorted(running_.begin(), running_.end(), Before()));
-  for (const StepGroup& scheduled : step_groups_)
-    if (scheduled.entry != nullptr)
-      TANDEM_CHECK(&step_groups_[static_cast<size_t>(scheduled.entry->step_index)] == &scheduled);
+  return it == groups_.end() ? nullptr : it->second->group.get();
 }
 
 }  // namespace tandem

@@ -3,28 +3,29 @@
 //
 // Rules:
 //  - A step computes at most max_num_batched_tokens tokens (encoder + decoder) of at most
-//  max_num_seqs
-//    sequences. Decodes come first, then unfinished prompts, then swapped groups, then waiting
-//    ones, each in order of (priority, arrival). Nobody overtakes the first waiting group.
+//    max_num_seqs sequences. Decodes come first, then unfinished prompts, then swapped groups, then
+//    waiting ones, each in order of (priority, arrival). Nobody overtakes the first waiting group.
 //  - Decoder prompts may be cut into chunks. An encoder input is indivisible: it is computed whole
-//  or
-//    not at all, in the step that admits its group. One that does not fit beside the running
+//    or not at all, in the step that admits its group. One that does not fit beside the running
 //    sequences gets an encoder turn: a step in which it comes first. One longer than the budget has
 //    its turn alone. Two turns do not follow each other while other sequences could run.
 //  - Decoder tokens of a group may run in the step of its encoder (cross keys and values are
-//  written
-//    first), or in any later one.
+//    written first), or in any later one.
 //  - When blocks run out, the group last in order is preempted: swapped out if that is cheaper than
 //    recomputing and the host pool has room, else freed and recomputed (encoder once, prompt +
 //    emitted tokens). The last group itself waits instead, with its blocks. A running request never
 //    fails; one that can never fit is refused by check_admissible().
+//  - Up to max_steps_in_flight steps may be scheduled and not completed. Groups advance when they
+//    are scheduled; the tokens of steps in flight are pending, known to the workers only. Workers
+//    run the steps in order, so what one step frees the next may use.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -46,6 +47,8 @@ struct SchedulerConfig {
   // kAuto: the time to move one cached token's keys and values out and back, in units of the time
   // to compute one token.
   double swap_cost = 0.05;
+  // Steps that are scheduled and not completed. 1: schedule() and complete_step() alternate.
+  int max_steps_in_flight = 1;
 };
 
 // A token that the model sampled, or a sequence that something outside (a stop string) finished.
@@ -69,18 +72,24 @@ class Scheduler {
   void check_admissible(const SequenceGroup& group) const;
   // Throws as check_admissible(), and if the request id is taken.
   void add_seq_group(std::unique_ptr<SequenceGroup> group);
-  // In any state, between schedule() and complete_step() too. Frees all it holds, self and cross,
+  // In any state, with steps in flight too. Frees all it holds, self and cross,
   // and drops the group; false if there is no such request.
   bool abort_seq_group(const std::string& request_id);
 
-  // The next step; empty groups and deltas when nothing can run (then complete_step() may be left
-  // out). What was scheduled before must have been completed, or aborted.
+  // The next step; empty groups and deltas when nothing can run, or when all that could run waits
+  // for the results of steps in flight. A step without work is not in flight, and has no number.
+  // Fewer than max_steps_in_flight steps may be in flight, not counting those at the front whose
+  // groups have all gone.
   proto::StepInput schedule(double now);
-  // After the step was computed: advances what was scheduled and appends the sampled tokens. Groups
-  // and sequences that ended meanwhile are passed over. Throws std::runtime_error, and changes
-  // nothing, if a token is missing, surplus or of something that was not scheduled.
-  void complete_step(const std::vector<SampledToken>& sampled);
-  // Marks a sequence as finished and frees its blocks; no-op if it is unknown or finished.
+  // The oldest step in flight was computed: its sampled tokens become known. Tokens of groups and
+  // sequences that have ended meanwhile are passed over. A step whose groups have all gone may be
+  // left out. Fastest with the tokens in the order of the message. Throws std::runtime_error, and
+  // changes nothing, if it is another step's turn, or a token is missing, surplus or of something
+  // that was not scheduled.
+  void complete_step(uint64_t step, const std::vector<SampledToken>& sampled);
+  void complete_step(const proto::StepOutput& output);
+  // Marks a sequence as finished, frees its blocks and drops its pending tokens; no-op if it is
+  // unknown or finished.
   void finish_sequence(const std::string& request_id, int64_t seq_id, SequenceStatus status);
   // Removes groups whose sequences have all finished, and frees their cross-attention blocks.
   void free_finished_seq_groups();
@@ -91,47 +100,67 @@ class Scheduler {
   int num_running() const;
   int num_swapped() const;
   int num_preemptions() const;  // so far
+  int num_steps_in_flight() const { return static_cast<int>(steps_.size()); }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
 
-  // Queues and statuses agree, every running sequence has a table that covers it, blocks add up.
+  // Queues and statuses agree, every running sequence has a table that covers it, blocks add up,
+  // every pending token has one step in flight that samples it. Not within schedule().
   void check_integrity() const;
 
  private:
   enum class Queue : uint8_t { kWaiting, kRunning, kSwapped, kFinished };
 
-  // A group with its place. Lives in groups_, at a fixed address.
+  // A group with its place, at a fixed address: in groups_, then in dropped_ while steps in flight
+  // refer to it.
   struct Entry {
     std::unique_ptr<SequenceGroup> group;
     uint64_t ticket = 0;  // order of add_seq_group, among equals
     Queue queue = Queue::kWaiting;
     bool known_to_workers = false;
-    int step_index = -1;  // into step_groups_, while its step is not completed
+    bool dropped = false;
+    int steps_in_flight = 0;  // those that it is in
+    int step_index = -1;      // into step_groups_, within schedule()
   };
   struct Before {  // (priority, arrival)
     bool operator()(const Entry* a, const Entry* b) const;
   };
   using Ordered = std::set<Entry*, Before>;
 
-  // A part of a sequence in the current step.
+  // A part of a sequence in the step that is being scheduled.
   struct Chunk {
     Sequence* seq;
     int tokens;
     int blocks = 0;         // new ones, in its table or in place of shared ones
     size_t old_blocks = 0;  // length of its table before, if there are new ones
     BlockPairs copies;      // (shared block, its replacement)
-    std::optional<int32_t> sampled;
-    bool samples() const { return tokens == seq->num_uncomputed_tokens(); }
   };
-  // A group in the current step.
+  // A group in the step that is being scheduled.
   struct StepGroup {
-    Entry* entry;  // null when it was dropped after schedule()
+    Entry* entry;
     bool in_full;
     bool compute_encoder;
     std::vector<Chunk> chunks;
-    size_t hint = 0;
+  };
+  // A sequence in a step in flight, as long as the step is.
+  struct Scheduled {
+    Entry* entry;
+    Sequence* seq;
+    bool samples;  // the chunk ends at the sequence's last token
+    bool has_token = false;
+    int32_t token = 0;
+    bool ended() const { return entry->dropped || seq->finished(); }
+  };
+  struct StepInFlight {
+    uint64_t number;
+    std::vector<Entry*> groups = {};
+    std::vector<Scheduled> seqs = {};  // in the order of the message; ids are unique within a step
+    // Of find(): where the search goes on, and an index if tokens do not come in order.
+    size_t cursor = 0;
+    std::unordered_map<int64_t, Scheduled*> by_id = {};
 
-    Chunk* find(int64_t seq_id);
+    Scheduled* find(int64_t seq_id);
+    bool gone() const;  // all its groups
   };
   // What the passes of one schedule() share.
   struct Step {
@@ -161,8 +190,9 @@ class Scheduler {
   bool keeps_headroom(const SequenceGroup& group, int blocks) const;
   bool can_admit(const Entry& entry) const;
   void admit(Entry& entry, Step& step);
-  void write_full(StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
+  void write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
   void write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const;
+  void take_off(uint64_t number);
 
   void preempt(Entry& entry, Step& step);
   bool prefers_swap(const SequenceGroup& group) const;
@@ -172,12 +202,17 @@ class Scheduler {
   void free_tables(const SequenceGroup& group);
   void free_seq_group_cross_attn_blocks(const SequenceGroup& group);
   void drop(Entry& entry);
-  Chunk* find_chunk(const SampledToken& token);
+  StepInFlight& oldest_step(uint64_t number);
+  void take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id, int32_t token);
+  void finish_step(StepInFlight& step);
+  void pop_step();
   void check_entry(const Entry& entry) const;
+  void check_steps() const;
 
   SchedulerConfig config_;
   BlockManager blocks_;
-  std::unordered_map<std::string, Entry> groups_;
+  std::unordered_map<std::string, std::unique_ptr<Entry>> groups_;
+  std::vector<std::unique_ptr<Entry>> dropped_;  // that steps in flight refer to
   std::unordered_set<int64_t> seq_ids_;
   Ordered waiting_;
   Ordered swapped_;
@@ -190,7 +225,8 @@ class Scheduler {
   bool last_was_turn_ = false;
   bool last_lacked_room_ = false;
 
-  std::vector<StepGroup> step_groups_;         // the step that is not completed
+  std::deque<StepInFlight> steps_;             // oldest first, numbers ascend
+  std::vector<StepGroup> step_groups_;         // of the step that is being scheduled
   std::vector<std::string> forgotten_groups_;  // for the next message
   std::vector<int64_t> forgotten_seqs_;
 };

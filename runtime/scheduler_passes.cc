@@ -34,12 +34,15 @@ bool may_run(const Sequence& seq, const SamplingParams& params) {
   return !seq.finished() && seq.output_len() < params.max_tokens();
 }
 
+// A group travels in full when it comes in, so all its tokens must be known.
+bool may_return(const SequenceGroup& group) { return !group.has_pending_tokens(); }
+
 }  // namespace
 
 proto::StepInput Scheduler::schedule(double now) {
-  for (const StepGroup& scheduled : step_groups_)
-    TANDEM_CHECK(scheduled.entry == nullptr, "the last step was not completed");
-  step_groups_.clear();
+  const auto in_flight = static_cast<size_t>(config_.max_steps_in_flight);
+  while (steps_.size() >= in_flight && steps_.front().gone()) pop_step();
+  TANDEM_CHECK(steps_.size() < in_flight, "the oldest step was not completed");
   Step step{.now = now, .budget = config_.max_num_batched_tokens, .message = {}};
 
   Entry* const turn = encoder_turn_due() ? *waiting_.begin() : nullptr;
@@ -99,7 +102,7 @@ void Scheduler::schedule_swapped(Step& step) {
     const SequenceGroup& group = *entry.group;
     std::vector<Chunk> chunks = choose_decodes(group, step.budget, nullptr);
     const int blocks = blocks_.num_blocks(group) + blocks_to_append(chunks);
-    if (!seats_for(group) || blocks_.can_swap_in(group) != AllocStatus::kOk ||
+    if (!may_return(group) || !seats_for(group) || blocks_.can_swap_in(group) != AllocStatus::kOk ||
         !keeps_headroom(group, blocks))
       return;
     write_pairs(blocks_.swap_in(group), *step.message.mutable_swap_in());
@@ -132,7 +135,7 @@ std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& gro
     if (seq->num_uncomputed_tokens() > 1) {
       if (has_prompts != nullptr) *has_prompts = true;
     } else if (static_cast<int>(chunks.size()) < budget) {
-      chunks.push_back({.seq = seq.get(), .tokens = 1, .copies = {}, .sampled = {}});
+      chunks.push_back({.seq = seq.get(), .tokens = 1, .copies = {}});
       chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
     }
   }
@@ -147,7 +150,7 @@ void Scheduler::choose_prompts(const SequenceGroup& group, int min_tokens, int& 
     if (budget == 0) return;
     if (!may_run(*seq, group.params()) || seq->num_uncomputed_tokens() < min_tokens) continue;
     const int tokens = std::min(budget, seq->num_uncomputed_tokens());
-    chunks.push_back({.seq = seq.get(), .tokens = tokens, .copies = {}, .sampled = {}});
+    chunks.push_back({.seq = seq.get(), .tokens = tokens, .copies = {}});
     budget -= tokens;
   }
 }
@@ -172,7 +175,7 @@ Scheduler::StepGroup& Scheduler::put_in_step(Entry& entry, Step& step) {
   if (entry.step_index < 0) {
     entry.step_index = static_cast<int>(step_groups_.size());
     SequenceGroup& group = *entry.group;
-    step_groups_.push_back({&entry, !group.announced(), false, {}, 0});
+    step_groups_.push_back({&entry, !group.announced(), false, {}});
     if (!group.first_scheduled_time) group.first_scheduled_time = step.now;
   }
   return step_groups_[static_cast<size_t>(entry.step_index)];
@@ -215,7 +218,7 @@ bool Scheduler::keeps_headroom(const SequenceGroup& group, int blocks) const {
 
 bool Scheduler::can_admit(const Entry& entry) const {
   const SequenceGroup& group = *entry.group;
-  return seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
+  return may_return(group) && seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
          keeps_headroom(group, blocks_.blocks_to_start(group));
 }
 
@@ -264,7 +267,8 @@ bool Scheduler::prefers_swap(const SequenceGroup& group) const {
 
 void Scheduler::write_message(Step& step) {
   proto::StepInput& message = step.message;
-  for (StepGroup& scheduled : step_groups_) {
+  message.mutable_deltas()->Reserve(static_cast<int>(step_groups_.size()));
+  for (const StepGroup& scheduled : step_groups_) {
     if (scheduled.in_full) {
       write_full(scheduled, *message.add_groups());
       scheduled.entry->group->set_announced(true);
@@ -274,29 +278,58 @@ void Scheduler::write_message(Step& step) {
     }
   }
   if (!has_work(message)) return;  // what is to be forgotten waits for a step that is sent
-  message.set_step(next_step_++);
+  take_off(next_step_++);
+  message.set_step(steps_.back().number);
   for (std::string& id : forgotten_groups_) message.add_finished_request_ids(std::move(id));
   for (const int64_t id : forgotten_seqs_) message.add_finished_seq_ids(id);
   forgotten_groups_.clear();
   forgotten_seqs_.clear();
 }
 
-void Scheduler::write_full(StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
+// The step is in flight from here on: its groups advance, as if it had been computed.
+void Scheduler::take_off(uint64_t number) {
+  StepInFlight& step = steps_.emplace_back(StepInFlight{.number = number});
+  step.groups.reserve(step_groups_.size());
+  step.seqs.reserve(step_groups_.size());
+  const auto append = [&](bool in_full) {
+    for (StepGroup& scheduled : step_groups_) {
+      if (scheduled.in_full != in_full) continue;
+      Entry& entry = *scheduled.entry;
+      entry.step_index = -1;
+      ++entry.steps_in_flight;
+      step.groups.push_back(&entry);
+      if (scheduled.compute_encoder) entry.group->set_encoder_computed(true);
+      for (const Chunk& chunk : scheduled.chunks) {
+        const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
+        step.seqs.push_back({&entry, chunk.seq, samples});
+        chunk.seq->advance(chunk.tokens);
+        if (samples) chunk.seq->add_pending();
+      }
+    }
+  };
+  append(true);  // as in the message
+  append(false);
+  step_groups_.clear();
+}
+
+void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
   const SequenceGroup& group = *scheduled.entry->group;
   out.set_request_id(group.request_id());
   out.set_is_prompt(scheduled.compute_encoder);
   out.set_compute_encoder(scheduled.compute_encoder);
   *out.mutable_sampling_params() = group.params();
-  for (size_t i = 0; i < group.seqs().size(); ++i) {
-    const Sequence& seq = *group.seqs()[i];
+  for (const auto& held : group.seqs()) {
+    const Sequence& seq = *held;
     if (seq.finished()) continue;
     proto::SequenceData& data = *out.add_seq_data();
     data.set_seq_id(seq.seq_id());
-    data.set_index(static_cast<int32_t>(i));
+    data.set_index(seq.index());
     data.mutable_prompt_token_ids()->Add(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
     data.mutable_output_token_ids()->Add(seq.output_tokens().begin(), seq.output_tokens().end());
     data.set_num_computed_tokens(seq.num_computed_tokens());
-    if (const Chunk* chunk = scheduled.find(seq.seq_id())) {
+    const auto chunk = std::find_if(scheduled.chunks.begin(), scheduled.chunks.end(),
+                                    [&](const Chunk& c) { return c.seq == &seq; });
+    if (chunk != scheduled.chunks.end()) {
       data.set_token_chunk_size(chunk->tokens);
       if (seq.num_computed_tokens() < seq.prompt_len()) out.set_is_prompt(true);
     }

@@ -1,3 +1,5 @@
+// Sequences and groups: their counters and invariants.
+
 #include "runtime/sequence.h"
 
 #include <algorithm>
@@ -17,12 +19,25 @@ const char* finish_reason(SequenceStatus status) {
   }
 }
 
-Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt)
-    : seq_id_(seq_id) {
+Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt,
+                   int index)
+    : seq_id_(seq_id), index_(index) {
+  TANDEM_CHECK_GE(index, 0);
   const auto& ids =
       from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
   tokens_.assign(ids.begin(), ids.end());
   prompt_len_ = static_cast<int>(tokens_.size());
+}
+
+void Sequence::append_token(int32_t token) {
+  TANDEM_CHECK_EQ(num_pending_, 0);
+  tokens_.push_back(token);
+}
+
+void Sequence::resolve_pending(int32_t token) {
+  TANDEM_CHECK_GT(num_pending_, 0);
+  --num_pending_;
+  tokens_.push_back(token);
 }
 
 void Sequence::advance(int tokens) {
@@ -41,6 +56,8 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
   TANDEM_CHECK(encoder_seq_ != nullptr);
+  for (size_t i = 1; i < seqs_.size(); ++i)
+    TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {
@@ -65,6 +82,11 @@ Sequence* SequenceGroup::find(int64_t seq_id) const {
 
 bool SequenceGroup::finished() const {
   return std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq->finished(); });
+}
+
+bool SequenceGroup::has_pending_tokens() const {
+  return std::any_of(seqs_.begin(), seqs_.end(),
+                     [](const auto& seq) { return seq->num_pending_tokens() > 0; });
 }
 
 }  // namespace tandem

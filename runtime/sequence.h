@@ -31,26 +31,36 @@ const char* finish_reason(SequenceStatus status);
 class Sequence {
  public:
   // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the
-  // encoder's, inputs.encoder_prompt_token_ids.
-  Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true);
+  // encoder's, inputs.encoder_prompt_token_ids. index: its place in the request (seeds depend on
+  // it); it does not change when a group comes back without the sequences that have finished.
+  Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true,
+           int index = 0);
 
   int64_t seq_id() const { return seq_id_; }
+  int index() const { return index_; }
   SequenceStatus status() const { return status_; }
   void set_status(SequenceStatus status) { status_ = status; }
   bool finished() const { return is_finished(status_); }
 
   int prompt_len() const { return prompt_len_; }
   int output_len() const { return length() - prompt_len_; }
-  int length() const { return static_cast<int>(tokens_.size()); }
-  std::span<const int32_t> tokens() const { return tokens_; }  // prompt + output
+  int length() const { return static_cast<int>(tokens_.size()) + num_pending_; }
+  // The last tokens of the sequence, sampled by steps in flight: workers know them, we do not yet.
+  // They count in every length.
+  int num_pending_tokens() const { return num_pending_; }
+  // The known ones: prompt + output.
+  std::span<const int32_t> tokens() const { return tokens_; }
   std::span<const int32_t> prompt_tokens() const { return tokens().first(prompt_len_); }
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
-  // Tokens whose keys and values are in the cache. After prefill it is length() - 1 between steps:
-  // the last sampled token has not been fed yet.
+  // Tokens whose keys and values are in the cache when the steps in flight have run. After prefill
+  // it is length() - 1 between steps: the last sampled token has not been fed yet.
   int num_computed_tokens() const { return num_computed_; }
   int num_uncomputed_tokens() const { return length() - num_computed_; }
 
-  void append_token(int32_t token) { tokens_.push_back(token); }
+  void append_token(int32_t token);       // no token may be pending
+  void add_pending() { ++num_pending_; }  // one more will be sampled
+  void resolve_pending(int32_t token);    // the first pending token's value
+  void drop_pending() { num_pending_ = 0; }
   void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
 
@@ -58,6 +68,8 @@ class Sequence {
   int64_t seq_id_;
   std::vector<int32_t> tokens_;
   int prompt_len_;
+  int index_;
+  int num_pending_ = 0;
   int num_computed_ = 0;
   SequenceStatus status_ = SequenceStatus::kWaiting;
 };
@@ -65,6 +77,7 @@ class Sequence {
 // All sequences of one request, and the encoder sequence that they share.
 class SequenceGroup {
  public:
+  // seqs: in ascending order of their index.
   SequenceGroup(std::string request_id, std::vector<std::unique_ptr<Sequence>> seqs,
                 std::unique_ptr<Sequence> encoder_seq, SamplingParams params, double arrival_time,
                 int priority = 0);
@@ -79,8 +92,9 @@ class SequenceGroup {
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
   bool finished() const;
+  bool has_pending_tokens() const;
 
-  // The encoder has run and the cross-attention cache is valid.
+  // The encoder has run, or will in a step in flight, and the cross-attention cache is valid.
   bool encoder_computed() const { return encoder_computed_; }
   void set_encoder_computed(bool v) { encoder_computed_ = v; }
   // Metadata went out in full, and no preemption has invalidated it.

@@ -259,10 +259,10 @@ TEST(Scheduler, ChecksTheSampledTokens) {
   ASSERT_THAT(work(scheduler.schedule(0)), ElementsAre("a:e1", "a:1", "b:e1", "b:1"));
   const auto error = [&](const std::vector<SampledToken>& sampled) -> std::string {
     try {
-      scheduler.complete_step(sampled);
+      scheduler.complete_step(1, sampled);
     } catch (const std::runtime_error& e) {
       scheduler.check_integrity();
-      EXPECT_EQ(scheduler.find("a")->find(1)->num_computed_tokens(), 0) << "nothing has changed";
+      EXPECT_EQ(scheduler.find("a")->find(1)->num_pending_tokens(), 1) << "nothing has changed";
       return e.what();
     }
     return "no error";
@@ -335,7 +335,7 @@ TEST(SchedulerSpeed, DISABLED_AThousandSequences) {
       sampled.push_back({scheduled[r]->request_id(), seq_id, 5});
     }
     lap("advance, append");
-    scheduler.complete_step(sampled);
+    scheduler.complete_step(step.step(), sampled);
     lap("complete");
   }
   for (const auto& [name, sum] : sums)

@@ -113,6 +113,8 @@ class DamagedLink {
     if (next_ % 4 == 0) add();
     ++next_;
     proto::StepInput step = scheduler_.schedule(0);
+    const uint64_t number = step.step();
+    const bool in_flight = has_work(step);
     const std::vector<SampledToken> sampled = expected_tokens(step);
     for (int i = static_cast<int>(rng_() % 8) - 5; i > 0; --i) damage_.apply(step);
     try {
@@ -124,7 +126,7 @@ class DamagedLink {
       for (int64_t r = 0; r < next_; ++r) scheduler_.abort_seq_group(std::to_string(r));
     }
     table_.check_integrity();
-    scheduler_.complete_step(sampled);
+    if (in_flight) scheduler_.complete_step(number, sampled);
     for (const auto& [id, seq_id, token] : sampled) {
       const SequenceGroup* group = scheduler_.find(id);
       if (group != nullptr && group->find(seq_id)->output_len() == kMaxTokens)
@@ -150,8 +152,7 @@ class DamagedLink {
     const auto note = [&](const std::string& id, const auto& seqs) {
       for (const auto& seq : seqs)
         if (seq.token_chunk_size() > 0 &&
-            seq.token_chunk_size() ==
-                scheduler_.find(id)->find(seq.seq_id())->num_uncomputed_tokens())
+            scheduler_.find(id)->find(seq.seq_id())->num_pending_tokens() > 0)
           sampled.push_back({id, seq.seq_id(), 5});
     };
     for (const auto& group : step.groups()) note(group.request_id(), group.seq_data());

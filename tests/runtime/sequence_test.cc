@@ -47,6 +47,38 @@ TEST(Sequence, GrowsAndCountsWhatIsComputed) {
   EXPECT_THAT(seq.output_tokens(), ElementsAre(42)) << "recomputation keeps what was emitted";
 }
 
+TEST(Sequence, PendingTokensCountButAreNotKnown) {
+  Sequence seq(1, inputs(), true, 4);
+  EXPECT_EQ(seq.index(), 4);
+  seq.advance(3);
+  seq.add_pending();
+  seq.advance(1);
+  seq.add_pending();
+  EXPECT_EQ(seq.num_pending_tokens(), 2);
+  EXPECT_EQ(seq.length(), 5);
+  EXPECT_EQ(seq.output_len(), 2);
+  EXPECT_EQ(seq.num_uncomputed_tokens(), 1);
+  EXPECT_THAT(seq.output_tokens(), IsEmpty());
+  seq.resolve_pending(42);
+  EXPECT_EQ(seq.length(), 5);
+  EXPECT_THAT(seq.tokens(), ElementsAre(2, 0, 5, 42));
+  seq.reset_computed();
+  EXPECT_EQ(seq.num_pending_tokens(), 1) << "its step is in flight still";
+  seq.drop_pending();
+  EXPECT_EQ(seq.output_len(), 1);
+}
+
+TEST(SequenceDeathTest, KnownTokensDoNotFollowPendingOnes) {
+  Sequence seq(1, inputs());
+  EXPECT_DEATH(seq.resolve_pending(1), "0 vs. 0");
+  seq.add_pending();
+  EXPECT_DEATH(seq.append_token(1), "1 vs. 0");
+}
+
+TEST(SequenceGroupDeathTest, IndicesAscend) {
+  EXPECT_DEATH(testing_support::make_group({.seq_ids = {1, 2}, .indices = {1, 1}}), "1 vs. 1");
+}
+
 TEST(SequenceDeathTest, CannotComputeMoreThanThereIs) {
   Sequence seq(1, inputs());
   EXPECT_DEATH(seq.advance(4), "4 vs. 3");

@@ -44,7 +44,7 @@ class EngineLoop {
   // Computes the step and completes it. Returns what was appended to sequences that go on.
   std::vector<SampledToken> complete(const proto::StepInput& step) {
     std::vector<SampledToken> sampled = worker_.run(step, truth_, live_);
-    scheduler_.complete_step(sampled);
+    if (has_work(step)) scheduler_.complete_step(step.step(), sampled);
     std::erase_if(sampled, [&](const SampledToken& token) { return !running(token); });
     for (const SampledToken& token : sampled) truth_.at(token.seq_id).push_back(token.token);
     return sampled;

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <ostream>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,9 +46,21 @@ class FakeWorker {
                 .num_host_blocks = config.num_host_blocks}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
-        rng_(seed) {}
+        seed_(seed) {}
 
-  // Does what tandem.proto says, in its order; returns a random token for each sampled row.
+  // What it samples behind `previous` at `position`. Depends on the request and the sequence's
+  // place in it only, so that neither the cut of the steps nor a new worker changes what comes.
+  static int32_t token_of(uint32_t seed, const std::string& request_id, int index, int position,
+                          int32_t previous) {
+    uint64_t x = std::hash<std::string>()(request_id) + seed;
+    for (const int part : {index, position, previous}) {
+      x = (x ^ static_cast<uint32_t>(part)) * 0x9e3779b97f4a7c15ull;
+      x ^= x >> 31;
+    }
+    return static_cast<int32_t>(x % 1000);
+  }
+
+  // Does what tandem.proto says, in its order; returns token_of() for each sampled row.
   std::vector<SampledToken> run(const proto::StepInput& step, const Truth& truth,
                                 const LiveBlocks& live) {
     const auto scheduled = table_.apply(step);
@@ -156,8 +168,12 @@ class FakeWorker {
     std::vector<SampledToken> sampled;
     for (const SampleRow& row : batch.rows) {
       if (!row.samples) continue;
-      const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
-      const auto token = static_cast<int32_t>(rng_() % 1000);
+      const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
+      const int64_t seq_id = seq.seq_id();
+      const auto last = static_cast<size_t>(row.first_token + row.num_tokens - 1);
+      const int32_t token =
+          token_of(seed_, row.group->request_id(), seq.index(), batch.input.positions.at(last),
+                   batch.input.input_ids.at(last));
       sampled.push_back({row.group->request_id(), seq_id, token});
       for (auto* group : scheduled)
         if (group == row.group) table_.append_token(*group, seq_id, token);
@@ -169,7 +185,7 @@ class FakeWorker {
   int block_size_;
   SequenceTable table_;
   Memory device_, host_;
-  std::mt19937 rng_;
+  uint32_t seed_;
 };
 
 }  // namespace tandem::testing_support

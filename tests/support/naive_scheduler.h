@@ -87,7 +87,8 @@ class NaiveScheduler {
       if (status != SequenceStatus::kRunning) continue;
       for (const Sequence* seq : group->unfinished_seqs()) {
         ++look.running_seqs;
-        if (seq->num_uncomputed_tokens() == 1) look.decodes[id_of(key)].push_back(seq->seq_id());
+        if (seq->num_uncomputed_tokens() == 1 && seq->output_len() < group->params().max_tokens())
+          look.decodes[id_of(key)].push_back(seq->seq_id());
       }
     }
     return look;
@@ -104,9 +105,12 @@ class NaiveScheduler {
         if (seq.token_chunk_size() > 0) chunks_[seq.seq_id()] = seq.token_chunk_size();
       for (int i = 0; i < group.seq_data_size(); ++i) {
         const Sequence* seq = scheduler_.find(group.request_id())->find(group.seq_data(i).seq_id());
-        ASSERT_EQ(group.seq_data(i).num_computed_tokens(), seq->num_computed_tokens());
-        ASSERT_EQ(scheduler_.find(group.request_id())->seqs()[group.seq_data(i).index()].get(),
-                  seq);
+        const auto& data = group.seq_data(i);
+        ASSERT_EQ(data.num_computed_tokens() + data.token_chunk_size(), seq->num_computed_tokens());
+        ASSERT_EQ(data.index(), seq->index());
+        const int samples = seq->num_computed_tokens() ==
+                            data.prompt_token_ids_size() + data.output_token_ids_size();
+        ASSERT_EQ(seq->num_pending_tokens(), samples) << "in full: all tokens were known";
       }
     }
     for (const auto& group : step.deltas()) {

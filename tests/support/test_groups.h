@@ -19,6 +19,10 @@ struct GroupSpec {
   int max_tokens = 4;
   double arrival_time = 0;
   int priority = 0;
+  // A resumed group: what each sequence has emitted, and their places in the group; else none, and
+  // 0, 1, ...
+  std::vector<std::vector<int32_t>> emitted = {};
+  std::vector<int> indices = {};
 };
 
 // Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j.
@@ -27,7 +31,12 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   for (int j = 0; j < spec.encoder_len; ++j) inputs.add_encoder_prompt_token_ids(1000 + j);
   for (int j = 0; j < spec.prompt_len; ++j) inputs.add_prompt_token_ids(10 + j);
   std::vector<std::unique_ptr<Sequence>> seqs;
-  for (const int64_t id : spec.seq_ids) seqs.push_back(std::make_unique<Sequence>(id, inputs));
+  for (size_t i = 0; i < spec.seq_ids.size(); ++i) {
+    const int index = spec.indices.empty() ? static_cast<int>(i) : spec.indices.at(i);
+    seqs.push_back(std::make_unique<Sequence>(spec.seq_ids[i], inputs, true, index));
+    if (spec.emitted.empty()) continue;
+    for (const int32_t token : spec.emitted.at(i)) seqs.back()->append_token(token);
+  }
   auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
   SamplingParams params;
   params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
