@@ -23,7 +23,7 @@ class RoundCommunicator : public Communicator {
   void barrier() final;
 
  protected:
-  // Rank r's bytes begin at data + r * stride. Good until the second next round.
+  // Rank r's bytes begin at data + r * stride. Good until the next round.
   struct Parts {
     const std::byte* data;
     size_t stride;
