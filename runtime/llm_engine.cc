@@ -42,8 +42,9 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   auto model = load_model(config_, checkpoint, {*ctx_, *comm_, dtype_}, progress);
   const SchedulerConfig limits = scheduler_config(model->kv_cache_spec());
   scheduler_ = std::make_unique<Scheduler>(limits);
-  runner_ = std::make_unique<EncoderDecoderModelRunner>(
-      *ctx_, std::move(model), limits.block_size, limits.num_device_blocks, limits.num_host_blocks);
+  runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
+                                                        limits.block_size, limits.num_device_blocks,
+                                                        limits.num_host_blocks);
 }
 
 LLMEngine::~LLMEngine() = default;
