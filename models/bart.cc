@@ -143,6 +143,7 @@ class Bart final : public Model {
   }
 
   Tensor compute_logits(const Tensor& hidden) override { return head_.forward(hidden); }
+  Tensor compute_logits_shard(const Tensor& hidden) override { return head_.forward_shard(hidden); }
 
  private:
   Bart(const ModelConfig& c, const Weights& root, const Weights& model, const Build& b)

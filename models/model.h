@@ -48,8 +48,11 @@ class Model {
   // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last
   // hidden states [T, d_model].
   virtual Tensor decode(const ModelInput& in, KvCache& cache) = 0;
-  // Logits [rows, vocab_size] of decoder hidden states [rows, d_model].
+  // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
+  // The same for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids]. Nothing
+  // is exchanged; gather_vocabulary() (parallel/layers.h) makes whole rows of it.
+  virtual Tensor compute_logits_shard(const Tensor& hidden) = 0;
 };
 
 }  // namespace tandem

@@ -1,20 +1,54 @@
 // The ranks of a tensor-parallel group. Every rank makes the same calls in the same order.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "kernels/core/tensor.h"
 
 namespace tandem {
 
+// A collective that cannot end: the group was aborted, a rank is late, dead or makes another call.
+// what() names the call, this rank, the peer and the reason. After it the group is of no use: every
+// later call on every rank throws as well.
+class CommunicatorError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CommunicatorOptions {
+  enum class Transport {
+    kAuto,          // shared memory where all ranks are on one host, else MPI
+    kSharedMemory,  // or an error
+    kMpi,
+  };
+  Transport transport = Transport::kAuto;
+  // No call waits longer for another rank.
+  std::chrono::milliseconds timeout{300'000};
+  // Larger tensors travel in chunks of so many bytes (rounded up to cache lines). A group owns two
+  // chunks of memory per rank. The same on all ranks.
+  size_t chunk_bytes = size_t{256} << 10;
+  // How long a waiting rank holds its core before it sleeps. Absent: tens of microseconds, or next
+  // to nothing where the group has more ranks than cores.
+  std::optional<std::chrono::microseconds> spin;
+};
+
+// One rank's end of a group. Collectives are called from one thread; abort() from any. Tensors are
+// contiguous and of equal size on all ranks.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // In place, summed in rank order, so that the result is bitwise equal on all ranks.
+  // How the data travels, for logs: "local", "shared memory", "MPI".
+  virtual const char* transport() const = 0;
+  // In place, summed in rank order, so that the result is bitwise equal on all ranks. f32.
   virtual void all_reduce(const Tensor& x) = 0;
-  // out is [size * x.dim(0), ...]; rank r's x becomes part r.
+  // out is [size * x.dim(0), ...]; rank r's x becomes part r. Any type.
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
   virtual void barrier() = 0;

@@ -179,20 +179,31 @@ ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, con
   }
 }
 
+Tensor ParallelLMHead::forward_shard(const Tensor& x) const {
+  return run_linear(build_, weight_, bias_, x);
+}
+
 Tensor ParallelLMHead::forward(const Tensor& x) const {
-  const Tensor local = run_linear(build_, weight_, bias_, x);
-  const int ranks = build_.comm.size();
-  if (ranks == 1) return local;
+  return gather_vocabulary(build_.comm, forward_shard(x), vocabulary_);
+}
+
+Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabulary) {
+  const int ranks = comm.size();
+  const int64_t rows = shard.dim(0);
+  TANDEM_CHECK_EQ(shard.dim(1), shard_range(vocabulary, comm.rank(), ranks).size());
+  if (ranks == 1) return shard;
   // Equal parts for the gather (the last columns of a narrower shard are not used).
-  const int64_t widest = shard_range(vocabulary_, 0, ranks).size(), rows = x.dim(0);
-  Tensor part = Tensor::zeros({rows, widest}, DType::kF32),
-         all({ranks * rows, widest}, DType::kF32);
-  for (int64_t i = 0; i < rows; ++i)
-    std::memcpy(part.row<float>(i), local.row<float>(i), static_cast<size_t>(local.dim(1)) * 4);
-  build_.comm.all_gather(part, all);
-  Tensor out({rows, vocabulary_}, DType::kF32);
+  const int64_t widest = shard_range(vocabulary, 0, ranks).size();
+  Tensor part = shard, all({ranks * rows, widest}, DType::kF32);
+  if (shard.dim(1) != widest) {
+    part = Tensor::zeros({rows, widest}, DType::kF32);
+    for (int64_t i = 0; i < rows; ++i)
+      std::memcpy(part.row<float>(i), shard.row<float>(i), static_cast<size_t>(shard.dim(1)) * 4);
+  }
+  comm.all_gather(part, all);
+  Tensor out({rows, vocabulary}, DType::kF32);
   for (int r = 0; r < ranks; ++r) {
-    const Range ids = shard_range(vocabulary_, r, ranks);
+    const Range ids = shard_range(vocabulary, r, ranks);
     for (int64_t i = 0; i < rows; ++i)
       std::memcpy(out.row<float>(i) + ids.begin, all.row<float>(r * rows + i),
                   static_cast<size_t>(ids.size()) * 4);

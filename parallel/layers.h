@@ -112,11 +112,12 @@ class VocabParallelEmbedding {
   float scale_;
 };
 
-// Logits = W x + b over a sharded vocabulary; forward() gathers them on all ranks.
+// Logits = W x + b over a sharded vocabulary.
 class ParallelLMHead {
  public:
   ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b);
-  Tensor forward(const Tensor& x) const;  // [R, d] → [R, vocabulary]
+  Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
+  Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
 
  private:
   Build build_;
@@ -124,6 +125,9 @@ class ParallelLMHead {
   PackedWeight weight_;
   Tensor bias_;
 };
+
+// [R, ids of this rank] → [R, vocabulary] on all ranks; the shards are shard_range's.
+Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabulary);
 
 // A table of float rows as a Tensor: borrowed from the mapping if it is aligned f32 or bf16, else
 // converted to f32.

@@ -10,6 +10,7 @@ class LocalCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  const char* transport() const override { return "local"; }
   void all_reduce(const Tensor&) override {}
   void all_gather(const Tensor& x, const Tensor& out) override {
     TANDEM_CHECK(x.contiguous() && out.contiguous());

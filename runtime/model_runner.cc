@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "runtime/sampler.h"
+#include "runtime/sharded_sampler.h"
 
 namespace tandem {
 namespace {
@@ -34,10 +35,11 @@ PromptRows prompt_rows(const SampleRow& row) {
 
 }  // namespace
 
-EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, std::unique_ptr<Model> model,
-                                                     int block_size, int num_device_blocks,
-                                                     int num_host_blocks)
+EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator& comm,
+                                                     std::unique_ptr<Model> model, int block_size,
+                                                     int num_device_blocks, int num_host_blocks)
     : ctx_(ctx),
+      comm_(comm),
       model_(std::move(model)),
       block_size_(block_size),
       pools_(model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
@@ -52,14 +54,11 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   const Batch batch = build_batch(scheduled, block_size_);
   for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
 
-  if (batch.input.has_encoder_work()) {
-    const Tensor states = model_->encode(batch.input);
-    model_->write_cross_kv(batch.input, states, pools_.device());
-  }
-  if (batch.input.has_decoder_work()) {
-    const Tensor hidden = model_->decode(batch.input, pools_.device());
-    add_prompt_logprobs(batch, hidden, out);
-    sample(batch, hidden, out);
+  try {
+    run_model(batch, out);
+  } catch (...) {
+    comm_.abort();  // the other ranks wait in a collective that this one will not enter
+    throw;
   }
   table_.advance(scheduled);
   std::unordered_map<std::string, proto::SequenceGroupMetadata*> by_id;
@@ -70,35 +69,59 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   return out;
 }
 
-Tensor EncoderDecoderModelRunner::logits_of(const Tensor& hidden,
-                                            const std::vector<int32_t>& rows) {
+void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput& out) {
+  if (batch.input.has_encoder_work()) {
+    const Tensor states = model_->encode(batch.input);
+    model_->write_cross_kv(batch.input, states, pools_.device());
+  }
+  if (batch.input.has_decoder_work()) {
+    const Tensor hidden = model_->decode(batch.input, pools_.device());
+    add_prompt_logprobs(batch, hidden, out);
+    sample(batch, hidden, out);
+  }
+}
+
+Tensor EncoderDecoderModelRunner::rows_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
   Tensor chosen({static_cast<int64_t>(rows.size()), hidden.dim(1)}, DType::kF32);
   ops::gather_rows(ctx_, {hidden, Tensor::borrow(rows), chosen});
-  return model_->compute_logits(chosen);
+  return chosen;
+}
+
+// One rank: every row is sampled from its logits, in place.
+std::vector<proto::SequenceOutput> EncoderDecoderModelRunner::sample_rows(
+    const std::vector<SamplerSequence>& rows, const Tensor& logits) {
+  std::vector<proto::SequenceOutput> sampled(rows.size());
+  const auto width = static_cast<size_t>(logits.dim(1));
+  ctx_.pool().run(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
+    const auto k = static_cast<size_t>(i);
+    sampled[k] = tandem::sample(rows[k], {logits.row<float>(i), width});
+  });
+  return sampled;
 }
 
 void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
                                        proto::StepOutput& out) {
   std::vector<const SampleRow*> rows;
+  std::vector<SamplerSequence> views;
   std::vector<int32_t> indices;
   for (const SampleRow& row : batch.rows) {
     if (!row.samples) continue;
     rows.push_back(&row);
+    views.push_back(sampler_view(row));
     indices.push_back(row.first_token + row.num_tokens - 1);
   }
   if (rows.empty()) return;
-  const Tensor logits = logits_of(hidden, indices);
-  std::vector<proto::SequenceOutput> sampled(rows.size());
-  const auto width = static_cast<size_t>(logits.dim(1));
-  ctx_.pool().run(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
-    const auto k = static_cast<size_t>(i);
-    sampled[k] = tandem::sample(sampler_view(*rows[k]), {logits.row<float>(i), width});
-    sampled[k].set_seq_id(rows[k]->group->seq_data(rows[k]->seq_index).seq_id());
-  });
+  const Tensor chosen = rows_of(hidden, indices);
+  std::vector<proto::SequenceOutput> sampled =
+      comm_.size() == 1 ? sample_rows(views, model_->compute_logits(chosen))
+                        : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
+                                         model_->config().vocab_size);
   std::unordered_map<std::string, proto::SequenceGroupOutput*> outputs;
   for (auto& group : *out.mutable_outputs()) outputs.emplace(group.request_id(), &group);
-  for (size_t i = 0; i < rows.size(); ++i)
+  for (size_t i = 0; i < rows.size(); ++i) {
+    sampled[i].set_seq_id(rows[i]->group->seq_data(rows[i]->seq_index).seq_id());
     *outputs.at(rows[i]->group->request_id())->add_samples() = std::move(sampled[i]);
+  }
 }
 
 // One group at a time: prompts are short, and the logits of a whole step's prompts could be large.
@@ -111,7 +134,8 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
-    const Tensor logits = logits_of(hidden, indices);
+    const Tensor logits = model_->compute_logits(rows_of(hidden, indices));
+    if (comm_.rank() != 0) continue;  // it took part in the gather
     const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
     auto* group =
         std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "models/model.h"
+#include "parallel/communicator.h"
 #include "runtime/batch_builder.h"
 #include "runtime/kv_cache.h"
+#include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -23,18 +25,25 @@ class ModelRunner {
 
 class EncoderDecoderModelRunner final : public ModelRunner {
  public:
-  // `model` must have been built on `ctx`, which must outlive the runner.
-  EncoderDecoderModelRunner(Context& ctx, std::unique_ptr<Model> model, int block_size,
-                            int num_device_blocks, int num_host_blocks);
+  // `model` must have been built on `ctx` and `comm`, which must outlive the runner. In a group of
+  // several ranks every rank's runner executes the same steps, in the same order, and returns the
+  // same tokens; log-probabilities that requests ask for are in rank 0's output only. Where one
+  // rank's execute() fails behind the checks of the message, it aborts the group.
+  EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
+                            int block_size, int num_device_blocks, int num_host_blocks);
 
   proto::StepOutput execute(const proto::StepInput& step) override;
 
  private:
-  Tensor logits_of(const Tensor& hidden, const std::vector<int32_t>& rows);
+  void run_model(const Batch& batch, proto::StepOutput& out);
+  Tensor rows_of(const Tensor& hidden, const std::vector<int32_t>& rows);
+  std::vector<proto::SequenceOutput> sample_rows(const std::vector<SamplerSequence>& rows,
+                                                 const Tensor& logits);
   void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;
+  Communicator& comm_;
   std::unique_ptr<Model> model_;
   int block_size_;
   KvCachePools pools_;

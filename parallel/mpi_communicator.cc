@@ -1,0 +1,165 @@
+// Collectives over MPI: a round is one non-blocking all-gather (broadcast, barrier). MPI's own
+// reductions are not used, because their order of additions is not ours. abort() reaches the others
+// as a message that they probe for while they wait.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "parallel/mpi_internal.h"
+#include "parallel/round_communicator.h"
+
+namespace tandem {
+namespace mpi {
+
+void check(int code, const std::string& what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommunicatorError(what + ": MPI: " + std::string(text, static_cast<size_t>(length)));
+}
+
+bool wait(MPI_Request& request, std::chrono::milliseconds timeout, std::chrono::microseconds spin,
+          const std::function<void()>& look_around) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kShortest{10}, kLongest{1000};
+  const auto start = Clock::now();
+  auto nap = kShortest;
+  for (int polls = 1;; ++polls) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done) return true;
+    if (polls % 16 != 0) continue;
+    const auto waited = Clock::now() - start;
+    if (waited > timeout) return false;
+    look_around();
+    if (waited < spin) continue;
+    std::this_thread::sleep_for(nap);
+    nap = std::min(kLongest, nap * 5 / 4);
+  }
+}
+
+void keep_for_ever(std::shared_ptr<void> buffers) {
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(buffers));
+}
+
+}  // namespace mpi
+
+namespace {
+
+constexpr std::chrono::microseconds kSpin{50};
+constexpr int kAbortTag = 1;
+
+class MpiCommunicator final : public RoundCommunicator {
+ public:
+  MpiCommunicator(MPI_Comm comm, int rank, int size, const CommunicatorOptions& options,
+                  std::shared_ptr<std::atomic<bool>> broken)
+      : RoundCommunicator(rank, size, rounded_chunk(options.chunk_bytes)),
+        comm_(comm),
+        timeout_(options.timeout),
+        spin_(options.spin.value_or(kSpin)),
+        broken_(std::move(broken)),
+        buffers_(std::make_shared<Buffers>()) {
+    buffers_->mine.resize(chunk_bytes());
+    buffers_->all.resize(chunk_bytes() * static_cast<size_t>(size));
+  }
+
+  ~MpiCommunicator() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized && !*broken_) MPI_Comm_free(&comm_);
+  }
+
+  const char* transport() const override { return "MPI"; }
+
+  // From any thread: MPI was initialised for several.
+  void abort() override {
+    uint32_t none = 0;
+    if (!aborted_.compare_exchange_strong(none, static_cast<uint32_t>(rank()) + 1)) return;
+    *broken_ = true;
+    for (int p = 0; p < size(); ++p) {
+      if (p == rank()) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      // No byte, so it needs no buffer, and nobody waits for it.
+      if (MPI_Isend(nullptr, 0, MPI_BYTE, p, kAbortTag, comm_, &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+    }
+  }
+
+ protected:
+  void check_aborted(Collective call) override {
+    if (aborted_ == 0) {
+      int there = 0;
+      MPI_Status status;
+      mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, kAbortTag, comm_, &there, &status), "MPI_Iprobe");
+      if (!there) return;
+      uint32_t none = 0;
+      aborted_.compare_exchange_strong(none, static_cast<uint32_t>(status.MPI_SOURCE) + 1);
+    }
+    *broken_ = true;
+    throw error(call, "aborted by rank " + std::to_string(aborted_ - 1));
+  }
+
+  Parts exchange(const Round& round) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    try {
+      start(round, request);
+      if (!mpi::wait(request, timeout_, spin_, [&] { check_aborted(round.call); }))
+        throw error(round.call,
+                    "timed out after " + seconds_text(timeout_) + " waiting for the other ranks");
+    } catch (...) {
+      mpi::keep_for_ever(buffers_);
+      *broken_ = true;
+      abort();
+      throw;
+    }
+    return {buffers_->all.data(), round.part};
+  }
+
+ private:
+  struct Buffers {
+    std::vector<std::byte> mine, all;
+  };
+
+  void start(const Round& round, MPI_Request& request) {
+    const int part = static_cast<int>(round.part);
+    if (round.call == Collective::kBarrier) {
+      mpi::check(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
+    } else if (round.call == Collective::kBroadcast) {
+      std::byte* at = buffers_->all.data() + static_cast<size_t>(round.root) * round.part;
+      if (round.bytes > 0) std::memcpy(at, round.mine, round.bytes);
+      mpi::check(MPI_Ibcast(at, part, MPI_BYTE, round.root, comm_, &request), "MPI_Ibcast");
+    } else {
+      if (round.bytes > 0) std::memcpy(buffers_->mine.data(), round.mine, round.bytes);
+      mpi::check(MPI_Iallgather(buffers_->mine.data(), part, MPI_BYTE, buffers_->all.data(), part,
+                                MPI_BYTE, comm_, &request),
+                 "MPI_Iallgather");
+    }
+  }
+
+  MPI_Comm comm_;
+  std::chrono::milliseconds timeout_;
+  std::chrono::microseconds spin_;
+  std::shared_ptr<std::atomic<bool>> broken_;
+  std::shared_ptr<Buffers> buffers_;
+  std::atomic<uint32_t> aborted_{0};  // 1 + the rank whose end aborted the group
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> mpi::make_communicator(MPI_Comm comm,
+                                                     const CommunicatorOptions& options,
+                                                     std::shared_ptr<std::atomic<bool>> broken) {
+  int rank = 0, size = 0;
+  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return std::make_unique<MpiCommunicator>(comm, rank, size, options, std::move(broken));
+}
+
+}  // namespace tandem

@@ -1,0 +1,219 @@
+// Joining and leaving an MPI job, and the bootstrap of groups (mpi_session.h).
+#include "parallel/mpi_session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "parallel/mpi_internal.h"
+#include "parallel/round_communicator.h"
+#include "parallel/shared_memory_communicator.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::chrono::microseconds kSpin{50};
+constexpr size_t kChunk = size_t{4} << 20;  // of a broadcast
+
+using Text = std::array<char, 512>;  // a text of fixed size, cut where it is longer
+
+Text text_of(const std::string& s) {
+  Text out{};
+  std::memcpy(out.data(), s.data(), std::min(s.size(), out.size() - 1));
+  return out;
+}
+
+// Equal for two processes exactly if each can open the other's /proc/PID: same boot of the same
+// machine, same pid namespace, same user.
+std::string place() {
+  char name[256] = "", space[64] = "";
+  ::gethostname(name, sizeof name - 1);
+  if (::readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0) space[0] = '\0';
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return std::string(name) + " " + boot + " " + space + " " + std::to_string(::geteuid());
+}
+
+}  // namespace
+
+struct MpiSession::Impl {
+  MPI_Comm world = MPI_COMM_NULL;  // a copy: nobody else's traffic
+  int rank = 0, size = 1;
+  std::chrono::milliseconds timeout{0};
+  bool abandoned = false;
+  std::shared_ptr<std::atomic<bool>> broken = std::make_shared<std::atomic<bool>>(false);
+
+  // `buffers` is what the request may write to.
+  void finish(MPI_Request& request, const char* call, const std::shared_ptr<void>& buffers) {
+    bool done = false;
+    try {
+      done = mpi::wait(request, timeout, kSpin, [] {});
+    } catch (...) {
+      fail(buffers);
+      throw;
+    }
+    if (done) return;
+    fail(buffers);
+    throw CommunicatorError(std::string(call) + " on rank " + std::to_string(rank) + " of " +
+                            std::to_string(size) + ": timed out after " + seconds_text(timeout) +
+                            " waiting for the other ranks");
+  }
+  void fail(const std::shared_ptr<void>& buffers) {
+    *broken = true;
+    mpi::keep_for_ever(buffers);
+  }
+
+  void barrier() {
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::check(MPI_Ibarrier(world, &request), "MPI_Ibarrier");
+    finish(request, "barrier", nullptr);
+  }
+
+  void broadcast_chunk(std::byte* data, size_t bytes, int root) {
+    const auto buffer = std::make_shared<std::vector<std::byte>>(data, data + bytes);
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::check(MPI_Ibcast(buffer->data(), static_cast<int>(bytes), MPI_BYTE, root, world, &request),
+               "MPI_Ibcast");
+    finish(request, "broadcast", buffer);
+    std::memcpy(data, buffer->data(), bytes);
+  }
+
+  // One record of each rank.
+  template <class T>
+  std::vector<T> gather(const T& mine) {
+    struct Buffers {
+      T mine;
+      std::vector<T> all;
+    };
+    const auto buffers = std::make_shared<Buffers>();
+    buffers->mine = mine;
+    buffers->all.resize(static_cast<size_t>(size));
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::check(MPI_Iallgather(&buffers->mine, sizeof(T), MPI_BYTE, buffers->all.data(), sizeof(T),
+                              MPI_BYTE, world, &request),
+               "MPI_Iallgather");
+    finish(request, "all_gather", buffers);
+    return buffers->all;
+  }
+
+  MPI_Comm copy(MPI_Comm from) {
+    const auto to = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::check(MPI_Comm_idup(from, to.get(), &request), "MPI_Comm_idup");
+    finish(request, "making a group", to);
+    mpi::check(MPI_Comm_set_errhandler(*to, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return *to;
+  }
+
+  bool on_one_host() {
+    const std::vector<Text> places = gather(text_of(place()));
+    return std::all_of(places.begin(), places.end(), [&](const Text& p) { return p == places[0]; });
+  }
+
+  // Nothing where any rank has failed; then `why` says so, on all ranks alike.
+  std::unique_ptr<Communicator> share_memory(const CommunicatorOptions& options, std::string& why) {
+    struct Offer {
+      int32_t pid, fd;
+    };
+    std::shared_ptr<SharedMemoryRegion> region;
+    std::string error;
+    const auto attempt = [&](auto&& action) {
+      try {
+        if (error.empty()) action();
+      } catch (const CommunicatorError& e) {
+        error = e.what();
+      }
+    };
+    if (rank == 0)
+      attempt([&] { region = SharedMemoryRegion::create_shared(size, options.chunk_bytes); });
+    const Offer offer = gather(Offer{::getpid(), region ? region->fd() : -1})[0];
+    if (rank != 0)
+      attempt([&] {
+        region = SharedMemoryRegion::open(offer.pid, offer.fd, size, options.chunk_bytes);
+      });
+    if (region) region->join(rank);
+    // All have joined, or all know that one has not.
+    const std::vector<Text> errors = gather(text_of(error));
+    for (int r = 0; r < size; ++r) {
+      if (errors[static_cast<size_t>(r)][0] == '\0') continue;
+      why = "rank " + std::to_string(r) + ": " + errors[static_cast<size_t>(r)].data();
+      return nullptr;
+    }
+    region->close_fd();
+    return make_shared_memory_communicator(region, rank, options);
+  }
+};
+
+bool MpiSession::launched_by_mpi() {
+  // Set by OpenMPI's mpirun, by Hydra and srun --mpi=pmi2, and by PMIx (srun --mpi=pmix).
+  const char* const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+  return std::any_of(std::begin(names), std::end(names), [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  });
+}
+
+MpiSession::MpiSession(std::chrono::milliseconds timeout) : impl_(std::make_unique<Impl>()) {
+  int initialized = 0, provided = MPI_THREAD_SINGLE;
+  MPI_Initialized(&initialized);
+  if (initialized) throw CommunicatorError("MPI is in use already: one session per process");
+  mpi::check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  impl_->timeout = timeout;
+  mpi::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &impl_->rank), "MPI_Comm_rank");
+  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &impl_->size), "MPI_Comm_size");
+  if (provided < MPI_THREAD_MULTIPLE)
+    throw CommunicatorError("this MPI does not support threads (MPI_THREAD_MULTIPLE)");
+  impl_->world = impl_->copy(MPI_COMM_WORLD);
+}
+
+MpiSession::~MpiSession() {
+  if (impl_->abandoned || *impl_->broken) return;
+  try {
+    // MPI_Finalize waits without a deadline; so all are called here first.
+    impl_->barrier();
+  } catch (const CommunicatorError&) {
+    return;
+  }
+  MPI_Comm_free(&impl_->world);
+  MPI_Finalize();
+}
+
+void MpiSession::abandon() { impl_->abandoned = true; }
+int MpiSession::rank() const { return impl_->rank; }
+int MpiSession::size() const { return impl_->size; }
+void MpiSession::barrier() { impl_->barrier(); }
+
+void MpiSession::broadcast(std::string& bytes, int root) {
+  TANDEM_CHECK(root >= 0 && root < size());
+  uint64_t count = bytes.size();
+  impl_->broadcast_chunk(reinterpret_cast<std::byte*>(&count), sizeof count, root);
+  if (count > kMaxBroadcastBytes)
+    throw CommunicatorError("broadcast of " + std::to_string(count) + " bytes: at most " +
+                            std::to_string(kMaxBroadcastBytes) + " are possible");
+  bytes.resize(count);
+  auto* data = reinterpret_cast<std::byte*>(bytes.data());
+  for (size_t i = 0; i < count; i += kChunk)
+    impl_->broadcast_chunk(data + i, std::min<size_t>(kChunk, count - i), root);
+}
+
+std::unique_ptr<Communicator> MpiSession::make_communicator(const CommunicatorOptions& options) {
+  using Transport = CommunicatorOptions::Transport;
+  if (size() == 1) return make_local_communicator();
+  if (options.transport != Transport::kMpi) {
+    std::string why = "the ranks are not on one host";
+    if (impl_->on_one_host())
+      if (auto comm = impl_->share_memory(options, why)) return comm;
+    if (options.transport == Transport::kSharedMemory)
+      throw CommunicatorError("no communicator through shared memory: " + why);
+  }
+  return mpi::make_communicator(impl_->copy(impl_->world), options, impl_->broken);
+}
+
+}  // namespace tandem

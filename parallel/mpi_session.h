@@ -1,0 +1,46 @@
+// This process's place in an MPI job, and the only header behind which there is MPI. MPI is for the
+// bootstrap and for ranks on several hosts; between steps nobody waits inside it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+// At most one per process; used from one thread. All ranks call its functions in the same order.
+class MpiSession {
+ public:
+  static constexpr size_t kMaxBroadcastBytes = size_t{64} << 20;
+
+  // Whether mpirun or srun started this process, by its environment; calls nothing of MPI.
+  static bool launched_by_mpi();
+
+  // Joins the job. No function waits longer than `timeout` for another rank; all throw
+  // CommunicatorError.
+  explicit MpiSession(std::chrono::milliseconds timeout = std::chrono::minutes(5));
+  // Leaves it with the others (MPI_Finalize), unless abandon() was called, a call has failed or the
+  // others do not come: then the process must end without it. Communicators go first.
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  // For a process that is going to exit although other ranks hang.
+  void abandon();
+
+  int rank() const;
+  int size() const;
+  // Bytes of the root to everybody. More than kMaxBroadcastBytes is an error on all ranks.
+  void broadcast(std::string& bytes, int root);
+  void barrier();
+  // The group of all ranks: through shared memory where they are on one host, else through MPI;
+  // options.transport insists. Where shared memory cannot be opened, kAuto takes MPI, on all ranks.
+  std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,131 @@
+// Chunking, and the sums in rank order (round_communicator.h).
+#include "parallel/round_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "parallel/shard.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr int64_t kLineFloats = kLine / sizeof(float);
+constexpr int64_t kSumBlock = 2048;  // floats that stay in the first cache while parts are added
+// From here on each rank sums its part only and a second round carries the results: less to read
+// than a second wait costs. With two ranks nothing is saved.
+constexpr int64_t kSharedSumFloats = 8192;
+
+// out[i] = parts[0][i] + parts[1][i] + ..., added from left to right.
+template <class Parts>
+void sum_in_order(const Parts& parts, int ranks, int64_t begin, int64_t end, float* out) {
+  const auto at = [&](int r, int64_t i) { return reinterpret_cast<const float*>(parts[r]) + i; };
+  for (int64_t i = begin; i < end; i += kSumBlock) {
+    const int64_t n = std::min(kSumBlock, end - i);
+    float* const to = out + i;
+    std::memcpy(to, at(0, i), static_cast<size_t>(n) * sizeof(float));
+    for (int r = 1; r < ranks; ++r) {
+      const float* const from = at(r, i);
+      for (int64_t k = 0; k < n; ++k) to[k] += from[k];
+    }
+  }
+}
+
+// Rank r's part of a shared sum: equal numbers of whole cache lines, the last ones cut short.
+Range part_of(int64_t count, int rank, int64_t share) {
+  return {std::min(count, rank * share), std::min(count, (rank + 1) * share)};
+}
+
+}  // namespace
+
+const char* name_of(Collective call) {
+  switch (call) {
+    case Collective::kAllReduce: return "all_reduce";
+    case Collective::kAllGather: return "all_gather";
+    case Collective::kBroadcast: return "broadcast";
+    case Collective::kBarrier: return "barrier";
+  }
+  return "an unknown call";
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::ostringstream out;
+  out << std::chrono::duration<double>(time).count() << " s";
+  return out.str();
+}
+
+size_t rounded_chunk(size_t bytes) {
+  TANDEM_CHECK_LT(bytes, size_t{1} << 30);
+  return std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+}
+
+CommunicatorError RoundCommunicator::error(Collective call, const std::string& reason) const {
+  return CommunicatorError(std::string(name_of(call)) + " on rank " + std::to_string(rank_) +
+                           " of " + std::to_string(size_) + ": " + reason);
+}
+
+void RoundCommunicator::all_reduce(const Tensor& x) {
+  TANDEM_CHECK(x.dtype() == DType::kF32);
+  TANDEM_CHECK(x.size() == 0 || x.contiguous());
+  check_aborted(Collective::kAllReduce);
+  const auto chunk = static_cast<int64_t>(chunk_bytes_ / sizeof(float));
+  float* const data = static_cast<float*>(x.raw());
+  const int64_t count = x.size();
+  for (int64_t i = 0; i < count; i += chunk) reduce_chunk(data + i, std::min(chunk, count - i));
+}
+
+void RoundCommunicator::reduce_chunk(float* x, int64_t count) {
+  const auto bytes_of = [](int64_t n) { return static_cast<size_t>(n) * sizeof(float); };
+  const Parts all = exchange({Collective::kAllReduce, x, bytes_of(count), bytes_of(count)});
+  if (size_ < 3 || count < kSharedSumFloats) {
+    sum_in_order(all, size_, 0, count, x);
+    return;
+  }
+  const int64_t lines = (count + kLineFloats - 1) / kLineFloats;
+  const int64_t share = (lines + size_ - 1) / size_ * kLineFloats;
+  const Range mine = part_of(count, rank_, share);
+  sum_in_order(all, size_, mine.begin, mine.end, x);
+  const Parts sums =
+      exchange({Collective::kAllReduce, x + mine.begin, bytes_of(mine.size()), bytes_of(share)});
+  for (int r = 0; r < size_; ++r) {
+    const Range part = part_of(count, r, share);
+    if (r != rank_ && part.size() > 0) std::memcpy(x + part.begin, sums[r], bytes_of(part.size()));
+  }
+}
+
+void RoundCommunicator::all_gather(const Tensor& x, const Tensor& out) {
+  const size_t part = x.bytes();
+  TANDEM_CHECK(part == 0 || (x.contiguous() && out.contiguous()));
+  TANDEM_CHECK_EQ(out.bytes(), part * static_cast<size_t>(size_));
+  check_aborted(Collective::kAllGather);
+  const auto* from = static_cast<const std::byte*>(x.raw());
+  auto* to = static_cast<std::byte*>(out.raw());
+  for (size_t i = 0; i < part; i += chunk_bytes_) {
+    const size_t n = std::min(chunk_bytes_, part - i);
+    const Parts all = exchange({Collective::kAllGather, from + i, n, n});
+    for (int r = 0; r < size_; ++r) std::memcpy(to + static_cast<size_t>(r) * part + i, all[r], n);
+  }
+}
+
+void RoundCommunicator::broadcast(const Tensor& x, int root) {
+  TANDEM_CHECK(root >= 0 && root < size_);
+  const size_t bytes = x.bytes();
+  TANDEM_CHECK(bytes == 0 || x.contiguous());
+  check_aborted(Collective::kBroadcast);
+  auto* data = static_cast<std::byte*>(x.raw());
+  const bool gives = rank_ == root;
+  for (size_t i = 0; i < bytes; i += chunk_bytes_) {
+    const size_t n = std::min(chunk_bytes_, bytes - i);
+    const Parts all =
+        exchange({Collective::kBroadcast, gives ? data + i : nullptr, gives ? n : 0, n, root});
+    if (!gives) std::memcpy(data + i, all[root], n);
+  }
+}
+
+void RoundCommunicator::barrier() {
+  check_aborted(Collective::kBarrier);
+  exchange({Collective::kBarrier});
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+// Collectives out of one primitive, the round, in which every rank gives some bytes and sees
+// everybody's. What the transports share: chunks, the order of sums, error messages.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kBroadcast, kBarrier };
+const char* name_of(Collective call);
+
+class RoundCommunicator : public Communicator {
+ public:
+  int rank() const final { return rank_; }
+  int size() const final { return size_; }
+  void all_reduce(const Tensor& x) final;
+  void all_gather(const Tensor& x, const Tensor& out) final;
+  void broadcast(const Tensor& x, int root) final;
+  void barrier() final;
+
+ protected:
+  // Rank r's bytes begin at data + r * stride. Good until the next round.
+  struct Parts {
+    const std::byte* data;
+    size_t stride;
+    const std::byte* operator[](int r) const { return data + static_cast<size_t>(r) * stride; }
+  };
+  // What a rank does in a round; `part`, `call` and `root` are the same on all ranks.
+  struct Round {
+    Collective call;
+    const void* mine = nullptr;  // this rank's bytes; may be null where bytes is 0
+    size_t bytes = 0;            // <= part
+    size_t part = 0;             // <= chunk_bytes()
+    int root = -1;               // the only rank that gives anything; -1: all do
+  };
+
+  RoundCommunicator(int rank, int size, size_t chunk_bytes)
+      : rank_(rank), size_(size), chunk_bytes_(chunk_bytes) {}
+
+  virtual Parts exchange(const Round& round) = 0;
+  // Throws CommunicatorError if the group was aborted. A call that moves nothing looks, too.
+  virtual void check_aborted(Collective call) = 0;
+
+  size_t chunk_bytes() const { return chunk_bytes_; }
+  // "all_reduce on rank 1 of 4: " + reason.
+  CommunicatorError error(Collective call, const std::string& reason) const;
+
+ private:
+  void reduce_chunk(float* x, int64_t count);
+
+  int rank_, size_;
+  size_t chunk_bytes_;
+};
+
+// "300 s", "1.5 s".
+std::string seconds_text(std::chrono::milliseconds time);
+// Chunks are whole cache lines, so that no two ranks write to one.
+size_t rounded_chunk(size_t bytes);
+
+}  // namespace tandem

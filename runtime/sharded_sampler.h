@@ -1,0 +1,22 @@
+// Sampling where every rank holds the logits of its part of the vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "parallel/communicator.h"
+#include "runtime/sampler.h"
+
+namespace tandem {
+
+// One token for each row, the same on all ranks and the one that sample() (sampler.h) chooses from
+// the whole row; log-probabilities agree to rounding. Only rows that need it are gathered: a greedy
+// row without processors costs a few bytes per rank. seq_id is left to the caller, and lists of
+// log-probabilities are in rank 0's result only. `shard`: [rows, this rank's ids], contiguous.
+std::vector<proto::SequenceOutput> sample_sharded(Context& ctx, Communicator& comm,
+                                                  std::span<const SamplerSequence> rows,
+                                                  const Tensor& shard, int64_t vocabulary);
+
+}  // namespace tandem

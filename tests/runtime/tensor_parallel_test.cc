@@ -1,0 +1,218 @@
+// Whole steps on groups of ranks: the steps of a run on one rank, executed again by N ranks as
+// threads, give the same tokens on every rank, and rank 0 the same log-probabilities.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/load_model.h"
+#include "runtime/model_runner.h"
+#include "runtime/prompt.h"
+#include "runtime/scheduler.h"
+#include "tests/support/goldens.h"
+#include "tests/support/rank_threads.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBlockSize = 4, kDeviceBlocks = 110, kHostBlocks = 60;
+
+// Owns what a runner needs.
+struct Rank {
+  Rank(const std::string& checkpoint_name, Communicator& comm) : ctx(1) {
+    const auto config = ModelConfig::load(testing::golden_dir(checkpoint_name));
+    Checkpoint checkpoint = Checkpoint::open(testing::golden_dir(checkpoint_name));
+    runner = std::make_unique<EncoderDecoderModelRunner>(
+        ctx, comm, load_model(config, checkpoint, {ctx, comm, DType::kF32}), kBlockSize,
+        kDeviceBlocks, kHostBlocks);
+  }
+  Context ctx;
+  std::unique_ptr<ModelRunner> runner;
+};
+
+struct Recording {
+  std::vector<proto::StepInput> steps;
+  std::vector<proto::StepOutput> outputs;
+  int preemptions = 0;
+};
+
+// Runs requests to their end on one rank.
+class Recorder {
+ public:
+  explicit Recorder(const std::string& checkpoint)
+      : config_(ModelConfig::load(testing::golden_dir(checkpoint))),
+        resolver_(config_, config_.vocab_size),
+        comm_(make_local_communicator()),
+        rank_(checkpoint, *comm_),
+        scheduler_({.max_num_seqs = 24,
+                    .max_num_batched_tokens = 110,
+                    .block_size = kBlockSize,
+                    .num_device_blocks = kDeviceBlocks,
+                    .num_host_blocks = kHostBlocks}) {}
+
+  void add(const json& prompt, const json& params) {
+    const auto prepared = preprocess(parse_prompt(prompt), params, nullptr, config_, resolver_);
+    auto resolved = resolver_.resolve(params, prepared.lengths);
+    if (!resolved.has_seed()) resolved.set_seed(next_id_);
+    std::vector<std::unique_ptr<Sequence>> seqs;
+    for (int i = 0; i < resolved.n(); ++i)
+      seqs.push_back(std::make_unique<Sequence>(next_id_++, prepared.inputs));
+    auto encoder = std::make_unique<Sequence>(next_id_++, prepared.inputs, false);
+    const std::string id = "r" + std::to_string(next_id_);
+    params_[id] = resolved;
+    scheduler_.add_seq_group(std::make_unique<SequenceGroup>(
+        id, std::move(seqs), std::move(encoder), resolved, static_cast<double>(next_id_)));
+  }
+
+  Recording run() {
+    Recording out;
+    while (scheduler_.has_unfinished() && out.steps.size() < 5000) {
+      out.steps.push_back(scheduler_.schedule(static_cast<double>(out.steps.size())));
+      out.outputs.push_back(rank_.runner->execute(out.steps.back()));
+      complete(out.outputs.back());
+    }
+    EXPECT_FALSE(scheduler_.has_unfinished());
+    out.preemptions = scheduler_.num_preemptions();
+    return out;
+  }
+
+ private:
+  void complete(const proto::StepOutput& output) {
+    std::vector<SampledToken> sampled;
+    for (const auto& group : output.outputs())
+      for (const auto& s : group.samples())
+        sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
+    scheduler_.complete_step(sampled);
+    for (const auto& s : sampled) {
+      const proto::SamplingParams& params = params_.at(s.request_id);
+      const auto& eos = params.eos_token_id();
+      const bool ends = std::find(eos.begin(), eos.end(), s.token) != eos.end();
+      if (++lengths_[s.seq_id] == params.max_tokens() || ends)
+        scheduler_.finish_sequence(s.request_id, s.seq_id, SequenceStatus::kFinishedLength);
+    }
+    scheduler_.free_finished_seq_groups();
+  }
+
+  ModelConfig config_;
+  ParamsResolver resolver_;
+  std::unique_ptr<Communicator> comm_;
+  Rank rank_;
+  Scheduler scheduler_;
+  std::map<std::string, proto::SamplingParams> params_;
+  std::map<int64_t, int> lengths_;
+  int64_t next_id_ = 1;
+};
+
+// Greedy goldens, each again with another way to choose tokens.
+Recording record(const std::string& checkpoint) {
+  Recorder recorder(checkpoint);
+  const json variants[] = {
+      {{"do_sample", true}, {"temperature", 0.8}, {"seed", 3}},
+      {{"repetition_penalty", 1.4}, {"logprobs", 3}},
+      {{"no_repeat_ngram_size", 2}, {"prompt_logprobs", 1}},
+      {{"do_sample", true}, {"top_k", 20}, {"n", 3}, {"seed", 5}},
+      {{"logprobs", 0}},
+      {{"do_sample", true}, {"top_p", 0.8}, {"logprobs", 2}, {"seed", 9}},
+      {{"presence_penalty", 0.5}, {"prompt_logprobs", 2}, {"logprobs", 1}},
+  };
+  size_t i = 0;
+  const json golden = testing::load_golden(checkpoint);
+  for (const auto& c : golden.at("cases")) {
+    if (!c.contains("output_ids") || c.contains("sequences") || i == 14) continue;
+    const json encoder = {{"prompt_token_ids", c.at("encoder_ids")}};
+    recorder.add({{"encoder_prompt", encoder},
+                  {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}},
+                 c.at("generation"));
+    json params = variants[i++ % std::size(variants)];
+    params["max_new_tokens"] = 12;
+    params["num_beams"] = 1;
+    std::vector<int> decoder = c.at("output_ids").get<std::vector<int>>();
+    decoder.resize(std::min<size_t>(decoder.size(), 1 + i));
+    recorder.add({{"encoder_prompt", encoder}, {"decoder_prompt", {{"prompt_token_ids", decoder}}}},
+                 params);
+  }
+  return recorder.run();
+}
+
+void expect_near(const google::protobuf::RepeatedPtrField<proto::TokenLogprob>& got,
+                 const google::protobuf::RepeatedPtrField<proto::TokenLogprob>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (int i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i].logprob(), want[i].logprob(), 1e-3);
+  if (got.size() > 0) {
+    EXPECT_EQ(got[0].token_id(), want[0].token_id());
+  }
+}
+
+void expect_same_group(const proto::SequenceGroupOutput& got,
+                       const proto::SequenceGroupOutput& want, bool leader) {
+  ASSERT_EQ(got.request_id(), want.request_id());
+  ASSERT_EQ(got.samples_size(), want.samples_size());
+  for (int i = 0; i < got.samples_size(); ++i) {
+    ASSERT_EQ(got.samples(i).seq_id(), want.samples(i).seq_id());
+    ASSERT_EQ(got.samples(i).token_id(), want.samples(i).token_id());
+    EXPECT_NEAR(got.samples(i).logprob(), want.samples(i).logprob(), 1e-3);
+    ASSERT_EQ(got.samples(i).has_logprobs(), leader && want.samples(i).has_logprobs());
+    if (leader) expect_near(got.samples(i).logprobs().top(), want.samples(i).logprobs().top());
+  }
+  ASSERT_EQ(got.prompt_logprobs_size(), leader ? want.prompt_logprobs_size() : 0);
+  for (int i = 0; i < got.prompt_logprobs_size(); ++i)
+    expect_near(got.prompt_logprobs(i).top(), want.prompt_logprobs(i).top());
+}
+
+// A message that is refused, by all ranks alike.
+bool refuses_unknown_group(ModelRunner& runner) {
+  proto::StepInput step;
+  step.add_deltas()->set_request_id("nobody");
+  try {
+    runner.execute(step);
+  } catch (const CommunicatorError&) {
+    return false;
+  } catch (const std::runtime_error&) {
+    return true;
+  }
+  return false;
+}
+
+class TensorParallel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TensorParallel, SameTokensOnEveryNumberOfRanks) {
+  const Recording recording = record(GetParam());
+  EXPECT_GT(recording.preemptions, 0);
+  for (const int ranks : {2, 3, 4, 7}) {  // 7: more than heads
+    std::vector<std::vector<proto::StepOutput>> results(static_cast<size_t>(ranks));
+    const auto errors = testing::run_ranks(ranks, {}, [&](Communicator& comm) {
+      Rank rank(GetParam(), comm);
+      for (size_t i = 0; i < recording.steps.size(); ++i) {
+        if (i == 5 && !refuses_unknown_group(*rank.runner)) throw std::runtime_error("accepted");
+        results[static_cast<size_t>(comm.rank())].push_back(
+            rank.runner->execute(recording.steps[i]));
+      }
+    });
+    for (const auto& e : errors) ASSERT_EQ(e, "");
+    for (size_t r = 0; r < results.size(); ++r) {
+      for (size_t i = 0; i < recording.steps.size() && !HasFatalFailure(); ++i) {
+        SCOPED_TRACE(::testing::Message() << "rank " << r << " of " << ranks << ", step " << i);
+        const auto& got = results[r][i].outputs();
+        const auto& want = recording.outputs[i].outputs();
+        ASSERT_EQ(got.size(), want.size());
+        for (int g = 0; g < got.size(); ++g) expect_same_group(got[g], want[g], r == 0);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bart, TensorParallel,
+                         ::testing::Values("bart-tiny", "bart-odd-heads", "bart-base-shape"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tandem
