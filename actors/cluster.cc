@@ -57,8 +57,7 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   shared.config = config;
   shared.config.requests.num_replicas = config.data_parallel_size;
   shared.processor = std::make_shared<RequestProcessor>(config.engine.model, config.engine.seed);
-  shared.dtype =
-      resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
+  shared.dtype = resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
   return impl;
 }
 
@@ -78,8 +77,8 @@ void spawn_actors(Cluster::Impl& impl, bool network) {
 void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remote_workers) {
   const ClusterConfig& config = impl.shared->config;
   impl.launcher = std::move(launcher);
-  impl.supervisor = spawn_supervisor(*impl.system, impl.shared, impl.schedulers, impl.engine,
-                                     impl.launcher);
+  impl.supervisor =
+      spawn_supervisor(*impl.system, impl.shared, impl.schedulers, impl.engine, impl.launcher);
   if (auto* threads = dynamic_cast<ThreadLauncher*>(impl.launcher.get()))
     threads->set_supervisor(impl.supervisor);
   WorkerEndpoint endpoint;

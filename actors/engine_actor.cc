@@ -22,8 +22,8 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
     const proto::SubmitRequest& submit = job.submit->submit();
     PrepareResult result{submit.request_id(), nullptr, nullptr};
     try {
-      const auto params =
-          submit.params_json().empty() ? nlohmann::json::object() : parse_json_line(submit.params_json());
+      const auto params = submit.params_json().empty() ? nlohmann::json::object()
+                                                       : parse_json_line(submit.params_json());
       if (!params.is_object()) throw invalid_request("params", "must be an object");
       result.request = std::make_shared<PreparedRequest>(
           shared->processor->prepare(parse_json_line(submit.prompt_json()), params));
@@ -88,9 +88,9 @@ struct EngineState : EngineOutbox {
     const auto known = ids.find(client.address());
     if (message->has_hello()) {
       if (message->hello().protocol_version() != kProtocolVersion) {
-        refuse(client, "", invalid_request("protocol_version",
-                                           "the server speaks version " +
-                                               std::to_string(kProtocolVersion)));
+        refuse(client, "",
+               invalid_request("protocol_version",
+                               "the server speaks version " + std::to_string(kProtocolVersion)));
       } else {
         connect(client);
       }
@@ -109,9 +109,7 @@ struct EngineState : EngineOutbox {
         }
         break;
       }
-      case proto::ClientMessage::kResume:
-        try {
-          core->resume(id, message->resume(), now());
+      case proto::ClientMessage::kResume: try { core->resume(id, message->resume(), now());
         } catch (const InputError& e) {
           refuse(client, message->resume().request_id(), e);
         }

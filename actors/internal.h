@@ -59,10 +59,9 @@ struct GiveUp {
   std::string reason;
 };
 
-using SchedulerHandle =
-    ReportHandle::extend<caf::reacts_to<GroupUp>, caf::reacts_to<GroupDown>,
-                         caf::reacts_to<SchedulerCommandMessage>, caf::reacts_to<Pump>,
-                         caf::reacts_to<Tick>>;
+using SchedulerHandle = ReportHandle::extend<caf::reacts_to<GroupUp>, caf::reacts_to<GroupDown>,
+                                             caf::reacts_to<SchedulerCommandMessage>,
+                                             caf::reacts_to<Pump>, caf::reacts_to<Tick>>;
 struct Wiring {
   std::vector<SchedulerHandle> schedulers;
 };
@@ -70,10 +69,9 @@ using EngineActorHandle =
     EngineHandle::extend<caf::reacts_to<Wiring>, caf::reacts_to<PrepareResult>,
                          caf::reacts_to<SchedulerEventMessage, WorkerReportMessage>,
                          caf::reacts_to<Drain>, caf::reacts_to<GiveUp>, caf::reacts_to<Tick>>;
-using SupervisorHandle =
-    ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
-                         caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
-                         caf::reacts_to<Tick>>;
+using SupervisorHandle = ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
+                                              caf::reacts_to<GroupFault>,
+                                              caf::reacts_to<LaunchExited>, caf::reacts_to<Tick>>;
 
 // Seconds on the engine process's clock.
 double now();
@@ -120,8 +118,7 @@ SchedulerHandle spawn_scheduler(caf::actor_system& system, std::shared_ptr<Share
                                 int replica, EngineActorHandle engine);
 // The supervisor tells the scheduler of a fault's consequences; the fault itself comes from it.
 SupervisorHandle spawn_supervisor(caf::actor_system& system, std::shared_ptr<Shared> shared,
-                                  std::vector<SchedulerHandle> schedulers,
-                                  EngineActorHandle engine,
+                                  std::vector<SchedulerHandle> schedulers, EngineActorHandle engine,
                                   std::shared_ptr<GroupLauncher> launcher);
 // Runs on a thread of its own. Says hello to the supervisor as this rank.
 struct WorkerIdentity {

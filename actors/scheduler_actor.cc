@@ -95,9 +95,7 @@ struct SchedulerState {
         }
         break;
       }
-      case proto::SchedulerCommand::kAbortRequestId:
-        loop->abort(command.abort_request_id());
-        break;
+      case proto::SchedulerCommand::kAbortRequestId: loop->abort(command.abort_request_id()); break;
       case proto::SchedulerCommand::kFinishSequence:
         loop->finish_sequence(command.finish_sequence().request_id(),
                               command.finish_sequence().seq_id());

@@ -1,5 +1,5 @@
-// SupervisorActor: the cluster port's actor. Worker groups report here; SupervisorCore (one for each
-// replica) decides; the launcher starts and ends processes.
+// SupervisorActor: the cluster port's actor. Worker groups report here; SupervisorCore (one for
+// each replica) decides; the launcher starts and ends processes.
 
 #include <spdlog/spdlog.h>
 
@@ -153,8 +153,7 @@ struct SupervisorState : SupervisorOutbox {
     try {
       core(report.replica()).worker_report(report, now());
     } catch (const std::exception& e) {
-      core(report.replica())
-          .fault(report.generation(), e.what(), DeathKind::kUnknown, now());
+      core(report.replica()).fault(report.generation(), e.what(), DeathKind::kUnknown, now());
     }
   }
 
@@ -215,10 +214,11 @@ SupervisorConfig core_config(const Shared& shared, int replica, bool can_relaunc
   return c;
 }
 
-SupervisorHandle::behavior_type supervisor(
-    SupervisorHandle::stateful_pointer<SupervisorState> self, std::shared_ptr<Shared> shared,
-    std::vector<SchedulerHandle> schedulers, EngineActorHandle engine,
-    std::shared_ptr<GroupLauncher> launcher) {
+SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<SupervisorState> self,
+                                           std::shared_ptr<Shared> shared,
+                                           std::vector<SchedulerHandle> schedulers,
+                                           EngineActorHandle engine,
+                                           std::shared_ptr<GroupLauncher> launcher) {
   SupervisorState& s = self->state;
   s.self = self;
   s.shared = std::move(shared);
@@ -265,8 +265,7 @@ SupervisorHandle::behavior_type supervisor(
 }  // namespace
 
 SupervisorHandle spawn_supervisor(caf::actor_system& system, std::shared_ptr<Shared> shared,
-                                  std::vector<SchedulerHandle> schedulers,
-                                  EngineActorHandle engine,
+                                  std::vector<SchedulerHandle> schedulers, EngineActorHandle engine,
                                   std::shared_ptr<GroupLauncher> launcher) {
   return system.spawn(supervisor, std::move(shared), std::move(schedulers), std::move(engine),
                       std::move(launcher));

@@ -23,7 +23,8 @@ WorkerGroupFactory model_worker_groups() {
         const std::lock_guard lock(group->mutex);
         if (group->comms.empty()) {
           CommunicatorOptions options;
-          options.timeout_seconds = setup.communicator_timeout();
+          options.timeout =
+              std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
           for (auto& comm : make_thread_communicators(setup.size(), options))
             group->comms.push_back(std::move(comm));
         }

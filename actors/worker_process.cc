@@ -28,7 +28,8 @@ extern "C" void write_crash(int signal) {
   char text[] = "signal 00\n";
   text[7] = static_cast<char>('0' + signal / 10);
   text[8] = static_cast<char>('0' + signal % 10);
-  if (crash_fd >= 0) [[maybe_unused]] const auto n = write(crash_fd, text, sizeof(text) - 1);
+  if (crash_fd >= 0) [[maybe_unused]]
+    const auto n = write(crash_fd, text, sizeof(text) - 1);
   ::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -42,8 +43,8 @@ caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
 
 ReportHandle connect(caf::actor_system& system, const WorkerProcessOptions& options) {
   const auto [host, port] = parse_address(options.endpoint.address);
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration<double>(options.connect_timeout);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout);
   while (true) {
     auto handle = caf::openssl::remote_actor<ReportHandle>(system, host, port);
     if (handle) return *handle;
@@ -100,10 +101,9 @@ void run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
   const ReportHandle supervisor = connect(system, options);
   const auto guardian = system.spawn(guard, supervisor);
-  const WorkerHandle handle =
-      spawn_worker(system, supervisor,
-                   {options.replica, options.generation, options.rank, options.crash_record},
-                   std::move(worker));
+  const WorkerHandle handle = spawn_worker(
+      system, supervisor, {options.replica, options.generation, options.rank, options.crash_record},
+      std::move(worker));
   {
     caf::scoped_actor self(system);
     self->wait_for(handle);

@@ -13,7 +13,7 @@ struct WorkerProcessOptions {
   WorkerEndpoint endpoint;
   int replica = 0;
   uint64_t generation = 1;
-  int rank = 0;  // −1: to be given one (joins by address)
+  int rank = 0;                 // −1: to be given one (joins by address)
   double connect_timeout = 60;  // seconds
   double peer_timeout = 5;      // of silence, after which the engine counts as dead
   std::string crash_record;     // file that says how this process died; "": none

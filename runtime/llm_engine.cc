@@ -18,8 +18,9 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   const CacheSize cache =
       cache_size_for(config, model->kv_cache_spec(), model_config().max_position_embeddings);
   scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, cache));
-  runner_ = std::make_unique<EncoderDecoderModelRunner>(
-      *ctx_, std::move(model), config.block_size, cache.num_device_blocks, cache.num_host_blocks);
+  runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
+                                                        config.block_size, cache.num_device_blocks,
+                                                        cache.num_host_blocks);
 }
 
 LLMEngine::~LLMEngine() = default;

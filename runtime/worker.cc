@@ -29,8 +29,8 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   c.swap_space = setup.swap_space();
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
-    throw invalid_request("setup.rank", std::to_string(setup.rank()) + " of " +
-                                            std::to_string(setup.size()));
+    throw invalid_request("setup.rank",
+                          std::to_string(setup.rank()) + " of " + std::to_string(setup.size()));
   return c;
 }
 
@@ -48,8 +48,8 @@ class ModelWorker final : public Worker {
       if (aborted_) comm_->abort();
     }
     const int ranks_here = setup.size();
-    ctx_ = std::make_unique<Context>(config_.threads > 0 ? config_.threads
-                                                         : std::max(1, default_threads() / ranks_here));
+    ctx_ = std::make_unique<Context>(
+        config_.threads > 0 ? config_.threads : std::max(1, default_threads() / ranks_here));
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     model_ = load_model(model_config, checkpoint, {*ctx_, *comm_, *config_.dtype}, progress);
