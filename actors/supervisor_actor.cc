@@ -35,7 +35,7 @@ struct SupervisorState : SupervisorOutbox {
   std::vector<std::unique_ptr<SupervisorCore>> cores;
   std::vector<std::map<int, Member>> members;  // by replica, then rank; of the current generation
   std::unordered_map<caf::actor_addr, Place> places;
-  std::vector<double> down_at, loading;  // by replica; loading: bytes done
+  std::vector<double> down_at;  // by replica; 0: it is up, or was never down
   proto::WorkerHello here = hello_of_this_process();
   bool given_up = false;
 
@@ -84,11 +84,9 @@ struct SupervisorState : SupervisorOutbox {
     spdlog::warn("replica {}: down: {}", replica, cause);
     shared->board.update([](ClusterStatus& s) { --s.replicas_up, ++s.restarts; });
   }
-  void loading_progress(uint64_t done, uint64_t total) {
-    shared->board.update([&](ClusterStatus& s) { s.loading_done = done, s.loading_total = total; });
-  }
   void loading(int replica, uint64_t done, uint64_t total) override {
-    if (replica == 0) loading_progress(done, total);
+    if (replica != 0) return;  // the others do the same
+    shared->board.update([&](ClusterStatus& s) { s.loading_done = done, s.loading_total = total; });
   }
   void give_up(int replica, const std::string& reason, bool bad_input) override {
     if (given_up) return;

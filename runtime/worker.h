@@ -7,6 +7,7 @@
 
 #include "models/load_model.h"
 #include "parallel/communicator.h"
+#include "runtime/engine_config.h"
 #include "runtime/model_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 
