@@ -133,8 +133,12 @@ void Scheduler::schedule_waiting(Step& step) {
 
 // The sequences whose last token alone is not computed. `has_prompts`: the group has others too.
 std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& group, int budget,
-                                                        bool* has_prompts) const {
+                                                        bool* has_prompts) {
   std::vector<Chunk> chunks;
+  if (!spare_chunks_.empty()) {
+    chunks = std::move(spare_chunks_.back());
+    spare_chunks_.pop_back();
+  }
   for (const auto& seq : group.seqs()) {
     if (!may_run(*seq, group.params())) continue;
     if (seq->num_uncomputed_tokens() > 1) {
@@ -310,6 +314,9 @@ void Scheduler::take_off(uint64_t number) {
         chunk.seq->advance(chunk.tokens);
         if (samples) chunk.seq->add_pending();
       }
+      if (spare_chunks_.size() == static_cast<size_t>(config_.max_num_seqs)) continue;
+      scheduled.chunks.clear();
+      spare_chunks_.push_back(std::move(scheduled.chunks));
     }
   };
   append(true);  // as in the message
