@@ -25,7 +25,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -178,8 +177,7 @@ class Scheduler {
   void schedule_waiting(Step& step);
   void write_message(Step& step);
 
-  std::vector<Chunk> choose_decodes(const SequenceGroup& group, int budget,
-                                    bool* has_prompts) const;
+  std::vector<Chunk> choose_decodes(const SequenceGroup& group, int budget, bool* has_prompts);
   void choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
                       std::vector<Chunk>& chunks) const;
   int blocks_to_append(const std::vector<Chunk>& chunks) const;
@@ -225,9 +223,10 @@ class Scheduler {
   bool last_was_turn_ = false;
   bool last_lacked_room_ = false;
 
-  std::deque<StepInFlight> steps_;             // oldest first, numbers ascend
-  std::vector<StepGroup> step_groups_;         // of the step that is being scheduled
-  std::vector<std::string> forgotten_groups_;  // for the next message
+  std::deque<StepInFlight> steps_;                // oldest first, numbers ascend
+  std::vector<StepGroup> step_groups_;            // of the step that is being scheduled
+  std::vector<std::vector<Chunk>> spare_chunks_;  // empty ones, to use their memory again
+  std::vector<std::string> forgotten_groups_;     // for the next message
   std::vector<int64_t> forgotten_seqs_;
 };
 

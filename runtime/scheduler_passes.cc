@@ -67,13 +67,18 @@ proto::StepInput Scheduler::schedule(double now) {
 // --- Passes --------------------------------------------------------------------------------------
 
 // The first waiting group could come in, but its encoder does not fit beside the running sequences
-// (each of which needs at least one token). Running sequences get every other step at least.
+// (each of which needs at least one token, unless it waits for its last ones). Running sequences
+// get every other step at least.
 bool Scheduler::encoder_turn_due() const {
   if (waiting_.empty() || !swapped_.empty()) return false;
   if (!running_.empty() && (last_was_turn_ || last_lacked_room_)) return false;
   const Entry& head = **waiting_.begin();
-  const int64_t encoder_len = head.group->encoder_seq().length();
-  return encoder_len + num_running_seqs_ > config_.max_num_batched_tokens && can_admit(head);
+  const int64_t left = config_.max_num_batched_tokens - int64_t{head.group->encoder_seq().length()};
+  if (num_running_seqs_ <= left || !can_admit(head)) return false;
+  int64_t able = 0;
+  for (const Entry* entry : running_)
+    for (const auto& seq : entry->group->seqs()) able += may_run(*seq, entry->group->params());
+  return able > left;
 }
 
 void Scheduler::schedule_running(Step& step) {
@@ -128,8 +133,12 @@ void Scheduler::schedule_waiting(Step& step) {
 
 // The sequences whose last token alone is not computed. `has_prompts`: the group has others too.
 std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& group, int budget,
-                                                        bool* has_prompts) const {
+                                                        bool* has_prompts) {
   std::vector<Chunk> chunks;
+  if (!spare_chunks_.empty()) {
+    chunks = std::move(spare_chunks_.back());
+    spare_chunks_.pop_back();
+  }
   for (const auto& seq : group.seqs()) {
     if (!may_run(*seq, group.params())) continue;
     if (seq->num_uncomputed_tokens() > 1) {
@@ -305,6 +314,9 @@ void Scheduler::take_off(uint64_t number) {
         chunk.seq->advance(chunk.tokens);
         if (samples) chunk.seq->add_pending();
       }
+      if (spare_chunks_.size() == static_cast<size_t>(config_.max_num_seqs)) continue;
+      scheduled.chunks.clear();
+      spare_chunks_.push_back(std::move(scheduled.chunks));
     }
   };
   append(true);  // as in the message

