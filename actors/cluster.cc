@@ -120,11 +120,22 @@ Cluster::Cluster(const ClusterConfig& config, std::unique_ptr<GroupLauncher> lau
 
 Cluster::Cluster(const ClusterConfig& config, std::function<std::unique_ptr<Worker>()> make_worker)
     : impl_(make_impl(config)) {
-  run_threads(*impl_, [make_worker](int size) {
+  run_threads(*impl_, [make_worker](int, int size) {
     std::vector<std::shared_ptr<Worker>> workers;
     for (int rank = 0; rank < size; ++rank) workers.push_back(make_worker());
     return workers;
   });
+}
+
+Cluster::Cluster(const ClusterConfig& config, ExternalRanks ranks) : impl_(make_impl(config)) {
+  spawn_actors(*impl_, /*network=*/true);
+  auto launcher = std::make_shared<ThreadLauncher>(
+      *impl_->system,
+      [rank0 = ranks.rank0](int replica, int) {
+        return replica == 0 ? std::vector{rank0} : std::vector<std::shared_ptr<Worker>>();
+      },
+      ranks.announce);
+  run(*impl_, std::move(launcher), /*remote_workers=*/true);
 }
 
 Cluster::~Cluster() { stop(); }
@@ -137,6 +148,7 @@ Credentials Cluster::issue_client_credentials() {
   return impl_->authority.issue("tandem client");
 }
 
+int Cluster::num_replicas() const { return impl_->shared->config.data_parallel_size; }
 ClusterStatus Cluster::status() const { return impl_->shared->board.get(); }
 
 ClusterStatus Cluster::wait_for_change(const ClusterStatus& seen,

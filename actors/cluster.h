@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,11 +46,23 @@ struct ClusterStatus {
   bool stopped = false;
 };
 
+// Ranks that someone else has started (an outer mpirun): this process is rank 0 of replica 0, the
+// others learn from `announce` where to report.
+struct ExternalRanks {
+  std::function<void(const WorkerEndpoint&)> announce;
+  std::shared_ptr<Worker> rank0;
+};
+
+// Ranks that come by themselves: `tandem worker --connect`. A group of several shares memory of
+// this process, so they run on this host.
+std::unique_ptr<GroupLauncher> make_join_launcher();
+
 class Cluster {
  public:
   // launcher null: the ranks are threads of this process. Reads config and tokenizer. Throws
   // InputError naming flag or file, std::runtime_error if a port cannot be opened. Starts at once.
   Cluster(const ClusterConfig& config, std::unique_ptr<GroupLauncher> launcher);
+  Cluster(const ClusterConfig& config, ExternalRanks ranks);
   // Ranks as threads with another worker than the model's; for tests and benchmarks.
   Cluster(const ClusterConfig& config, std::function<std::unique_ptr<Worker>()> make_worker);
   ~Cluster();  // stops
@@ -60,6 +73,7 @@ class Cluster {
   // For clients of any host.
   Credentials issue_client_credentials();
 
+  int num_replicas() const;
   ClusterStatus status() const;
   // Until the status differs from `seen` or the time is over.
   ClusterStatus wait_for_change(const ClusterStatus& seen, std::chrono::milliseconds most) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/protocol/credentials.h"
+#include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::actors {
 
@@ -29,6 +30,8 @@ class GroupLauncher {
   // ended, whyever, `exited` is called, once.
   virtual void launch(int replica, uint64_t generation, int size) = 0;
   // Ends them by force. pids: of those ranks that run on this host and have said hello.
+  // The last word on what a rank of that generation is told to load.
+  virtual void prepare(int replica, proto::WorkerSetup& setup) {}
   virtual void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) = 0;
   // False: the ranks are started by someone else, once.
   virtual bool can_relaunch() const { return true; }

@@ -62,7 +62,10 @@ struct SupervisorState : SupervisorOutbox {
     launcher->stop(replica, generation, pids);
   }
   void to_worker(int replica, int rank, proto::WorkerCommand command) override {
-    if (command.has_setup()) command.mutable_setup()->set_replica(replica);
+    if (command.has_setup()) {
+      command.mutable_setup()->set_replica(replica);
+      launcher->prepare(replica, *command.mutable_setup());
+    }
     self->send(group(replica).at(rank).handle, WorkerCommandMessage(std::move(command)));
   }
   void group_up(int replica, uint64_t generation, const CacheSize& cache) override {

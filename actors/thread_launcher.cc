@@ -10,7 +10,7 @@
 namespace tandem::actors {
 
 WorkerGroupFactory model_worker_groups() {
-  return [](int size) {
+  return [](int, int size) {
     // The timeout is in the setup; all ranks get the same one, so the group is made by the first.
     struct Group {
       std::mutex mutex;
@@ -42,6 +42,7 @@ struct ThreadLauncher::State {
   };
   caf::actor_system& system;
   WorkerGroupFactory factory;
+  std::function<void(const WorkerEndpoint&)> announce;
   ReportHandle supervisor;
   Exited exited;
   std::mutex mutex;
@@ -59,8 +60,9 @@ struct ThreadLauncher::State {
   }
 };
 
-ThreadLauncher::ThreadLauncher(caf::actor_system& system, WorkerGroupFactory factory)
-    : state_(new State{system, std::move(factory), {}, {}, {}, {}}) {}
+ThreadLauncher::ThreadLauncher(caf::actor_system& system, WorkerGroupFactory factory,
+                               std::function<void(const WorkerEndpoint&)> announce)
+    : state_(new State{system, std::move(factory), std::move(announce), {}, {}, {}, {}}) {}
 
 ThreadLauncher::~ThreadLauncher() = default;
 
@@ -68,15 +70,19 @@ void ThreadLauncher::set_supervisor(ReportHandle supervisor) {
   state_->supervisor = std::move(supervisor);
 }
 
-void ThreadLauncher::open(const WorkerEndpoint&, Exited exited) {
+bool ThreadLauncher::can_relaunch() const { return !state_->announce; }
+
+void ThreadLauncher::open(const WorkerEndpoint& endpoint, Exited exited) {
   state_->exited = std::move(exited);
+  if (state_->announce) state_->announce(endpoint);
 }
 
 void ThreadLauncher::launch(int replica, uint64_t generation, int size) {
   State::Group group;
-  group.workers = state_->factory(size);
-  group.alive = size;
-  for (int rank = 0; rank < size; ++rank)
+  group.workers = state_->factory(replica, size);
+  const int here = static_cast<int>(group.workers.size());
+  group.alive = here;
+  for (int rank = 0; rank < here; ++rank)
     group.actors.push_back(spawn_worker(state_->system, state_->supervisor,
                                         {replica, generation, rank, ""},
                                         group.workers[static_cast<size_t>(rank)]));
@@ -96,6 +102,11 @@ void ThreadLauncher::stop(int replica, uint64_t generation, const std::vector<in
   const std::lock_guard lock(state_->mutex);
   const auto it = state_->groups.find({replica, generation});
   if (it == state_->groups.end()) return;
+  if (it->second.actors.empty()) {  // all of them are elsewhere
+    state_->groups.erase(it);
+    state_->exited(replica, generation, "it was stopped");
+    return;
+  }
   for (const auto& worker : it->second.workers) worker->abort();
   for (const WorkerHandle& actor : it->second.actors)
     caf::anon_send_exit(actor, caf::exit_reason::kill);

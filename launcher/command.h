@@ -13,5 +13,7 @@ Run add_generate(CLI::App& app);
 Run add_tokenize(CLI::App& app);
 Run add_encode(CLI::App& app);
 Run add_inspect(CLI::App& app);
+Run add_serve(CLI::App& app);
+Run add_worker(CLI::App& app);
 
 }  // namespace tandem::launcher

@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
   };
   add("generate", "text (or JSONL requests) in, generated text (or JSONL results) out",
       launcher::add_generate);
+  add("serve", "an engine with its workers, for clients", launcher::add_serve);
+  add("worker", "one rank of a server's worker group", launcher::add_worker);
   add("tokenize", "texts to token ids and back", launcher::add_tokenize);
   add("encode", "the encoder's hidden states, or their mean: embeddings", launcher::add_encode);
   add("inspect", "what a checkpoint is, and the memory that it will take", launcher::add_inspect);

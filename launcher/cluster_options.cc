@@ -1,0 +1,182 @@
+#include "launcher/cluster_options.h"
+
+#include <sched.h>
+#include <spdlog/spdlog.h>
+
+#include <stdexcept>
+
+#include "actors/worker_process.h"
+#include "kernels/core/error.h"
+#include "launcher/process_launcher.h"
+#include "launcher/progress.h"
+
+namespace tandem::launcher {
+
+void ClusterOptions::add(CLI::App& app) {
+  const std::string group = "Cluster (docs/cluster.md)";
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str()->group(group);
+  };
+  option("--tensor-parallel-size,--tp", config.tensor_parallel_size,
+         "ranks that share a model's heads and vocabulary");
+  option("--data-parallel-size,--dp", config.data_parallel_size, "replicas of the model");
+  option("--distributed-executor-backend", backend,
+         "how ranks run: threads (of this process), mpi (processes that this one starts), join "
+         "(`tandem worker` processes that connect); auto: threads for one rank, else mpi");
+  app.add_option("--hostfile", hostfile, "mpirun's host file, for ranks on several hosts")
+      ->type_name("FILE")
+      ->group(group);
+  option("--cpu-binding", cpu_binding,
+         "auto, rank or none: whether a rank keeps to its share of the cores");
+  option("--run-ahead", run_ahead, "steps that are sent to the workers ahead of the results");
+  option("--max-restarts", config.max_restarts,
+         "times a replica's workers are replaced within --restart-window; then the program ends");
+  option("--restart-window", config.restart_window, "seconds");
+  option("--startup-timeout", config.startup_timeout, "seconds until workers must be ready");
+  option("--step-timeout", config.step_timeout,
+         "seconds after which workers count as hung in a step");
+  option("--worker-timeout", config.worker_timeout,
+         "seconds of silence after which a process or host counts as dead");
+  option("--cluster-host", config.cluster_host, "address that workers connect to");
+  option("--cluster-port", config.cluster_port, "its port; 0: any free one");
+  log.add(app);
+}
+
+bool ClusterOptions::wants_cluster() const {
+  return config.tensor_parallel_size > 1 || config.data_parallel_size > 1 || backend != "auto";
+}
+
+std::unique_ptr<MpiSession> join_outer_job() {
+  if (!MpiSession::launched_by_mpi()) return nullptr;
+  auto job = std::make_unique<MpiSession>();
+  return job->size() > 1 ? std::move(job) : nullptr;
+}
+
+namespace {
+
+CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
+  CommunicatorOptions options;
+  if (setup.communicator_timeout() > 0)
+    options.timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
+  return options;
+}
+
+std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size) {
+  return make_model_worker([&job, group_size](const proto::WorkerSetup& setup) {
+    return std::shared_ptr<Communicator>(
+        job.make_communicator(communicator_options(setup), job.rank() / group_size));
+  });
+}
+
+std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSession& job) {
+  actors::ClusterConfig& c = options.config;
+  const int replicas = c.data_parallel_size;
+  if (c.tensor_parallel_size == 1) c.tensor_parallel_size = job.size() / std::max(1, replicas);
+  if (c.tensor_parallel_size * replicas != job.size())
+    throw invalid_request("--tensor-parallel-size",
+                          std::to_string(c.tensor_parallel_size) + " x --data-parallel-size " +
+                              std::to_string(replicas) + " is not the job's " +
+                              std::to_string(job.size()) + " ranks");
+  std::string text = std::to_string(c.tensor_parallel_size) + " ";
+  actors::ExternalRanks ranks;
+  ranks.announce = [&job, text](const actors::WorkerEndpoint& endpoint) {
+    std::string bytes = text + encode_endpoint(endpoint);
+    job.broadcast(bytes, 0);
+  };
+  ranks.rank0 = rank_of_job(job, c.tensor_parallel_size);
+  return std::make_unique<actors::Cluster>(c, std::move(ranks));
+}
+
+}  // namespace
+
+std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const EngineConfig& engine,
+                                               MpiSession* job) {
+  actors::ClusterConfig& c = options.config;
+  c.engine = engine;
+  c.engine.model = std::filesystem::absolute(engine.model);
+  c.max_steps_in_flight = options.run_ahead + 1;
+  if (job != nullptr) {
+    try {
+      bind_to_cores(options.cpu_binding, job->rank(), job->size());
+      return start_in_job(options, *job);
+    } catch (...) {
+      std::string nothing;  // the other ranks wait for an address
+      job->broadcast(nothing, 0);
+      throw;
+    }
+  }
+  std::string backend = options.backend;
+  if (backend == "auto")
+    backend = c.tensor_parallel_size * c.data_parallel_size > 1 ? "mpi" : "threads";
+  if (backend == "threads") return std::make_unique<actors::Cluster>(c, nullptr);
+  if (backend == "join") return std::make_unique<actors::Cluster>(c, actors::make_join_launcher());
+  if (backend != "mpi")
+    throw invalid_request("--distributed-executor-backend",
+                          "\"" + backend + "\" is not one of auto, threads, mpi, join");
+  ProcessLauncherOptions processes;
+  processes.hostfile = options.hostfile;
+  processes.worker_flags = options.log.flags();
+  for (const auto& flag :
+       {std::string("--cpu-binding"), options.cpu_binding, std::string("--replicas"),
+        std::to_string(c.data_parallel_size), std::string("--ranks"),
+        std::to_string(c.tensor_parallel_size), std::string("--worker-timeout"),
+        std::to_string(c.worker_timeout)})
+    processes.worker_flags.push_back(flag);
+  return std::make_unique<actors::Cluster>(c, std::make_unique<ProcessLauncher>(processes));
+}
+
+int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
+  bind_to_cores(options.cpu_binding, job.rank(), job.size());
+  std::string bytes;
+  job.broadcast(bytes, 0);
+  if (bytes.empty()) return 1;  // rank 0 has told why
+  const size_t space = bytes.find(' ');
+  const int group_size = std::max(1, std::stoi(bytes.substr(0, space)));
+  actors::WorkerProcessOptions worker;
+  worker.endpoint = decode_endpoint(bytes.substr(space + 1));
+  worker.replica = job.rank() / group_size;
+  worker.rank = job.rank() % group_size;
+  worker.peer_timeout = options.config.worker_timeout;
+  options.log.apply("worker " + std::to_string(worker.replica) + "." +
+                    std::to_string(worker.rank));
+  actors::run_worker_process(worker, rank_of_job(job, group_size));
+  return 0;
+}
+
+bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop) {
+  ProgressBar bar("Loading");
+  actors::ClusterStatus status = cluster.status();
+  while (true) {
+    if (status.given_up) {
+      bar.erase();
+      if (status.bad_input) throw InputError(ErrorKind::kInvalidModel, *status.given_up);
+      throw std::runtime_error(*status.given_up);
+    }
+    if (status.replicas_up >= cluster.num_replicas()) return true;
+    if (stop()) return false;
+    bar.update(status.loading_done, status.loading_total);
+    status = cluster.wait_for_change(status, std::chrono::milliseconds(100));
+  }
+}
+
+void bind_to_cores(const std::string& mode, int index, int parts) {
+  if (mode != "auto" && mode != "rank" && mode != "none")
+    throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
+  cpu_set_t all, mine;
+  CPU_ZERO(&all);
+  CPU_ZERO(&mine);
+  if (mode == "none" || parts < 2 || sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  const int cores = CPU_COUNT(&all);
+  if (cores < parts || (mode == "auto" && cores < 2 * parts)) return;
+  int seen = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    if (static_cast<int64_t>(seen) * parts / cores == index) CPU_SET(cpu, &mine);
+    ++seen;
+  }
+  if (sched_setaffinity(0, sizeof(mine), &mine) == 0)
+    spdlog::debug("bound to {} of {} cores", CPU_COUNT(&mine), cores);
+}
+
+}  // namespace tandem::launcher

@@ -1,0 +1,46 @@
+// Flags of commands that run a cluster, and the ways in which its ranks come to be.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/cluster.h"
+#include "launcher/logging.h"
+#include "parallel/mpi_session.h"
+
+namespace tandem::launcher {
+
+struct ClusterOptions {
+  std::string backend = "auto";
+  std::string hostfile;
+  std::string cpu_binding = "auto";
+  int run_ahead = 1;
+  actors::ClusterConfig config;
+  LogOptions log;
+
+  void add(CLI::App& app);
+  // More than one process's plain engine is asked for.
+  bool wants_cluster() const;
+};
+
+// This process's rank in an outer mpirun or srun job of more than one rank, if there is one.
+std::unique_ptr<MpiSession> join_outer_job();
+
+// Starts the cluster as the flags say. job: null, or rank 0 of an outer job.
+std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const EngineConfig& engine,
+                                               MpiSession* job);
+// The part of the other ranks of an outer job: serves until the cluster ends; the exit status.
+int serve_as_rank(const ClusterOptions& options, MpiSession& job);
+
+// Waits, with a progress bar, until all replicas are up. Throws InputError or std::runtime_error if
+// they will not be; returns false if `stop` says so.
+bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop);
+
+// Binds this process to its share of the cores that it may use: part `index` of `parts`. mode: auto
+// (if that leaves at least two), rank (always), none. Throws InputError for another one.
+void bind_to_cores(const std::string& mode, int index, int parts);
+
+}  // namespace tandem::launcher

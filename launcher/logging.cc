@@ -1,0 +1,69 @@
+#include "launcher/logging.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/core/error.h"
+
+namespace tandem::launcher {
+namespace {
+
+// {"time", "level", "who", "pid", "message"}
+class JsonFormatter final : public spdlog::formatter {
+ public:
+  explicit JsonFormatter(std::string who) : who_(std::move(who)) {}
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const double time =
+        std::chrono::duration<double>(message.time.time_since_epoch()).count();
+    const auto level = spdlog::level::to_string_view(message.level);
+    const nlohmann::ordered_json line = {
+        {"time", time},
+        {"level", std::string(level.data(), level.size())},
+        {"who", who_},
+        {"pid", getpid()},
+        {"message", std::string(message.payload.data(), message.payload.size())}};
+    const std::string text =
+        line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<JsonFormatter>(who_);
+  }
+
+ private:
+  std::string who_;
+};
+
+}  // namespace
+
+void LogOptions::add(CLI::App& app) {
+  app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
+      ->capture_default_str();
+  app.add_option("--log-format", format, "text or json (one object a line)")
+      ->capture_default_str();
+}
+
+void LogOptions::apply(const std::string& who) const {
+  const auto parsed = spdlog::level::from_str(level);
+  if (parsed == spdlog::level::off && level != "off")
+    throw invalid_request("--log-level", "\"" + level + "\" is not a level");
+  if (format != "text" && format != "json")
+    throw invalid_request("--log-format", "\"" + format + "\" is not text or json");
+  auto logger = spdlog::default_logger();
+  logger->set_level(parsed);
+  if (format == "json")
+    logger->set_formatter(std::make_unique<JsonFormatter>(who));
+  else
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%-7l%$ [" + who + "] %v");
+  logger->flush_on(spdlog::level::info);
+}
+
+std::vector<std::string> LogOptions::flags() const {
+  return {"--log-level", level, "--log-format", format};
+}
+
+}  // namespace tandem::launcher

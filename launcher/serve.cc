@@ -1,0 +1,123 @@
+// tandem serve: an engine with its workers, open to clients until a signal or until its workers
+// cannot be kept alive.
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "actors/protocol/system_config.h"
+#include "kernels/core/error.h"
+#include "launcher/cluster_options.h"
+#include "launcher/command.h"
+#include "launcher/options.h"
+#include "launcher/signals.h"
+
+namespace tandem::launcher {
+namespace {
+
+constexpr int kGivenUp = 70;  // EX_SOFTWARE
+
+struct Options {
+  EngineOptions engine;
+  ClusterOptions cluster;
+  std::string model;
+  double drain_timeout = 60;
+};
+
+// Files that let clients and workers in; gone with the object.
+class AccessFiles {
+ public:
+  explicit AccessFiles(actors::Cluster& cluster, const actors::ClusterConfig& config) {
+    add(config.host, cluster.client_port(), cluster);
+    if (cluster.cluster_port() != 0) add(config.cluster_host, cluster.cluster_port(), cluster);
+  }
+  ~AccessFiles() {
+    std::error_code ignored;
+    for (const auto& file : files_) std::filesystem::remove(file, ignored);
+  }
+  const std::filesystem::path& client_file() const { return files_.front(); }
+
+ private:
+  void add(const std::string& host, int port, actors::Cluster& cluster) {
+    files_.push_back(actors::write_client_access(
+        {host + ":" + std::to_string(port), cluster.issue_client_credentials()}, port));
+  }
+  std::vector<std::filesystem::path> files_;
+};
+
+// Until everything is delivered, the time is over, or a second signal comes.
+void drain(actors::Cluster& cluster, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  spdlog::info("shutting down: finishing what has been begun");
+  cluster.drain();
+  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!cluster.status().drained && !cluster.status().given_up) {
+    if (wait_for_signal(20) != 0) {
+      spdlog::warn("a second signal: stopping at once");
+      return;
+    }
+    if (Clock::now() >= deadline) {
+      spdlog::warn("not everything was finished in {} s", seconds);
+      return;
+    }
+  }
+}
+
+int serve(const Options& options, MpiSession* job) {
+  actors::raise_file_limit();
+  const EngineConfig engine = options.engine.parse();
+  const auto cluster = start_cluster(options.cluster, engine, job);
+  const AccessFiles access(*cluster, options.cluster.config);
+  spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
+               cluster->client_port(), access.client_file().string());
+  if (cluster->cluster_port() != 0)
+    spdlog::info("workers connect to {}:{}", options.cluster.config.cluster_host,
+                 cluster->cluster_port());
+  int signal = 0;
+  const bool up = wait_until_up(*cluster, [&] { return (signal = wait_for_signal(1)) != 0; });
+  if (up) {
+    spdlog::info("ready");
+    while (signal == 0 && !cluster->status().given_up) signal = wait_for_signal(100);
+    if (signal != 0) drain(*cluster, options.drain_timeout);
+  }
+  const actors::ClusterStatus status = cluster->status();
+  cluster->stop();
+  if (status.given_up) return kGivenUp;
+  spdlog::info("stopped");
+  return 0;
+}
+
+int run(Options& options) {
+  block_signals();
+  if (!options.model.empty()) options.engine.model = options.model;
+  if (options.engine.model.empty()) throw invalid_request("MODEL", "is missing");
+  options.cluster.log.apply("engine");
+  const auto job = join_outer_job();
+  if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
+  return serve(options, job.get());
+}
+
+}  // namespace
+
+Run add_serve(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  o->cluster.config.client_port = 7070;
+  app.add_option("MODEL", o->model, "directory of a HuggingFace checkpoint");
+  o->engine.add_model(app);
+  app.get_option("--model")->required(false);
+  app.add_option("--host", o->cluster.config.host, "address that clients connect to")
+      ->capture_default_str();
+  app.add_option("--port", o->cluster.config.client_port, "its port; 0: any free one")
+      ->default_str("7070");
+  app.add_option("--max-requests", o->cluster.config.requests.max_requests,
+                 "unfinished requests; more are refused as overload")
+      ->capture_default_str();
+  app.add_option("--drain-timeout", o->drain_timeout,
+                 "seconds that requests have to finish after SIGTERM or Ctrl-C")
+      ->capture_default_str();
+  o->engine.add_engine(app);
+  o->cluster.add(app);
+  return [o] { return run(*o); };
+}
+
+}  // namespace tandem::launcher

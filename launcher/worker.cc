@@ -1,0 +1,108 @@
+// tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+
+#include "actors/worker_process.h"
+#include "kernels/core/error.h"
+#include "launcher/cluster_options.h"
+#include "launcher/command.h"
+#include "launcher/process_launcher.h"
+#include "parallel/shared_memory_communicator.h"
+
+namespace tandem::launcher {
+namespace {
+
+struct Options {
+  std::string address, access_file, crash_directory, cpu_binding = "auto";
+  int replica = 0, replicas = 1, ranks = 1;
+  uint64_t generation = 0;
+  bool mpi = false;
+  double worker_timeout = 5;
+  LogOptions log;
+};
+
+// Of a group that was put together by the supervisor: alone, or in memory that it made.
+std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setup) {
+  if (setup.size() == 1) return make_local_communicator();
+  CommunicatorOptions options;
+  options.timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
+  auto region = SharedMemoryRegion::open(static_cast<pid_t>(setup.memory_pid()), setup.memory_fd(),
+                                         setup.size(), options.chunk_bytes);
+  region->join(setup.rank());
+  return make_shared_memory_communicator(std::move(region), setup.rank(), options);
+}
+
+int join_by_address(const Options& o) {
+  o.log.apply("worker");
+  const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
+  actors::WorkerProcessOptions worker;
+  worker.endpoint = {o.address.empty() ? access.address : o.address, access.credentials};
+  worker.rank = -1;
+  worker.generation = 0;
+  worker.peer_timeout = o.worker_timeout;
+  spdlog::info("joining {}", worker.endpoint.address);
+  actors::run_worker_process(worker, make_model_worker(joined_communicator));
+  return 0;
+}
+
+int run_launched(const Options& o, const std::string& endpoint) {
+  actors::WorkerProcessOptions worker;
+  worker.endpoint = decode_endpoint(endpoint);
+  worker.replica = o.replica;
+  worker.generation = o.generation;
+  worker.peer_timeout = o.worker_timeout;
+  unsetenv(kEndpointVariable);
+  std::unique_ptr<MpiSession> job;
+  CommunicatorFactory communicator = joined_communicator;
+  if (o.mpi) {
+    job = std::make_unique<MpiSession>();
+    worker.rank = job->rank();
+    communicator = [&job](const proto::WorkerSetup& setup) {
+      CommunicatorOptions options;
+      options.timeout =
+          std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
+      return std::shared_ptr<Communicator>(job->make_communicator(options));
+    };
+  }
+  const std::string name = std::to_string(worker.replica) + "." + std::to_string(worker.rank);
+  o.log.apply("worker " + name);
+  if (!o.crash_directory.empty())
+    worker.crash_record =
+        o.crash_directory + "/" + name + "." + std::to_string(worker.generation) + ".crash";
+  bind_to_cores(o.cpu_binding, o.replica * o.ranks + worker.rank, o.replicas * o.ranks);
+  actors::run_worker_process(worker, make_model_worker(communicator));
+  std::_Exit(0);  // the others may have ended already; nothing is left to be said to them
+}
+
+int run(const Options& options) {
+  const char* endpoint = getenv(kEndpointVariable);
+  if (endpoint != nullptr && options.address.empty()) return run_launched(options, endpoint);
+  return join_by_address(options);
+}
+
+}  // namespace
+
+Run add_worker(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("--connect", o->address, "the server's worker port, host:port");
+  app.add_option("--access-file", o->access_file,
+                 "what lets this worker in; default: what a server on this host wrote")
+      ->type_name("FILE");
+  app.add_option("--cpu-binding", o->cpu_binding, "auto, rank or none")->capture_default_str();
+  app.add_option("--worker-timeout", o->worker_timeout,
+                 "seconds of silence after which the server counts as dead")
+      ->capture_default_str();
+  const std::string ours = "Set by the launcher";
+  app.add_option("--replica", o->replica)->group(ours);
+  app.add_option("--replicas", o->replicas)->group(ours);
+  app.add_option("--ranks", o->ranks)->group(ours);
+  app.add_option("--generation", o->generation)->group(ours);
+  app.add_option("--crash-directory", o->crash_directory)->group(ours);
+  app.add_flag("--mpi", o->mpi, "the rank is MPI's")->group(ours);
+  o->log.add(app);
+  return [o] { return run(*o); };
+}
+
+}  // namespace tandem::launcher
