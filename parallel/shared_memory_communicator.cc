@@ -108,8 +108,7 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     const uint32_t seq = ++seq_;
     const unsigned parity = seq & 1;
     std::byte* const slots = region_->slots(parity);
-    if (round.bytes > 0)
-      std::memcpy(slots + static_cast<size_t>(rank()) * chunk_bytes(), round.mine, round.bytes);
+    round.copy_mine(slots + static_cast<size_t>(rank()) * chunk_bytes());
     const uint64_t call = signature(round);
     own().call[parity].store(call, std::memory_order_relaxed);
     own().posted.store(seq, std::memory_order_seq_cst);
