@@ -314,8 +314,10 @@ TEST(SharedMemoryRegion, DeathOfAProcessIsNoticedBeforeItIsReaped) {
   const pid_t child = in_child([&] {
     const auto mine = SharedMemoryRegion::open(parent, region->fd(), 2, 4096);
     mine->join(1);
-    make_shared_memory_communicator(mine, 1)->barrier();
-    return 0;  // never comes to the second barrier
+    const auto comm = make_shared_memory_communicator(mine, 1);
+    comm->barrier();
+    _exit(0);  // without leaving the group
+    return 0;
   });
   wait_until_joined(*region, 1);
   const auto comm = make_shared_memory_communicator(region, 0);
