@@ -3,6 +3,7 @@
 // embedding.
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/attention.h"
@@ -90,8 +91,8 @@ Weights model_scope(const Weights& root, const ModelConfig& c) {
 
 // One side's embeddings and layers.
 struct Embeddings {
-  Embeddings(const Weights& w, const HostTensor& tokens, const Build& b, const ModelConfig& c)
-      : tokens(tokens, b, c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f),
+  Embeddings(const Weights& w, VocabParallelEmbedding tokens, const Build& b, const ModelConfig& c)
+      : tokens(std::move(tokens)),
         position_weights(
             (w / "embed_positions")
                 .get("weight", {c.max_position_embeddings + kPositionOffset, c.d_model})),
@@ -153,8 +154,13 @@ class Bart final : public Model {
        const TokenEmbeddings& tokens)
       : config_(c),
         build_(b),
-        encoder_embeddings_(model / "encoder", tokens.encoder, b, c),
-        decoder_embeddings_(model / "decoder", tokens.decoder, b, c),
+        encoder_embeddings_(model / "encoder", token_table(tokens.encoder, b, c), b, c),
+        // Usually one table; converted to f32 it is kept once.
+        decoder_embeddings_(model / "decoder",
+                            tokens.decoder.data == tokens.encoder.data
+                                ? encoder_embeddings_.tokens
+                                : token_table(tokens.decoder, b, c),
+                            b, c),
         head_(tokens.head, logits_bias(root, c), b) {
     for (int i = 0; i < c.encoder_layers; ++i)
       encoder_layers_.emplace_back(model / "encoder" / "layers" / i, b, c,
@@ -165,6 +171,11 @@ class Bart final : public Model {
     for (const char* side : {"encoder", "decoder"}) (model / side).find_any("version");
   }
 
+  static VocabParallelEmbedding token_table(const HostTensor& tokens, const Build& b,
+                                            const ModelConfig& c) {
+    const float scale = c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+    return VocabParallelEmbedding(tokens, b, scale);
+  }
   static Tensor logits_bias(const Weights& root, const ModelConfig& c) {
     const auto bias = root.find("final_logits_bias", {1, c.vocab_size});
     return bias ? to_float(*bias) : Tensor();

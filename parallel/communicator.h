@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -29,12 +30,19 @@ struct CommunicatorOptions {
   Transport transport = Transport::kAuto;
   // No call waits longer for another rank.
   std::chrono::milliseconds timeout{300'000};
-  // Larger tensors travel in chunks of so many bytes (rounded up to cache lines). A group owns two
-  // chunks of memory per rank. The same on all ranks.
-  size_t chunk_bytes = size_t{256} << 10;
+  // Larger tensors travel in chunks of so many bytes (whole cache lines, at least 1 KiB). A group
+  // owns two chunks of memory per rank. The same on all ranks.
+  size_t chunk_bytes = size_t{1} << 20;
   // How long a waiting rank holds its core before it sleeps. Absent: tens of microseconds, or next
   // to nothing where the group has more ranks than cores.
   std::optional<std::chrono::microseconds> spin;
+};
+
+// What a rank has spent in collectives since its communicator was made, waiting included.
+struct CommunicatorStats {
+  int64_t calls = 0;
+  int64_t bytes = 0;  // of the tensors that were handed in
+  std::chrono::nanoseconds time{0};
 };
 
 // One rank's end of a group. Collectives are called from one thread; abort() from any. Tensors are
@@ -50,10 +58,14 @@ class Communicator {
   virtual void all_reduce(const Tensor& x) = 0;
   // out is [size * x.dim(0), ...]; rank r's x becomes part r. Any type.
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
+  // x and out are [size * n, ...]: part p of x goes to rank p, and becomes part rank() of its out.
+  virtual void all_to_all(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
   virtual void barrier() = 0;
   // Makes every call that is blocked in this group fail, now and later, on all ranks.
   virtual void abort() = 0;
+  // From the thread of the collectives. A group of one spends nothing.
+  virtual CommunicatorStats stats() const { return {}; }
 };
 
 // The group of one.

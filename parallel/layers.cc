@@ -1,5 +1,6 @@
 #include "parallel/layers.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -207,6 +208,34 @@ Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabu
     for (int64_t i = 0; i < rows; ++i)
       std::memcpy(out.row<float>(i) + ids.begin, all.row<float>(r * rows + i),
                   static_cast<size_t>(ids.size()) * 4);
+  }
+  return out;
+}
+
+Tensor gather_vocabulary_of_rows(Communicator& comm, const Tensor& shard, int64_t vocabulary,
+                                 std::span<const int64_t> rows, std::span<const int> owners) {
+  TANDEM_CHECK_EQ(rows.size(), owners.size());
+  const int ranks = comm.size();
+  std::vector<int64_t> counts(static_cast<size_t>(ranks));
+  for (const int owner : owners) ++counts[static_cast<size_t>(owner)];
+  // Every rank gets as many rows as the one that gets most, each as wide as the widest shard; what
+  // is too much is not read.
+  const int64_t most = *std::max_element(counts.begin(), counts.end());
+  const int64_t widest = shard_range(vocabulary, 0, ranks).size();
+  Tensor part({ranks * most, widest}, DType::kF32), all({ranks * most, widest}, DType::kF32);
+  std::vector<int64_t> next(static_cast<size_t>(ranks));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t to = owners[i] * most + next[static_cast<size_t>(owners[i])]++;
+    std::memcpy(part.row<float>(to), shard.row<float>(rows[i]),
+                static_cast<size_t>(shard.dim(1)) * sizeof(float));
+  }
+  comm.all_to_all(part, all);
+  Tensor out({counts[static_cast<size_t>(comm.rank())], vocabulary}, DType::kF32);
+  for (int r = 0; r < ranks; ++r) {
+    const Range ids = shard_range(vocabulary, r, ranks);
+    for (int64_t i = 0; i < out.dim(0); ++i)
+      std::memcpy(out.row<float>(i) + ids.begin, all.row<float>(r * most + i),
+                  static_cast<size_t>(ids.size()) * sizeof(float));
   }
   return out;
 }

@@ -128,6 +128,9 @@ class ParallelLMHead {
 
 // [R, ids of this rank] → [R, vocabulary] on all ranks; the shards are shard_range's.
 Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabulary);
+// The same, but row rows[i] on rank owners[i] only; returns this rank's, in the order of i.
+Tensor gather_vocabulary_of_rows(Communicator& comm, const Tensor& shard, int64_t vocabulary,
+                                 std::span<const int64_t> rows, std::span<const int> owners);
 
 // A table of float rows as a Tensor: borrowed from the mapping if it is aligned f32 or bf16, else
 // converted to f32.

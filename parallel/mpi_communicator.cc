@@ -133,10 +133,10 @@ class MpiCommunicator final : public RoundCommunicator {
       mpi::check(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
     } else if (round.call == Collective::kBroadcast) {
       std::byte* at = buffers_->all.data() + static_cast<size_t>(round.root) * round.part;
-      if (round.bytes > 0) std::memcpy(at, round.mine, round.bytes);
+      round.copy_mine(at);
       mpi::check(MPI_Ibcast(at, part, MPI_BYTE, round.root, comm_, &request), "MPI_Ibcast");
     } else {
-      if (round.bytes > 0) std::memcpy(buffers_->mine.data(), round.mine, round.bytes);
+      round.copy_mine(buffers_->mine.data());
       mpi::check(MPI_Iallgather(buffers_->mine.data(), part, MPI_BYTE, buffers_->all.data(), part,
                                 MPI_BYTE, comm_, &request),
                  "MPI_Iallgather");

@@ -43,6 +43,7 @@ const char* name_of(Collective call) {
   switch (call) {
     case Collective::kAllReduce: return "all_reduce";
     case Collective::kAllGather: return "all_gather";
+    case Collective::kAllToAll: return "all_to_all";
     case Collective::kBroadcast: return "broadcast";
     case Collective::kBarrier: return "barrier";
   }
@@ -57,7 +58,34 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 size_t rounded_chunk(size_t bytes) {
   TANDEM_CHECK_LT(bytes, size_t{1} << 30);
-  return std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+  return std::max(size_t{kMaxRanks}, (bytes + kLine - 1) / kLine * kLine);
+}
+
+// One collective's share of the statistics.
+class RoundCommunicator::Timer {
+ public:
+  Timer(CommunicatorStats& stats, const Tensor& x) : stats_(stats) {
+    ++stats.calls;
+    stats.bytes += static_cast<int64_t>(x.bytes());
+  }
+  ~Timer() { stats_.time += std::chrono::steady_clock::now() - start_; }
+
+ private:
+  CommunicatorStats& stats_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+RoundCommunicator::RoundCommunicator(int rank, int size, size_t chunk_bytes)
+    : rank_(rank), size_(size), chunk_bytes_(chunk_bytes) {
+  TANDEM_CHECK(size >= 1 && size <= kMaxRanks);
+  TANDEM_CHECK_GE(chunk_bytes, size_t{kMaxRanks});
+}
+
+void RoundCommunicator::Round::copy_mine(std::byte* to) const {
+  if (bytes == 0) return;
+  const size_t piece = bytes / static_cast<size_t>(pieces);
+  for (size_t i = 0; i < static_cast<size_t>(pieces); ++i)
+    std::memcpy(to + i * piece, static_cast<const std::byte*>(mine) + i * stride, piece);
 }
 
 CommunicatorError RoundCommunicator::error(Collective call, const std::string& reason) const {
@@ -66,6 +94,7 @@ CommunicatorError RoundCommunicator::error(Collective call, const std::string& r
 }
 
 void RoundCommunicator::all_reduce(const Tensor& x) {
+  const Timer timer(stats_, x);
   TANDEM_CHECK(x.dtype() == DType::kF32);
   TANDEM_CHECK(x.size() == 0 || x.contiguous());
   check_aborted(Collective::kAllReduce);
@@ -95,6 +124,7 @@ void RoundCommunicator::reduce_chunk(float* x, int64_t count) {
 }
 
 void RoundCommunicator::all_gather(const Tensor& x, const Tensor& out) {
+  const Timer timer(stats_, x);
   const size_t part = x.bytes();
   TANDEM_CHECK(part == 0 || (x.contiguous() && out.contiguous()));
   TANDEM_CHECK_EQ(out.bytes(), part * static_cast<size_t>(size_));
@@ -108,7 +138,28 @@ void RoundCommunicator::all_gather(const Tensor& x, const Tensor& out) {
   }
 }
 
+void RoundCommunicator::all_to_all(const Tensor& x, const Tensor& out) {
+  const Timer timer(stats_, x);
+  const auto ranks = static_cast<size_t>(size_);
+  const size_t part = x.bytes() / ranks;
+  TANDEM_CHECK_EQ(part * ranks, x.bytes());
+  TANDEM_CHECK_EQ(out.bytes(), x.bytes());
+  TANDEM_CHECK(part == 0 || (x.contiguous() && out.contiguous() && x.raw() != out.raw()));
+  check_aborted(Collective::kAllToAll);
+  const auto* from = static_cast<const std::byte*>(x.raw());
+  auto* to = static_cast<std::byte*>(out.raw());
+  const size_t piece = chunk_bytes_ / ranks;
+  for (size_t i = 0; i < part; i += piece) {
+    const size_t n = std::min(piece, part - i);
+    const Parts all =
+        exchange({Collective::kAllToAll, from + i, n * ranks, n * ranks, -1, size_, part});
+    for (size_t r = 0; r < ranks; ++r)
+      std::memcpy(to + r * part + i, all[static_cast<int>(r)] + static_cast<size_t>(rank_) * n, n);
+  }
+}
+
 void RoundCommunicator::broadcast(const Tensor& x, int root) {
+  const Timer timer(stats_, x);
   TANDEM_CHECK(root >= 0 && root < size_);
   const size_t bytes = x.bytes();
   TANDEM_CHECK(bytes == 0 || x.contiguous());
@@ -124,6 +175,7 @@ void RoundCommunicator::broadcast(const Tensor& x, int root) {
 }
 
 void RoundCommunicator::barrier() {
+  const Timer timer(stats_, {});
   check_aborted(Collective::kBarrier);
   exchange({Collective::kBarrier});
 }

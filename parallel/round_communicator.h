@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kBroadcast, kBarrier };
+enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kAllToAll, kBroadcast, kBarrier };
 const char* name_of(Collective call);
 
 class RoundCommunicator : public Communicator {
@@ -19,8 +19,10 @@ class RoundCommunicator : public Communicator {
   int size() const final { return size_; }
   void all_reduce(const Tensor& x) final;
   void all_gather(const Tensor& x, const Tensor& out) final;
+  void all_to_all(const Tensor& x, const Tensor& out) final;
   void broadcast(const Tensor& x, int root) final;
   void barrier() final;
+  CommunicatorStats stats() const final { return stats_; }
 
  protected:
   // Rank r's bytes begin at data + r * stride. Good until the next round.
@@ -36,10 +38,14 @@ class RoundCommunicator : public Communicator {
     size_t bytes = 0;            // <= part
     size_t part = 0;             // <= chunk_bytes()
     int root = -1;               // the only rank that gives anything; -1: all do
+    int pieces = 1;              // `bytes` lie in so many equal pieces,
+    size_t stride = 0;           // the beginnings of which are so many bytes apart
+
+    void copy_mine(std::byte* to) const;
   };
 
-  RoundCommunicator(int rank, int size, size_t chunk_bytes)
-      : rank_(rank), size_(size), chunk_bytes_(chunk_bytes) {}
+  // chunk_bytes as rounded_chunk() gives it.
+  RoundCommunicator(int rank, int size, size_t chunk_bytes);
 
   virtual Parts exchange(const Round& round) = 0;
   // Throws CommunicatorError if the group was aborted. A call that moves nothing looks, too.
@@ -50,15 +56,18 @@ class RoundCommunicator : public Communicator {
   CommunicatorError error(Collective call, const std::string& reason) const;
 
  private:
+  class Timer;
   void reduce_chunk(float* x, int64_t count);
 
   int rank_, size_;
   size_t chunk_bytes_;
+  CommunicatorStats stats_;
 };
 
 // "300 s", "1.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
-// Chunks are whole cache lines, so that no two ranks write to one.
+inline constexpr int kMaxRanks = 1024;
+// Chunks are whole cache lines, so that no two ranks write to one, with a byte for each rank.
 size_t rounded_chunk(size_t bytes);
 
 }  // namespace tandem

@@ -108,8 +108,7 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     const uint32_t seq = ++seq_;
     const unsigned parity = seq & 1;
     std::byte* const slots = region_->slots(parity);
-    if (round.bytes > 0)
-      std::memcpy(slots + static_cast<size_t>(rank()) * chunk_bytes(), round.mine, round.bytes);
+    round.copy_mine(slots + static_cast<size_t>(rank()) * chunk_bytes());
     const uint64_t call = signature(round);
     own().call[parity].store(call, std::memory_order_relaxed);
     own().posted.store(seq, std::memory_order_seq_cst);
@@ -175,20 +174,31 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
       explicit Sleeper(std::atomic<uint32_t>& c) : count(c) { count.fetch_add(1); }
       ~Sleeper() { count.fetch_sub(1); }
     } sleeper(other.sleepers);
-    for (;;) {
-      const bool left = other.state.load() == detail::kLeft;
+    for (bool slept = false;; slept = true) {
       const uint32_t seen = other.posted.load();
       if (reached(seen, seq)) return;
       check_aborted(call);
-      const std::string who = "rank " + std::to_string(peer);
-      if (left) throw error(call, who + " has left the group");
+      check_peers(seq, call, slept);
       const auto now = Clock::now();
       if (now >= deadline)
-        throw error(call, "timed out after " + seconds_text(timeout_) + " waiting for " + who);
+        throw error(call, "timed out after " + seconds_text(timeout_) + " waiting for rank " +
+                              std::to_string(peer));
       futex_wait(other.posted, seen, std::min<std::chrono::nanoseconds>(kNap, deadline - now));
-      if (watches_[static_cast<size_t>(peer)].has_ended(other.pid.load()) &&
-          !reached(other.posted.load(), seq))
-        throw error(call, who + "'s process died");
+    }
+  }
+
+  // Throws if any rank, not only the one waited for, can no longer come. `processes`: asks the
+  // system too.
+  void check_peers(uint32_t seq, Collective call, bool processes) {
+    for (int p = 0; p < size(); ++p) {
+      if (p == rank()) continue;
+      RegionRank& other = region_->rank(p);
+      // In this order: a rank that has gone has posted all that it ever will.
+      const bool left = other.state.load() == detail::kLeft;
+      const bool dead = processes && watches_[static_cast<size_t>(p)].has_ended(other.pid.load());
+      if ((!left && !dead) || reached(other.posted.load(), seq)) continue;
+      throw error(call,
+                  "rank " + std::to_string(p) + (left ? " has left the group" : "'s process died"));
     }
   }
 

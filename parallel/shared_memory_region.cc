@@ -21,7 +21,6 @@ using detail::RegionHeader;
 using detail::RegionRank;
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-constexpr int kMaxRanks = 1024;
 
 CommunicatorError system_error(const std::string& what) {
   return CommunicatorError("shared memory: " + what + ": " + std::strerror(errno));

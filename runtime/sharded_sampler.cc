@@ -1,11 +1,10 @@
 // Two kinds of rows (sharded_sampler.h). Greedy ones without processors: each rank finds the peak
 // of its shard and the sum of exponentials under it, and the pieces are combined in rank order.
-// Others: their rows are gathered, and each is sampled by one rank, its owner. One all-gather then
-// carries pieces and tokens alike.
+// Others: each row is sampled by one rank, its owner, to which the others send their parts. One
+// all-gather then carries pieces and tokens alike.
 #include "runtime/sharded_sampler.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -81,7 +80,7 @@ class ShardedSampler {
     int next = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       if (!needs_whole_row(rows[i])) continue;
-      whole_.push_back(i);
+      whole_.push_back(static_cast<int64_t>(i));
       owners_[i] = rows[i].params->has_logprobs() ? 0 : next++ % comm.size();
     }
   }
@@ -116,15 +115,16 @@ class ShardedSampler {
   }
 
   void sample_own_rows() {
-    Tensor chosen({static_cast<int64_t>(whole_.size()), ids_.size()}, DType::kF32);
-    for (size_t k = 0; k < whole_.size(); ++k)
-      std::memcpy(chosen.row<float>(static_cast<int64_t>(k)),
-                  shard_.row<float>(static_cast<int64_t>(whole_[k])),
-                  static_cast<size_t>(ids_.size()) * sizeof(float));
-    const Tensor logits = gather_vocabulary(comm_, chosen, vocabulary_);
-    ctx_.pool().run(static_cast<int64_t>(whole_.size()), [&](int64_t k, int) {
-      const size_t i = whole_[static_cast<size_t>(k)];
-      if (owners_[i] != comm_.rank()) return;
+    std::vector<int> owners;
+    std::vector<size_t> own;
+    for (const int64_t row : whole_) {
+      const auto i = static_cast<size_t>(row);
+      owners.push_back(owners_[i]);
+      if (owners_[i] == comm_.rank()) own.push_back(i);
+    }
+    const Tensor logits = gather_vocabulary_of_rows(comm_, shard_, vocabulary_, whole_, owners);
+    ctx_.pool().run(static_cast<int64_t>(own.size()), [&](int64_t k, int) {
+      const size_t i = own[static_cast<size_t>(k)];
       out_[i] = sample(rows_[i], {logits.row<float>(k), static_cast<size_t>(vocabulary_)});
       mine_[i].id = out_[i].token_id();
       mine_[i].value = out_[i].logprob();
@@ -148,8 +148,8 @@ class ShardedSampler {
   const Tensor& shard_;
   int64_t vocabulary_;
   Range ids_;
-  std::vector<size_t> whole_;  // rows that are gathered
-  std::vector<int> owners_;    // by row: who samples it
+  std::vector<int64_t> whole_;  // rows that are gathered
+  std::vector<int> owners_;     // by row: who samples it
   std::vector<Piece> mine_;
   std::vector<proto::SequenceOutput> out_;
 };

@@ -46,24 +46,33 @@ Tensor tensor_of(const std::vector<float>& values) {
 }
 
 struct Call {
-  enum Kind { kReduce, kGather, kBroadcast, kBarrier } kind;
+  enum Kind { kReduce, kGather, kToAll, kBroadcast, kBarrier } kind;
   size_t count;
   int root;
 };
 
 std::vector<Call> random_calls(uint64_t seed, int ranks, int calls) {
   std::mt19937_64 rng(seed);
-  // Elements; chunks of the tests have 16 to 40,000 floats.
+  // Elements; chunks of the tests have 256 to 40,000 floats.
   const size_t sizes[] = {0, 1, 2, 15, 16, 17, 63, 64, 1000, 8191, 8193, 30001, 100003};
   std::vector<Call> out;
   for (int i = 0; i < calls; ++i)
-    out.push_back({static_cast<Call::Kind>(rng() % 4), sizes[rng() % std::size(sizes)],
+    out.push_back({static_cast<Call::Kind>(rng() % 5), sizes[rng() % std::size(sizes)],
                    static_cast<int>(rng() % static_cast<uint64_t>(ranks))});
   return out;
 }
 
 std::vector<float> expected_of(const Call& call, uint64_t seed, int i, int rank, int ranks) {
   if (call.kind == Call::kBroadcast) return input_of(seed, i, call.root, call.count);
+  if (call.kind == Call::kToAll) {
+    std::vector<float> out;
+    for (int r = 0; r < ranks; ++r) {
+      const auto x = input_of(seed, i, r, call.count * static_cast<size_t>(ranks));
+      const auto part = x.begin() + static_cast<long>(call.count) * rank;
+      out.insert(out.end(), part, part + static_cast<long>(call.count));
+    }
+    return out;
+  }
   std::vector<float> out = input_of(seed, i, 0, call.count);
   for (int r = 1; r < ranks; ++r) {
     const auto part = input_of(seed, i, r, call.count);
@@ -77,12 +86,13 @@ std::vector<float> expected_of(const Call& call, uint64_t seed, int i, int rank,
 }
 
 Tensor run_call(Communicator& comm, const Call& call, uint64_t seed, int i) {
-  const Tensor x = tensor_of(input_of(seed, i, comm.rank(), call.count));
+  const size_t parts = call.kind == Call::kToAll ? static_cast<size_t>(comm.size()) : 1;
+  const Tensor x = tensor_of(input_of(seed, i, comm.rank(), call.count * parts));
   if (call.kind == Call::kReduce) comm.all_reduce(x);
   if (call.kind == Call::kBroadcast) comm.broadcast(x, call.root);
-  if (call.kind != Call::kGather) return x;
-  Tensor out({comm.size() * x.dim(0)}, DType::kF32);
-  comm.all_gather(x, out);
+  if (call.kind != Call::kGather && call.kind != Call::kToAll) return x;
+  Tensor out({call.kind == Call::kGather ? comm.size() * x.dim(0) : x.dim(0)}, DType::kF32);
+  call.kind == Call::kGather ? comm.all_gather(x, out) : comm.all_to_all(x, out);
   return out;
 }
 
@@ -92,10 +102,10 @@ TEST_P(Group, DoesWhatTheModelDoesBitForBitOnEveryRank) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE("TANDEM_SEED=" + std::to_string(seed));
   const int ranks = GetParam();
-  for (const size_t chunk : {size_t{64}, size_t{4000}, size_t{160'000}}) {
+  for (const size_t chunk : {size_t{1024}, size_t{4000}, size_t{160'000}}) {
     CommunicatorOptions options;
     options.chunk_bytes = chunk;
-    const auto calls = random_calls(seed + chunk, ranks, chunk == 64 ? 24 : 60);
+    const auto calls = random_calls(seed + chunk, ranks, chunk == 1024 ? 24 : 60);
     std::atomic<int> wrong{0};
     const auto errors = run_ranks(ranks, options, [&](Communicator& comm) {
       for (int i = 0; i < static_cast<int>(calls.size()); ++i) {
@@ -129,6 +139,18 @@ TEST_P(Group, GathersOtherTypesAndInPlace) {
       if (all.data<int32_t>()[3 * r + 2] != 10 * r + 2) throw std::runtime_error("ids");
       if (bytes.data<uint8_t>()[r] != r + 1) throw std::runtime_error("bytes");
     }
+  });
+  for (const auto& e : errors) EXPECT_EQ(e, "");
+}
+
+TEST(Communicator, CountsCallsBytesAndTime) {
+  const auto errors = run_ranks(2, {}, [](Communicator& comm) {
+    Tensor x = Tensor::zeros({100}, DType::kF32);
+    comm.all_reduce(x);
+    comm.barrier();
+    const CommunicatorStats stats = comm.stats();
+    if (stats.calls != 2 || stats.bytes != 400) throw std::runtime_error("wrong counts");
+    if (stats.time <= std::chrono::nanoseconds(0)) throw std::runtime_error("no time");
   });
   for (const auto& e : errors) EXPECT_EQ(e, "");
 }
@@ -292,8 +314,10 @@ TEST(SharedMemoryRegion, DeathOfAProcessIsNoticedBeforeItIsReaped) {
   const pid_t child = in_child([&] {
     const auto mine = SharedMemoryRegion::open(parent, region->fd(), 2, 4096);
     mine->join(1);
-    make_shared_memory_communicator(mine, 1)->barrier();
-    return 0;  // never comes to the second barrier
+    const auto comm = make_shared_memory_communicator(mine, 1);
+    comm->barrier();
+    _exit(0);  // without leaving the group
+    return 0;
   });
   wait_until_joined(*region, 1);
   const auto comm = make_shared_memory_communicator(region, 0);

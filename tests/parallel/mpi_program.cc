@@ -58,6 +58,15 @@ void check_collectives(Communicator& comm) {
     Tensor x = input_of(call, comm.rank(), count), gathered({ranks * count}, DType::kF32);
     comm.all_gather(x, gathered);
     expect(equal(gathered, all), "all_gather of " + std::to_string(count));
+    Tensor sent({ranks * count}, DType::kF32), received({ranks * count}, DType::kF32);
+    for (int64_t i = 0; i < ranks * count; ++i)
+      sent.data<float>()[i] =
+          static_cast<float>(comm.rank()) + 0.5f * static_cast<float>(i / count);
+    comm.all_to_all(sent, received);
+    for (int64_t i = 0; i < ranks * count; ++i)
+      expect(received.data<float>()[i] ==
+                 static_cast<float>(i / count) + 0.5f * static_cast<float>(comm.rank()),
+             "all_to_all of " + std::to_string(count));
     comm.all_reduce(x);
     expect(equal(x, sum), "all_reduce of " + std::to_string(count));
     for (int root = 0; root < ranks; ++root) {
