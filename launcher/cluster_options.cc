@@ -65,7 +65,7 @@ CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
 std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size) {
   return make_model_worker([&job, group_size](const proto::WorkerSetup& setup) {
     return std::shared_ptr<Communicator>(
-        job.make_communicator(communicator_options(setup), job.rank() / group_size));
+        job.make_communicator(communicator_options(setup), group_size));
   });
 }
 
@@ -109,7 +109,8 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
   std::string backend = options.backend;
   if (backend == "auto")
     backend = c.tensor_parallel_size * c.data_parallel_size > 1 ? "mpi" : "threads";
-  if (backend == "threads") return std::make_unique<actors::Cluster>(c, nullptr);
+  if (backend == "threads") return std::make_unique<actors::Cluster>(
+        c, std::unique_ptr<actors::GroupLauncher>());
   if (backend == "join") return std::make_unique<actors::Cluster>(c, actors::make_join_launcher());
   if (backend != "mpi")
     throw invalid_request("--distributed-executor-backend",
@@ -117,11 +118,10 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
   ProcessLauncherOptions processes;
   processes.hostfile = options.hostfile;
   processes.worker_flags = options.log.flags();
-  for (const auto& flag :
-       {std::string("--cpu-binding"), options.cpu_binding, std::string("--replicas"),
-        std::to_string(c.data_parallel_size), std::string("--ranks"),
-        std::to_string(c.tensor_parallel_size), std::string("--worker-timeout"),
-        std::to_string(c.worker_timeout)})
+  for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
+                           std::string("--replicas"), std::to_string(c.data_parallel_size),
+                           std::string("--ranks"), std::to_string(c.tensor_parallel_size),
+                           std::string("--worker-timeout"), std::to_string(c.worker_timeout)})
     processes.worker_flags.push_back(flag);
   return std::make_unique<actors::Cluster>(c, std::make_unique<ProcessLauncher>(processes));
 }
@@ -138,8 +138,7 @@ int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
   worker.replica = job.rank() / group_size;
   worker.rank = job.rank() % group_size;
   worker.peer_timeout = options.config.worker_timeout;
-  options.log.apply("worker " + std::to_string(worker.replica) + "." +
-                    std::to_string(worker.rank));
+  options.log.apply("worker " + std::to_string(worker.replica) + "." + std::to_string(worker.rank));
   actors::run_worker_process(worker, rank_of_job(job, group_size));
   return 0;
 }

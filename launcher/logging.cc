@@ -17,8 +17,7 @@ class JsonFormatter final : public spdlog::formatter {
  public:
   explicit JsonFormatter(std::string who) : who_(std::move(who)) {}
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
-    const double time =
-        std::chrono::duration<double>(message.time.time_since_epoch()).count();
+    const double time = std::chrono::duration<double>(message.time.time_since_epoch()).count();
     const auto level = spdlog::level::to_string_view(message.level);
     const nlohmann::ordered_json line = {
         {"time", time},
@@ -43,8 +42,7 @@ class JsonFormatter final : public spdlog::formatter {
 void LogOptions::add(CLI::App& app) {
   app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
       ->capture_default_str();
-  app.add_option("--log-format", format, "text or json (one object a line)")
-      ->capture_default_str();
+  app.add_option("--log-format", format, "text or json (one object a line)")->capture_default_str();
 }
 
 void LogOptions::apply(const std::string& who) const {

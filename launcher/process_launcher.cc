@@ -45,8 +45,8 @@ std::vector<std::string> inherited_environment() {
   for (char** e = environ; *e; ++e) {
     const std::string entry = *e;
     const auto starts = [&](const char* p) { return entry.compare(0, std::strlen(p), p) == 0; };
-    if (starts("OMPI_COMM_WORLD") || starts("OMPI_UNIVERSE") || starts("PMIX_") ||
-        starts("PMI_") || starts("OMPI_MCA_ess") || starts("OMPI_MCA_orte_ess"))
+    if (starts("OMPI_COMM_WORLD") || starts("OMPI_UNIVERSE") || starts("PMIX_") || starts("PMI_") ||
+        starts("OMPI_MCA_ess") || starts("OMPI_MCA_orte_ess"))
       continue;
     out.push_back(entry);
   }
@@ -154,8 +154,7 @@ struct ProcessLauncher::Impl {
       exited(replica, generation, std::string("fork: ") + std::strerror(errno));
       return;
     }
-    children[{replica, generation}] = {
-        pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0u))};
+    children[{replica, generation}] = {pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0u))};
   }
 
   // Ranks first: mpirun would take its time to end them.
@@ -179,9 +178,9 @@ struct ProcessLauncher::Impl {
       if (it->second.pidfd >= 0) close(it->second.pidfd);
       it = children.erase(it);
       std::error_code ignored;
-      std::filesystem::remove_all(directory.path() / (std::to_string(key.first) + "." +
-                                                      std::to_string(key.second)),
-                                  ignored);
+      std::filesystem::remove_all(
+          directory.path() / (std::to_string(key.first) + "." + std::to_string(key.second)),
+          ignored);
       exited(key.first, key.second, describe(status));
     }
   }
@@ -232,9 +231,9 @@ void ProcessLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited
   // Tensors do not travel through MPI on one host, so nothing of MPI has to lie in /dev/shm, and
   // nobody else needs to reach it.
   if (impl_->options.hostfile.empty())
-    for (const char* setting :
-         {"OMPI_MCA_btl=self,tcp", "OMPI_MCA_btl_tcp_if_include=lo", "OMPI_MCA_oob_tcp_if_include=lo",
-          "PRTE_MCA_oob_tcp_if_include=lo", "OMPI_MCA_mpi_yield_when_idle=0"})
+    for (const char* setting : {"OMPI_MCA_btl=self,tcp", "OMPI_MCA_btl_tcp_if_include=lo",
+                                "OMPI_MCA_oob_tcp_if_include=lo", "PRTE_MCA_oob_tcp_if_include=lo",
+                                "OMPI_MCA_mpi_yield_when_idle=0"})
       env.push_back(setting);
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }

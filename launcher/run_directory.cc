@@ -29,8 +29,7 @@ void sweep(const fs::path& base) {
     std::from_chars(name.data() + start.size(), name.data() + name.size(), pid);
     struct stat info = {};
     if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
-    if (lstat(entry.path().c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-        info.st_uid == getuid())
+    if (lstat(entry.path().c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == getuid())
       fs::remove_all(entry.path(), ignored);
   }
 }
@@ -42,8 +41,7 @@ RunDirectory::RunDirectory() {
   const fs::path base = set && *set ? set : "/tmp";
   sweep(base);
   std::string name = (base / (prefix() + std::to_string(getpid()) + "-XXXXXX")).string();
-  if (mkdtemp(name.data()) == nullptr)
-    throw std::runtime_error(name + ": " + std::strerror(errno));
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
   path_ = name;
 }
 

@@ -1,5 +1,5 @@
-// A private directory for one run: crash records, what MPI leaves lying. Gone with the object; those
-// of runs that were killed are swept by the next run of the same user.
+// A private directory for one run: crash records, what MPI leaves lying. Gone with the object;
+// those of runs that were killed are swept by the next run of the same user.
 #pragma once
 
 #include <filesystem>

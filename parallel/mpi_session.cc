@@ -148,6 +148,32 @@ struct MpiSession::Impl {
     region->close_fd();
     return make_shared_memory_communicator(region, rank, options);
   }
+
+  std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options) {
+    using Transport = CommunicatorOptions::Transport;
+    if (options.transport != Transport::kMpi) {
+      std::string why = "the ranks are not on one host";
+      if (on_one_host())
+        if (auto comm = share_memory(options, why)) return comm;
+      if (options.transport == Transport::kSharedMemory)
+        throw CommunicatorError("no communicator through shared memory: " + why);
+    }
+    return mpi::make_communicator(copy(world), options, broken);
+  }
+
+  // A communicator of ranks [first, first + count) of the world, made by them alone.
+  MPI_Comm consecutive(int first, int count) const {
+    MPI_Group all, some;
+    MPI_Comm out = MPI_COMM_NULL;
+    int range[1][3] = {{first, first + count - 1, 1}};
+    mpi::check(MPI_Comm_group(world, &all), "MPI_Comm_group");
+    mpi::check(MPI_Group_range_incl(all, 1, range, &some), "MPI_Group_range_incl");
+    mpi::check(MPI_Comm_create_group(world, some, first, &out), "MPI_Comm_create_group");
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    mpi::check(MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return out;
+  }
 };
 
 bool MpiSession::launched_by_mpi() {
@@ -203,17 +229,21 @@ void MpiSession::broadcast(std::string& bytes, int root) {
     impl_->broadcast_chunk(data + i, std::min<size_t>(kChunk, count - i), root);
 }
 
-std::unique_ptr<Communicator> MpiSession::make_communicator(const CommunicatorOptions& options) {
-  using Transport = CommunicatorOptions::Transport;
-  if (size() == 1) return make_local_communicator();
-  if (options.transport != Transport::kMpi) {
-    std::string why = "the ranks are not on one host";
-    if (impl_->on_one_host())
-      if (auto comm = impl_->share_memory(options, why)) return comm;
-    if (options.transport == Transport::kSharedMemory)
-      throw CommunicatorError("no communicator through shared memory: " + why);
-  }
-  return mpi::make_communicator(impl_->copy(impl_->world), options, impl_->broken);
+std::unique_ptr<Communicator> MpiSession::make_communicator(const CommunicatorOptions& options,
+                                                            int group_size) {
+  if (group_size == 0) group_size = size();
+  TANDEM_CHECK(group_size > 0 && size() % group_size == 0);
+  if (group_size == 1) return make_local_communicator();
+  if (group_size == size()) return impl_->make_communicator(options);
+  Impl group;
+  group.rank = rank() % group_size;
+  group.size = group_size;
+  group.timeout = impl_->timeout;
+  group.broken = impl_->broken;
+  group.world = impl_->consecutive(rank() - group.rank, group_size);
+  auto comm = group.make_communicator(options);
+  MPI_Comm_free(&group.world);
+  return comm;
 }
 
 }  // namespace tandem

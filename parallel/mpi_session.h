@@ -34,9 +34,12 @@ class MpiSession {
   // Bytes of the root to everybody. More than kMaxBroadcastBytes is an error on all ranks.
   void broadcast(std::string& bytes, int root);
   void barrier();
-  // The group of all ranks: through shared memory where they are on one host, else through MPI;
-  // options.transport insists. Where shared memory cannot be opened, kAuto takes MPI, on all ranks.
-  std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options = {});
+  // The group of all ranks, or (group_size > 0, a divisor of size()) of the group_size consecutive
+  // ones that this rank belongs to, which alone have to call: through shared memory where they are
+  // on one host, else through MPI; options.transport insists. Where shared memory cannot be opened,
+  // kAuto takes MPI, on all ranks.
+  std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options = {},
+                                                  int group_size = 0);
 
  private:
   struct Impl;
