@@ -2,11 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <caf/openssl/all.hpp>
 #include <stdexcept>
 #include <utility>
 
 #include "actors/cluster_impl.h"
+#include "actors/protocol/network.h"
 #include "actors/thread_launcher.h"
 
 namespace tandem::actors {
@@ -23,17 +23,6 @@ bool operator==(const ClusterStatus& a, const ClusterStatus& b) {
 }
 
 namespace {
-
-template <class Handle>
-uint16_t publish(caf::actor_system& system, const Handle& handle, int port,
-                 const std::string& host) {
-  const auto bound = caf::openssl::publish(handle, static_cast<uint16_t>(port), host.c_str(),
-                                           /*reuse=*/true);
-  if (!bound)
-    throw std::runtime_error("cannot listen on " + host + ":" + std::to_string(port) + ": " +
-                             system.render(bound.error()));
-  return *bound;
-}
 
 void check(const ClusterConfig& c) {
   c.engine.check();
@@ -84,7 +73,7 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
   WorkerEndpoint endpoint;
   if (remote_workers) {
     impl.cluster_port = publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor),
-                                config.cluster_port, config.cluster_host);
+                                config.cluster_host, static_cast<uint16_t>(config.cluster_port));
     const std::string host =
         config.cluster_address.empty() ? config.cluster_host : config.cluster_address;
     endpoint = {host + ":" + std::to_string(impl.cluster_port),
@@ -95,8 +84,8 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
     caf::anon_send(supervisor, LaunchExited{replica, generation, status});
   });
   if (config.client_port)
-    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
-                               *config.client_port, config.host);
+    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine), config.host,
+                               static_cast<uint16_t>(*config.client_port));
   caf::anon_send(impl.supervisor, StartAll{});
 }
 

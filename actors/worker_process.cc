@@ -4,13 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <caf/openssl/all.hpp>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "actors/internal.h"
+#include "actors/protocol/network.h"
 #include "actors/protocol/system_config.h"
 #include "kernels/core/error.h"
 #include "runtime/supervisor_core.h"
@@ -41,17 +41,16 @@ caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
   return {[](const Tick&) {}};
 }
 
-ReportHandle connect(caf::actor_system& system, const WorkerProcessOptions& options) {
+ReportHandle find_supervisor(caf::actor_system& system, const WorkerProcessOptions& options) {
   const auto [host, port] = parse_address(options.endpoint.address);
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options.connect_timeout);
   while (true) {
-    auto handle = caf::openssl::remote_actor<ReportHandle>(system, host, port);
-    if (handle) return *handle;
-    if (std::chrono::steady_clock::now() >= deadline)
-      throw InputError(ErrorKind::kUnavailable,
-                       options.endpoint.address + ": " + system.render(handle.error()),
-                       "--connect");
+    try {
+      return connect<ReportHandle>(system, host, port, 10s);
+    } catch (const InputError&) {
+      if (std::chrono::steady_clock::now() >= deadline) throw;
+    }
     std::this_thread::sleep_for(50ms);
   }
 }
@@ -99,7 +98,7 @@ void run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   SystemConfig config(system_options, &options.endpoint.credentials);
   caf::actor_system system(config);
   if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
-  const ReportHandle supervisor = connect(system, options);
+  const ReportHandle supervisor = find_supervisor(system, options);
   const auto guardian = system.spawn(guard, supervisor);
   const WorkerHandle handle = spawn_worker(
       system, supervisor, {options.replica, options.generation, options.rank, options.crash_record},

@@ -46,7 +46,8 @@ struct ClientAccess {
 std::filesystem::path access_directory();
 // <directory>/client-<port>.json, mode 0600. An old one is replaced.
 std::filesystem::path write_client_access(const ClientAccess& access, int port);
-// `file` empty: the one of the address's port in access_directory(). Throws InputError naming it.
+// `file` empty: the one of the address's port in access_directory(); `address` empty: the file's.
+// Throws InputError naming the file.
 ClientAccess read_client_access(const std::string& address, const std::filesystem::path& file);
 
 // The credentials as files that only this process can open (memfd), for CAF's options.
@@ -56,12 +57,15 @@ class CredentialFiles {
   ~CredentialFiles();
   CredentialFiles(const CredentialFiles&) = delete;
   CredentialFiles& operator=(const CredentialFiles&) = delete;
+  // Another authority's, for connections to come. Not while one is being made.
+  void replace(const Credentials& credentials);
   std::string ca() const { return path(fds_[0]); }
   std::string certificate() const { return path(fds_[1]); }
   std::string key() const { return path(fds_[2]); }
 
  private:
   static std::string path(int fd);
+  void close_all();
   int fds_[3] = {-1, -1, -1};
 };
 

@@ -23,6 +23,9 @@ struct SystemOptions {
 class SystemConfig : public caf::actor_system_config {
  public:
   SystemConfig(const SystemOptions& options, const Credentials* credentials);
+  // For connections to come (a restarted server has another authority). Needs credentials already;
+  // not while a connection is being made.
+  void replace_credentials(const Credentials& credentials);
 
  private:
   std::unique_ptr<CredentialFiles> files_;
@@ -30,5 +33,8 @@ class SystemConfig : public caf::actor_system_config {
 
 // "127.0.0.1:5000", "[::1]:5000" → host, port. Throws InputError.
 std::pair<std::string, uint16_t> parse_address(const std::string& address);
+
+// Lets the process open as many files as its hard limit allows. For servers.
+void raise_file_limit();
 
 }  // namespace tandem::actors

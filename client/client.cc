@@ -1,0 +1,210 @@
+// The public class: numbers streams, starts and ends the threads and actors behind it.
+#include <array>
+#include <atomic>
+#include <caf/all.hpp>
+#include <cstdio>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "actors/protocol/credentials.h"
+#include "actors/protocol/system_config.h"
+#include "client/client_actor.h"
+#include "client/dispatcher.h"
+#include "client/in_process.h"
+#include "client/stream.h"
+#include "client/tandem_client.h"
+
+namespace tandem::client {
+namespace {
+
+std::string random_id() {
+  std::random_device random;
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "req-%08x%08x%08x%08x", random(), random(), random(),
+                random());
+  return text.data();
+}
+
+double to_seconds(std::chrono::milliseconds ms) {
+  return std::chrono::duration<double>(ms).count();
+}
+
+}  // namespace
+
+// The order of the members is the order of their lives: the actor system goes last but one.
+struct Client::Impl {
+  std::unique_ptr<actors::SystemConfig> config;  // null in process, as the system
+  std::unique_ptr<caf::actor_system> own_system;
+  caf::actor_system* system = nullptr;
+  std::shared_ptr<Dispatcher> dispatcher = std::make_shared<Dispatcher>();
+  caf::actor actor;
+  std::atomic<uint64_t> next_key{1};
+  std::mutex close_mutex;
+  bool closed = false;
+
+  ~Impl() { close(); }
+
+  void start(ClientActorOptions options) {
+    options.dispatcher = dispatcher;
+    actor = system->spawn<ClientActor>(std::move(options));
+    dispatcher->on_consumed([to = actor](uint64_t connection, uint64_t number) {
+      caf::anon_send(to, CoreCommand{[connection, number](ClientCore& core, double) {
+                       core.consumed(connection, number);
+                     }});
+    });
+  }
+
+  template <class F>
+  void command(F&& run) {
+    caf::anon_send(actor, CoreCommand{std::forward<F>(run)});
+  }
+
+  std::shared_ptr<Stream> new_stream(const std::string& id, ChunkCallback on_chunk) {
+    auto stream = std::make_shared<Stream>(next_key++, id, std::move(on_chunk));
+    stream->set_cancel([to = actor, key = stream->key] {
+      caf::anon_send(to, CoreCommand{[key](ClientCore& core, double) { core.cancel(key); }});
+    });
+    dispatcher->add(stream);
+    return stream;
+  }
+
+  std::shared_future<proto::ServerInfo> ask_info() {
+    std::promise<proto::ServerInfo> promise;
+    auto future = promise.get_future().share();
+    const uint64_t query = next_key++;
+    dispatcher->add_info(query, std::move(promise));
+    command([query](ClientCore& core, double now) { core.query_info(query, now); });
+    return future;
+  }
+
+  // An answer proves that there is an engine behind the port, and that it speaks our version.
+  void wait_for_server(std::chrono::steady_clock::time_point deadline, bool retry) {
+    for (;;) {
+      const auto future = ask_info();
+      const bool in_time = future.wait_until(deadline) == std::future_status::ready;
+      if (!in_time)
+        command([](ClientCore& core, double) {
+          core.close("connection_error", "no server in time: " + core.connection_state());
+        });
+      try {
+        future.get();
+        return;
+      } catch (const ClientError& e) {
+        // The core does not wait as long as we do if its reconnect_timeout is short.
+        if (!in_time || !retry || e.type() != "connection_error") throw;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  void close() {
+    if (dispatcher->is_own_thread())
+      throw std::logic_error("Client::close() must not be called from a callback");
+    const std::lock_guard lock(close_mutex);
+    if (closed) return;
+    closed = true;
+    {
+      caf::scoped_actor self(*system);
+      self->send(actor, CloseCommand{});
+      self->wait_for(actor);
+    }
+    dispatcher->finish();
+  }
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+void Client::close() { impl_->close(); }
+
+// --- Connecting ----------------------------------------------------------------------------------
+
+Client Client::connect(const ClientOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  Impl& state = *impl;
+  actors::SystemOptions system_options;
+  system_options.threads = 1;
+  const actors::Credentials none;  // each connection reads the access file
+  state.config = std::make_unique<actors::SystemConfig>(system_options, &none);
+  state.own_system = std::make_unique<caf::actor_system>(*state.config);
+  state.system = state.own_system.get();
+
+  ClientActorOptions actor;
+  actor.core.name = options.name;
+  actor.core.reconnect_timeout = to_seconds(options.reconnect_timeout);
+  actor.retry = options.retry;
+  actor.endpoint = [config = state.config.get(), address = options.address,
+                    file = options.access_file] {
+    const actors::ClientAccess access = actors::read_client_access(address, file);
+    config->replace_credentials(access.credentials);
+    const auto [host, port] = actors::parse_address(access.address);
+    return ClientActorOptions::Endpoint{host, port};
+  };
+  state.start(std::move(actor));
+  Client client(std::move(impl));
+  const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
+  client.impl_->wait_for_server(deadline, options.retry);
+  return client;
+}
+
+Client connect_in_process(caf::actor_system& system, const actors::EngineHandle& engine,
+                          const std::string& name) {
+  auto impl = std::make_unique<Client::Impl>();
+  impl->system = &system;
+  ClientActorOptions actor;
+  actor.core.name = name;
+  actor.core.reconnect_timeout = 0;
+  actor.engine = engine;
+  impl->start(std::move(actor));
+  return Client(std::move(impl));
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
+  auto stream = impl_->new_stream(request.id.empty() ? random_id() : request.id,
+                                  std::move(on_chunk));
+  proto::SubmitRequest message;
+  message.set_request_id(stream->id);
+  message.set_prompt_json(request.prompt.json());
+  message.set_params_json(request.params_json);
+  message.set_timeout(request.timeout);
+  message.set_priority(request.priority);
+  impl_->command([key = stream->key, message = std::move(message)](ClientCore& core, double now) {
+    core.submit(key, message, now);
+  });
+  return RequestHandle(std::move(stream));
+}
+
+std::vector<RequestHandle> Client::submit_batch(const std::vector<Request>& requests) {
+  std::vector<RequestHandle> handles;
+  handles.reserve(requests.size());
+  for (const Request& request : requests) handles.push_back(submit(request));
+  return handles;
+}
+
+RequestHandle Client::resume(const std::string& request_id, ChunkCallback on_chunk) {
+  auto stream = impl_->new_stream(request_id, std::move(on_chunk));
+  impl_->command([key = stream->key, request_id](ClientCore& core, double now) {
+    core.resume(key, request_id, now);
+  });
+  return RequestHandle(std::move(stream));
+}
+
+// --- Server --------------------------------------------------------------------------------------
+
+std::shared_future<proto::ServerInfo> Client::server_info_async() {
+  return impl_->ask_info();
+}
+
+proto::ServerInfo Client::server_info(std::chrono::milliseconds timeout) {
+  const auto future = server_info_async();
+  if (future.wait_for(timeout) != std::future_status::ready)
+    throw ClientError("timeout_error", "the server does not answer");
+  return future.get();
+}
+
+}  // namespace tandem::client

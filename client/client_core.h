@@ -1,0 +1,141 @@
+// The decisions of the client library: which streams are open and how far each has come, what is
+// sent when a connection is made or lost, which part of a chunk is new, what is acknowledged when.
+// Synchronous, no I/O, no threads, no clock of its own: events come in with the time, messages and
+// news leave through ClientOutbox.
+//
+// A connection is numbered; what comes from an earlier one is dropped. On each new connection every
+// stream that the server may know is resumed behind what has arrived here; one that it does not
+// know and of which nothing has arrived is submitted once more. So every token is passed on exactly
+// once, whatever connections do: a chunk's known part is cut off, and a gap ends its stream.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem::client {
+
+using StreamKey = uint64_t;  // of a stream, chosen by the caller and never used twice
+
+// What is new of a stream. The last news has `finished` or an `error`.
+struct StreamNews {
+  StreamKey stream = 0;
+  proto::RequestChunk chunk;  // nothing that was passed on before
+  bool finished = false;
+  std::optional<proto::Error> error;
+};
+
+struct InfoNews {
+  uint64_t query = 0;
+  proto::ServerInfo info;
+  std::optional<proto::Error> error;
+};
+
+// To be handed to the user in order; then consumed(connection, number) is due if number > 0.
+struct Delivery {
+  uint64_t connection = 0;
+  uint64_t number = 0;
+  std::vector<StreamNews> streams;
+  std::vector<InfoNews> infos;
+};
+
+class ClientOutbox {
+ public:
+  virtual ~ClientOutbox() = default;
+  // To the server of the current connection.
+  virtual void send(proto::ClientMessage message) = 0;
+  virtual void deliver(Delivery delivery) = 0;
+  // The connection is of no more use; connected() comes again, or nothing. Not within connected().
+  virtual void drop_connection(const std::string& reason) = 0;
+};
+
+struct ClientCoreConfig {
+  std::string name;             // of this client, for the server's log
+  double reconnect_timeout = 30;  // seconds that a stream waits without a connection; 0: fails
+};
+
+class ClientCore {
+ public:
+  // The server keeps to 16; one that goes far beyond is at fault.
+  static constexpr uint64_t kMaxUnconsumed = 64;
+
+  ClientCore(ClientCoreConfig config, ClientOutbox& outbox);
+
+  // --- connection ---
+  // A new one, by a number that is larger than those before.
+  void connected(uint64_t connection, double now);
+  void disconnected(const std::string& reason, double now);
+  bool is_connected() const { return connection_ != 0; }
+  void on_message(uint64_t connection, const proto::ServerMessage& message, double now);
+  // The user has seen all of that message.
+  void consumed(uint64_t connection, uint64_t number);
+
+  // --- user ---
+  void submit(StreamKey stream, proto::SubmitRequest request, double now);
+  // A stream that another client opened.
+  void resume(StreamKey stream, const std::string& request_id, double now);
+  void cancel(StreamKey stream);
+  void query_info(uint64_t query, double now);
+  // All that is open fails. Nothing comes afterwards.
+  void close(const std::string& type, const std::string& message);
+
+  // To be called about ten times a second.
+  void tick(double now);
+  const std::string& connection_state() const { return state_; }
+  size_t num_open() const { return streams_.size(); }
+
+ private:
+  struct Position {
+    int num_tokens = 0;
+    int64_t text_bytes = 0;
+  };
+  enum class Phase : uint8_t {
+    kUnsent,    // the server has not been asked
+    kAsked,     // submitted or resumed on this connection; nothing has come
+    kReceiving  // something has come on this connection
+  };
+  struct Stream {
+    StreamKey key = 0;
+    Phase phase = Phase::kUnsent;
+    std::optional<proto::SubmitRequest> submit;  // until something has arrived
+    bool known = false;  // the server may know it: it is resumed, not submitted
+    bool last_resumed = false;
+    int asked_again = 0;
+    double opened = 0;
+    std::map<int, Position> positions;
+    int num_prompt_logprobs = 0;
+  };
+  using Streams = std::unordered_map<std::string, Stream>;
+
+  void open(StreamKey key, const std::string& id, Stream stream, double now);
+  void ask(const std::string& id, Stream& stream, double now);
+  void on_chunk(const proto::RequestChunk& chunk, bool numbered, double now, Delivery& delivery);
+  bool ask_again(const std::string& id, Stream& stream, const proto::Error& error, double now);
+  // Leaves in `chunk` what is new. Returns what is wrong with it, or nothing.
+  static std::string take_news(Stream& stream, proto::RequestChunk& chunk);
+  static std::string take_news(Stream& stream, proto::CompletionChunk& chunk);
+  void on_info(const proto::ServerInfo& info, Delivery& delivery);
+  void fail(Streams::iterator it, proto::Error error, Delivery& delivery);
+  void fail_lost(double now, Delivery& delivery);
+  void send_cancel(const std::string& id);
+  void break_connection(const std::string& reason, double now);
+
+  ClientCoreConfig config_;
+  ClientOutbox& outbox_;
+  Streams streams_;
+  std::unordered_map<StreamKey, std::string> ids_;
+  std::map<uint64_t, double> infos_;  // query → time of asking
+  uint64_t connection_ = 0;           // 0: none
+  uint64_t received_ = 0, consumed_ = 0;  // messages of this connection
+  double disconnected_at_ = 0;
+  std::string state_ = "not connected yet";
+  std::optional<proto::Error> closed_;
+};
+
+}  // namespace tandem::client

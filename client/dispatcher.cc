@@ -1,0 +1,113 @@
+// See dispatcher.h.
+#include "client/dispatcher.h"
+
+#include <utility>
+
+namespace tandem::client {
+namespace {
+
+std::exception_ptr closed_error() {
+  return std::make_exception_ptr(ClientError("connection_error", "the client was closed"));
+}
+
+}  // namespace
+
+void Dispatcher::on_consumed(std::function<void(uint64_t, uint64_t)> consumed) {
+  const std::lock_guard lock(mutex_);
+  consumed_ = std::move(consumed);
+}
+
+void Dispatcher::add(const std::shared_ptr<Stream>& stream) {
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    stream->fail(closed_error());
+  } else {
+    streams_[stream->key] = stream;
+  }
+}
+
+void Dispatcher::add_info(uint64_t query, Info promise) {
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    promise.set_exception(closed_error());
+  } else {
+    infos_[query] = std::move(promise);
+  }
+}
+
+void Dispatcher::deliver(Delivery delivery) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(std::move(delivery));
+  changed_.notify_one();
+}
+
+void Dispatcher::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Dispatcher::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return finishing_ || !queue_.empty(); });
+    if (queue_.empty()) break;
+    Delivery delivery = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    hand_out(std::move(delivery));
+    lock.lock();
+  }
+  finished_ = true;
+  lock.unlock();
+  fail_all();
+}
+
+void Dispatcher::hand_out(Delivery delivery) {
+  for (StreamNews& news : delivery.streams) {
+    std::shared_ptr<Stream> stream;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto it = streams_.find(news.stream);
+      if (it == streams_.end()) continue;
+      stream = it->second;
+      if (news.finished) streams_.erase(it);
+    }
+    // After the callback has thrown the server need not go on.
+    const bool finished = news.finished;
+    if (const auto cancel = stream->cancel_function();
+        stream->add(std::move(news)) != nullptr && !finished && cancel)
+      cancel();
+  }
+  for (InfoNews& news : delivery.infos) {
+    std::optional<Info> promise;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto it = infos_.find(news.query);
+      if (it == infos_.end()) continue;
+      promise = std::move(it->second);
+      infos_.erase(it);
+    }
+    if (news.error) {
+      promise->set_exception(std::make_exception_ptr(
+          ClientError(news.error->type(), news.error->message(), news.error->param())));
+    } else {
+      promise->set_value(std::move(news.info));
+    }
+  }
+  if (delivery.number > 0 && consumed_) consumed_(delivery.connection, delivery.number);
+}
+
+// Nothing is added any more.
+void Dispatcher::fail_all() {
+  for (const auto& [key, stream] : streams_) stream->fail(closed_error());
+  for (auto& [query, promise] : infos_) promise.set_exception(closed_error());
+  streams_.clear();
+  infos_.clear();
+  consumed_ = nullptr;
+}
+
+}  // namespace tandem::client

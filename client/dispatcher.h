@@ -1,0 +1,52 @@
+// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as long
+// as the server's window of unacknowledged messages, for each is acknowledged when it is done.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "client/client_core.h"
+#include "client/stream.h"
+
+namespace tandem::client {
+
+class Dispatcher {
+ public:
+  Dispatcher() : thread_([this] { run(); }) {}
+  ~Dispatcher() { finish(); }
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  using Info = std::promise<proto::ServerInfo>;
+  // Called on its thread with a delivery's connection and number. To be set before the first one.
+  void on_consumed(std::function<void(uint64_t, uint64_t)> consumed);
+  // Whose news are to come. After finish() they fail at once.
+  void add(const std::shared_ptr<Stream>& stream);
+  void add_info(uint64_t query, Info promise);
+  void deliver(Delivery delivery);
+  // Hands out what is queued, fails what is open, ends the thread. Not from a callback.
+  void finish();
+  bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  void run();
+  void hand_out(Delivery delivery);
+  void fail_all();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Delivery> queue_;
+  std::unordered_map<StreamKey, std::shared_ptr<Stream>> streams_;
+  std::unordered_map<uint64_t, Info> infos_;
+  std::function<void(uint64_t, uint64_t)> consumed_;
+  bool finishing_ = false, finished_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tandem::client

@@ -1,0 +1,32 @@
+// Prompts as JSON (docs/jsonl.md).
+#include <nlohmann/json.hpp>
+
+#include "client/tandem_client.h"
+
+namespace tandem::client {
+
+Prompt::Prompt(const std::string& text) {
+  try {
+    json_ = nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw ClientError("invalid_request_error", "prompt: the text is not UTF-8", "prompt");
+  }
+}
+Prompt::Prompt(const char* text) : Prompt(std::string(text)) {}
+
+Prompt Prompt::token_ids(const std::vector<int32_t>& ids) {
+  return raw_json("{\"prompt_token_ids\":" + nlohmann::json(ids).dump() + "}");
+}
+
+Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {
+  return raw_json("{\"encoder_prompt\":" + encoder.json_ + ",\"decoder_prompt\":" + decoder.json_ +
+                  "}");
+}
+
+Prompt Prompt::raw_json(std::string json) {
+  Prompt prompt;
+  prompt.json_ = std::move(json);
+  return prompt;
+}
+
+}  // namespace tandem::client

@@ -1,0 +1,66 @@
+// One request as its user sees it: the output so far, and how it ended. Written by the dispatcher's
+// thread, read from any.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "client/client_core.h"
+#include "client/tandem_client.h"
+
+namespace tandem::client {
+
+// Adds the chunk's news to what has come before. Outputs are in the order of their indices.
+void append(proto::RequestOutput& output, const proto::RequestChunk& chunk);
+
+class Stream {
+ public:
+  Stream(StreamKey key, std::string id, ChunkCallback on_chunk);
+
+  const StreamKey key;
+  const std::string id;
+
+  // From the dispatcher. The callback runs without the lock. Returns what it threw, if it did.
+  std::exception_ptr add(StreamNews news);
+  // Ends it, unless it has ended.
+  void fail(std::exception_ptr error);
+
+  void set_cancel(std::function<void()> cancel);
+  std::function<void()> cancel_function();
+  void cancel() {
+    if (const auto cancel = cancel_function()) cancel();
+  }
+  std::shared_future<proto::RequestOutput> future() const { return future_; }
+  std::optional<proto::RequestChunk> next_chunk();
+
+ private:
+  struct Position {
+    int num_tokens = 0;
+    size_t text_bytes = 0;
+    bool finished = false;
+  };
+  proto::RequestChunk chunk_since_last();
+
+  const ChunkCallback on_chunk_;
+  std::function<void()> cancel_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  proto::RequestOutput output_;
+  bool done_ = false;
+  std::exception_ptr error_;
+  std::promise<proto::RequestOutput> promise_;
+  std::shared_future<proto::RequestOutput> future_;
+  // Of next_chunk().
+  uint64_t version_ = 0, seen_version_ = 0;
+  bool seen_inputs_ = false;
+  int seen_prompt_logprobs_ = 0;
+  std::map<int, Position> seen_;
+};
+
+}  // namespace tandem::client

@@ -1,0 +1,136 @@
+// The client library: submits requests to a Tandem server and streams what it generates. The
+// contract, with all types of errors: docs/client.md.
+//
+//   auto client = tandem::client::Client::connect({.address = "127.0.0.1:5000"});
+//   auto request = client.submit({.prompt = "A long text …"});
+//   std::puts(request.get().outputs(0).text().c_str());
+//
+// All functions may be called from any thread, except where it says otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem::client {
+
+// What a request, or the connection, failed with.
+class ClientError : public std::runtime_error {
+ public:
+  ClientError(std::string type, const std::string& message, std::string param = {})
+      : std::runtime_error(message), type_(std::move(type)), param_(std::move(param)) {}
+  // "invalid_request_error", "connection_error", …
+  const std::string& type() const { return type_; }
+  // The field at fault; empty when there is no single one.
+  const std::string& param() const { return param_; }
+
+ private:
+  std::string type_, param_;
+};
+
+// The encoder's input, and the decoder's if it is not the model's default. Keeps the JSON that is
+// sent. Throws ClientError (invalid_request_error) where a text is not UTF-8.
+class Prompt {
+ public:
+  Prompt() = default;
+  Prompt(const std::string& text);  // NOLINT: on purpose implicit
+  Prompt(const char* text);         // NOLINT
+  static Prompt token_ids(const std::vector<int32_t>& ids);
+  static Prompt pair(const Prompt& encoder, const Prompt& decoder);
+  // As in docs/jsonl.md. The server checks it.
+  static Prompt raw_json(std::string json);
+
+  const std::string& json() const { return json_; }
+
+ private:
+  std::string json_;
+};
+
+struct Request {
+  std::string id = {};           // empty: a random one
+  Prompt prompt = {};
+  std::string params_json = {};  // docs/parameters.md; empty: the model's defaults
+  double timeout = 0;            // seconds until the server gives the request up; 0: none
+  int32_t priority = 0;          // smaller is served first
+};
+
+// What has been added since the call before; the last one has `finished`, and `error` if it failed.
+using ChunkCallback = std::function<void(const proto::RequestChunk&)>;
+
+class Stream;  // internal
+
+// A request under way. Copies are the same request; without any it goes on.
+class RequestHandle {
+ public:
+  explicit RequestHandle(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+
+  const std::string& id() const;
+  // The server stops working on it; get() throws a ClientError of type "cancelled", unless the
+  // request ended before.
+  void cancel();
+  bool done() const;
+  void wait() const;
+  // Whether it has ended.
+  bool wait_for(std::chrono::milliseconds timeout) const;
+  // The whole output; waits for it. Throws ClientError, or what the request's callback threw.
+  proto::RequestOutput get() const;
+  std::shared_future<proto::RequestOutput> future() const;
+  // All that has come since the call before; waits for something. Nothing: that was all. Throws as
+  // get() does, once everything before has been returned. Handles of one request share the place.
+  std::optional<proto::RequestChunk> next_chunk();
+
+ private:
+  std::shared_ptr<Stream> stream_;
+};
+
+struct ClientOptions {
+  std::string address = {};      // host:port; empty: the access file's
+  std::string access_file = {};  // empty: the one that the server on this host wrote for the port
+  std::string name = {};         // for the server's log
+  bool retry = true;             // connect(): until connect_timeout, not only once
+  std::chrono::milliseconds connect_timeout{10000};
+  // How long a request survives without a connection. 0: not at all.
+  std::chrono::milliseconds reconnect_timeout{30000};
+};
+
+class Client {
+ public:
+  // Waits for the server. Throws ClientError (connection_error, protocol_error).
+  static Client connect(const ClientOptions& options);
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();  // close()
+
+  // Never waits for the server. on_chunk is called from the client's own thread, for one chunk at a
+  // time, in order, each token once. While it runs nothing else is delivered, and in the end the
+  // server waits too: it must not wait for requests of this client, nor close it.
+  RequestHandle submit(const Request& request, ChunkCallback on_chunk = {});
+  std::vector<RequestHandle> submit_batch(const std::vector<Request>& requests);
+  // The stream of a request that another client (or process) submitted; from its beginning.
+  RequestHandle resume(const std::string& request_id, ChunkCallback on_chunk = {});
+
+  std::shared_future<proto::ServerInfo> server_info_async();
+  // Throws ClientError (timeout_error, connection_error).
+  proto::ServerInfo server_info(std::chrono::milliseconds timeout = std::chrono::seconds(10));
+
+  // What is not finished fails here; at the server it goes on for a while, to be resumed. Returns
+  // after the last callback. Not from a callback.
+  void close();
+
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem::client
