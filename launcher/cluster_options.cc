@@ -69,7 +69,9 @@ std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size) {
   });
 }
 
-std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSession& job) {
+// `announced` is set when the other ranks know where to report.
+std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSession& job,
+                                              bool& announced) {
   actors::ClusterConfig& c = options.config;
   const int replicas = c.data_parallel_size;
   if (c.tensor_parallel_size == 1) c.tensor_parallel_size = job.size() / std::max(1, replicas);
@@ -80,7 +82,8 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
                               std::to_string(job.size()) + " ranks");
   std::string text = std::to_string(c.tensor_parallel_size) + " ";
   actors::ExternalRanks ranks;
-  ranks.announce = [&job, text](const actors::WorkerEndpoint& endpoint) {
+  ranks.announce = [&job, &announced, text](const actors::WorkerEndpoint& endpoint) {
+    announced = true;
     std::string bytes = text + encode_endpoint(endpoint);
     job.broadcast(bytes, 0);
   };
@@ -97,20 +100,20 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
   c.engine.model = std::filesystem::absolute(engine.model);
   c.max_steps_in_flight = options.run_ahead + 1;
   if (job != nullptr) {
+    bool announced = false;
     try {
       bind_to_cores(options.cpu_binding, job->rank(), job->size());
-      return start_in_job(options, *job);
+      return start_in_job(options, *job, announced);
     } catch (...) {
-      std::string nothing;  // the other ranks wait for an address
-      job->broadcast(nothing, 0);
+      if (!announced) release_ranks(job);
       throw;
     }
   }
   std::string backend = options.backend;
   if (backend == "auto")
     backend = c.tensor_parallel_size * c.data_parallel_size > 1 ? "mpi" : "threads";
-  if (backend == "threads") return std::make_unique<actors::Cluster>(
-        c, std::unique_ptr<actors::GroupLauncher>());
+  if (backend == "threads")
+    return std::make_unique<actors::Cluster>(c, std::unique_ptr<actors::GroupLauncher>());
   if (backend == "join") return std::make_unique<actors::Cluster>(c, actors::make_join_launcher());
   if (backend != "mpi")
     throw invalid_request("--distributed-executor-backend",
@@ -124,6 +127,12 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                            std::string("--worker-timeout"), std::to_string(c.worker_timeout)})
     processes.worker_flags.push_back(flag);
   return std::make_unique<actors::Cluster>(c, std::make_unique<ProcessLauncher>(processes));
+}
+
+void release_ranks(MpiSession* job) {
+  if (job == nullptr) return;
+  std::string nothing;  // they wait for an address
+  job->broadcast(nothing, 0);
 }
 
 int serve_as_rank(const ClusterOptions& options, MpiSession& job) {

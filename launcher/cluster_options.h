@@ -34,6 +34,8 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                                                MpiSession* job);
 // The part of the other ranks of an outer job: serves until the cluster ends; the exit status.
 int serve_as_rank(const ClusterOptions& options, MpiSession& job);
+// Rank 0, if it cannot start: the others end. job may be null.
+void release_ranks(MpiSession* job);
 
 // Waits, with a progress bar, until all replicas are up. Throws InputError or std::runtime_error if
 // they will not be; returns false if `stop` says so.

@@ -6,11 +6,14 @@
 #include <map>
 #include <optional>
 
+#include "client/local/cluster_client.h"
+#include "launcher/backend.h"
+#include "launcher/cluster_options.h"
 #include "launcher/command.h"
 #include "launcher/input.h"
 #include "launcher/options.h"
 #include "launcher/progress.h"
-#include "runtime/llm_engine.h"
+#include "launcher/signals.h"
 #include "runtime/request_json.h"
 
 namespace tandem::launcher {
@@ -21,6 +24,8 @@ using nlohmann::json;
 struct Options {
   EngineOptions engine;
   SamplingOptions sampling;
+  ClusterOptions cluster;
+  std::string address, access_file;
   std::string input;
   std::vector<std::string> texts;
   bool jsonl = false, lines = false;
@@ -35,8 +40,8 @@ std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
 // Requests in flight and the results that wait for their turn.
 class Session {
  public:
-  Session(LLMEngine& engine, bool jsonl, json defaults)
-      : engine_(engine), jsonl_(jsonl), defaults_(std::move(defaults)) {}
+  Session(Backend& backend, bool jsonl, json defaults)
+      : backend_(backend), jsonl_(jsonl), defaults_(std::move(defaults)) {}
 
   void submit(const Line& line) {
     json id;
@@ -53,7 +58,7 @@ class Session {
       }
       json params = defaults_;
       params.update(request.params);
-      engine_.add_request(std::to_string(number), request.prompt, params);
+      backend_.submit(number, request.prompt, params);
       ids_.emplace(number, id);
     } catch (const InputError& e) {
       fail(number, e, id);
@@ -61,13 +66,16 @@ class Session {
   }
 
   void step() {
-    for (const proto::RequestOutput& output : engine_.step()) {
-      if (!output.finished()) continue;
-      const uint64_t number = std::stoull(output.request_id());
+    for (const auto& [number, output, error] : backend_.poll()) {
+      if (error) {
+        fail(number, *error, ids_.at(number));
+        ids_.erase(number);
+        continue;
+      }
       for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
       ++finished_;
       if (jsonl_) {
-        done_[number] = dump_line(result_to_json(output, ids_.at(number), engine_.tokenizer()));
+        done_[number] = dump_line(result_to_json(output, ids_.at(number), backend_.tokenizer()));
       } else {
         std::string& text = done_[number];
         for (const auto& c : output.outputs())
@@ -102,7 +110,7 @@ class Session {
                    e.what());
   }
 
-  LLMEngine& engine_;
+  Backend& backend_;
   bool jsonl_;
   json defaults_;
   std::map<uint64_t, json> ids_;          // in flight
@@ -124,7 +132,7 @@ std::string rate(const Session& session, double seconds) {
 // Requests are taken from `next` while few are in flight, so that memory stays bounded on endless
 // input.
 template <class Next>
-int run_session(LLMEngine& engine, Session& session, const Next& next, size_t max_in_flight) {
+int run_session(Session& session, const Next& next, size_t max_in_flight) {
   ProgressBar bar("Generating");
   bool more = true;
   while (more || session.in_flight() > 0) {
@@ -135,7 +143,7 @@ int run_session(LLMEngine& engine, Session& session, const Next& next, size_t ma
       if (!line) break;
       session.submit(*line);
     }
-    if (engine.has_unfinished_requests()) session.step();
+    if (session.in_flight() > 0) session.step();
     bar.update(session.finished(), session.submitted(), rate(session, bar.seconds()));
     session.flush();
   }
@@ -145,23 +153,13 @@ int run_session(LLMEngine& engine, Session& session, const Next& next, size_t ma
   return session.failed() > 0 ? 1 : 0;
 }
 
-int run(const Options& options) {
-  const EngineConfig config = options.engine.parse();
-  std::vector<std::string> texts;
-  std::unique_ptr<LineReader> reader;
-  if (options.jsonl) {
-    if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
-      throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
-    reader = std::make_unique<LineReader>(open_input(options.input.empty() ? "-" : options.input));
-  } else {
-    texts = read_texts(options.texts, options.input, options.lines);
-  }
-  const auto engine = load_engine(config);
-  Session session(*engine, options.jsonl, options.sampling.params());
-  const size_t max_in_flight = 4 * static_cast<size_t>(config.max_num_seqs);
-  if (reader)
+int run_with(Backend& backend, const Options& options, LineReader* reader,
+             std::vector<std::string> texts) {
+  Session session(backend, options.jsonl, options.sampling.params());
+  const size_t max_in_flight = 4 * static_cast<size_t>(options.engine.config.max_num_seqs);
+  if (reader != nullptr)
     return run_session(
-        *engine, session,
+        session,
         [&](bool wait, bool& more) {
           auto line = reader->next(wait);
           if (!line) more = !reader->at_end();
@@ -170,7 +168,7 @@ int run(const Options& options) {
         max_in_flight);
   size_t at = 0;
   return run_session(
-      *engine, session,
+      session,
       [&](bool, bool& more) -> std::optional<Line> {
         if (at == texts.size()) {
           more = false;
@@ -179,6 +177,68 @@ int run(const Options& options) {
         return Line{std::move(texts[at++]), false};
       },
       max_in_flight);
+}
+
+// In a cluster of this command's own; gone with it, however it ends.
+int run_in_cluster(const Options& options, MpiSession* job, LineReader* reader,
+                   std::vector<std::string> texts) {
+  options.cluster.log.apply("engine");
+  const auto cluster = start_cluster(options.cluster, options.engine.parse(), job);
+  const SignalGuard guard([&] { cluster->stop(); });
+  wait_until_up(*cluster, [] { return false; });
+  int status = 0;
+  {
+    const auto backend = make_client_backend(client::connect_to(*cluster, "tandem generate"));
+    status = run_with(*backend, options, reader, std::move(texts));
+  }
+  cluster->stop();
+  return status;
+}
+
+int run(Options& options) {
+  const bool remote = !options.address.empty() || !options.access_file.empty();
+  if (remote != options.engine.model.empty())
+    throw invalid_request("--model", remote ? "the server has one; leave it out with --connect"
+                                            : "is missing (or --connect, for a server)");
+  std::unique_ptr<MpiSession> job;
+  if (!remote && MpiSession::launched_by_mpi()) {
+    block_signals();
+    job = join_outer_job();
+    if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
+  }
+  std::vector<std::string> texts;
+  std::unique_ptr<LineReader> reader;
+  const bool cluster = !remote && (job != nullptr || options.cluster.wants_cluster());
+  if (cluster) block_signals();
+  try {
+    if (options.jsonl) {
+      if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
+        throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
+      reader =
+          std::make_unique<LineReader>(open_input(options.input.empty() ? "-" : options.input));
+    } else {
+      texts = read_texts(options.texts, options.input, options.lines);
+    }
+  } catch (const InputError&) {
+    release_ranks(job.get());
+    throw;
+  }
+  if (cluster) return run_in_cluster(options, job.get(), reader.get(), std::move(texts));
+  std::unique_ptr<Backend> backend;
+  if (remote) {
+    client::ClientOptions connection;
+    connection.address = options.address;
+    connection.access_file = options.access_file;
+    connection.name = "tandem generate";
+    try {
+      backend = make_client_backend(client::Client::connect(connection));
+    } catch (const client::ClientError& e) {
+      throw InputError(ErrorKind::kUnavailable, e.what(), "--connect");
+    }
+  } else {
+    backend = make_local_backend(load_engine(options.engine.parse()));
+  }
+  return run_with(*backend, options, reader.get(), std::move(texts));
 }
 
 }  // namespace
@@ -192,7 +252,13 @@ Run add_generate(CLI::App& app) {
   app.add_flag("--jsonl", options->jsonl,
                "one JSON request a line in, one JSON result a line out (docs/jsonl.md)");
   options->engine.add_model(app);
+  app.get_option("--model")->required(false);
+  app.add_option("--connect", options->address, "generate at a server: host:port (tandem serve)");
+  app.add_option("--access-file", options->access_file,
+                 "what lets this client in; default: what a server on this host wrote")
+      ->type_name("FILE");
   options->engine.add_engine(app);
+  options->cluster.add(app);
   options->sampling.add(app);
   return [options] { return run(*options); };
 }

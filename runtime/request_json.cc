@@ -10,7 +10,7 @@ using nlohmann::json;
 constexpr int kMaxDepth = 64;
 
 // As vLLM's: {token id: {"logprob", "rank", "decoded_token"}}, the token itself and the top k.
-json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
+json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer) {
   json out = json::object();
   for (const auto& t : logprobs.top()) {
     // -inf and NaN are not JSON.
@@ -18,12 +18,14 @@ json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer& tok
     out[std::to_string(t.token_id())] = {
         {"logprob", value},
         {"rank", t.rank()},
-        {"decoded_token", tokenizer.decode({t.token_id()}, false)}};
+        {"decoded_token", t.has_decoded_token() || tokenizer == nullptr
+                              ? t.decoded_token()
+                              : tokenizer->decode({t.token_id()}, false)}};
   }
   return out;
 }
 
-json completion_to_json(const proto::CompletionOutput& c, const Tokenizer& tokenizer) {
+json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
               {"text", c.text()},
               {"token_ids", c.token_ids()},
@@ -85,7 +87,7 @@ JsonRequest request_from_json(const json& line) {
 }
 
 json result_to_json(const proto::RequestOutput& output, const json& id,
-                    const Tokenizer& tokenizer) {
+                    const Tokenizer* tokenizer) {
   const auto& in = output.inputs();
   json out = {{"id", id},
               {"encoder_prompt", in.has_encoder_prompt() ? json(in.encoder_prompt()) : json()},

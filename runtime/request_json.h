@@ -23,8 +23,9 @@ nlohmann::json parse_json_line(std::string_view line);
 // Checks the keys; what is inside prompt and params is checked later.
 JsonRequest request_from_json(const nlohmann::json& line);
 
+// tokenizer: for the text of tokens that have none with them (decoded_token); may be null.
 nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,
-                              const Tokenizer& tokenizer);
+                              const Tokenizer* tokenizer);
 // {"id", "error": {"message", "type", "param"}}
 nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
 

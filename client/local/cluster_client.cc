@@ -1,0 +1,13 @@
+#include "client/local/cluster_client.h"
+
+#include "actors/cluster_impl.h"
+#include "client/in_process.h"
+
+namespace tandem::client {
+
+Client connect_to(actors::Cluster& cluster, const std::string& name) {
+  actors::Cluster::Impl& impl = cluster.impl();
+  return connect_in_process(*impl.system, caf::actor_cast<actors::EngineHandle>(impl.engine), name);
+}
+
+}  // namespace tandem::client
