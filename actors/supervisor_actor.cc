@@ -37,7 +37,7 @@ struct SupervisorState : SupervisorOutbox {
   std::unordered_map<caf::actor_addr, Place> places;
   std::vector<double> down_at;  // by replica; 0: it is up, or was never down
   proto::WorkerHello here = hello_of_this_process();
-  bool given_up = false;
+  bool given_up = false, shutting_down = false;
 
   SupervisorCore& core(int replica) { return *cores[static_cast<size_t>(replica)]; }
   std::map<int, Member>& group(int replica) { return members[static_cast<size_t>(replica)]; }
@@ -84,7 +84,8 @@ struct SupervisorState : SupervisorOutbox {
                   bool crashed) override {
     self->send(schedulers[static_cast<size_t>(replica)], GroupDown{generation, cause, crashed});
     down_at[static_cast<size_t>(replica)] = now();
-    spdlog::warn("replica {}: down: {}", replica, cause);
+    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn, "replica {}: down: {}",
+                replica, cause);
     shared->board.update([](ClusterStatus& s) { --s.replicas_up, ++s.restarts; });
   }
   void loading(int replica, uint64_t done, uint64_t total) override {
@@ -250,6 +251,7 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
         self->state.tick();
       },
       [self](const ShutDown&) {
+        self->state.shutting_down = true;
         for (auto& core : self->state.cores) core->shut_down(now());
       },
       [self](const GroupFault& f) {

@@ -26,6 +26,11 @@ void ClusterOptions::add(CLI::App& app) {
   app.add_option("--hostfile", hostfile, "mpirun's host file, for ranks on several hosts")
       ->type_name("FILE")
       ->group(group);
+  app.add_option("--worker-program", worker_program,
+                 "run as `PROGRAM worker …` instead of this program: a wrapper (numactl, a "
+                 "debugger) or another build")
+      ->type_name("FILE")
+      ->group(group);
   option("--cpu-binding", cpu_binding,
          "auto, rank or none: whether a rank keeps to its share of the cores");
   option("--run-ahead", run_ahead, "steps that are sent to the workers ahead of the results");
@@ -120,6 +125,7 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                           "\"" + backend + "\" is not one of auto, threads, mpi, join");
   ProcessLauncherOptions processes;
   processes.hostfile = options.hostfile;
+  processes.worker_program = options.worker_program;
   processes.worker_flags = options.log.flags();
   for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
                            std::string("--replicas"), std::to_string(c.data_parallel_size),

@@ -16,6 +16,7 @@ namespace tandem::launcher {
 struct ClusterOptions {
   std::string backend = "auto";
   std::string hostfile;
+  std::string worker_program;
   std::string cpu_binding = "auto";
   int run_ahead = 1;
   actors::ClusterConfig config;

@@ -207,6 +207,7 @@ struct ProcessLauncher::Impl {
 
 ProcessLauncher::ProcessLauncher(ProcessLauncherOptions options) : impl_(new Impl) {
   impl_->options = std::move(options);
+  if (!impl_->options.worker_program.empty()) impl_->self = impl_->options.worker_program;
 }
 
 ProcessLauncher::~ProcessLauncher() {
