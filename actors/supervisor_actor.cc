@@ -50,6 +50,9 @@ struct SupervisorState : SupervisorOutbox {
     launcher->launch(replica, generation, shared->config.tensor_parallel_size);
   }
   void stop(int replica, uint64_t generation) override {
+    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn,
+                "replica {}: generation {} ends: {}", replica, generation,
+                core(replica).last_cause());
     std::vector<int64_t> pids;
     proto::WorkerCommand command;
     command.set_generation(generation);
@@ -84,8 +87,6 @@ struct SupervisorState : SupervisorOutbox {
                   bool crashed) override {
     self->send(schedulers[static_cast<size_t>(replica)], GroupDown{generation, cause, crashed});
     down_at[static_cast<size_t>(replica)] = now();
-    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn, "replica {}: down: {}",
-                replica, cause);
     shared->board.update([](ClusterStatus& s) { --s.replicas_up, ++s.restarts; });
   }
   void loading(int replica, uint64_t done, uint64_t total) override {

@@ -1,7 +1,9 @@
 // tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "actors/worker_process.h"
 #include "kernels/core/error.h"
@@ -31,6 +33,7 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
   auto region = SharedMemoryRegion::open(static_cast<pid_t>(setup.memory_pid()), setup.memory_fd(),
                                          setup.size(), options.chunk_bytes);
   region->join(setup.rank());
+  region->wait_until_all_joined(options.timeout);
   return make_shared_memory_communicator(std::move(region), setup.rank(), options);
 }
 
@@ -42,9 +45,22 @@ int join_by_address(const Options& o) {
   worker.rank = -1;
   worker.generation = 0;
   worker.peer_timeout = o.worker_timeout;
-  spdlog::info("joining {}", worker.endpoint.address);
-  actors::run_worker_process(worker, make_model_worker(joined_communicator));
-  return 0;
+  // Told to stop (its group is put together anew, or it is not needed now), it offers itself again,
+  // until there is nobody to offer itself to.
+  bool known = false;
+  while (true) {
+    spdlog::info("joining {}", worker.endpoint.address);
+    try {
+      actors::run_worker_process(worker, make_model_worker(joined_communicator));
+    } catch (const InputError& e) {
+      if (!known) throw;
+      spdlog::info("the server is gone: {}", e.what());
+      return 0;
+    }
+    known = true;
+    worker.connect_timeout = 5;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
 }
 
 int run_launched(const Options& o, const std::string& endpoint) {

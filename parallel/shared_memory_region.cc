@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "parallel/round_communicator.h"
 #include "parallel/shared_memory_communicator.h"
@@ -146,6 +148,18 @@ void SharedMemoryRegion::join(int r) {
   if (::sched_getaffinity(0, sizeof own.cores, &own.cores) != 0) CPU_ZERO(&own.cores);
   own.pid.store(header().shared ? static_cast<int32_t>(::getpid()) : 0, std::memory_order_relaxed);
   own.state.store(detail::kJoined, std::memory_order_release);
+}
+
+void SharedMemoryRegion::wait_until_all_joined(std::chrono::milliseconds timeout) const {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (int r = 0; r < ranks_; ++r) {
+    while (rank(r).state.load(std::memory_order_acquire) == detail::kAbsent) {
+      if (std::chrono::steady_clock::now() >= deadline)
+        throw CommunicatorError("shared memory: rank " + std::to_string(r) + " has not joined in " +
+                                std::to_string(timeout.count()) + " ms");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
 }
 
 RegionHeader& SharedMemoryRegion::header() const { return *static_cast<RegionHeader*>(memory_); }
