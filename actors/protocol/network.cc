@@ -57,7 +57,10 @@ class Scribe : public caf::io::scribe {
       config = caf::io::receive_policy::at_most(1);
     }
     stream_.configure_read(config);
-    if (launched_) return;
+    if (launched_) {  // a whole header has come: from here on CAF's connection-timeout counts
+      session_->end_watch();
+      return;
+    }
     launched_ = true;
     stream_.start(this);
     stream_.force_empty_write(this);  // the handshake begins

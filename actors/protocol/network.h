@@ -2,7 +2,7 @@
 // module, which in 0.17 lets peers that never finish a handshake stay for ever, spins while they
 // do, lets one peer's TLS error break another's connection, and reads files for each connection.
 //
-// Here a connection has `kHandshakeTimeout` to pass the handshake and to send its first byte; not
+// Here a connection has `kHandshakeTimeout` to pass the handshake and send a first header; not
 // more than `kMaxHandshakes` are under way at a time (the oldest gives way); a message larger than
 // `kMaxMessage` ends its connection before anything is allocated for it.
 #pragma once
