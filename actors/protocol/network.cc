@@ -242,6 +242,8 @@ caf::io::middleman_actor network_actor(caf::actor_system& system) {
   return caf::actor_cast<caf::io::middleman_actor>(actor);
 }
 
+bool is_spurious(const caf::error& error) { return error == caf::sec::connection_timeout; }
+
 namespace detail {
 
 uint16_t publish(caf::actor_system& system, caf::strong_actor_ptr actor,
@@ -263,17 +265,27 @@ caf::strong_actor_ptr connect(caf::actor_system& system, std::set<std::string> i
                               std::chrono::milliseconds timeout) {
   caf::scoped_actor self(system, true);
   caf::strong_actor_ptr result;
-  std::string reason = "nothing is published there";
-  self->request(network_actor(system), timeout, caf::connect_atom::value, host, port)
-      .receive(
-          [&](caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& found) {
-            if (actor && !system.assignable(found, interface)) {
-              reason = "it is another kind of server";
-            } else {
-              result = std::move(actor);
-            }
-          },
-          [&](caf::error& e) { reason = system.render(e); });
+  std::string reason;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  bool again = true;
+  while (again) {
+    again = false;
+    self->request(network_actor(system), timeout, caf::connect_atom::value, host, port)
+        .receive(
+            [&](caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& found) {
+              if (!actor) {
+                reason = "nothing is published there";
+              } else if (!system.assignable(found, interface)) {
+                reason = "it is another kind of server";
+              } else {
+                result = std::move(actor);
+              }
+            },
+            [&](caf::error& e) {
+              reason = system.render(e);
+              again = is_spurious(e) && std::chrono::steady_clock::now() < deadline;
+            });
+  }
   if (!result)
     throw InputError(ErrorKind::kUnavailable,
                      "cannot connect to " + host + ":" + std::to_string(port) + ": " + reason,

@@ -261,7 +261,7 @@ TEST_F(NetworkTest, ConnectingToWhatDoesNotAnswer) {
   // Accepts, and says nothing.
   test::TcpProxy proxy(server_->port);
   proxy.hold(true);
-  EXPECT_INPUT_ERROR(connect<EngineHandle>(system, "127.0.0.1", proxy.port(), 20s),
+  EXPECT_INPUT_ERROR(connect<EngineHandle>(system, "127.0.0.1", proxy.port(), 3s),
                      "cannot connect");
   EXPECT_INPUT_ERROR(connect<WorkerHandle>(system, "127.0.0.1", server_->port, 10s),
                      "another kind of server");
