@@ -84,7 +84,8 @@ void ClientActor::connect() {
   } catch (const std::exception& e) {
     return on_failed(e.what());
   }
-  request(actors::network_actor(system()), caf::infinite, caf::connect_atom::value, to.host, to.port)
+  request(actors::network_actor(system()), caf::infinite, caf::connect_atom::value, to.host,
+          to.port)
       .then([this](const caf::node_id&, const caf::strong_actor_ptr& actor,
                    const std::set<std::string>& interface) { on_connected(actor, interface); },
             [this, to](caf::error& error) {

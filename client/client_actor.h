@@ -64,7 +64,7 @@ class ClientActor : public caf::event_based_actor, private ClientOutbox {
   uint64_t num_connections_ = 0;
   bool ever_connected_ = false;
   unsigned spurious_ = 0;  // attempts that were CAF's to blame for
-  int failures_ = 0;  // since the last message from a server
+  int failures_ = 0;       // since the last message from a server
 };
 
 }  // namespace tandem::client

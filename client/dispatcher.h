@@ -1,5 +1,5 @@
-// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as long
-// as the server's window of unacknowledged messages, for each is acknowledged when it is done.
+// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as
+// long as the server's window of unacknowledged messages, for each is acknowledged when it is done.
 #pragma once
 
 #include <condition_variable>

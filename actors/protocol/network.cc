@@ -161,8 +161,7 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
     if (fd < 0) return caf::make_error(caf::sec::cannot_connect_to_node, host, port);
     try {
       const auto context = make_context();
-      auto session =
-          std::make_unique<TlsSession>(*context, fd, /*server=*/false, watch_);
+      auto session = std::make_unique<TlsSession>(*context, fd, /*server=*/false, watch_);
       return caf::io::scribe_ptr(caf::make_counted<Scribe>(multiplexer(), fd, std::move(session)));
     } catch (const std::exception& e) {
       ::close(fd);
@@ -183,9 +182,7 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
   }
 
  private:
-  Multiplexer& multiplexer() {
-    return static_cast<Multiplexer&>(system().middleman().backend());
-  }
+  Multiplexer& multiplexer() { return static_cast<Multiplexer&>(system().middleman().backend()); }
   std::shared_ptr<const TlsContext> make_context() {
     const caf::actor_system_config& config = system().config();
     return std::make_shared<TlsContext>(config.openssl_cafile, config.openssl_certificate,
@@ -229,8 +226,7 @@ void TlsModule::stop() {
   self->wait_for(actor);
 }
 
-caf::actor_system::module* TlsModule::make(caf::actor_system& system,
-                                           caf::detail::type_list<>) {
+caf::actor_system::module* TlsModule::make(caf::actor_system& system, caf::detail::type_list<>) {
   return new TlsModule(system);
 }
 

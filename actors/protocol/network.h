@@ -35,11 +35,11 @@ class TlsModule : public caf::actor_system::module {
   caf::actor_system& system_;
 };
 
-// The actor that publishes and connects, for those who must not block: CAF's interface. A connection
-// attempt ends within about twice kHandshakeTimeout.
+// The actor that publishes and connects, for those who must not block: CAF's interface. A
+// connection attempt ends within about twice kHandshakeTimeout.
 caf::io::middleman_actor network_actor(caf::actor_system& system);
-// Such an attempt is to be made again: CAF 0.17 gives up those that are under way at the moment when
-// it looks for silent peers, however young (they have no "last seen" yet).
+// Such an attempt is to be made again: CAF 0.17 gives up those that are under way at the moment
+// when it looks for silent peers, however young (they have no "last seen" yet).
 bool is_spurious(const caf::error& error);
 
 namespace detail {

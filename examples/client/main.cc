@@ -1,4 +1,5 @@
-// Submits the texts of the command line to a running server and prints what comes back, as it comes.
+// Submits the texts of the command line to a running server and prints what comes back, as it
+// comes.
 #include <cstdio>
 #include <vector>
 

@@ -98,7 +98,9 @@ class TlsPeer {
   }
   ~TlsPeer() { SSL_free(ssl_); }
   bool connected() const { return connected_; }
-  void send(const std::string& data) { SSL_write(ssl_, data.data(), static_cast<int>(data.size())); }
+  void send(const std::string& data) {
+    SSL_write(ssl_, data.data(), static_cast<int>(data.size()));
+  }
   // Waits until the server has closed the connection; false: it did not.
   bool ends() {
     const timeval patience{15, 0};
@@ -122,11 +124,11 @@ class NetworkTest : public ::testing::Test {
   NetworkTest() {
     ::setenv("XDG_RUNTIME_DIR", directory_.path().c_str(), 1);
     server_ = std::make_unique<test::FakeServer>();
-    client_ = std::make_unique<client::Client>(
-        client::Client::connect({.address = server_->address}));
+    client_ =
+        std::make_unique<client::Client>(client::Client::connect({.address = server_->address}));
     before_ = num_descriptors();
-    request_ = std::make_unique<client::RequestHandle>(
-        client_->submit({.prompt = "count 1000000"}));
+    request_ =
+        std::make_unique<client::RequestHandle>(client_->submit({.prompt = "count 1000000"}));
     EXPECT_TRUE(request_->next_chunk());
   }
   // The good client has been served all along by one connection, and nothing was left behind.
@@ -187,8 +189,9 @@ TEST_F(NetworkTest, HandshakesThatNeverEnd) {
   }
   char data[65536];
   for (const Socket& socket : sockets)
-    EXPECT_TRUE(eventually([&] { return ::recv(socket.fd(), data, sizeof(data), MSG_DONTWAIT) == 0 ||
-                                        socket.ended(); }));
+    EXPECT_TRUE(eventually([&] {
+      return ::recv(socket.fd(), data, sizeof(data), MSG_DONTWAIT) == 0 || socket.ended();
+    }));
   sockets.clear();
   expect_unharmed();
 }
@@ -231,8 +234,7 @@ TEST_F(NetworkTest, PeersWithoutTls) {
     config.load<caf::io::middleman>();
     config.set("logger.console", caf::atom("none"));
     caf::actor_system system(config);
-    const auto result =
-        system.middleman().remote_actor<caf::actor>("127.0.0.1", server_->port);
+    const auto result = system.middleman().remote_actor<caf::actor>("127.0.0.1", server_->port);
     EXPECT_FALSE(result);
   }
   expect_unharmed();
