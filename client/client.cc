@@ -165,8 +165,8 @@ Client connect_in_process(caf::actor_system& system, const actors::EngineHandle&
 // --- Requests ------------------------------------------------------------------------------------
 
 RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
-  auto stream = impl_->new_stream(request.id.empty() ? random_id() : request.id,
-                                  std::move(on_chunk));
+  auto stream =
+      impl_->new_stream(request.id.empty() ? random_id() : request.id, std::move(on_chunk));
   proto::SubmitRequest message;
   message.set_request_id(stream->id);
   message.set_prompt_json(request.prompt.json());
@@ -196,9 +196,7 @@ RequestHandle Client::resume(const std::string& request_id, ChunkCallback on_chu
 
 // --- Server --------------------------------------------------------------------------------------
 
-std::shared_future<proto::ServerInfo> Client::server_info_async() {
-  return impl_->ask_info();
-}
+std::shared_future<proto::ServerInfo> Client::server_info_async() { return impl_->ask_info(); }
 
 proto::ServerInfo Client::server_info(std::chrono::milliseconds timeout) {
   const auto future = server_info_async();

@@ -84,10 +84,12 @@ void ClientActor::connect() {
   } catch (const std::exception& e) {
     return on_failed(e.what());
   }
-  request(actors::network_actor(system()), caf::infinite, caf::connect_atom::value, to.host, to.port)
+  request(actors::network_actor(system()), caf::infinite, caf::connect_atom::value, to.host,
+          to.port)
       .then([this](const caf::node_id&, const caf::strong_actor_ptr& actor,
                    const std::set<std::string>& interface) { on_connected(actor, interface); },
             [this, to](caf::error& error) {
+              if (actors::is_spurious(error) && ++spurious_ % 8 != 0) return connect();
               on_failed("cannot connect to " + to.host + ":" + std::to_string(to.port) + ": " +
                         system().render(error));
             });

@@ -63,7 +63,8 @@ class ClientActor : public caf::event_based_actor, private ClientOutbox {
   actors::ClientHandle endpoint_;  // where the engine answers: an actor for each connection
   uint64_t num_connections_ = 0;
   bool ever_connected_ = false;
-  int failures_ = 0;  // since the last message from a server
+  unsigned spurious_ = 0;  // attempts that were CAF's to blame for
+  int failures_ = 0;       // since the last message from a server
 };
 
 }  // namespace tandem::client

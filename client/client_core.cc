@@ -9,10 +9,10 @@
 namespace tandem::client {
 namespace {
 
-constexpr uint32_t kVersion = 1;  // of the protocol
-constexpr int kMaxAskedAgain = 4;     // on one connection
+constexpr uint32_t kVersion = 1;   // of the protocol
+constexpr int kMaxAskedAgain = 4;  // on one connection
 constexpr size_t kMaxSequences = 65536;
-constexpr double kInfoTimeout = 60;  // seconds
+constexpr double kInfoTimeout = 60;   // seconds
 constexpr double kDeadlineGrace = 1;  // seconds; the server is the one to say that time is up
 
 proto::Error make_error(const std::string& type, const std::string& message,

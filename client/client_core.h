@@ -56,7 +56,7 @@ class ClientOutbox {
 };
 
 struct ClientCoreConfig {
-  std::string name;             // of this client, for the server's log
+  std::string name;               // of this client, for the server's log
   double reconnect_timeout = 30;  // seconds that a stream waits without a connection; 0: fails
 };
 
@@ -130,8 +130,8 @@ class ClientCore {
   ClientOutbox& outbox_;
   Streams streams_;
   std::unordered_map<StreamKey, std::string> ids_;
-  std::map<uint64_t, double> infos_;  // query → time of asking
-  uint64_t connection_ = 0;           // 0: none
+  std::map<uint64_t, double> infos_;      // query → time of asking
+  uint64_t connection_ = 0;               // 0: none
   uint64_t received_ = 0, consumed_ = 0;  // messages of this connection
   double disconnected_at_ = 0;
   std::string state_ = "not connected yet";

@@ -98,7 +98,13 @@ void Dispatcher::hand_out(Delivery delivery) {
       promise->set_value(std::move(news.info));
     }
   }
-  if (delivery.number > 0 && consumed_) consumed_(delivery.connection, delivery.number);
+  if (delivery.number == 0) return;
+  std::function<void(uint64_t, uint64_t)> consumed;
+  {
+    const std::lock_guard lock(mutex_);
+    consumed = consumed_;
+  }
+  if (consumed) consumed(delivery.connection, delivery.number);
 }
 
 // Nothing is added any more.

@@ -1,5 +1,5 @@
-// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as long
-// as the server's window of unacknowledged messages, for each is acknowledged when it is done.
+// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as
+// long as the server's window of unacknowledged messages, for each is acknowledged when it is done.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ class Dispatcher {
   Dispatcher& operator=(const Dispatcher&) = delete;
 
   using Info = std::promise<proto::ServerInfo>;
-  // Called on its thread with a delivery's connection and number. To be set before the first one.
+  // Called on its thread with a delivery's connection and number.
   void on_consumed(std::function<void(uint64_t, uint64_t)> consumed);
   // Whose news are to come. After finish() they fail at once.
   void add(const std::shared_ptr<Stream>& stream);

@@ -118,8 +118,9 @@ proto::RequestChunk Stream::chunk_since_last() {
   }
   for (const proto::CompletionOutput& output : output_.outputs()) {
     Position& seen = seen_[output.index()];
-    if (seen.finished || (seen.num_tokens == output.token_ids_size() &&
-                          seen.text_bytes == output.text().size() && output.finish_reason().empty()))
+    if (seen.finished ||
+        (seen.num_tokens == output.token_ids_size() && seen.text_bytes == output.text().size() &&
+         output.finish_reason().empty()))
       continue;
     proto::CompletionChunk& news = *chunk.add_outputs();
     news.set_index(output.index());

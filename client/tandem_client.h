@@ -56,7 +56,7 @@ class Prompt {
 };
 
 struct Request {
-  std::string id = {};           // empty: a random one
+  std::string id = {};  // empty: a random one
   Prompt prompt = {};
   std::string params_json = {};  // docs/parameters.md; empty: the model's defaults
   double timeout = 0;            // seconds until the server gives the request up; 0: none

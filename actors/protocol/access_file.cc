@@ -99,12 +99,10 @@ std::filesystem::path access_directory() {
 
 std::filesystem::path write_client_access(const ClientAccess& access, int port) {
   const std::filesystem::path path = default_file(port);
-  const std::filesystem::path temporary =
-      path.string() + "." + std::to_string(::getpid()) + ".tmp";
+  const std::filesystem::path temporary = path.string() + "." + std::to_string(::getpid()) + ".tmp";
   ::unlink(temporary.c_str());
-  const nlohmann::json json = {
-      {"address", access.address},
-      {"credentials", nlohmann::json::parse(access.credentials.encode())}};
+  const nlohmann::json json = {{"address", access.address},
+                               {"credentials", nlohmann::json::parse(access.credentials.encode())}};
   {
     const File file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -82,9 +82,9 @@ Certificate make_certificate(const std::string& name, EVP_PKEY* key, X509* issue
             X509_gmtime_adj(X509_getm_notAfter(x), kTenYears) != nullptr,
         "cannot set validity");
   X509_NAME* subject = X509_get_subject_name(x);
-  check(X509_NAME_add_entry_by_txt(
-            subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(name.data()),
-            static_cast<int>(name.size()), -1, 0) == 1,
+  check(X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
+                                   reinterpret_cast<const unsigned char*>(name.data()),
+                                   static_cast<int>(name.size()), -1, 0) == 1,
         "cannot set the name");
   check(X509_set_issuer_name(x, issuer != nullptr ? X509_get_subject_name(issuer) : subject) == 1,
         "cannot set the issuer");

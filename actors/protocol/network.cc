@@ -57,7 +57,10 @@ class Scribe : public caf::io::scribe {
       config = caf::io::receive_policy::at_most(1);
     }
     stream_.configure_read(config);
-    if (launched_) return;
+    if (launched_) {  // a whole header has come: from here on CAF's connection-timeout counts
+      session_->end_watch();
+      return;
+    }
     launched_ = true;
     stream_.start(this);
     stream_.force_empty_write(this);  // the handshake begins
@@ -158,8 +161,7 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
     if (fd < 0) return caf::make_error(caf::sec::cannot_connect_to_node, host, port);
     try {
       const auto context = make_context();
-      auto session =
-          std::make_unique<TlsSession>(*context, fd, /*server=*/false, watch_);
+      auto session = std::make_unique<TlsSession>(*context, fd, /*server=*/false, watch_);
       return caf::io::scribe_ptr(caf::make_counted<Scribe>(multiplexer(), fd, std::move(session)));
     } catch (const std::exception& e) {
       ::close(fd);
@@ -180,9 +182,7 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
   }
 
  private:
-  Multiplexer& multiplexer() {
-    return static_cast<Multiplexer&>(system().middleman().backend());
-  }
+  Multiplexer& multiplexer() { return static_cast<Multiplexer&>(system().middleman().backend()); }
   std::shared_ptr<const TlsContext> make_context() {
     const caf::actor_system_config& config = system().config();
     return std::make_shared<TlsContext>(config.openssl_cafile, config.openssl_certificate,
@@ -226,8 +226,7 @@ void TlsModule::stop() {
   self->wait_for(actor);
 }
 
-caf::actor_system::module* TlsModule::make(caf::actor_system& system,
-                                           caf::detail::type_list<>) {
+caf::actor_system::module* TlsModule::make(caf::actor_system& system, caf::detail::type_list<>) {
   return new TlsModule(system);
 }
 
@@ -238,6 +237,8 @@ caf::io::middleman_actor network_actor(caf::actor_system& system) {
   if (!actor) throw std::logic_error("the actor system has no network");
   return caf::actor_cast<caf::io::middleman_actor>(actor);
 }
+
+bool is_spurious(const caf::error& error) { return error == caf::sec::connection_timeout; }
 
 namespace detail {
 
@@ -260,17 +261,27 @@ caf::strong_actor_ptr connect(caf::actor_system& system, std::set<std::string> i
                               std::chrono::milliseconds timeout) {
   caf::scoped_actor self(system, true);
   caf::strong_actor_ptr result;
-  std::string reason = "nothing is published there";
-  self->request(network_actor(system), timeout, caf::connect_atom::value, host, port)
-      .receive(
-          [&](caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& found) {
-            if (actor && !system.assignable(found, interface)) {
-              reason = "it is another kind of server";
-            } else {
-              result = std::move(actor);
-            }
-          },
-          [&](caf::error& e) { reason = system.render(e); });
+  std::string reason;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  bool again = true;
+  while (again) {
+    again = false;
+    self->request(network_actor(system), timeout, caf::connect_atom::value, host, port)
+        .receive(
+            [&](caf::node_id&, caf::strong_actor_ptr& actor, std::set<std::string>& found) {
+              if (!actor) {
+                reason = "nothing is published there";
+              } else if (!system.assignable(found, interface)) {
+                reason = "it is another kind of server";
+              } else {
+                result = std::move(actor);
+              }
+            },
+            [&](caf::error& e) {
+              reason = system.render(e);
+              again = is_spurious(e) && std::chrono::steady_clock::now() < deadline;
+            });
+  }
   if (!result)
     throw InputError(ErrorKind::kUnavailable,
                      "cannot connect to " + host + ":" + std::to_string(port) + ": " + reason,

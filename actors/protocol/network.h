@@ -2,7 +2,7 @@
 // module, which in 0.17 lets peers that never finish a handshake stay for ever, spins while they
 // do, lets one peer's TLS error break another's connection, and reads files for each connection.
 //
-// Here a connection has `kHandshakeTimeout` to pass the handshake and to send its first byte; not
+// Here a connection has `kHandshakeTimeout` to pass the handshake and send a first header; not
 // more than `kMaxHandshakes` are under way at a time (the oldest gives way); a message larger than
 // `kMaxMessage` ends its connection before anything is allocated for it.
 #pragma once
@@ -35,9 +35,12 @@ class TlsModule : public caf::actor_system::module {
   caf::actor_system& system_;
 };
 
-// The actor that publishes and connects, for those who must not block: CAF's interface. A connection
-// attempt ends within about twice kHandshakeTimeout.
+// The actor that publishes and connects, for those who must not block: CAF's interface. A
+// connection attempt ends within about twice kHandshakeTimeout.
 caf::io::middleman_actor network_actor(caf::actor_system& system);
+// Such an attempt is to be made again: CAF 0.17 gives up those that are under way at the moment
+// when it looks for silent peers, however young (they have no "last seen" yet).
+bool is_spurious(const caf::error& error);
 
 namespace detail {
 uint16_t publish(caf::actor_system& system, caf::strong_actor_ptr actor,

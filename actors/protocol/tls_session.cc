@@ -155,7 +155,6 @@ rw_state TlsSession::read(size_t& result, void* data, size_t size) {
   if (size == 0) return rw_state::indeterminate;
   const int n = SSL_read(ssl_, data, static_cast<int>(std::min<size_t>(size, INT_MAX)));
   if (n <= 0) return result_of(n);
-  end_watch();
   result = static_cast<size_t>(n);
   return rw_state::success;
 }

@@ -59,6 +59,8 @@ class TlsSession {
   caf::io::network::rw_state read(size_t& result, void* data, size_t size);
   caf::io::network::rw_state write(size_t& result, const void* data, size_t size);
   size_t pending() const { return static_cast<size_t>(SSL_pending(ssl_)); }
+  // The peer has shown what it is.
+  void end_watch();
   // Every further read fails.
   void refuse() { refused_ = true; }
 
@@ -66,7 +68,6 @@ class TlsSession {
   caf::io::network::rw_state result_of(int status);
   caf::io::network::rw_state handshake();
   caf::io::network::rw_state flush_early();
-  void end_watch();
 
   SSL* ssl_;
   std::shared_ptr<HandshakeWatch> watch_;

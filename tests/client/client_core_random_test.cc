@@ -1,6 +1,7 @@
 // ClientCore and a model of the server (cursors, windows and resumption as in
-// runtime/stream_table.h), with connections that break at any moment: messages are lost, arrive late
-// by an old connection, or twice. In the end every stream must be exactly what the server generated.
+// runtime/stream_table.h), with connections that break at any moment: messages are lost, arrive
+// late by an old connection, or twice. In the end every stream must be exactly what the server
+// generated.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -221,7 +222,8 @@ class World : public ClientOutbox {
       case 1: server_.flush(connection_); break;
       case 2: to_server(connection_); break;
       case 3: to_client(); break;
-      default: if (!delivered_.empty()) consume();
+      default:
+        if (!delivered_.empty()) consume();
     }
   }
   void to_server(uint64_t connection) {

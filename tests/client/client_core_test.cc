@@ -1,5 +1,5 @@
-// What ClientCore makes of single messages, right and wrong. Whole lives of streams over connections
-// that break: client_core_random_test.cc.
+// What ClientCore makes of single messages, right and wrong. Whole lives of streams over
+// connections that break: client_core_random_test.cc.
 #include "client/client_core.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 
 namespace tandem::client {
 namespace {
@@ -193,8 +192,9 @@ TEST_F(ClientCoreTest, AServerThatDeniesEverythingIsNotAskedForEver) {
   core.disconnected("test", 1);
   core.connected(2, 2);
   for (int i = 0; i < 20 && core.num_open() > 0; ++i)
-    core.on_message(2, error_message("a", i % 2 ? "invalid_request_error" : "not_found_error",
-                                     "request_id"), 2);
+    core.on_message(
+        2, error_message("a", i % 2 ? "invalid_request_error" : "not_found_error", "request_id"),
+        2);
   EXPECT_EQ(core.num_open(), 0u);
 }
 
@@ -260,18 +260,17 @@ TEST_F(ClientCoreTest, RandomMessagesNeverCrash) {
     Sink out;
     ClientCore client{{"test", 30}, out};
     client.connected(1, 0);
-    for (StreamKey key = 0; key < 4; ++key)
-      client.submit(key, submission(std::to_string(key)), 0);
+    for (StreamKey key = 0; key < 4; ++key) client.submit(key, submission(std::to_string(key)), 0);
     std::map<StreamKey, std::map<int, std::vector<int>>> got;
     for (uint64_t i = 1; i < 50; ++i) {
       const auto some = [&] {
         static const int64_t values[] = {0, 0, 0, 1, 2, 5, -1, INT32_MAX, INT64_MAX, INT64_MIN};
         return values[random() % 10];
       };
-      proto::ServerMessage message = chunk_message(
-          random() % 20 ? i : random(), std::to_string(random() % 5), static_cast<int>(some()),
-          std::vector<int>(random() % 4, 1), some(), std::string(random() % 4, 'x'),
-          random() % 30 == 0);
+      proto::ServerMessage message =
+          chunk_message(random() % 20 ? i : random(), std::to_string(random() % 5),
+                        static_cast<int>(some()), std::vector<int>(random() % 4, 1), some(),
+                        std::string(random() % 4, 'x'), random() % 30 == 0);
       message.mutable_chunks(0)->mutable_outputs(0)->set_index(static_cast<int>(some()));
       for (unsigned k = random() % 3; k > 0; --k)
         message.mutable_chunks(0)->mutable_outputs(0)->add_logprobs();

@@ -1,5 +1,5 @@
-// The client library and a server on this host: over TLS, through a proxy that cuts connections, and
-// in process.
+// The client library and a server on this host: over TLS, through a proxy that cuts connections,
+// and in process.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -146,8 +146,8 @@ TEST_F(ClientTest, ASlowReaderHoldsTheServerUp) {
   Client client = Client::connect({.address = server.address});
   std::promise<void> go;
   std::shared_future<void> gone = go.get_future();
-  const RequestHandle request = client.submit(
-      {.prompt = "count 400"}, [gone](const proto::RequestChunk&) { gone.wait(); });
+  const RequestHandle request =
+      client.submit({.prompt = "count 400"}, [gone](const proto::RequestChunk&) { gone.wait(); });
   ASSERT_TRUE(eventually([&] { return server.counters->unacknowledged == 16; }));
   std::this_thread::sleep_for(300ms);  // some 150 tokens
   EXPECT_EQ(server.counters->messages, 16u);
@@ -158,8 +158,9 @@ TEST_F(ClientTest, ASlowReaderHoldsTheServerUp) {
 TEST_F(ClientTest, WhatACallbackThrowsEndsItsRequest) {
   FakeServer server;
   Client client = Client::connect({.address = server.address});
-  const RequestHandle request = client.submit(
-      {.prompt = "count 1000000"}, [](const proto::RequestChunk&) { throw std::out_of_range("x"); });
+  const RequestHandle request =
+      client.submit({.prompt = "count 1000000"},
+                    [](const proto::RequestChunk&) { throw std::out_of_range("x"); });
   EXPECT_THROW((void)request.get(), std::out_of_range);
   EXPECT_TRUE(eventually([&] { return server.counters->cancels == 1; }));
   expect_count(client.submit({.prompt = "count 3"}).get(), 3);

@@ -1,6 +1,6 @@
-// An engine without a model, for tests of the network and the client: it speaks the clients' part of
-// the protocol as runtime/stream_table.h does. What a request brings forth follows from its prompt:
-// "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
+// An engine without a model, for tests of the network and the client: it speaks the clients' part
+// of the protocol as runtime/stream_table.h does. What a request brings forth follows from its
+// prompt: "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct FakeEngineCounters {
   std::atomic<int> hellos{0}, submits{0}, resumes{0}, cancels{0}, clients_gone{0};
   std::atomic<int> unacknowledged{0};  // of the client that was flushed last
   std::atomic<uint64_t> messages{0};
-  std::atomic<bool> paused{false};     // generates nothing
+  std::atomic<bool> paused{false};  // generates nothing
   std::atomic<uint32_t> version{1};
 };
 
@@ -157,8 +157,7 @@ inline caf::behavior fake_engine(caf::event_based_actor* self,
   self->set_down_handler([engine](caf::down_msg& down) { engine->gone(down.source); });
   constexpr std::chrono::milliseconds interval(2);
   self->delayed_send(self, interval, fake_tick::value);
-  return {[self, engine](const actors::ClientHandle& client,
-                         const actors::ClientMessage& message) {
+  return {[self, engine](const actors::ClientHandle& client, const actors::ClientMessage& message) {
             engine->on_message(self, client, *message);
           },
           [self, engine, interval](fake_tick) {
