@@ -6,10 +6,11 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/protocol/version.h"
+
 namespace tandem::client {
 namespace {
 
-constexpr uint32_t kVersion = 1;   // of the protocol
 constexpr int kMaxAskedAgain = 4;  // on one connection
 constexpr size_t kMaxSequences = 65536;
 constexpr double kInfoTimeout = 60;   // seconds
@@ -36,7 +37,7 @@ void ClientCore::connected(uint64_t connection, double now) {
   state_ = "the server does not answer";
   received_ = consumed_ = 0;
   proto::ClientMessage hello;
-  hello.mutable_hello()->set_protocol_version(kVersion);
+  hello.mutable_hello()->set_protocol_version(kProtocolVersion);
   hello.mutable_hello()->set_name(config_.name);
   outbox_.send(std::move(hello));
   for (const auto& [query, asked] : infos_) {
@@ -214,11 +215,12 @@ void ClientCore::on_info(const proto::ServerInfo& info, Delivery& delivery) {
   InfoNews news;
   news.query = info.query();
   news.info = info;
-  if (info.protocol_version() != kVersion)
-    news.error = make_error("protocol_error",
-                            "the server speaks version " + std::to_string(info.protocol_version()) +
-                                " of the protocol, this client version " + std::to_string(kVersion),
-                            "protocol_version");
+  if (info.protocol_version() != kProtocolVersion)
+    news.error =
+        make_error("protocol_error",
+                   "the server speaks version " + std::to_string(info.protocol_version()) +
+                       " of the protocol, this client version " + std::to_string(kProtocolVersion),
+                   "protocol_version");
   delivery.infos.push_back(std::move(news));
 }
 

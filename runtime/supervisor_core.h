@@ -12,10 +12,9 @@
 
 #include "runtime/engine_config.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/protocol/version.h"
 
 namespace tandem {
-
-inline constexpr uint32_t kProtocolVersion = 1;
 
 struct SupervisorConfig {
   int replica = 0;

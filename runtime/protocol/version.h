@@ -1,0 +1,10 @@
+// The version of the messages in tandem.proto. Peers of another one are turned away.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+}  // namespace tandem
