@@ -62,10 +62,12 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
 
 // A recomputed prompt reports its log-probabilities again; only those behind what is known are new.
 void RequestState::add_prompt_logprobs(const proto::SequenceGroupOutput& output) {
-  const int first = output.prompt_logprobs_start();
-  for (int i = 0; i < output.prompt_logprobs_size(); ++i)
-    if (first + i == static_cast<int>(prompt_logprobs_.size()) + 1)
-      prompt_logprobs_.push_back(output.prompt_logprobs(i));
+  const int64_t first = output.prompt_logprobs_start();
+  const int64_t length = request_.inputs.prompt_token_ids_size();
+  for (int i = 0; i < output.prompt_logprobs_size(); ++i) {
+    const auto next = static_cast<int64_t>(prompt_logprobs_.size()) + 1;
+    if (first + i == next && next < length) prompt_logprobs_.push_back(output.prompt_logprobs(i));
+  }
 }
 
 proto::RequestMetrics RequestState::metrics(double now) const {
