@@ -89,12 +89,11 @@ class ClusterSimulation {
       if (world_.one_in(15)) {
         plan->cancel_at = plan->submit_at + world_.between(0.001, 0.5);
         if (client == 0 && world_.one_in(2)) reuse_id(*plan);  // client 0 keeps its connection
-      } else if (world_.one_in(15)) {
-        plan->timeout = world_.between(0.05, 1.0);
-      }
-      if (world_.one_in(40) && num_poisonous_ < 2) {
+      } else if (world_.one_in(40) && num_poisonous_ < 2) {
         plan->poisonous = true;
         ++num_poisonous_;
+      } else if (world_.one_in(15)) {
+        plan->timeout = world_.between(0.05, 1.0);
       }
       add(std::move(plan), client);
     }

@@ -49,7 +49,10 @@ class SimulatedCluster : public EngineOutbox,
     tick();
   }
   // A request that clients may submit; all are known in advance.
-  void add_plan(const Plan& plan) { plans_[plan.request.params.seed()] = &plan; }
+  void add_plan(const Plan& plan) {
+    plans_[plan.request.params.seed()] = &plan;
+    if (plan.poisonous) poison_.insert(plan.id);
+  }
 
   // --- What the simulation asks ---
   EngineCore& engine() { return core_; }
@@ -296,9 +299,7 @@ class SimulatedCluster : public EngineOutbox,
     at(r).supervisor->check_integrity();
   }
   bool is_poisonous(const std::string& request_id) override {
-    for (const auto& [seed, plan] : plans_)
-      if (plan->poisonous && plan->id == request_id) return true;
-    return false;
+    return poison_.count(request_id) > 0;
   }
 
   void launch(int r, uint64_t generation) override {
@@ -393,6 +394,7 @@ class SimulatedCluster : public EngineOutbox,
   EngineCore core_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::unordered_map<uint64_t, const Plan*> plans_;  // by the request's seed
+  std::set<std::string> poison_;                     // ids
   std::unordered_map<ClientId, Client> connections_;
   std::set<ClientId> connected_;  // as the engine sees it
   ClientId next_client_ = 0;
