@@ -62,6 +62,7 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
 
 // A recomputed prompt reports its log-probabilities again; only those behind what is known are new.
 void RequestState::add_prompt_logprobs(const proto::SequenceGroupOutput& output) {
+  if (!request_.params.has_prompt_logprobs()) return;
   const int64_t first = output.prompt_logprobs_start();
   const int64_t length = request_.inputs.prompt_token_ids_size();
   for (int i = 0; i < output.prompt_logprobs_size(); ++i) {

@@ -58,16 +58,16 @@ class ClusterSimulation {
     traits.supervisor.max_backoff = 0.2;
     traits.launches_fail_until = gives_up_ ? 100 : world_.one_in(10) ? 0.3 : 0;
     traits.group.size = world_.uniform(1, 3);
-    traits.group.step_time = world_.pick({0.001, 0.005, 0.02});
+    traits.group.step_time = world_.pick({0.002, 0.01, 0.03});
     traits.group.load_time = world_.between(0.02, 0.15);
-    traits.group.num_device_blocks = world_.uniform(14, 40);
+    traits.group.num_device_blocks = world_.uniform(12, 36);
     traits.group.num_host_blocks = world_.pick({0, 10, 40});
     SchedulerConfig& s = traits.group.scheduler;
     s.block_size = world_.uniform(1, 4);
     s.max_num_seqs = world_.pick({3, 4, 8, 16});
     s.max_num_batched_tokens = world_.pick({4, 8, 16, 64});
-    s.preemption = world_.pick(
-        {PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
+    s.preemption =
+        world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
@@ -81,7 +81,7 @@ class ClusterSimulation {
 
   void make_requests() {
     const bool burst = world_.one_in(2);
-    const int n = world_.uniform(2, 14);
+    const int n = world_.uniform(2, 20);
     for (int i = 0; i < n; ++i) {
       auto plan = std::make_unique<Plan>(random_plan("r" + std::to_string(i)));
       plan->submit_at = world_.between(0, burst ? 0.1 : 1.2);
@@ -179,22 +179,18 @@ class ClusterSimulation {
     const int rank = world_.uniform(0, group.size() - 1);
     switch (world_.uniform(0, 7)) {
       case 0:
-      case 1:
-        ++counts_.kills;
-        return group.kill(rank, false);
+      case 1: ++counts_.kills; return group.kill(rank, false);
       case 2:
         ++counts_.kills, ++counts_.several;
         for (int r = 0; r < group.size(); ++r) group.kill(r, false);
         return;
       case 3: ++counts_.hangs; return group.hang(rank);
       case 4: ++counts_.slow; return group.dawdle(world_.pick({0.1, 10.0, 100.0}));
-      case 5:
-        ++counts_.kills;
-        return group.end("the launcher died");
+      case 5: ++counts_.kills; return group.end("the launcher died");
       default:
         ++counts_.lies;
-        return group.lie(world_.pick({Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown,
-                                      Lie::kToken, Lie::kReady}));
+        return group.lie(world_.pick(
+            {Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown, Lie::kToken, Lie::kReady}));
     }
   }
   void client_fault() {

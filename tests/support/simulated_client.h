@@ -90,9 +90,9 @@ class SimulatedClient {
     if (message.number() != 0) {  // 0: an answer that needs no acknowledgement
       SIM_CHECK(message.number() == connection->last_number + 1, "numbers are consecutive");
       connection->last_number = message.number();
-      SIM_CHECK(message.number() - connection->last_acknowledged <=
-                    ClientWindow::kMaxUnacknowledged,
-                "within the window");
+      SIM_CHECK(
+          message.number() - connection->last_acknowledged <= ClientWindow::kMaxUnacknowledged,
+          "within the window");
       const bool late = world_.one_in(3);
       acknowledge_later(connection, message.number(), late ? 0.2 : 0.01);
     }

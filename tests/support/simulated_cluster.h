@@ -107,7 +107,7 @@ class SimulatedCluster : public EngineOutbox,
     connection->alive = false;
     connection->to_engine.longest = 0.3;  // until it is noticed
     world_.send(connection->to_engine, [this, connection] {
-      SIM_LOG(world_, "engine: client "+ std::to_string(connection->id) + " is gone");
+      SIM_LOG(world_, "engine: client " + std::to_string(connection->id) + " is gone");
       core_.client_gone(connection->id, world_.now());
       connected_.erase(connection->id);
       core_.check_integrity();
@@ -183,9 +183,8 @@ class SimulatedCluster : public EngineOutbox,
     });
   }
   void to_scheduler(int r, proto::SchedulerCommand command) override {
-    world_.send(at(r).from_engine, [this, r, command = std::move(command)] {
-      scheduler_command(r, command);
-    });
+    world_.send(at(r).from_engine,
+                [this, r, command = std::move(command)] { scheduler_command(r, command); });
   }
 
   // --- Scheduler ---
@@ -342,8 +341,8 @@ class SimulatedCluster : public EngineOutbox,
     });
   }
   void group_down(int r, uint64_t generation, const std::string& cause, bool crashed) override {
-    SIM_LOG(world_, "replica " + std::to_string(r) + ": down" + (crashed ? ", crashed: " : ": ") +
-                        cause);
+    SIM_LOG(world_,
+            "replica " + std::to_string(r) + ": down" + (crashed ? ", crashed: " : ": ") + cause);
     world_.send(at(r).from_supervisor, [=, this] {
       Replica& replica = at(r);
       if (!replica.loop || generation != replica.generation) return;

@@ -98,13 +98,13 @@ class World {
 }  // namespace tandem::testing_support
 
 // A line of the event log; its text is made only if there is a log.
-#define SIM_LOG(world, text)                    \
-  do {                                          \
-    if ((world).logs()) (world).log(text);      \
+#define SIM_LOG(world, text)               \
+  do {                                     \
+    if ((world).logs()) (world).log(text); \
   } while (false)
-#define SIM_CHECK(condition, text)                                          \
-  do {                                                                      \
-    if (!(condition))                                                       \
-      throw ::tandem::testing_support::SimulationFailure(                   \
-          std::string(#condition) + " does not hold: " + (text));           \
+#define SIM_CHECK(condition, text)                                                     \
+  do {                                                                                 \
+    if (!(condition))                                                                  \
+      throw ::tandem::testing_support::SimulationFailure(std::string(#condition) +     \
+                                                         " does not hold: " + (text)); \
   } while (false)
