@@ -49,8 +49,9 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
   add_prompt_logprobs(output);
   for (const proto::SequenceOutput& sample : output.samples()) {
+    if (sample.seq_id() < first_seq_id_) continue;
     const int64_t index = sample.seq_id() - first_seq_id_;
-    if (index < 0 || index >= static_cast<int64_t>(seqs_.size())) continue;
+    if (index >= static_cast<int64_t>(seqs_.size())) continue;
     SequenceOutputState& seq = seqs_[static_cast<size_t>(index)];
     if (seq.finished()) continue;
     if (first_token_ < 0) first_token_ = now;

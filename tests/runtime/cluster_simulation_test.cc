@@ -23,9 +23,9 @@ using testing_support::SimulationFailure;
 
 constexpr int kShards = 4;  // as many tests, so that they can run side by side
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeeds = 800;
+constexpr uint64_t kSeeds = 1200;
 #else
-constexpr uint64_t kSeeds = 12'000;
+constexpr uint64_t kSeeds = 24'000;
 #endif
 
 // A broken invariant aborts: the seed is told all the same.

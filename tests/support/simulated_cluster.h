@@ -116,10 +116,7 @@ class SimulatedCluster : public EngineOutbox,
   void send(const std::shared_ptr<Connection>& connection,
             const proto::ClientMessage& message) override {
     world_.send(connection->to_engine, [=, this] {
-      if (!connection->alive || connected_.count(connection->id) == 0) {
-        SIM_LOG(world_, "lost: " + message.ShortDebugString());
-        return;
-      }
+      if (!connection->alive || connected_.count(connection->id) == 0) return;
       on_client(connection, message);
       core_.check_integrity();
     });
