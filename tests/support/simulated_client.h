@@ -10,19 +10,10 @@
 
 #include "runtime/stream_table.h"
 #include "tests/support/simulated_rank.h"
+#include "tests/support/simulated_traits.h"
 #include "tests/support/simulated_world.h"
 
 namespace tandem::testing_support {
-
-// A request, and how it may end.
-struct Plan {
-  std::string id;
-  PreparedRequest request;
-  std::vector<proto::CompletionOutput> undisturbed;
-  double submit_at = 0, timeout = 0, cancel_at = 0;
-  bool poisonous = false, invalid = false, too_large = false;
-  bool same_id = false;  // as an earlier request that was cancelled
-};
 
 // How a client's messages reach the engine. Of a connection that is lost, nothing does any more.
 struct Connection {

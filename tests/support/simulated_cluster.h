@@ -2,6 +2,7 @@
 // between them takes time; order is kept from each sender to each receiver.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,15 +19,6 @@
 #include "tests/support/simulated_group.h"
 
 namespace tandem::testing_support {
-
-struct ClusterTraits {
-  EngineCoreConfig engine;
-  SupervisorConfig supervisor;
-  GroupTraits group;
-  double step_timeout = 1;
-  double launches_fail_until = 0;
-  int max_steps_in_flight = 2;
-};
 
 class SimulatedCluster : public EngineOutbox,
                          public SupervisorOutbox,
@@ -48,10 +40,9 @@ class SimulatedCluster : public EngineOutbox,
     for (auto& replica : replicas_) replica->supervisor->start(world_.now());
     tick();
   }
-  // A request that clients may submit; all are known in advance.
   void add_plan(const Plan& plan) {
     plans_[plan.request.params.seed()] = &plan;
-    if (plan.poisonous) poison_.insert(plan.id);
+    if (plan.poisonous) poison_[plan.id] = plan.steps_until_crash;
   }
 
   // --- What the simulation asks ---
@@ -62,11 +53,11 @@ class SimulatedCluster : public EngineOutbox,
   int num_replicas() const { return static_cast<int>(replicas_.size()); }
   bool given_up() const { return given_up_; }
   uint64_t num_preemptions() const { return num_preemptions_; }
+  int crashes_of(const std::string& id) { return crashes_[id]; }
   int crashes_blamed_on(const std::string& id) const {
     const auto it = blamed_.find(id);
     return it == blamed_.end() ? 0 : it->second;
   }
-  // Nothing to do for any replica: no request, no step in flight, no block in use.
   bool quiet() {
     for (int r = 0; r < num_replicas(); ++r) {
       const auto& loop = at(r).loop;
@@ -294,8 +285,10 @@ class SimulatedCluster : public EngineOutbox,
     at(r).supervisor->launch_exited(generation, status, world_.now(), death_kind(r));
     at(r).supervisor->check_integrity();
   }
-  bool is_poisonous(const std::string& request_id) override {
-    return poison_.count(request_id) > 0;
+  void crashes_now(const std::string& request_id) override { ++crashes_[request_id]; }
+  int steps_until_crash(const std::string& request_id) override {
+    const auto it = poison_.find(request_id);
+    return it == poison_.end() ? std::numeric_limits<int>::max() : it->second;
   }
 
   void launch(int r, uint64_t generation) override {
@@ -390,11 +383,11 @@ class SimulatedCluster : public EngineOutbox,
   EngineCore core_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::unordered_map<uint64_t, const Plan*> plans_;  // by the request's seed
-  std::set<std::string> poison_;                     // ids
+  std::unordered_map<std::string, int> poison_;
   std::unordered_map<ClientId, Client> connections_;
   std::set<ClientId> connected_;  // as the engine sees it
   ClientId next_client_ = 0;
-  std::unordered_map<std::string, int> blamed_;
+  std::unordered_map<std::string, int> crashes_, blamed_;  // by request
   uint64_t num_preemptions_ = 0;
   bool given_up_ = false;
 };

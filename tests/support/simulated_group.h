@@ -3,23 +3,18 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/supervisor_core.h"
 #include "tests/support/simulated_rank.h"
+#include "tests/support/simulated_traits.h"
 #include "tests/support/simulated_world.h"
 
 namespace tandem::testing_support {
-
-struct GroupTraits {
-  int size = 1;
-  double step_time = 0.005, load_time = 0.1;
-  int num_device_blocks = 16, num_host_blocks = 0;  // of the rank with the fewest
-  SchedulerConfig scheduler;                        // its pools are the supervisor's to say
-};
 
 enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kReady };
 
@@ -31,7 +26,9 @@ class GroupListener {
   virtual void connection_lost(int replica, uint64_t generation, int rank) = 0;
   virtual void launch_ended(int replica, uint64_t generation, const std::string& status) = 0;
   virtual void report_to_scheduler(const proto::WorkerReport& report) = 0;
-  virtual bool is_poisonous(const std::string& request_id) = 0;
+  // Steps that a group survives with the request in them.
+  virtual int steps_until_crash(const std::string& request_id) = 0;
+  virtual void crashes_now(const std::string& request_id) = 0;
 };
 
 class SimulatedGroup {
@@ -177,14 +174,21 @@ class SimulatedGroup {
     busy_ = true;
     const proto::StepInput& step = at(0).steps.front();
     bool poison = false;
-    for (const auto& g : step.groups()) poison |= listener_.is_poisonous(g.request_id());
-    for (const auto& d : step.deltas()) poison |= listener_.is_poisonous(d.request_id());
+    for (const auto& g : step.groups()) poison |= crashes(g.request_id());
+    for (const auto& d : step.deltas()) poison |= crashes(d.request_id());
     if (poison) {
       const int r = world_.uniform(0, size() - 1);
       world_.after(world_.between(0, traits_.step_time), [this, r] { kill(r, /*crash=*/true); });
       return;
     }
     world_.after(traits_.step_time * world_.between(0.5, 1.5) * slow_, [this] { finish_step(); });
+  }
+
+  bool crashes(const std::string& id) {
+    const int survived = listener_.steps_until_crash(id);
+    if (survived == std::numeric_limits<int>::max() || num_steps_[id]++ < survived) return false;
+    listener_.crashes_now(id);
+    return true;
   }
 
   void finish_step() {
@@ -233,6 +237,7 @@ class SimulatedGroup {
   uint64_t generation_;
   std::vector<Rank> ranks_;
   std::deque<Lie> lies_;
+  std::unordered_map<std::string, int> num_steps_;  // with a poisonous request, by id
   bool busy_ = false, crashed_ = false, ended_ = false;
   double slow_ = 1;
 };
