@@ -71,7 +71,7 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   // The test must have seen what it is about.
   EXPECT_GE(n.completed, 4 * seeds);
   EXPECT_GE(n.restarts, seeds);
-  EXPECT_GE(n.preemptions, seeds);
+  EXPECT_GE(n.preemptions, seeds / 2);
   for (const uint64_t seen :
        {n.kills, n.several, n.crashes, n.hangs, n.lies, n.slow, n.refused_poison, n.cancelled,
         n.timed_out, n.too_large, n.drained, n.reconnected, n.resumed, n.vanished, n.given_up,

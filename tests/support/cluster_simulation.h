@@ -83,7 +83,7 @@ class ClusterSimulation {
     const bool burst = world_.one_in(2);
     const int n = world_.uniform(2, 20);
     for (int i = 0; i < n; ++i) {
-      auto plan = std::make_unique<Plan>(random_plan("r" + std::to_string(i)));
+      auto plan = std::make_unique<Plan>(random_plan(std::string(1, 'r') += std::to_string(i)));
       plan->submit_at = world_.between(0, burst ? 0.1 : 1.2);
       const size_t client = random_client();
       if (world_.one_in(15)) {
