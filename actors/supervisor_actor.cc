@@ -154,7 +154,9 @@ struct SupervisorState : SupervisorOutbox {
 
   void deliver(const WorkerHandle& worker, const proto::WorkerReport& report) {
     try {
-      core(report.replica()).worker_report(report, now());
+      const DeathKind kind =
+          report.has_failed() ? death_kind(report.replica()) : DeathKind::kUnknown;
+      core(report.replica()).worker_report(report, now(), kind);
     } catch (const std::exception& e) {
       core(report.replica()).fault(report.generation(), e.what(), DeathKind::kUnknown, now());
     }
@@ -260,7 +262,8 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
         s.core(f.replica).fault(f.generation, f.cause, s.death_kind(f.replica), now());
       },
       [self](const LaunchExited& e) {
-        self->state.core(e.replica).launch_exited(e.generation, e.status, now());
+        SupervisorState& s = self->state;
+        s.core(e.replica).launch_exited(e.generation, e.status, now(), s.death_kind(e.replica));
       },
       [self](const Tick&) { self->state.tick(); },
   };

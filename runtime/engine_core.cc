@@ -60,13 +60,20 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
   const std::string& id = submit.request_id();
   if (id.empty()) throw invalid_request("request_id", "is missing");
   if (id.size() > 256) throw invalid_request("request_id", "is longer than 256 bytes");
-  if (entries_.count(id) > 0) throw invalid_request("request_id", "\"" + id + "\" is in use");
+  if (entries_.count(id) > 0 || being_prepared_.count(id) > 0)
+    throw invalid_request("request_id", "\"" + id + "\" is in use");
   if (!(submit.timeout() >= 0)) throw invalid_request("timeout", "must not be negative");
   if (given_up_) throw InputError(ErrorKind::kUnavailable, *given_up_);
   if (draining_) throw InputError(ErrorKind::kUnavailable, "the server is shutting down");
-  if (num_unfinished_ >= static_cast<size_t>(config_.max_requests))
+  const auto most = static_cast<size_t>(config_.max_requests);
+  if (num_unfinished_ >= most)
     throw InputError(ErrorKind::kOverloaded, "the server has " + std::to_string(num_unfinished_) +
                                                  " unfinished requests, as many as it takes");
+  // Clients that do not acknowledge what they get must not fill the memory.
+  if (entries_.size() - retained_.size() >= 2 * most)
+    throw InputError(ErrorKind::kOverloaded, "the server waits for the acknowledgement of " +
+                                                 std::to_string(entries_.size() - most) +
+                                                 " finished requests");
   const auto window = clients_.find(client);
   TANDEM_CHECK(window != clients_.end(), "a client that is not connected");
   Entry& entry = entries_[id];
@@ -75,12 +82,14 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
   entry.priority = submit.priority();
   entry.client = client;
   window->second.requests.insert(id);
+  being_prepared_.insert(id);
   ++num_unfinished_;
 }
 
 void EngineCore::prepared(const std::string& request_id, PreparedRequest request, double now) {
+  being_prepared_.erase(request_id);
   const auto it = entries_.find(request_id);
-  if (it == entries_.end() || it->second.phase != Phase::kPreparing) return;  // cancelled
+  if (it == entries_.end() || it->second.phase != Phase::kPreparing) return;  // cancelled, late
   Entry& entry = it->second;
   if (given_up_) {
     fail(request_id, entry, InputError(ErrorKind::kUnavailable, *given_up_), now);
@@ -95,8 +104,9 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
 }
 
 void EngineCore::failed(const std::string& request_id, const InputError& error, double now) {
+  being_prepared_.erase(request_id);
   const auto it = entries_.find(request_id);
-  if (it == entries_.end() || it->second.phase == Phase::kDone) return;
+  if (it == entries_.end() || it->second.phase != Phase::kPreparing) return;
   abort(request_id, it->second, error, now);
   flush_all(now);
 }
@@ -276,6 +286,7 @@ void EngineCore::check_integrity() const {
     held += entry.phase == Phase::kHeld;
     running += entry.phase == Phase::kRunning;
     suspects += entry.phase == Phase::kSuspect;
+    if (entry.phase == Phase::kPreparing) TANDEM_CHECK_EQ(being_prepared_.count(id), size_t{1});
     owned += entry.client.has_value();
     TANDEM_CHECK_EQ(entry.replica >= 0,
                     entry.phase == Phase::kRunning || entry.phase == Phase::kSuspect);
@@ -295,7 +306,12 @@ void EngineCore::check_integrity() const {
       TANDEM_CHECK(&entries_.at(id) == entry);
       TANDEM_CHECK_EQ(entry->replica, static_cast<int>(i));
     }
-    if (replica.on_trial) TANDEM_CHECK_EQ(replica.running.count(*replica.on_trial), size_t{1});
+    if (replica.on_trial) {
+      TANDEM_CHECK_EQ(replica.running.count(*replica.on_trial), size_t{1});
+      TANDEM_CHECK_EQ(replica.running.size(), size_t{1});
+    } else {
+      TANDEM_CHECK(!replica.up || replica.suspects.empty());
+    }
   }
   TANDEM_CHECK_EQ(running, running_there);
   TANDEM_CHECK_EQ(suspects, suspects_there);

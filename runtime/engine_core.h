@@ -9,8 +9,8 @@
 //
 // Query of death. When workers crashed by their own doing, the requests of the steps in flight are
 // suspects. They return to that replica one at a time, alone, before it takes other requests. One
-// that has brought forth kProbationTokens more tokens is cleared; one that crashes it again is
-// refused.
+// that has brought forth kProbationTokens more tokens is cleared, and makes way for the next
+// suspect; one that crashes it again is refused.
 #pragma once
 
 #include <deque>
@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "kernels/core/error.h"
@@ -53,9 +54,11 @@ class EngineCore {
   // Its requests go on for orphan_timeout, in case it comes back as another connection.
   void client_gone(ClientId client, double now);
   // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
-  // in use, overload, draining.
+  // in use (also while the preparation of a cancelled request is still under way), overload,
+  // draining.
   void reserve(ClientId client, const proto::SubmitRequest& submit, double now);
-  // Ends the reservation: the request starts, or its error is sent.
+  // Ends the reservation: the request starts, or its error is sent. One of them for each reserve(),
+  // even if the request has been cancelled meanwhile.
   void prepared(const std::string& request_id, PreparedRequest request, double now);
   void failed(const std::string& request_id, const InputError& error, double now);
   // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
@@ -104,7 +107,7 @@ class EngineCore {
     uint64_t generation = 0;
     std::unordered_map<std::string, Entry*> running;
     std::deque<std::string> suspects;     // not yet tried again
-    std::optional<std::string> on_trial;  // the one that runs now
+    std::optional<std::string> on_trial;  // the one that runs now, and nothing beside it
     proto::SchedulerStats stats;
     bool takes_requests() const { return up && suspects.empty() && !on_trial; }
   };
@@ -118,6 +121,7 @@ class EngineCore {
                  double now);
   void on_down(int index, const proto::ReplicaDown& down, double now);
   void leave_replica(const std::string& id, Entry& entry);
+  void make_way(const std::string& id, Entry& entry);
   void finish(const std::string& id, Entry& entry, double now);
   void fail(const std::string& id, Entry& entry, const InputError& error, double now);
   void abort(const std::string& id, Entry& entry, const InputError& error, double now);
@@ -134,7 +138,8 @@ class EngineCore {
   EngineOutbox& outbox_;
   Entries entries_;
   std::vector<Replica> replicas_;
-  std::deque<std::string> held_;  // ready, in order, waiting for a replica
+  std::deque<std::string> held_;                    // ready, in order, waiting for a replica
+  std::unordered_set<std::string> being_prepared_;  // whose prepared() or failed() is still to come
   std::unordered_map<ClientId, ClientWindow> clients_;
   std::list<std::string> retained_;  // finished without a client, oldest first
   int64_t next_seq_id_ = 0;

@@ -40,6 +40,7 @@ void EngineCore::start(const std::string& id, Entry& entry, int replica) {
   replicas_[static_cast<size_t>(replica)].running.emplace(id, &entry);
   proto::SchedulerCommand command;
   *command.mutable_add() = state.add_request();
+  command.mutable_add()->set_alone(replicas_[static_cast<size_t>(replica)].on_trial == id);
   to_replica(replica, std::move(command));
 }
 
@@ -57,6 +58,26 @@ void EngineCore::next_trial(int index) {
   entry.probation_tokens = entry.state->num_output_tokens() + kProbationTokens;
   replica.on_trial = id;
   start(id, entry, index);
+}
+
+// Cleared: if other suspects are to run alone, it goes on when they have had their turns, or at
+// another replica.
+void EngineCore::make_way(const std::string& id, Entry& entry) {
+  Replica& replica = replicas_[static_cast<size_t>(entry.replica)];
+  entry.crashes = 0;
+  if (replica.suspects.empty()) {
+    const int index = entry.replica;
+    replica.on_trial.reset();
+    next_trial(index);
+    return;
+  }
+  leave_replica(id, entry);
+  entry.phase = Phase::kHeld;
+  const auto later = std::find_if(held_.begin(), held_.end(), [&](const std::string& other) {
+    return entries_.at(other).arrival > entry.arrival;
+  });
+  held_.insert(later, id);
+  dispatch();
 }
 
 // Takes an unfinished entry from wherever it is; its phase is the caller's to set. The scheduler
@@ -150,26 +171,19 @@ void EngineCore::on_output(int index, const proto::SequenceGroupOutput& output, 
     return;
   }
   mark_news(id, entry);
-  if (replica.on_trial == id && entry.state->num_output_tokens() >= entry.probation_tokens) {
-    entry.crashes = 0;
-    replica.on_trial.reset();
-    next_trial(index);
-  }
+  if (replica.on_trial == id && entry.state->num_output_tokens() >= entry.probation_tokens)
+    make_way(id, entry);
 }
 
 void EngineCore::on_down(int index, const proto::ReplicaDown& down, double now) {
   Replica& replica = replicas_[static_cast<size_t>(index)];
   replica.up = false;
   const std::optional<std::string> trial = std::exchange(replica.on_trial, std::nullopt);
+  // While one is on trial, no other of its replica's requests is in a step, but one that has left
+  // may be: then the crash tells nothing about the one on trial, which has not started.
   std::vector<std::string> suspects;
-  if (down.crashed()) {
-    // While one is on trial, those that run beside it have been cleared before.
-    if (trial) {
-      suspects.push_back(*trial);
-    } else {
-      suspects.assign(down.in_flight_request_ids().begin(), down.in_flight_request_ids().end());
-    }
-  }
+  if (down.crashed())
+    suspects.assign(down.in_flight_request_ids().begin(), down.in_flight_request_ids().end());
   std::vector<std::pair<double, std::string>> back;  // by arrival
   auto running = std::exchange(replica.running, {});
   for (const std::string& id : suspects) {
@@ -195,7 +209,7 @@ void EngineCore::on_down(int index, const proto::ReplicaDown& down, double now) 
     entry->phase = Phase::kHeld;
     back.emplace_back(entry->arrival, id);
   }
-  if (trial && !down.crashed() && running.count(*trial) > 0) {
+  if (trial && running.count(*trial) > 0) {
     // Not its doing, but it has not been cleared either.
     Entry& entry = *running.at(*trial);
     entry.phase = Phase::kSuspect;

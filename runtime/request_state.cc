@@ -49,8 +49,9 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
   add_prompt_logprobs(output);
   for (const proto::SequenceOutput& sample : output.samples()) {
+    if (sample.seq_id() < first_seq_id_) continue;
     const int64_t index = sample.seq_id() - first_seq_id_;
-    if (index < 0 || index >= static_cast<int64_t>(seqs_.size())) continue;
+    if (index >= static_cast<int64_t>(seqs_.size())) continue;
     SequenceOutputState& seq = seqs_[static_cast<size_t>(index)];
     if (seq.finished()) continue;
     if (first_token_ < 0) first_token_ = now;
@@ -62,10 +63,13 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
 
 // A recomputed prompt reports its log-probabilities again; only those behind what is known are new.
 void RequestState::add_prompt_logprobs(const proto::SequenceGroupOutput& output) {
-  const int first = output.prompt_logprobs_start();
-  for (int i = 0; i < output.prompt_logprobs_size(); ++i)
-    if (first + i == static_cast<int>(prompt_logprobs_.size()) + 1)
-      prompt_logprobs_.push_back(output.prompt_logprobs(i));
+  if (!request_.params.has_prompt_logprobs()) return;
+  const int64_t first = output.prompt_logprobs_start();
+  const int64_t length = request_.inputs.prompt_token_ids_size();
+  for (int i = 0; i < output.prompt_logprobs_size(); ++i) {
+    const auto next = static_cast<int64_t>(prompt_logprobs_.size()) + 1;
+    if (first + i == next && next < length) prompt_logprobs_.push_back(output.prompt_logprobs(i));
+  }
 }
 
 proto::RequestMetrics RequestState::metrics(double now) const {

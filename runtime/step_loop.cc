@@ -1,7 +1,9 @@
 #include "runtime/step_loop.h"
 
 #include <stdexcept>
+#include <utility>
 
+#include "kernels/core/check.h"
 #include "runtime/request_state.h"
 #include "runtime/stop_rules.h"
 
@@ -11,10 +13,20 @@ StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
     : config_(config), vocab_size_(vocab_size), scheduler_(config) {}
 
 void StepLoop::add(const proto::AddRequest& request) {
-  scheduler_.add_seq_group(make_sequence_group(request));
+  auto group = make_sequence_group(request);
+  if (!request.alone() || in_flight_.empty()) return scheduler_.add_seq_group(std::move(group));
+  scheduler_.check_admissible(*group);
+  TANDEM_CHECK(alone_ == nullptr, "two requests that are to run alone");
+  alone_ = std::move(group);
 }
 
-void StepLoop::abort(const std::string& request_id) { scheduler_.abort_seq_group(request_id); }
+void StepLoop::abort(const std::string& request_id) {
+  if (alone_ && alone_->request_id() == request_id) {
+    alone_.reset();
+  } else {
+    scheduler_.abort_seq_group(request_id);
+  }
+}
 
 void StepLoop::finish_sequence(const std::string& request_id, int64_t seq_id) {
   scheduler_.finish_sequence(request_id, seq_id, SequenceStatus::kFinishedStopped);
@@ -23,6 +35,10 @@ void StepLoop::finish_sequence(const std::string& request_id, int64_t seq_id) {
 
 std::optional<proto::StepInput> StepLoop::next_step(double now) {
   if (steps_in_flight() >= config_.max_steps_in_flight) return std::nullopt;
+  if (alone_) {
+    if (!in_flight_.empty()) return std::nullopt;
+    scheduler_.add_seq_group(std::move(alone_));
+  }
   if (!scheduler_.has_unfinished()) return std::nullopt;
   proto::StepInput step = scheduler_.schedule(now);
   if (!has_work(step)) return std::nullopt;
@@ -41,12 +57,20 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
   if (output.step() != in_flight_.front().step)
     throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
                              std::to_string(in_flight_.front().step));
-  for (const auto& group : output.outputs())
-    for (const auto& sample : group.samples())
-      if (sample.token_id() < 0 || sample.token_id() >= vocab_size_)
+  for (const auto& group : output.outputs()) {
+    const auto check = [&](int32_t token) {
+      if (token < 0 || token >= vocab_size_)
         throw std::runtime_error("step output: request \"" + group.request_id() + "\": token " +
-                                 std::to_string(sample.token_id()) + " is not in [0, " +
+                                 std::to_string(token) + " is not in [0, " +
                                  std::to_string(vocab_size_) + ")");
+    };
+    for (const auto& sample : group.samples()) {
+      check(sample.token_id());
+      for (const auto& logprob : sample.logprobs().top()) check(logprob.token_id());
+    }
+    for (const auto& logprobs : group.prompt_logprobs())
+      for (const auto& logprob : logprobs.top()) check(logprob.token_id());
+  }
 }
 
 void StepLoop::on_output(const proto::StepOutput& output) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ class StepLoop {
   // vocab_size: what workers may answer with.
   StepLoop(const SchedulerConfig& config, int vocab_size);
 
-  // Throws InputError if the request can never run.
+  // Throws InputError if the request can never run. One that is to run alone starts when no step is
+  // in flight; until then, nothing is scheduled.
   void add(const proto::AddRequest& request);
   void abort(const std::string& request_id);
   void finish_sequence(const std::string& request_id, int64_t seq_id);
@@ -43,7 +45,7 @@ class StepLoop {
   // Of all steps in flight.
   std::vector<std::string> in_flight_request_ids() const;
   proto::SchedulerStats stats() const;
-  bool has_unfinished() const { return scheduler_.has_unfinished(); }
+  bool has_unfinished() const { return alone_ || scheduler_.has_unfinished(); }
   void check_integrity() const { scheduler_.check_integrity(); }
 
  private:
@@ -59,6 +61,7 @@ class StepLoop {
   int vocab_size_;
   Scheduler scheduler_;
   std::deque<InFlight> in_flight_;
+  std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
   double waiting_since_ = 0, completed_scheduled_at_ = 0;
 };

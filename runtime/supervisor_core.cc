@@ -37,7 +37,7 @@ void SupervisorCore::launch(double now) {
 
 // --- Reports -------------------------------------------------------------------------------------
 
-bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now) {
+bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now, DeathKind kind) {
   if (report.generation() != generation_) return false;
   if (state_ != State::kStarting && state_ != State::kUp) return false;
   if (report.rank() < 0 || report.rank() >= config_.size)
@@ -67,8 +67,9 @@ bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now
       break;
     case proto::WorkerReport::kReady:
       expect(Stage::kLoaded, "ready");
+      if (!all_at_least(Stage::kLoaded)) fail("ready", "before the start");
       rank.stage = Stage::kReady;
-      if (all_at(Stage::kReady)) {
+      if (all_at_least(Stage::kReady)) {
         CacheSize cache = ranks_[0].cache;
         state_ = State::kUp;
         backoff_ = config_.first_backoff;
@@ -81,8 +82,7 @@ bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now
         bring_down(reason, false, now);
         give_up(reason, /*bad_input=*/true);
       } else {
-        worker_down(report.generation(), report.rank(), report.failed().what(), DeathKind::kUnknown,
-                    now);
+        worker_down(report.generation(), report.rank(), report.failed().what(), kind, now);
       }
       break;
     default: fail("report", "missing or unknown");
@@ -110,7 +110,7 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
                        std::to_string(report.num_host_blocks()) + " blocks");
   rank.cache = {report.num_device_blocks(), report.num_host_blocks()};
   rank.stage = Stage::kLoaded;
-  if (!all_at(Stage::kLoaded)) return;
+  if (!all_at_least(Stage::kLoaded)) return;
   CacheSize least = ranks_[0].cache;
   for (const Rank& r : ranks_) {
     least.num_device_blocks = std::min(least.num_device_blocks, r.cache.num_device_blocks);
@@ -126,8 +126,8 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
   }
 }
 
-bool SupervisorCore::all_at(Stage stage) const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.stage == stage; });
+bool SupervisorCore::all_at_least(Stage stage) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.stage >= stage; });
 }
 
 // --- Deaths --------------------------------------------------------------------------------------
@@ -153,11 +153,11 @@ void SupervisorCore::bring_down(const std::string& cause, bool crashed, double n
   outbox_.stop(config_.replica, generation_);
 }
 
-void SupervisorCore::launch_exited(uint64_t generation, const std::string& status, double now) {
+void SupervisorCore::launch_exited(uint64_t generation, const std::string& status, double now,
+                                   DeathKind kind) {
   if (generation != generation_) return;
   if (state_ == State::kStarting || state_ == State::kUp) {
-    bring_down(status, false, now);
-    if (state_ != State::kStopping) return;
+    bring_down(status, kind == DeathKind::kCrash, now);
   }
   if (state_ == State::kStopping) restart_or_give_up(now);
 }
@@ -219,7 +219,7 @@ void SupervisorCore::shut_down(double now) {
 
 void SupervisorCore::check_integrity() const {
   TANDEM_CHECK_EQ(generation_ == 0, state_ == State::kIdle && ranks_.empty());
-  if (state_ == State::kUp) TANDEM_CHECK(all_at(Stage::kReady));
+  if (state_ == State::kUp) TANDEM_CHECK(all_at_least(Stage::kReady));
   TANDEM_CHECK_LE(static_cast<int>(restart_times_.size()), config_.max_restarts);
   TANDEM_CHECK_GE(restarts_, static_cast<int>(restart_times_.size()));
 }

@@ -62,13 +62,17 @@ class SupervisorCore {
   void start(double now);
   // A report of a worker of this replica. Throws std::runtime_error naming the field if it makes no
   // sense; then the worker must be turned away. Reports of other generations are ignored: false.
-  bool worker_report(const proto::WorkerReport& report, double now);
+  // kind: if it tells of a failure, how (another rank may have crashed, and this one lost it).
+  bool worker_report(const proto::WorkerReport& report, double now,
+                     DeathKind kind = DeathKind::kUnknown);
   // The worker's connection is gone, or it told that it failed.
   void worker_down(uint64_t generation, int rank, const std::string& cause, DeathKind kind,
                    double now);
   // Someone (the scheduler) found the group at fault: garbage, or a step that took too long.
   void fault(uint64_t generation, const std::string& cause, DeathKind kind, double now);
-  void launch_exited(uint64_t generation, const std::string& status, double now);
+  // kind: as far as it is known. This may be the first that is heard of a crash.
+  void launch_exited(uint64_t generation, const std::string& status, double now,
+                     DeathKind kind = DeathKind::kUnknown);
   // Deadlines. To be called about ten times a second.
   void tick(double now);
   // Stops for good.
@@ -95,7 +99,7 @@ class SupervisorCore {
   void bring_down(const std::string& cause, bool crashed, double now);
   void restart_or_give_up(double now);
   void give_up(const std::string& reason, bool bad_input);
-  bool all_at(Stage stage) const;
+  bool all_at_least(Stage stage) const;
 
   SupervisorConfig config_;
   SupervisorOutbox& outbox_;

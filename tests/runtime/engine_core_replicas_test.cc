@@ -1,0 +1,266 @@
+// EngineCore and its replicas: routing, recovery, query of death, generations.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/engine_core.h"
+#include "tests/support/engine_core_driver.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing_support::EngineCoreDriver;
+using testing_support::letter;
+using testing_support::small_request;
+
+constexpr ClientId kAnn = 1;
+
+class EngineCoreReplicas : public testing::Test {
+ protected:
+  EngineCoreReplicas() { engine.core().client_connected(kAnn); }
+
+  void submit(const std::string& id, int n = 1) {
+    engine.now += 1;  // arrivals are in order
+    engine.submit(kAnn, id, small_request(n));
+  }
+  void clear(const std::string& id) {
+    for (int i = 0; i < EngineCore::kProbationTokens; ++i) engine.token(0, id, 'x');
+  }
+
+  EngineCoreDriver engine{{.num_replicas = 2}};
+};
+
+TEST_F(EngineCoreReplicas, RequestsWaitForAReplica) {
+  submit("a");
+  submit("b");
+  EXPECT_EQ(engine.core().num_unfinished(), 2u);
+  engine.up(1);
+  EXPECT_THAT(engine.told(1), ElementsAre("add a", "add b"));
+}
+
+TEST_F(EngineCoreReplicas, TheOneWithTheFewestRequestsIsNext) {
+  engine.up(0);
+  engine.up(1);
+  for (const char* id : {"a", "b", "c", "d"}) submit(id);
+  EXPECT_THAT(engine.told(0), ElementsAre("add a", "add c"));
+  EXPECT_THAT(engine.told(1), ElementsAre("add b", "add d"));
+  engine.step(1, engine.output("b", 2));
+  submit("e");
+  EXPECT_THAT(engine.told(1), ElementsAre("abort b", "add e"));
+}
+
+TEST_F(EngineCoreReplicas, ADeadReplicasRequestsMoveWithTheirTokens) {
+  engine.up(0);
+  engine.up(1);
+  submit("a");
+  engine.token(0, "a", 'x');
+  engine.token(0, "a", 'y');
+  engine.chunks(kAnn);
+  engine.down(0, false);
+  ASSERT_EQ(engine.last_command(1).add().request_id(), "a");
+  EXPECT_EQ(engine.last_command(1).add().seqs(0).output_token_ids_size(), 2);
+  EXPECT_THAT(engine.told(1), ElementsAre("add a+2"));
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
+  engine.token(1, "a", 'z');
+  EXPECT_EQ(engine.chunks(kAnn).at(0).outputs(0).token_offset(), 2);
+}
+
+TEST_F(EngineCoreReplicas, TheyComeBackBeforeLaterOnesAndInOrder) {
+  engine.up(0);
+  for (const char* id : {"a", "b", "c"}) submit(id);
+  engine.down(0, false);
+  submit("d");
+  engine.told();
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a", "add b", "add c", "add d"));
+}
+
+TEST_F(EngineCoreReplicas, WhatOldWorkersSendIsDropped) {
+  engine.up(0);
+  submit("a");
+  const auto old = engine.event(0);
+  const auto late = engine.output("a", letter('x'));
+  engine.down(0, false);
+  engine.core().replica_step(old, late, engine.now);  // while nothing is up
+  engine.up(0);
+  engine.core().replica_step(old, late, engine.now);
+  engine.core().replica_step(old, engine.output("a", letter('y')), engine.now);
+  auto down = old;
+  down.mutable_down();
+  engine.core().replica_event(down, engine.now);
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
+  engine.step(0, late);  // of this generation, but of sequence ids that are no more
+  EXPECT_THAT(engine.chunks(kAnn).at(0).outputs(), IsEmpty());
+  engine.token(0, "a", 'z');
+  EXPECT_EQ(engine.chunks(kAnn).at(0).outputs(0).text(), "z");
+}
+
+TEST_F(EngineCoreReplicas, OneSequenceFinishedBeforeADeath) {
+  engine.up(0);
+  submit("a", 3);
+  for (const int index : {0, 1, 2}) engine.token(0, "a", 'x', index);
+  engine.step(0, engine.output("a", 2, 1));
+  EXPECT_THAT(engine.told(), ElementsAre("add a", "finish a"));
+  engine.down(0, false);
+  engine.up(0);
+  const auto& add = engine.last_command(0).add();
+  ASSERT_EQ(add.seqs_size(), 2);
+  EXPECT_EQ(add.seqs(0).index(), 0);
+  EXPECT_EQ(add.seqs(1).index(), 2);
+  engine.chunks(kAnn);
+  engine.step(0, engine.output("a", letter('y'), 1));  // it has ended
+  engine.step(0, engine.output("a", 2, 0));
+  engine.step(0, engine.output("a", 2, 2));
+  const auto chunks = engine.chunks(kAnn);
+  EXPECT_TRUE(chunks.back().finished());
+  EXPECT_THAT(engine.told().back(), "abort a");
+}
+
+TEST_F(EngineCoreReplicas, ARefusalByTheScheduler) {
+  engine.up(0);
+  submit("a");
+  auto event = engine.event(0);
+  event.mutable_rejected()->set_request_id("a");
+  event.mutable_rejected()->mutable_error()->set_type("resource_error");
+  engine.core().replica_event(event, engine.now);
+  EXPECT_EQ(engine.error(kAnn), "resource_error");
+  event.mutable_rejected()->set_request_id("unknown");
+  engine.core().replica_event(event, engine.now);
+  engine.core().check_integrity();
+}
+
+// --- Query of death ------------------------------------------------------------------------------
+
+TEST_F(EngineCoreReplicas, SuspectsRunAloneAndAreCleared) {
+  engine.up(0);
+  for (const char* id : {"a", "b", "c"}) submit(id);
+  engine.down(0, true, {"a", "b", "a", "b"});  // two steps
+  submit("d");
+  engine.told();
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a alone"));
+  submit("e");
+  engine.token(0, "a", 'x');
+  engine.token(0, "a", 'x');
+  EXPECT_THAT(engine.told(), IsEmpty());
+  engine.token(0, "a", 'x');
+  EXPECT_THAT(engine.told(), ElementsAre("abort a", "add b alone"));  // it makes way
+  clear("b");
+  EXPECT_THAT(engine.told(), ElementsAre("add a+3", "add c", "add d", "add e"));
+}
+
+TEST_F(EngineCoreReplicas, ASecondCrashEndsARequestAndInnocentsGoOn) {
+  engine.up(0);
+  submit("a");
+  submit("poison");
+  engine.down(0, true, {"a", "poison"});
+  engine.up(0);
+  clear("a");
+  EXPECT_THAT(engine.told().back(), "add poison alone");
+  engine.chunks(kAnn);
+  engine.down(0, true, {"poison"});
+  EXPECT_EQ(engine.error(kAnn), "internal_error");
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a+3"));
+  engine.down(0, true, {"a"});  // cleared: this is its first
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a+3 alone"));
+}
+
+TEST_F(EngineCoreReplicas, AKillFromOutsideIsNobodysFault) {
+  engine.up(0);
+  submit("a");
+  for (int i = 0; i < 5; ++i) {
+    engine.down(0, false, {"a"});
+    engine.up(0);
+  }
+  EXPECT_EQ(engine.told().back(), "add a");
+  engine.down(0, true, {"a"});
+  for (int i = 0; i < 5; ++i) {  // while it is on trial
+    engine.up(0);
+    EXPECT_EQ(engine.told().back(), "add a alone");
+    engine.down(0, false, {"a"});
+  }
+  EXPECT_EQ(engine.core().num_unfinished(), 1u);
+}
+
+TEST_F(EngineCoreReplicas, ACrashOfWhatRanBeforeIsNotTheTrialsFault) {
+  engine.up(0);
+  submit("poison");
+  submit("a");
+  engine.down(0, true, {"poison", "a"});
+  engine.up(0);
+  engine.core().cancel("poison", engine.now);
+  EXPECT_THAT(engine.told().back(), "add a alone");
+  engine.down(0, true, {"poison"});  // its step was still in flight
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a alone"));
+  clear("a");
+  EXPECT_EQ(engine.core().num_unfinished(), 1u);
+}
+
+TEST_F(EngineCoreReplicas, OtherReplicasTakeTheOthersMeanwhile) {
+  engine.up(0);
+  engine.up(1);
+  submit("a");
+  submit("b");
+  engine.told(1);
+  engine.down(0, true, {"a"});
+  submit("c");
+  EXPECT_THAT(engine.told(1), ElementsAre("add c"));
+  engine.up(0);
+  EXPECT_EQ(engine.told(0).back(), "add a alone");
+  submit("d");
+  EXPECT_THAT(engine.told(1), ElementsAre("add d"));
+  EXPECT_THAT(engine.told(0), IsEmpty());
+}
+
+TEST_F(EngineCoreReplicas, SuspectsThatEndMakeWay) {
+  engine.up(0);
+  for (const char* id : {"a", "b", "c", "d"}) submit(id);
+  engine.down(0, true, {"a", "b", "c", "d"});
+  engine.core().cancel("b", engine.now);  // in the line
+  engine.told();
+  engine.up(0);
+  EXPECT_THAT(engine.told(), ElementsAre("add a alone"));
+  engine.core().cancel("a", engine.now);
+  EXPECT_THAT(engine.told(), ElementsAre("abort a", "add c alone"));
+  engine.step(0, engine.output("c", 2));
+  EXPECT_THAT(engine.told(), ElementsAre("abort c", "add d alone"));
+}
+
+TEST_F(EngineCoreReplicas, GivingUpEndsEverything) {
+  engine.up(0);
+  submit("running");
+  submit("suspect");
+  engine.down(0, true, {"suspect"});
+  engine.reserve(kAnn, "preparing");
+  engine.chunks(kAnn);
+  engine.core().give_up("no workers", engine.now);
+  engine.core().check_integrity();
+  for (const auto& chunk : engine.chunks(kAnn))
+    EXPECT_EQ(chunk.error().type(), "unavailable_error");
+  EXPECT_EQ(engine.core().num_unfinished(), 1u);
+  engine.core().prepared("preparing", small_request(), engine.now);
+  EXPECT_EQ(engine.error(kAnn), "unavailable_error");
+  EXPECT_THROW(engine.reserve(kAnn, "late"), InputError);
+}
+
+TEST_F(EngineCoreReplicas, Information) {
+  engine.up(0);
+  submit("a");
+  engine.core().drain();
+  proto::ServerInfo info;
+  engine.core().fill_info(info);
+  EXPECT_EQ(info.num_requests(), 1);
+  EXPECT_TRUE(info.draining());
+  ASSERT_EQ(info.replicas_size(), 2);
+  EXPECT_TRUE(info.replicas(0).up());
+  EXPECT_EQ(info.replicas(0).num_requests(), 1);
+  EXPECT_FALSE(info.replicas(1).up());
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,239 @@
+// StepLoop: credit for steps, ends by token, answers that are none, requests that run alone.
+
+#include "runtime/step_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "runtime/request_state.h"
+#include "tests/runtime/fake_tokenizer.h"
+#include "tests/support/engine_core_driver.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/simulated_rank.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing_support::SimulatedRank;
+using testing_support::small_request;
+
+constexpr int kVocab = testing_support::kSimulatedVocab;
+
+class StepLoopTest : public testing::Test {
+ protected:
+  static SchedulerConfig config() {
+    SchedulerConfig c;
+    c.block_size = 2;
+    c.num_device_blocks = 20;
+    c.max_steps_in_flight = 2;
+    return c;
+  }
+  proto::AddRequest request(const std::string& id, PreparedRequest prepared = small_request()) {
+    prepared.params.clear_eos_token_id();
+    RequestState state(id, std::move(prepared), tokenizer_, 0);
+    state.set_first_seq_id(next_seq_id_);
+    next_seq_id_ += state.num_seq_ids();
+    return state.add_request();
+  }
+  void add(const std::string& id, int max_tokens = 8, bool alone = false) {
+    auto r = request(id, small_request(1, max_tokens));
+    r.set_alone(alone);
+    loop.add(r);
+    loop.check_integrity();
+  }
+  proto::StepInput next() {
+    auto step = loop.next_step(now += 1);
+    EXPECT_TRUE(step.has_value());
+    return step.value_or(proto::StepInput());
+  }
+  // A worker's answer to the next step that was sent.
+  proto::StepOutput answer(const proto::StepInput& step) { return rank.execute(step); }
+  void take(const proto::StepOutput& output) {
+    loop.on_output(output);
+    loop.check_integrity();
+  }
+  void refused(const proto::StepOutput& output, const std::string& text) {
+    try {
+      loop.on_output(output);
+      ADD_FAILURE() << text << ": accepted";
+    } catch (const std::runtime_error& e) {
+      EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+    }
+    loop.check_integrity();
+  }
+
+  StepLoop loop{config(), kVocab};
+  SimulatedRank rank{config()};
+  double now = 0;
+
+ private:
+  FakeTokenizer tokenizer_;
+  int64_t next_seq_id_ = 0;
+};
+
+TEST_F(StepLoopTest, RunsAheadAsFarAsItsCredit) {
+  EXPECT_FALSE(loop.next_step(0));
+  add("a");
+  const auto first = next();
+  EXPECT_EQ(loop.waiting_since(), 1);
+  const auto second = next();
+  EXPECT_EQ(loop.steps_in_flight(), 2);
+  EXPECT_FALSE(loop.next_step(3));
+  EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a", "a"));
+  EXPECT_EQ(loop.waiting_since(), 1);
+  take(answer(first));
+  EXPECT_EQ(loop.completed_scheduled_at(), 1);
+  EXPECT_EQ(loop.steps_completed(), 1u);
+  EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a"));
+  next();
+  take(answer(second));
+  EXPECT_EQ(loop.completed_scheduled_at(), 2);
+}
+
+TEST_F(StepLoopTest, ASequenceEndsByLengthAndTheSurplusIsPassedOver) {
+  add("a", 2);
+  std::deque<proto::StepInput> sent;
+  int steps = 0;
+  while (true) {
+    while (auto step = loop.next_step(now)) sent.push_back(*step);
+    if (sent.empty()) break;
+    take(answer(sent.front()));
+    sent.pop_front();
+    ++steps;
+  }
+  EXPECT_FALSE(loop.has_unfinished());
+  EXPECT_LE(steps, 3);
+  EXPECT_EQ(loop.stats().num_free_blocks(), 20);
+  EXPECT_EQ(loop.stats().num_total_blocks(), 20);
+}
+
+TEST_F(StepLoopTest, EosEndsASequenceAtOnce) {
+  auto r = request("a");
+  r.mutable_sampling_params()->add_eos_token_id(77);
+  loop.add(r);
+  auto output = answer(next());
+  output.mutable_outputs(0)->mutable_samples(0)->set_token_id(77);
+  take(output);
+  EXPECT_FALSE(loop.has_unfinished());
+}
+
+TEST_F(StepLoopTest, StopStringsReachItFromOutside) {
+  add("a");
+  const auto first = next();
+  const auto second = next();
+  take(answer(first));
+  loop.finish_sequence("a", 0);
+  loop.check_integrity();
+  EXPECT_FALSE(loop.has_unfinished());
+  take(answer(second));  // surplus
+  loop.finish_sequence("a", 0);
+  loop.finish_sequence("unknown", 5);
+  EXPECT_EQ(loop.stats().num_free_blocks(), 20);
+}
+
+TEST_F(StepLoopTest, RequestsThatCanNeverRun) {
+  EXPECT_INPUT_ERROR(loop.add(request("a", small_request(1, 1000))), "max_tokens");
+  auto empty = small_request();
+  empty.inputs.clear_encoder_prompt_token_ids();
+  EXPECT_INPUT_ERROR(loop.add(request("a", empty)), "prompt");
+  add("a");
+  EXPECT_INPUT_ERROR(loop.add(request("a")), "in use");
+  EXPECT_EQ(loop.stats().num_waiting(), 1);
+}
+
+TEST_F(StepLoopTest, AbortsWithStepsInFlight) {
+  add("a");
+  const auto first = next();
+  const auto second = next();
+  loop.abort("a");
+  loop.abort("a");
+  add("a");  // the same id, other sequences
+  take(answer(first));
+  take(answer(second));
+  take(answer(next()));
+  EXPECT_EQ(loop.stats().num_running(), 1);
+}
+
+TEST_F(StepLoopTest, AnswersThatAreNone) {
+  refused({}, "no step is in flight");
+  add("a");
+  add("b");
+  const auto good = answer(next());
+  auto bad = good;
+  bad.set_step(good.step() + 1);
+  refused(bad, "step output 2 instead of 1");
+  for (const int32_t token : {-1, kVocab}) {
+    bad = good;
+    bad.mutable_outputs(0)->mutable_samples(0)->set_token_id(token);
+    refused(bad, "is not in [0, 259)");
+    bad = good;
+    auto& sample = *bad.mutable_outputs(1)->mutable_samples(0);
+    sample.mutable_logprobs()->add_top()->set_token_id(token);
+    refused(bad, "request \"b\": token");
+    bad = good;
+    bad.mutable_outputs(0)->add_prompt_logprobs()->add_top()->set_token_id(token);
+    refused(bad, "request \"a\": token");
+  }
+  bad = good;
+  bad.mutable_outputs(1)->clear_samples();
+  refused(bad, "no token");
+  bad = good;
+  bad.mutable_outputs()->RemoveLast();
+  refused(bad, "no token");
+  bad = good;
+  *bad.mutable_outputs(0)->add_samples() = good.outputs(0).samples(0);
+  refused(bad, "two tokens");
+  bad = good;
+  bad.mutable_outputs(0)->mutable_samples(0)->set_seq_id(999);
+  refused(bad, "unknown sequence");
+  EXPECT_EQ(loop.steps_completed(), 0u);
+  take(good);  // nothing has changed
+  refused(good, "no step is in flight");
+}
+
+TEST_F(StepLoopTest, ARequestAloneWaitsForTheStepsInFlight) {
+  add("a");
+  const auto first = next();
+  const auto second = next();
+  loop.abort("a");
+  add("b", 8, /*alone=*/true);
+  EXPECT_TRUE(loop.has_unfinished());
+  take(answer(first));
+  EXPECT_FALSE(loop.next_step(now));
+  EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a"));
+  take(answer(second));
+  const auto third = next();
+  EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("b"));
+  take(answer(third));
+}
+
+TEST_F(StepLoopTest, ARequestAloneStartsAtOnceIfNothingRuns) {
+  add("a", 8, /*alone=*/true);
+  next();
+  EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a"));
+}
+
+TEST_F(StepLoopTest, ARequestAloneMayBeAbortedOrRefused) {
+  add("a");
+  const auto first = next();
+  loop.abort("a");
+  auto large = request("b", small_request(1, 1000));
+  large.set_alone(true);
+  EXPECT_INPUT_ERROR(loop.add(large), "max_tokens");
+  add("b", 8, /*alone=*/true);
+  loop.abort("b");
+  EXPECT_FALSE(loop.has_unfinished());
+  take(answer(first));
+  EXPECT_FALSE(loop.next_step(now));
+  EXPECT_THAT(loop.in_flight_request_ids(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,155 @@
+// The model of one simulated rank: a real SequenceTable, a KV memory, and tokens that are a pure
+// function of everything that attention reads. A wrong block table, position or copy makes other
+// tokens than undisturbed_output() foretells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/batch_builder.h"
+#include "runtime/output_processor.h"
+#include "runtime/request_processor.h"
+#include "runtime/scheduler.h"
+#include "tests/support/simulated_world.h"
+
+namespace tandem::testing_support {
+
+inline constexpr int kSimulatedVocab = 259;  // FakeTokenizer's
+
+inline uint64_t key_of(uint64_t seed, int kind, int position, int32_t token) {
+  return mix(mix(seed, static_cast<uint64_t>(kind * 100'000 + position)),
+             static_cast<uint64_t>(token));
+}
+// Few letters, so that stop strings occur; bytes of unfinished characters, special tokens and EOS.
+inline int32_t token_of(uint64_t hash) {
+  const auto r = static_cast<int32_t>((hash >> 7) % 48);
+  switch (r) {
+    case 0: return 2;
+    case 1: return 3 + 0xC3;
+    case 2: return 3 + 0xA9;
+    case 3: return 0;
+    default: return 3 + 'a' + r % 8;
+  }
+}
+
+inline proto::SequenceOutput sample_of(const proto::SamplingParams& params, int64_t seq_id,
+                                       int32_t token) {
+  proto::SequenceOutput out;
+  out.set_seq_id(seq_id);
+  out.set_token_id(token);
+  out.set_logprob(static_cast<float>(token % 7) * -0.5f);
+  if (params.has_logprobs()) {
+    auto& top = *out.mutable_logprobs()->add_top();
+    top.set_token_id(token);
+    top.set_logprob(out.logprob());
+  }
+  return out;
+}
+
+// What sequence `index` of a request is when nothing goes wrong.
+inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request, int index,
+                                                  const Tokenizer& tokenizer) {
+  SequenceOutputState state(index, tokenizer, request.params);
+  uint64_t hash = mix(request.params.seed(), static_cast<uint64_t>(index));
+  const auto& encoder = request.inputs.encoder_prompt_token_ids();
+  for (int p = 0; p < encoder.size(); ++p)
+    hash = mix(hash, key_of(request.params.seed(), 1, p, encoder[p]));
+  int position = 0;
+  for (const int32_t token : request.inputs.prompt_token_ids())
+    hash = mix(hash, key_of(request.params.seed(), 0, position++, token));
+  while (!state.finished()) {
+    const int32_t token = token_of(hash);
+    state.append(sample_of(request.params, 0, token));
+    hash = mix(hash, key_of(request.params.seed(), 0, position++, token));
+  }
+  return state.output();
+}
+
+class SimulatedRank {
+ public:
+  explicit SimulatedRank(const SchedulerConfig& config)
+      : block_size_(config.block_size),
+        table_({.block_size = config.block_size,
+                .num_device_blocks = config.num_device_blocks,
+                .num_host_blocks = config.num_host_blocks,
+                .vocab_size = kSimulatedVocab}),
+        device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
+        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
+
+  proto::StepOutput execute(const proto::StepInput& step) {
+    const auto scheduled = table_.apply(step);
+    move(step.swap_out(), device_, host_);
+    move(step.swap_in(), host_, device_);
+    move(step.copy(), device_, device_);
+    proto::StepOutput out;
+    out.set_step(step.step());
+    for (auto* group : scheduled) run_group(*group, *out.add_outputs());
+    table_.advance(scheduled);
+    for (size_t g = 0; g < scheduled.size(); ++g)
+      for (const auto& sample : out.outputs(static_cast<int>(g)).samples())
+        table_.append_token(*scheduled[g], sample.seq_id(), sample.token_id());
+    return out;
+  }
+  void check_integrity() const { table_.check_integrity(); }
+
+ private:
+  using Memory = std::vector<uint64_t>;
+  using Ids = google::protobuf::RepeatedField<int32_t>;
+  using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
+
+  // All copies of a list at once.
+  void move(const Copies& copies, const Memory& from, Memory& to) {
+    if (copies.empty()) return;
+    const Memory before = from;
+    for (const proto::BlockCopy& copy : copies)
+      for (int i = 0; i < block_size_; ++i)
+        to.at(static_cast<size_t>(copy.dst() * block_size_ + i)) =
+            before.at(static_cast<size_t>(copy.src() * block_size_ + i));
+  }
+
+  uint64_t& key_at(const Ids& blocks, int position) {
+    return device_.at(static_cast<size_t>(slot_of(blocks, position, block_size_)));
+  }
+
+  void run_group(const proto::SequenceGroupMetadata& group, proto::SequenceGroupOutput& out) {
+    const proto::SamplingParams& params = group.sampling_params();
+    const Ids& encoder = group.encoder_seq_data().prompt_token_ids();
+    out.set_request_id(group.request_id());
+    if (group.compute_encoder())
+      for (int p = 0; p < encoder.size(); ++p)
+        key_at(group.cross_block_table().blocks(), p) = key_of(params.seed(), 1, p, encoder[p]);
+    for (int i = 0; i < group.seq_data_size(); ++i)
+      if (group.seq_data(i).token_chunk_size() > 0) run_sequence(group, i, out);
+  }
+
+  void run_sequence(const proto::SequenceGroupMetadata& group, int i,
+                    proto::SequenceGroupOutput& out) {
+    const proto::SamplingParams& params = group.sampling_params();
+    const proto::SequenceData& seq = group.seq_data(i);
+    const Ids& blocks = group.block_tables(i).blocks();
+    const int prompt = seq.prompt_token_ids_size(), length = prompt + seq.output_token_ids_size();
+    const int first = seq.num_computed_tokens(), end = first + seq.token_chunk_size();
+    for (int p = first; p < end; ++p)
+      key_at(blocks, p) =
+          key_of(params.seed(), 0, p,
+                 p < prompt ? seq.prompt_token_ids(p) : seq.output_token_ids(p - prompt));
+    if (params.has_prompt_logprobs() && seq.index() == 0) {
+      out.set_prompt_logprobs_start(first + 1);
+      for (int p = first + 1; p <= end && p < prompt; ++p)
+        out.add_prompt_logprobs()->add_top()->set_token_id(seq.prompt_token_ids(p));
+    }
+    if (end < length) return;
+    uint64_t hash = mix(params.seed(), static_cast<uint64_t>(seq.index()));
+    for (int p = 0; p < group.encoder_seq_data().prompt_token_ids_size(); ++p)
+      hash = mix(hash, key_at(group.cross_block_table().blocks(), p));
+    for (int p = 0; p < end; ++p) hash = mix(hash, key_at(blocks, p));
+    *out.add_samples() = sample_of(params, seq.seq_id(), token_of(hash));
+  }
+
+  int block_size_;
+  SequenceTable table_;
+  Memory device_, host_;
+};
+
+}  // namespace tandem::testing_support
