@@ -84,8 +84,8 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
     caf::anon_send(supervisor, LaunchExited{replica, generation, status});
   });
   if (config.client_port)
-    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine), config.host,
-                               static_cast<uint16_t>(*config.client_port));
+    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
+                               config.host, static_cast<uint16_t>(*config.client_port));
   caf::anon_send(impl.supervisor, StartAll{});
 }
 

@@ -154,8 +154,9 @@ struct SupervisorState : SupervisorOutbox {
 
   void deliver(const WorkerHandle& worker, const proto::WorkerReport& report) {
     try {
-      const DeathKind kind =
-          report.has_failed() ? death_kind(report.replica()) : DeathKind::kUnknown;
+      const DeathKind kind = !report.has_failed()        ? DeathKind::kUnknown
+                             : report.failed().in_step() ? DeathKind::kCrash
+                                                         : death_kind(report.replica());
       core(report.replica()).worker_report(report, now(), kind);
     } catch (const std::exception& e) {
       core(report.replica()).fault(report.generation(), e.what(), DeathKind::kUnknown, now());
@@ -206,6 +207,8 @@ struct SupervisorState : SupervisorOutbox {
   }
 };
 
+constexpr int kFirstBackoffMs = 20;
+
 SupervisorConfig core_config(const Shared& shared, int replica, bool can_relaunch) {
   SupervisorConfig c;
   c.replica = replica;
@@ -214,6 +217,7 @@ SupervisorConfig core_config(const Shared& shared, int replica, bool can_relaunc
   c.max_restarts = shared.config.max_restarts;
   c.restart_window = shared.config.restart_window;
   c.startup_timeout = shared.config.startup_timeout;
+  c.first_backoff = kFirstBackoffMs * 1e-3;
   c.setup = setup_for(shared.config.engine, shared.dtype);
   c.setup.set_communicator_timeout(shared.config.step_timeout);
   return c;
@@ -264,6 +268,11 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
       [self](const LaunchExited& e) {
         SupervisorState& s = self->state;
         s.core(e.replica).launch_exited(e.generation, e.status, now(), s.death_kind(e.replica));
+        // A relaunch that is due sooner than the next tick.
+        self->delayed_send(self, std::chrono::milliseconds(kFirstBackoffMs + 1), Pump{});
+      },
+      [self](const Pump&) {
+        for (auto& core : self->state.cores) core->tick(now());
       },
       [self](const Tick&) { self->state.tick(); },
   };

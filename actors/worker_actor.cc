@@ -30,12 +30,13 @@ struct WorkerState {
   void report(const ReportHandle& to, proto::WorkerReport report) {
     self->send(to, WorkerHandle(self), WorkerReportMessage(std::move(report)));
   }
-  void fail(const ReportHandle& to, const std::string& what, bool invalid_model) {
+  void fail(const std::string& what, bool invalid_model, bool in_step) {
     failed = true;
     auto out = new_report();
     out.mutable_failed()->set_what(what);
     out.mutable_failed()->set_invalid_model(invalid_model);
-    report(to, std::move(out));
+    out.mutable_failed()->set_in_step(in_step);
+    report(supervisor, std::move(out));
   }
 
   void hello() {
@@ -91,9 +92,11 @@ struct WorkerState {
         default: throw std::runtime_error("worker command: missing or unknown");
       }
     } catch (const InputError& e) {
-      fail(supervisor, e.what(), command.has_setup());
+      fail(e.what(), command.has_setup(), false);
+    } catch (const CommunicatorError& e) {
+      fail(e.what(), false, false);
     } catch (const std::exception& e) {
-      fail(supervisor, e.what(), false);
+      fail(e.what(), false, command.has_step());
     }
   }
 };
