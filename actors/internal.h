@@ -69,9 +69,10 @@ using EngineActorHandle =
     EngineHandle::extend<caf::reacts_to<Wiring>, caf::reacts_to<PrepareResult>,
                          caf::reacts_to<SchedulerEventMessage, WorkerReportMessage>,
                          caf::reacts_to<Drain>, caf::reacts_to<GiveUp>, caf::reacts_to<Tick>>;
-using SupervisorHandle = ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
-                                              caf::reacts_to<GroupFault>,
-                                              caf::reacts_to<LaunchExited>, caf::reacts_to<Tick>>;
+using SupervisorHandle =
+    ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
+                         caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
+                         caf::reacts_to<Pump>, caf::reacts_to<Tick>>;
 
 // Seconds on the engine process's clock.
 double now();

@@ -168,9 +168,40 @@ void expect_recovery(Faults& faults, ClusterConfig config, int least_restarts) {
 TEST(ClusterFaults, ThrowsNowAndThen) {
   Faults faults;
   faults.after = [](int step, proto::StepOutput&) {
-    if (step % 17 == 0) throw std::runtime_error("step " + std::to_string(step) + " fails");
+    if (step % 17 == 0) throw CommunicatorError("step " + std::to_string(step) + " fails");
   };
   expect_recovery(faults, config_for("bart-tiny"), 3);
+}
+
+// A request that no worker survives is refused; those that ran beside it finish.
+TEST(ClusterFaults, PoisonousRequest) {
+  const auto cases = golden_cases("bart-tiny");
+  Faults faults;
+  faults.after = [&](int, proto::StepOutput& out) {
+    for (const auto& group : out.outputs())
+      if (group.request_id() == "poison") throw std::runtime_error("cannot swallow this");
+  };
+  Cluster cluster(config_for("bart-tiny"), [&] { return std::make_unique<FaultyWorker>(faults); });
+  auto client = client::connect_to(cluster, "test");
+  std::vector<client::RequestHandle> handles;
+  for (const Case& c : cases) handles.push_back(client.submit(c.request));
+  client::Request request = cases[0].request;
+  request.id = "poison";
+  const client::RequestHandle refused = client.submit(request);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto output = handles[i].get();
+    const auto& ids = output.outputs(0).token_ids();
+    EXPECT_EQ(Tokens(ids.begin(), ids.end()), cases[i].expected) << cases[i].name;
+  }
+  try {
+    refused.get();
+    ADD_FAILURE() << "the poisonous request finished";
+  } catch (const client::ClientError& e) {
+    EXPECT_EQ(e.type(), "internal_error") << e.what();
+    EXPECT_NE(std::string(e.what()).find("cannot swallow this"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(cluster.status().restarts, 2);
+  client.close();
 }
 
 TEST(ClusterFaults, AnswersNonsense) {
