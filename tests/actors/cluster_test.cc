@@ -238,7 +238,7 @@ TEST(ClusterFaults, FailsWhileLoading) {
 
 TEST(ClusterFaults, GivesUpInTheEnd) {
   Faults faults;
-  faults.after = [](int, proto::StepOutput&) { throw std::runtime_error("never"); };
+  faults.after = [](int, proto::StepOutput&) { throw CommunicatorError("never"); };
   ClusterConfig config = config_for("bart-tiny");
   config.max_restarts = 2;
   Cluster cluster(config, [&] { return std::make_unique<FaultyWorker>(faults); });
