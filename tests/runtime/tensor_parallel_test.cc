@@ -87,7 +87,7 @@ class Recorder {
     for (const auto& group : output.outputs())
       for (const auto& s : group.samples())
         sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
-    scheduler_.complete_step(sampled);
+    scheduler_.complete_step(output.step(), sampled);
     for (const auto& s : sampled) {
       const proto::SamplingParams& params = params_.at(s.request_id);
       const auto& eos = params.eos_token_id();
