@@ -61,7 +61,7 @@ class Recorder {
     if (!resolved.has_seed()) resolved.set_seed(next_id_);
     std::vector<std::unique_ptr<Sequence>> seqs;
     for (int i = 0; i < resolved.n(); ++i)
-      seqs.push_back(std::make_unique<Sequence>(next_id_++, prepared.inputs));
+      seqs.push_back(std::make_unique<Sequence>(next_id_++, prepared.inputs, true, i));
     auto encoder = std::make_unique<Sequence>(next_id_++, prepared.inputs, false);
     const std::string id = "r" + std::to_string(next_id_);
     params_[id] = resolved;
