@@ -1,5 +1,6 @@
 // SchedulerActor: one per replica. Sends StepLoop's steps to the workers and its results to the
-// engine. All workers get the same messages from this one sender, so all see the same order.
+// engine. All workers get the same messages from this one sender, so all see the same order. On a
+// thread of its own: workers wait for it, so it must not wait for the engine's text and streams.
 
 #include <spdlog/spdlog.h>
 
@@ -40,11 +41,12 @@ struct SchedulerState {
   void pump() {
     pump_sent = false;
     if (!loop) return;
-    while (auto step = loop->next_step(now())) {
-      proto::WorkerCommand command;
-      command.set_generation(generation);
-      *command.mutable_step() = std::move(*step);
-      const WorkerCommandMessage message(std::move(command));
+    while (true) {
+      const auto message = WorkerCommandMessage::build([this](proto::WorkerCommand& command) {
+        command.set_generation(generation);
+        return loop->next_step(now(), *command.mutable_step());
+      });
+      if (!message) return;
       for (const WorkerHandle& worker : workers) self->send(worker, message);
     }
   }
@@ -166,7 +168,7 @@ SchedulerHandle::behavior_type scheduler(SchedulerHandle::stateful_pointer<Sched
 
 SchedulerHandle spawn_scheduler(caf::actor_system& system, std::shared_ptr<Shared> shared,
                                 int replica, EngineActorHandle engine) {
-  return system.spawn(scheduler, std::move(shared), replica, std::move(engine));
+  return system.spawn<caf::detached>(scheduler, std::move(shared), replica, std::move(engine));
 }
 
 }  // namespace tandem::actors

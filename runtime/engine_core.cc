@@ -246,7 +246,7 @@ void EngineCore::flush(ClientId client, double now) {
   for (const std::string& id : window.news) {
     Entry& entry = entries_.at(id);
     proto::RequestChunk& chunk = *message.add_chunks();
-    if (entry.state) chunk = entry.cursor.next_chunk(*entry.state, now);
+    if (entry.state) entry.cursor.next_chunk(*entry.state, now, chunk);
     if (entry.error) {
       chunk.set_request_id(id);
       *chunk.mutable_error() = *entry.error;

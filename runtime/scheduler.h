@@ -80,6 +80,8 @@ class Scheduler {
   // Fewer than max_steps_in_flight steps may be in flight, not counting those at the front whose
   // groups have all gone.
   proto::StepInput schedule(double now);
+  // The same, into an empty message (which may lie in an arena).
+  void schedule(double now, proto::StepInput& message);
   // The oldest step in flight was computed: its sampled tokens become known. Tokens of groups and
   // sequences that have ended meanwhile are passed over. A step whose groups have all gone may be
   // left out. Fastest with the tokens in the order of the message. Throws std::runtime_error, and
@@ -167,7 +169,7 @@ class Scheduler {
     int budget;              // tokens left
     bool preempting = true;  // decodes may preempt groups behind them
     bool room = true;        // no running group lacks blocks, none was preempted
-    proto::StepInput message;
+    proto::StepInput& message;
   };
 
   // The passes, in order.

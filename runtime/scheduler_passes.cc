@@ -40,10 +40,16 @@ bool may_return(const SequenceGroup& group) { return !group.has_pending_tokens()
 }  // namespace
 
 proto::StepInput Scheduler::schedule(double now) {
+  proto::StepInput message;
+  schedule(now, message);
+  return message;
+}
+
+void Scheduler::schedule(double now, proto::StepInput& message) {
   const auto in_flight = static_cast<size_t>(config_.max_steps_in_flight);
   while (steps_.size() >= in_flight && steps_.front().gone()) pop_step();
   TANDEM_CHECK(steps_.size() < in_flight, "the oldest step was not completed");
-  Step step{.now = now, .budget = config_.max_num_batched_tokens, .message = {}};
+  Step step{.now = now, .budget = config_.max_num_batched_tokens, .message = message};
 
   Entry* const turn = encoder_turn_due() ? *waiting_.begin() : nullptr;
   if (turn != nullptr) {
@@ -61,7 +67,6 @@ proto::StepInput Scheduler::schedule(double now) {
   last_was_turn_ = turn != nullptr;
   last_lacked_room_ = !step.room;
   write_message(step);
-  return std::move(step.message);
 }
 
 // --- Passes --------------------------------------------------------------------------------------

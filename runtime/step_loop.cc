@@ -34,20 +34,26 @@ void StepLoop::finish_sequence(const std::string& request_id, int64_t seq_id) {
 }
 
 std::optional<proto::StepInput> StepLoop::next_step(double now) {
-  if (steps_in_flight() >= config_.max_steps_in_flight) return std::nullopt;
+  proto::StepInput step;
+  if (!next_step(now, step)) return std::nullopt;
+  return step;
+}
+
+bool StepLoop::next_step(double now, proto::StepInput& step) {
+  if (steps_in_flight() >= config_.max_steps_in_flight) return false;
   if (alone_) {
-    if (!in_flight_.empty()) return std::nullopt;
+    if (!in_flight_.empty()) return false;
     scheduler_.add_seq_group(std::move(alone_));
   }
-  if (!scheduler_.has_unfinished()) return std::nullopt;
-  proto::StepInput step = scheduler_.schedule(now);
-  if (!has_work(step)) return std::nullopt;
+  if (!scheduler_.has_unfinished()) return false;
+  scheduler_.schedule(now, step);
+  if (!has_work(step)) return false;
   InFlight record{step.step(), now, {}};
   for (const auto& group : step.groups()) record.request_ids.push_back(group.request_id());
   for (const auto& delta : step.deltas()) record.request_ids.push_back(delta.request_id());
   if (in_flight_.empty()) waiting_since_ = now;
   in_flight_.push_back(std::move(record));
-  return step;
+  return true;
 }
 
 void StepLoop::check_answer(const proto::StepOutput& output) const {

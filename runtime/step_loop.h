@@ -31,6 +31,8 @@ class StepLoop {
 
   // The next step, if there is credit for one and something to do in it.
   std::optional<proto::StepInput> next_step(double now);
+  // The same, into an empty message; false: there is no step, and nothing is sent.
+  bool next_step(double now, proto::StepInput& step);
   // A worker's answer to the oldest step in flight. Throws std::runtime_error if it is not one:
   // then the worker cannot be trusted any more.
   void on_output(const proto::StepOutput& output);

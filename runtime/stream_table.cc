@@ -48,6 +48,12 @@ bool StreamCursor::behind(const RequestState& request) const {
 
 proto::RequestChunk StreamCursor::next_chunk(const RequestState& request, double now) {
   proto::RequestChunk chunk;
+  next_chunk(request, now, chunk);
+  return chunk;
+}
+
+void StreamCursor::next_chunk(const RequestState& request, double now,
+                              proto::RequestChunk& chunk) {
   chunk.set_request_id(request.request_id());
   if (!inputs_sent_) *chunk.mutable_inputs() = request.inputs();
   inputs_sent_ = true;
@@ -63,13 +69,13 @@ proto::RequestChunk StreamCursor::next_chunk(const RequestState& request, double
     news.mutable_token_ids()->Add(output.token_ids().begin() + sent.num_tokens,
                                   output.token_ids().end());
     news.set_text_offset(static_cast<int64_t>(sent.text_bytes));
-    news.set_text(output.text().substr(sent.text_bytes));
+    news.mutable_text()->assign(output.text(), sent.text_bytes);
     for (int k = sent.num_tokens; k < output.logprobs_size(); ++k)
       *news.add_logprobs() = output.logprobs(k);
     news.set_cumulative_logprob(output.cumulative_logprob());
     if (output.has_score()) news.set_score(output.score());
-    news.set_finish_reason(output.finish_reason());
-    news.set_stop_reason(output.stop_reason());
+    if (!output.finish_reason().empty()) news.set_finish_reason(output.finish_reason());
+    if (!output.stop_reason().empty()) news.set_stop_reason(output.stop_reason());
     sent = {output.token_ids_size(), output.text().size(), request.seqs()[i].finished()};
   }
   for (auto k = static_cast<size_t>(num_prompt_logprobs_); k < request.prompt_logprobs().size();
@@ -81,7 +87,6 @@ proto::RequestChunk StreamCursor::next_chunk(const RequestState& request, double
     *chunk.mutable_metrics() = request.metrics(now);
     last_sent_ = true;
   }
-  return chunk;
 }
 
 std::vector<std::string> ClientWindow::acknowledge(uint64_t message) {

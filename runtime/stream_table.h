@@ -22,6 +22,8 @@ class StreamCursor {
   void resume(const RequestState& request, const proto::ResumeRequest& received);
   // The news since the last chunk; nothing is lost when chunks are made rarely.
   proto::RequestChunk next_chunk(const RequestState& request, double now);
+  // The same, into an empty chunk.
+  void next_chunk(const RequestState& request, double now, proto::RequestChunk& chunk);
   // There is something that no chunk has carried yet.
   bool behind(const RequestState& request) const;
 

@@ -40,6 +40,7 @@ SystemConfig::SystemConfig(const SystemOptions& options, const Credentials* cred
   openssl_key = files_->key();
   set("middleman.heartbeat-interval", seconds(options.heartbeat_interval));
   set("middleman.connection-timeout", seconds(options.peer_timeout));
+  set("middleman.workers", size_t{0});  // messages are parsed where they arrive: a hop less
   load<caf::io::middleman>();
   load<TlsModule>();
 }
