@@ -64,7 +64,12 @@ class FaultyWorker final : public Worker {
     while (true) std::this_thread::sleep_for(std::chrono::hours(1));
   }
 
-  bool due() { return ++steps_ >= number("TANDEM_FAULT_STEP", "20") && take_turn(); }
+  // Once in a worker's life.
+  bool due() {
+    if (done_ || ++steps_ < number("TANDEM_FAULT_STEP", "20")) return false;
+    done_ = true;
+    return take_turn();
+  }
 
   void before(const proto::StepInput& step) {
     if (fault_ == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -82,22 +87,26 @@ class FaultyWorker final : public Worker {
 
   void after(proto::StepOutput& output) {
     if (fault_.rfind("garbage-", 0) != 0 || output.outputs(0).samples_size() == 0 || !due()) return;
-    auto& group = *output.mutable_outputs(0);
-    auto& sample = *group.mutable_samples(0);
-    if (fault_ == "garbage-token") sample.set_token_id(1 << 30);
-    if (fault_ == "garbage-negative") sample.set_token_id(-7);
+    // In all of them: some may belong to requests that have ended, whose answers do not matter.
+    for (auto& group : *output.mutable_outputs()) {
+      if (fault_ == "garbage-request") group.set_request_id(std::string(1000, 'x'));
+      if (group.samples().empty()) continue;
+      auto& sample = *group.mutable_samples(0);
+      if (fault_ == "garbage-token") sample.set_token_id(1 << 30);
+      if (fault_ == "garbage-negative") sample.set_token_id(-7);
+      if (fault_ == "garbage-twice") *group.add_samples() = proto::SequenceOutput(sample);
+      if (fault_ == "garbage-sequence") sample.set_seq_id(987654321);
+    }
     if (fault_ == "garbage-step") output.set_step(output.step() + 1000);
     if (fault_ == "garbage-empty") output.clear_outputs();
-    if (fault_ == "garbage-twice") *group.add_samples() = sample;
-    if (fault_ == "garbage-sequence") sample.set_seq_id(987654321);
-    if (fault_ == "garbage-request") group.set_request_id(std::string(1000, '\xff'));
+    if (fault_ == "garbage-bytes") output.mutable_outputs(0)->set_request_id("\xff\xfe");
   }
 
   std::shared_ptr<Worker> inner_;
   std::string fault_ = variable("TANDEM_FAULT", "");
   int rank_ = number("TANDEM_FAULT_RANK", "0");
   int steps_ = 0;
-  bool mine_ = false;
+  bool mine_ = false, done_ = false;
 };
 
 }  // namespace

@@ -3,8 +3,7 @@
 
 #include <random>
 
-#include "tests/support/client_load.h"
-#include "tests/support/server.h"
+#include "tests/support/cluster_cases.h"
 
 namespace tandem::test {
 namespace {
@@ -16,16 +15,6 @@ unsigned seed_of_this_run() {
   const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
   std::printf("TANDEM_TEST_SEED=%u\n", seed);
   return seed;
-}
-
-// Nothing is kept of what has been served: every block is free, no request is known.
-void expect_idle(client::Client& client) {
-  const auto info = client.server_info();
-  EXPECT_EQ(info.num_requests(), 0);
-  for (const auto& replica : info.replicas()) {
-    EXPECT_TRUE(replica.up());
-    EXPECT_EQ(replica.stats().num_free_blocks(), replica.stats().num_total_blocks());
-  }
 }
 
 TEST(KillWorkers, TwentyTimesAtRandomMoments) {

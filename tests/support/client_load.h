@@ -108,9 +108,10 @@ class Load {
     const std::lock_guard lock(mutex_);
     return finished_;
   }
-  int refused() const {
+  int errors(const std::string& type) const {
     const std::lock_guard lock(mutex_);
-    return refused_;
+    const auto it = errors_.find(type);
+    return it == errors_.end() ? 0 : it->second;
   }
   std::vector<std::string> failures() const {
     const std::lock_guard lock(mutex_);
@@ -158,11 +159,10 @@ class Load {
     }
     if (!chunk.finished() && !chunk.has_error()) return;
     --active_;
-    bool refused = false;
     if (chunk.has_error()) {
-      refused = std::count(allowed_.begin(), allowed_.end(), chunk.error().type()) > 0;
-      if (!refused) wrong(chunk.error().type() + ": " + chunk.error().message());
-      ++refused_;
+      if (std::count(allowed_.begin(), allowed_.end(), chunk.error().type()) == 0)
+        wrong(chunk.error().type() + ": " + chunk.error().message());
+      ++errors_[chunk.error().type()];
     } else {
       ++finished_;
       std::vector<std::vector<int32_t>> tokens;
@@ -179,7 +179,8 @@ class Load {
   std::condition_variable changed_;
   std::vector<StreamState> streams_;
   std::vector<std::string> allowed_, failures_;
-  int active_ = 0, finished_ = 0, refused_ = 0;
+  std::map<std::string, int> errors_;  // by type
+  int active_ = 0, finished_ = 0;
   bool stopping_ = false;
 };
 
