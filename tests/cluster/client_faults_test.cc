@@ -57,23 +57,26 @@ TEST(BrokenConnection, TogetherWithKilledWorkers) {
 }
 
 std::vector<std::string> generate_command(const Server& server) {
-  return {TANDEM_BINARY, "generate", "--jsonl", "--connect",
-          "127.0.0.1:" + std::to_string(server.port()), "--access-file",
+  return {TANDEM_BINARY,
+          "generate",
+          "--jsonl",
+          "--connect",
+          "127.0.0.1:" + std::to_string(server.port()),
+          "--access-file",
           server.access_file(server.port())};
 }
 
 std::string long_requests(int count) {
   std::string lines;
   for (int i = 0; i < count; ++i)
-    lines += nlohmann::json{{"id", i},
-                            {"prompt", "something to begin with"},
-                            {"params",
-                             {{"do_sample", true},
-                              {"ignore_eos", true},
-                              {"n", 4},
-                              {"max_new_tokens", 110}}}}
-                 .dump() +
-             "\n";
+    lines +=
+        nlohmann::json{
+            {"id", i},
+            {"prompt", "something to begin with"},
+            {"params",
+             {{"do_sample", true}, {"ignore_eos", true}, {"n", 4}, {"max_new_tokens", 110}}}}
+            .dump() +
+        "\n";
   return lines;
 }
 

@@ -4,6 +4,7 @@
 //   TANDEM_FAULT_STEP   in which step of its life (for faults of a step); default 20
 //   TANDEM_FAULT_MARKS  directory: TANDEM_FAULT_TIMES (default 1) files in it count the faults;
 //                       later workers are sound
+//   TANDEM_FAULT_GENERATION  the only generation of workers that does; default: any
 //   TANDEM_FAULT_TOKEN  for "poison": what must be in an encoder prompt
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +40,10 @@ bool take_turn() {
 
 class FaultyWorker final : public Worker {
  public:
-  explicit FaultyWorker(std::shared_ptr<Worker> inner) : inner_(std::move(inner)) {}
+  FaultyWorker(std::shared_ptr<Worker> inner, const std::string& generation)
+      : inner_(std::move(inner)) {
+    if (variable("TANDEM_FAULT_GENERATION", generation.c_str()) != generation) rank_ = -1;
+  }
 
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     mine_ = setup.rank() == rank_;
@@ -117,8 +121,9 @@ int main(int argc, char** argv) {
   CLI::App app("tandem worker, with a fault");
   CLI::App* sub = app.add_subcommand("worker", "");
   const launcher::Run run =
-      launcher::add_worker(*sub, [](std::shared_ptr<Worker> worker) -> std::shared_ptr<Worker> {
-        return std::make_shared<FaultyWorker>(std::move(worker));
+      launcher::add_worker(*sub, [sub](std::shared_ptr<Worker> worker) -> std::shared_ptr<Worker> {
+        return std::make_shared<FaultyWorker>(std::move(worker),
+                                              sub->get_option("--generation")->as<std::string>());
       });
   try {
     app.parse(argc, argv);

@@ -49,10 +49,11 @@ TEST(Interrupted, WhileLoading) {
 TEST(Interrupted, GenerateInAClusterOfItsOwn) {
   std::string lines;
   for (int i = 0; i < 20000; ++i)
-    lines += R"({"prompt": "text", "params": {"max_new_tokens": 100, "ignore_eos": true}})" "\n";
+    lines += R"({"prompt": "text", "params": {"max_new_tokens": 100, "ignore_eos": true}})"
+             "\n";
   for (const int number : {SIGINT, SIGTERM}) {
-    Program generate({TANDEM_BINARY, "generate", "--jsonl", "--model",
-                      golden("bart-tiny").string(), "--tp", "2", "--kv-cache-memory", "16MiB"},
+    Program generate({TANDEM_BINARY, "generate", "--jsonl", "--model", golden("bart-tiny").string(),
+                      "--tp", "2", "--kv-cache-memory", "16MiB"},
                      {}, lines);
     ASSERT_TRUE(eventually(30s, [&] { return !generate.out().empty(); })) << generate.log();
     generate.signal(number);

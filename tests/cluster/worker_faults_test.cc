@@ -56,7 +56,8 @@ TEST_P(FaultInAStep, NothingOfItReachesAStream) {
 INSTANTIATE_TEST_SUITE_P(Faults, FaultInAStep,
                          ::testing::Values("garbage-token", "garbage-negative", "garbage-step",
                                            "garbage-empty", "garbage-twice", "garbage-sequence",
-                                           "garbage-request", "garbage-bytes", "hang", "throw", "segv", "exit"),
+                                           "garbage-request", "garbage-bytes", "hang", "throw",
+                                           "segv", "exit"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -130,9 +131,9 @@ TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
   sound_cases();
   for (const char* rank : {"0", "1"}) {
     SCOPED_TRACE(rank);
-    FaultyServer faulty("poison", {"--max-restarts", "100"},
-                        {"TANDEM_FAULT_TOKEN=" + std::to_string(poison),
-                         std::string("TANDEM_FAULT_RANK=") + rank});
+    FaultyServer faulty(
+        "poison", {"--max-restarts", "100"},
+        {"TANDEM_FAULT_TOKEN=" + std::to_string(poison), std::string("TANDEM_FAULT_RANK=") + rank});
     auto client = client::Client::connect(faulty.server.client_options());
     Load load(client, sound_cases(), kStreams);
     EXPECT_TRUE(load.progress(kStreams));
