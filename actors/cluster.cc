@@ -163,6 +163,11 @@ void Cluster::stop() {
     caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(impl_->engine, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(impl_->supervisor, caf::exit_reason::user_shutdown);
+  {
+    // It holds the launcher, which must be gone: whoever calls may end the process next.
+    caf::scoped_actor self(*impl_->system);
+    self->wait_for(impl_->supervisor);
+  }
   impl_->schedulers.clear();
   impl_->engine = nullptr;
   impl_->supervisor = nullptr;

@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
+
+#include "runtime/worker.h"
 
 namespace tandem::launcher {
 
@@ -14,6 +17,9 @@ Run add_tokenize(CLI::App& app);
 Run add_encode(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_serve(CLI::App& app);
-Run add_worker(CLI::App& app);
+// wrap: what serves instead of the worker that is made; for tests.
+using WrapWorker = std::function<std::shared_ptr<Worker>(std::shared_ptr<Worker>)>;
+Run add_worker(CLI::App& app, WrapWorker wrap);
+inline Run add_worker(CLI::App& app) { return add_worker(app, {}); }
 
 }  // namespace tandem::launcher

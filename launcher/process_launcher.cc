@@ -46,7 +46,7 @@ std::vector<std::string> inherited_environment() {
     const std::string entry = *e;
     const auto starts = [&](const char* p) { return entry.compare(0, std::strlen(p), p) == 0; };
     if (starts("OMPI_COMM_WORLD") || starts("OMPI_UNIVERSE") || starts("PMIX_") || starts("PMI_") ||
-        starts("OMPI_MCA_ess") || starts("OMPI_MCA_orte_ess"))
+        starts("OMPI_MCA_ess") || starts("OMPI_MCA_orte_ess") || starts("TMPDIR="))
       continue;
     out.push_back(entry);
   }
@@ -145,6 +145,7 @@ struct ProcessLauncher::Impl {
                                 std::to_string(generation);
     std::filesystem::create_directories(scratch);
     env.push_back("TMPDIR=" + scratch);
+    if (options.hostfile.empty()) env.push_back("OMPI_MCA_btl_vader_backing_directory=" + scratch);
     auto argv = pointers(line), envp = pointers(env);
     sigset_t none;
     sigemptyset(&none);
@@ -229,12 +230,13 @@ void ProcessLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited
   impl_->environment = inherited_environment();
   auto& env = impl_->environment;
   env.push_back(std::string(kEndpointVariable) + "=" + encode_endpoint(endpoint));
-  // Tensors do not travel through MPI on one host, so nothing of MPI has to lie in /dev/shm, and
-  // nobody else needs to reach it.
+  // On one host nobody else needs to reach the ranks, so MPI must not listen; nor leave anything in
+  // /dev/shm: its files go to the run's directory. Tensors do not travel through it.
   if (impl_->options.hostfile.empty())
-    for (const char* setting : {"OMPI_MCA_btl=self,tcp", "OMPI_MCA_btl_tcp_if_include=lo",
-                                "OMPI_MCA_oob_tcp_if_include=lo", "PRTE_MCA_oob_tcp_if_include=lo",
-                                "OMPI_MCA_mpi_yield_when_idle=0"})
+    for (const char* setting :
+         {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader",
+          "OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_oob_tcp_if_include=lo",
+          "PRTE_MCA_oob_tcp_if_include=lo", "OMPI_MCA_mpi_yield_when_idle=0"})
       env.push_back(setting);
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }

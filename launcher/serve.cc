@@ -112,6 +112,9 @@ Run add_serve(CLI::App& app) {
   app.add_option("--max-requests", o->cluster.config.requests.max_requests,
                  "unfinished requests; more are refused as overload")
       ->capture_default_str();
+  app.add_option("--orphan-timeout", o->cluster.config.requests.orphan_timeout,
+                 "seconds that a request goes on after its client has gone, in case it comes back")
+      ->capture_default_str();
   app.add_option("--drain-timeout", o->drain_timeout,
                  "seconds that requests have to finish after SIGTERM or Ctrl-C")
       ->capture_default_str();

@@ -20,8 +20,8 @@ class SignalGuard {
   ~SignalGuard();
 
  private:
-  std::thread thread_;
   std::atomic<bool> done_{false};
+  std::thread thread_;  // reads done_
 };
 
 }  // namespace tandem::launcher

@@ -22,6 +22,12 @@ struct Options {
   bool mpi = false;
   double worker_timeout = 5;
   LogOptions log;
+  WrapWorker wrap;
+
+  std::shared_ptr<Worker> make(CommunicatorFactory communicator) const {
+    std::shared_ptr<Worker> worker = make_model_worker(std::move(communicator));
+    return wrap ? wrap(std::move(worker)) : worker;
+  }
 };
 
 // Of a group that was put together by the supervisor: alone, or in memory that it made.
@@ -51,7 +57,7 @@ int join_by_address(const Options& o) {
   while (true) {
     spdlog::info("joining {}", worker.endpoint.address);
     try {
-      actors::run_worker_process(worker, make_model_worker(joined_communicator));
+      actors::run_worker_process(worker, o.make(joined_communicator));
     } catch (const InputError& e) {
       if (!known) throw;
       spdlog::info("the server is gone: {}", e.what());
@@ -88,7 +94,7 @@ int run_launched(const Options& o, const std::string& endpoint) {
     worker.crash_record =
         o.crash_directory + "/" + name + "." + std::to_string(worker.generation) + ".crash";
   bind_to_cores(o.cpu_binding, o.replica * o.ranks + worker.rank, o.replicas * o.ranks);
-  actors::run_worker_process(worker, make_model_worker(communicator));
+  actors::run_worker_process(worker, o.make(communicator));
   std::_Exit(0);  // the others may have ended already; nothing is left to be said to them
 }
 
@@ -100,8 +106,9 @@ int run(const Options& options) {
 
 }  // namespace
 
-Run add_worker(CLI::App& app) {
+Run add_worker(CLI::App& app, WrapWorker wrap) {
   auto o = std::make_shared<Options>();
+  o->wrap = std::move(wrap);
   app.add_option("--connect", o->address, "the server's worker port, host:port");
   app.add_option("--access-file", o->access_file,
                  "what lets this worker in; default: what a server on this host wrote")

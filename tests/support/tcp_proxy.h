@@ -63,10 +63,11 @@ class TcpProxy {
     while (!stop_) {
       if (cut_.exchange(false)) close_all();
       std::vector<pollfd> fds{{listener_, POLLIN, 0}};
-      if (!held_)
+      const bool held = held_;  // it may change during the poll
+      if (!held)
         for (const auto& [a, b] : pairs_) fds.insert(fds.end(), {{a, POLLIN, 0}, {b, POLLIN, 0}});
       ::poll(fds.data(), fds.size(), 5);
-      std::vector<std::pair<int, int>> left = held_ ? pairs_ : std::vector<std::pair<int, int>>();
+      std::vector<std::pair<int, int>> left = held ? pairs_ : std::vector<std::pair<int, int>>();
       for (size_t i = 1; i + 1 < fds.size(); i += 2) {
         const bool alive = forward(fds[i], fds[i + 1].fd) && forward(fds[i + 1], fds[i].fd);
         if (alive) {

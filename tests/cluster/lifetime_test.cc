@@ -1,0 +1,66 @@
+// However a run ends, and at whatever moment, nothing of it stays: no process, file or segment.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/support/cluster_cases.h"
+
+namespace tandem::test {
+namespace {
+
+TEST(Killed, EngineUnderLoadLeavesNoProcess) {
+  Server server({"--tp", "2", "--dp", "2"});
+  {
+    client::ClientOptions options = server.client_options();
+    options.reconnect_timeout = 0ms;
+    auto client = client::Client::connect(options);
+    Load load(client, sound_cases(), 50);
+    load.allow_error("connection_error");
+    EXPECT_TRUE(load.progress(20));
+    EXPECT_EQ(server.workers().size(), 4u);
+    server.signal(SIGKILL);
+    EXPECT_EQ(server.wait(5s).value_or(-1), 128 + SIGKILL);
+    EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); }));
+    load.expect_all_well();
+  }
+  for (const pid_t pid : server.processes()) ADD_FAILURE() << pid << " is left";
+  // A killed process removes nothing; the next one of the user does.
+  Server next({"--distributed-executor-backend", "mpi"}, {"TMPDIR=" + server.tmp().string()});
+  next.signal(SIGTERM);
+  EXPECT_EQ(next.wait(10s).value_or(-1), 0);
+  EXPECT_EQ(files_in(server.tmp()), std::set<std::string>());
+}
+
+// At moments from the first milliseconds to the end of loading.
+TEST(Interrupted, WhileLoading) {
+  std::mt19937 random(7);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGINT, SIGKILL, SIGKILL, SIGKILL, SIGINT}) {
+    Server server({"--tp", "2", "--dp", "2"}, {}, /*wait=*/false);
+    ASSERT_TRUE(server.logged("starting", 10s));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+    server.signal_group(number);
+    const auto status = server.wait(10s);
+    EXPECT_EQ(status.value_or(-1), number == SIGKILL ? 128 + SIGKILL : 0);
+    EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); })) << number;
+    if (number != SIGKILL) server.expect_nothing_left();
+  }
+}
+
+TEST(Interrupted, GenerateInAClusterOfItsOwn) {
+  std::string lines;
+  for (int i = 0; i < 20000; ++i)
+    lines += R"({"prompt": "text", "params": {"max_new_tokens": 100, "ignore_eos": true}})"
+             "\n";
+  for (const int number : {SIGINT, SIGTERM}) {
+    Program generate({TANDEM_BINARY, "generate", "--jsonl", "--model", golden("bart-tiny").string(),
+                      "--tp", "2", "--kv-cache-memory", "16MiB"},
+                     {}, lines);
+    ASSERT_TRUE(eventually(30s, [&] { return !generate.out().empty(); })) << generate.log();
+    generate.signal(number);
+    EXPECT_EQ(generate.wait(10s).value_or(-1), 128 + number);
+    generate.expect_nothing_left();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test
