@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/control_plane_report.h"
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
 #include "client/local/cluster_client.h"
@@ -52,18 +53,6 @@ struct Options {
 
   TimedWorkerOptions worker() const { return {static_cast<int64_t>(step_ms * 1e6), busy}; }
 };
-
-// One measurement, in microseconds.
-struct Figures {
-  double period = 0, p99 = 0, added = 0, round_trip = 0, engine_cpu = 0, client_cpu = 0;
-};
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<size_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
-}
 
 // The first step with all sequences, if there is one.
 int64_t first_full_step(StepTrace& trace, int sequences) {
@@ -297,23 +286,6 @@ Figures measure_tls(const Options& o, const std::string& model, int sequences, i
 
 // --- Report --------------------------------------------------------------------------------------
 
-struct Row {
-  std::string setup;
-  int ranks, sequences;
-  std::vector<Figures> rounds;
-
-  double median(double Figures::*figure) const {
-    std::vector<double> values;
-    for (const Figures& f : rounds) values.push_back(f.*figure);
-    return quantile(values, 0.5);
-  }
-  double least(double Figures::*figure) const {
-    double out = rounds.at(0).*figure;
-    for (const Figures& f : rounds) out = std::min(out, f.*figure);
-    return out;
-  }
-};
-
 // One round of all set-ups; rows are in this order.
 void run_round(const Options& o, const std::string& model, int sequences, std::vector<Row>& rows) {
   size_t next = 0;
@@ -333,33 +305,6 @@ void run_round(const Options& o, const std::string& model, int sequences, std::v
   for (const int ahead : {0, 1})
     note("TLS, run-ahead " + std::to_string(ahead), o.ranks,
          measure_tls(o, model, sequences, ahead), &all);
-}
-
-// "least": the least period of all rounds less the least of the floor's.
-void print(const std::vector<Row>& rows) {
-  const Row* floor = nullptr;
-  for (const Row& row : rows) {
-    if (row.setup == "floor") floor = &row;
-    std::printf("| %d | %s | %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |\n",
-                row.sequences, row.setup.c_str(), row.ranks, row.median(&Figures::period),
-                row.median(&Figures::p99), row.median(&Figures::added),
-                row.least(&Figures::period) - floor->least(&Figures::period),
-                row.median(&Figures::round_trip), row.median(&Figures::engine_cpu),
-                row.median(&Figures::client_cpu));
-  }
-  std::fflush(stdout);
-}
-
-json to_json(const Row& row) {
-  json out = {{"setup", row.setup}, {"ranks", row.ranks}, {"sequences", row.sequences}};
-  for (const Figures& f : row.rounds)
-    out["rounds"].push_back({{"period_us", f.period},
-                             {"p99_us", f.p99},
-                             {"added_us", f.added},
-                             {"round_trip_us", f.round_trip},
-                             {"engine_cpu_us", f.engine_cpu},
-                             {"client_cpu_us", f.client_cpu}});
-  return out;
 }
 
 // Configuration and tokenizer of `model`, with room for as many tokens as the benchmark generates.
