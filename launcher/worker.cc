@@ -1,7 +1,9 @@
 // tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "actors/worker_process.h"
 #include "kernels/core/error.h"
@@ -37,19 +39,25 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
   auto region = SharedMemoryRegion::open(static_cast<pid_t>(setup.memory_pid()), setup.memory_fd(),
                                          setup.size(), options.chunk_bytes);
   region->join(setup.rank());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!region->all_joined() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return make_shared_memory_communicator(std::move(region), setup.rank(), options);
 }
 
 int join_by_address(const Options& o) {
   o.log.apply("worker");
-  const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
-  actors::WorkerProcessOptions worker;
-  worker.endpoint = {o.address.empty() ? access.address : o.address, access.credentials};
-  worker.rank = -1;
-  worker.generation = 0;
-  worker.peer_timeout = o.worker_timeout;
-  spdlog::info("joining {}", worker.endpoint.address);
-  actors::run_worker_process(worker, o.make(joined_communicator));
+  bool again = true;
+  while (again) {
+    const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
+    actors::WorkerProcessOptions worker;
+    worker.endpoint = {o.address.empty() ? access.address : o.address, access.credentials};
+    worker.rank = -1;
+    worker.generation = 0;
+    worker.peer_timeout = o.worker_timeout;
+    spdlog::info("joining {}", worker.endpoint.address);
+    again = actors::run_worker_process(worker, o.make(joined_communicator));
+  }
   return 0;
 }
 

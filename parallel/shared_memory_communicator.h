@@ -44,6 +44,7 @@ class SharedMemoryRegion {
   void close_fd();
   // Enters this process (its pid, its cores) as `rank`. Before the communicator is made.
   void join(int rank);
+  bool all_joined() const;
 
   // For the communicator.
   detail::RegionHeader& header() const;

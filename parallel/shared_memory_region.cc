@@ -124,6 +124,12 @@ SharedMemoryRegion::~SharedMemoryRegion() {
   ::munmap(memory_, bytes_);
 }
 
+bool SharedMemoryRegion::all_joined() const {
+  for (int r = 0; r < ranks_; ++r)
+    if (rank(r).state.load(std::memory_order_acquire) == detail::kAbsent) return false;
+  return true;
+}
+
 void SharedMemoryRegion::close_fd() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
