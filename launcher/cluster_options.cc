@@ -137,6 +137,7 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                           "\"" + backend + "\" is not one of auto, threads, mpi, join");
   ProcessLauncherOptions processes;
   processes.hostfile = options.hostfile;
+  processes.several_ranks = c.tensor_parallel_size > 1;
   processes.worker_program = options.worker_program;
   processes.worker_flags = options.log.flags();
   for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,

@@ -1,5 +1,8 @@
 // tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
+#include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -68,6 +71,11 @@ int run_launched(const Options& o, const std::string& endpoint) {
   worker.generation = o.generation;
   worker.peer_timeout = o.worker_timeout;
   unsetenv(kEndpointVariable);
+  // With mpirun, which goes with the engine. It is how a rank that is stopped, or that nobody has
+  // heard of yet, ends.
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return 75;
   std::unique_ptr<MpiSession> job;
   CommunicatorFactory communicator = joined_communicator;
   if (o.mpi) {
