@@ -33,6 +33,17 @@ void check(const ClusterConfig& c) {
   };
   range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
   range("--data-parallel-size", c.data_parallel_size, 1, 256);
+  const auto seconds = [](const char* flag, double value, double least) {
+    if (!(value >= least && value <= 1e9))
+      throw invalid_request(
+          flag, fmt::format("{} is out of range, expected at least {} seconds", value, least));
+  };
+  seconds("--restart-window", c.restart_window, 0);
+  seconds("--startup-timeout", c.startup_timeout, 0.1);
+  seconds("--step-timeout", c.step_timeout, 0.1);
+  seconds("--worker-timeout", c.worker_timeout, 0.1);
+  seconds("--orphan-timeout", c.requests.orphan_timeout, 0);
+  range("--max-requests", c.requests.max_requests, 1, 1 << 30);
   range("--max-restarts", c.max_restarts, 0, 1 << 20);
   range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
   if (c.client_port) range("--port", *c.client_port, 0, 65535);
@@ -79,14 +90,42 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
     endpoint = {host + ":" + std::to_string(impl.cluster_port),
                 impl.authority.issue("tandem worker")};
   }
+  if (config.client_port)
+    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
+                               config.host, static_cast<uint16_t>(*config.client_port));
   impl.launcher->open(endpoint, [supervisor = impl.supervisor](int replica, uint64_t generation,
                                                                const std::string& status) {
     caf::anon_send(supervisor, LaunchExited{replica, generation, status});
   });
-  if (config.client_port)
-    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
-                               config.host, static_cast<uint16_t>(*config.client_port));
   caf::anon_send(impl.supervisor, StartAll{});
+}
+
+// Actors tick for ever, and their system's end waits for them.
+void end_actors(Cluster::Impl& impl) {
+  for (const auto& scheduler : impl.schedulers)
+    caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
+  if (impl.engine) caf::anon_send_exit(impl.engine, caf::exit_reason::user_shutdown);
+  if (impl.supervisor) {
+    caf::anon_send_exit(impl.supervisor, caf::exit_reason::user_shutdown);
+    // It holds the launcher, which must be gone: whoever calls may end the process next.
+    caf::scoped_actor self(*impl.system);
+    self->wait_for(impl.supervisor);
+  }
+  impl.schedulers.clear();
+  impl.engine = nullptr;
+  impl.supervisor = nullptr;
+  impl.launcher.reset();
+}
+
+// For constructors, whose object's destructor will not run.
+template <class Start>
+void start_or_end(Cluster::Impl& impl, const Start& start) {
+  try {
+    start();
+  } catch (...) {
+    end_actors(impl);
+    throw;
+  }
 }
 
 void run_threads(Cluster::Impl& impl, WorkerGroupFactory factory) {
@@ -99,32 +138,38 @@ void run_threads(Cluster::Impl& impl, WorkerGroupFactory factory) {
 
 Cluster::Cluster(const ClusterConfig& config, std::unique_ptr<GroupLauncher> launcher)
     : impl_(make_impl(config)) {
-  if (launcher == nullptr) {
-    run_threads(*impl_, model_worker_groups());
-  } else {
-    spawn_actors(*impl_, /*network=*/true);
-    run(*impl_, std::move(launcher), /*remote_workers=*/true);
-  }
+  start_or_end(*impl_, [&] {
+    if (launcher == nullptr) {
+      run_threads(*impl_, model_worker_groups());
+    } else {
+      spawn_actors(*impl_, /*network=*/true);
+      run(*impl_, std::move(launcher), /*remote_workers=*/true);
+    }
+  });
 }
 
 Cluster::Cluster(const ClusterConfig& config, std::function<std::unique_ptr<Worker>()> make_worker)
     : impl_(make_impl(config)) {
-  run_threads(*impl_, [make_worker](int, int size) {
-    std::vector<std::shared_ptr<Worker>> workers;
-    for (int rank = 0; rank < size; ++rank) workers.push_back(make_worker());
-    return workers;
+  start_or_end(*impl_, [&] {
+    run_threads(*impl_, [make_worker](int, int size) {
+      std::vector<std::shared_ptr<Worker>> workers;
+      for (int rank = 0; rank < size; ++rank) workers.push_back(make_worker());
+      return workers;
+    });
   });
 }
 
 Cluster::Cluster(const ClusterConfig& config, ExternalRanks ranks) : impl_(make_impl(config)) {
-  spawn_actors(*impl_, /*network=*/true);
-  auto launcher = std::make_shared<ThreadLauncher>(
-      *impl_->system,
-      [rank0 = ranks.rank0](int replica, int) {
-        return replica == 0 ? std::vector{rank0} : std::vector<std::shared_ptr<Worker>>();
-      },
-      ranks.announce);
-  run(*impl_, std::move(launcher), /*remote_workers=*/true);
+  start_or_end(*impl_, [&] {
+    spawn_actors(*impl_, /*network=*/true);
+    auto launcher = std::make_shared<ThreadLauncher>(
+        *impl_->system,
+        [rank0 = ranks.rank0](int replica, int) {
+          return replica == 0 ? std::vector{rank0} : std::vector<std::shared_ptr<Worker>>();
+        },
+        ranks.announce);
+    run(*impl_, std::move(launcher), /*remote_workers=*/true);
+  });
 }
 
 Cluster::~Cluster() { stop(); }
@@ -159,19 +204,7 @@ void Cluster::stop() {
   while (!status.stopped && std::chrono::steady_clock::now() < deadline)
     status = wait_for_change(status, std::chrono::milliseconds(100));
   if (!status.stopped) spdlog::error("workers have not ended in 30 s");
-  for (const auto& scheduler : impl_->schedulers)
-    caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(impl_->engine, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(impl_->supervisor, caf::exit_reason::user_shutdown);
-  {
-    // It holds the launcher, which must be gone: whoever calls may end the process next.
-    caf::scoped_actor self(*impl_->system);
-    self->wait_for(impl_->supervisor);
-  }
-  impl_->schedulers.clear();
-  impl_->engine = nullptr;
-  impl_->supervisor = nullptr;
-  impl_->launcher.reset();
+  end_actors(*impl_);
 }
 
 }  // namespace tandem::actors

@@ -2,6 +2,7 @@
 // so are passed as they are.
 #pragma once
 
+#include <atomic>
 #include <caf/all.hpp>
 #include <condition_variable>
 #include <functional>
@@ -127,6 +128,7 @@ struct WorkerIdentity {
   uint64_t generation = 0;
   int rank = 0;
   std::string crash_record;
+  std::shared_ptr<std::atomic<bool>> again = {};  // set if it is stopped to join once more
 };
 WorkerHandle spawn_worker(caf::actor_system& system, ReportHandle supervisor,
                           WorkerIdentity identity, std::shared_ptr<Worker> worker);

@@ -14,6 +14,8 @@
 namespace tandem::actors {
 namespace {
 
+constexpr size_t kMaxSpare = 64;
+
 // A worker that has said hello.
 struct Member {
   WorkerHandle handle;
@@ -35,8 +37,11 @@ struct SupervisorState : SupervisorOutbox {
   std::vector<std::unique_ptr<SupervisorCore>> cores;
   std::vector<std::map<int, Member>> members;  // by replica, then rank; of the current generation
   std::unordered_map<caf::actor_addr, Place> places;
+  // Joined by address, and without a place so far.
+  std::vector<std::pair<WorkerHandle, WorkerReportMessage>> spare;
   std::vector<double> down_at;  // by replica; 0: it is up, or was never down
   proto::WorkerHello here = hello_of_this_process();
+  std::vector<bool> told;  // by replica: why its group went down has been logged
   bool given_up = false, shutting_down = false;
 
   SupervisorCore& core(int replica) { return *cores[static_cast<size_t>(replica)]; }
@@ -45,18 +50,20 @@ struct SupervisorState : SupervisorOutbox {
   // --- SupervisorOutbox ---
   void launch(int replica, uint64_t generation) override {
     group(replica).clear();
+    told[static_cast<size_t>(replica)] = false;
     spdlog::info("replica {}: starting {} worker(s), generation {}", replica,
                  shared->config.tensor_parallel_size, generation);
     launcher->launch(replica, generation, shared->config.tensor_parallel_size);
+    for (auto& [worker, report] : std::exchange(spare, {})) self->send(self, worker, report);
   }
   void stop(int replica, uint64_t generation) override {
-    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn,
-                "replica {}: generation {} ends: {}", replica, generation,
-                core(replica).last_cause());
+    if (!told[static_cast<size_t>(replica)] && !shutting_down)
+      spdlog::warn("replica {}: did not come up: {}", replica, core(replica).last_cause());
+    told[static_cast<size_t>(replica)] = true;
     std::vector<int64_t> pids;
     proto::WorkerCommand command;
     command.set_generation(generation);
-    command.mutable_stop();
+    command.mutable_stop()->set_again(!shutting_down && !given_up);
     const WorkerCommandMessage message(std::move(command));
     for (const auto& [rank, member] : group(replica)) {
       if (member.local_pid != 0) pids.push_back(member.local_pid);
@@ -87,6 +94,9 @@ struct SupervisorState : SupervisorOutbox {
                   bool crashed) override {
     self->send(schedulers[static_cast<size_t>(replica)], GroupDown{generation, cause, crashed});
     down_at[static_cast<size_t>(replica)] = now();
+    told[static_cast<size_t>(replica)] = true;
+    spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn, "replica {}: down: {}",
+                replica, cause);
     shared->board.update([](ClusterStatus& s) { --s.replicas_up, ++s.restarts; });
   }
   void loading(int replica, uint64_t done, uint64_t total) override {
@@ -123,6 +133,13 @@ struct SupervisorState : SupervisorOutbox {
   void on_hello(const WorkerHandle& worker, proto::WorkerReport report) {
     const proto::WorkerHello& hello = report.hello();
     if (report.rank() < 0 && !assign(report)) {
+      if (spare.size() < kMaxSpare && !shutting_down && !given_up) {
+        spdlog::info("a worker of {} (pid {}) waits until it is needed", hello.hostname(),
+                     hello.pid());
+        self->monitor(worker);
+        spare.emplace_back(worker, WorkerReportMessage(std::move(report)));
+        return;
+      }
       spdlog::warn("a worker of {} (pid {}) is not needed", hello.hostname(), hello.pid());
       turn_away(worker, report.generation());
       return;
@@ -185,6 +202,7 @@ struct SupervisorState : SupervisorOutbox {
   }
 
   void on_down(const caf::down_msg& down) {
+    std::erase_if(spare, [&](const auto& s) { return s.first.address() == down.source; });
     const auto it = places.find(down.source);
     if (it == places.end()) return;
     const Place place = it->second;
@@ -237,6 +255,7 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
   const auto replicas = static_cast<size_t>(s.shared->config.data_parallel_size);
   s.members.resize(replicas);
   s.down_at.resize(replicas);
+  s.told.resize(replicas);
   for (size_t r = 0; r < replicas; ++r)
     s.cores.push_back(std::make_unique<SupervisorCore>(
         core_config(*s.shared, static_cast<int>(r), s.launcher->can_relaunch()), s));
@@ -259,6 +278,8 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
       },
       [self](const ShutDown&) {
         self->state.shutting_down = true;
+        for (const auto& [worker, report] : std::exchange(self->state.spare, {}))
+          self->state.turn_away(worker, report->generation());
         for (auto& core : self->state.cores) core->shut_down(now());
       },
       [self](const GroupFault& f) {

@@ -69,7 +69,11 @@ struct WorkerState {
       identity.rank = command.setup().rank();
       identity.generation = command.generation();
     }
-    if (command.has_stop() && identity.rank < 0) self->quit();
+    if (command.has_stop() && (identity.rank < 0 || command.generation() == identity.generation)) {
+      if (identity.again) *identity.again = command.stop().again();
+      self->quit();
+      return;
+    }
     if (failed || command.generation() != identity.generation) return;
     const auto sender = caf::actor_cast<ReportHandle>(self->current_sender());
     try {
@@ -88,7 +92,6 @@ struct WorkerState {
           if (identity.rank == 0) report(sender, std::move(out));
           break;
         }
-        case proto::WorkerCommand::kStop: self->quit(); break;
         default: throw std::runtime_error("worker command: missing or unknown");
       }
     } catch (const InputError& e) {

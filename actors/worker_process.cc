@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -91,7 +92,7 @@ int read_crash_record(const std::string& file) {
   return signal;
 }
 
-void run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Worker> worker) {
+bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Worker> worker) {
   SystemOptions system_options;
   system_options.threads = 1;
   system_options.peer_timeout = options.peer_timeout;
@@ -100,14 +101,17 @@ void run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
   const ReportHandle supervisor = find_supervisor(system, options);
   const auto guardian = system.spawn(guard, supervisor);
-  const WorkerHandle handle = spawn_worker(
-      system, supervisor, {options.replica, options.generation, options.rank, options.crash_record},
-      std::move(worker));
+  const auto again = std::make_shared<std::atomic<bool>>(false);
+  const WorkerHandle handle =
+      spawn_worker(system, supervisor,
+                   {options.replica, options.generation, options.rank, options.crash_record, again},
+                   std::move(worker));
   {
     caf::scoped_actor self(system);
     self->wait_for(handle);
   }
   caf::anon_send_exit(guardian, caf::exit_reason::user_shutdown);
+  return *again;
 }
 
 }  // namespace tandem::actors

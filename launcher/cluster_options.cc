@@ -3,7 +3,9 @@
 #include <sched.h>
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "actors/worker_process.h"
 #include "kernels/core/error.h"
@@ -58,6 +60,11 @@ std::unique_ptr<MpiSession> join_outer_job() {
 }
 
 namespace {
+
+void check_binding(const std::string& mode) {
+  if (mode != "auto" && mode != "rank" && mode != "none")
+    throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
+}
 
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
   CommunicatorOptions options;
@@ -114,6 +121,11 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
       throw;
     }
   }
+  check_binding(options.cpu_binding);
+  for (const auto& [flag, file] : {std::pair("--hostfile", options.hostfile),
+                                   std::pair("--worker-program", options.worker_program)})
+    if (!file.empty() && !std::filesystem::exists(file))
+      throw invalid_request(flag, file + ": no such file");
   std::string backend = options.backend;
   if (backend == "auto")
     backend = c.tensor_parallel_size * c.data_parallel_size > 1 ? "mpi" : "threads";
@@ -125,6 +137,7 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
                           "\"" + backend + "\" is not one of auto, threads, mpi, join");
   ProcessLauncherOptions processes;
   processes.hostfile = options.hostfile;
+  processes.several_ranks = c.tensor_parallel_size > 1;
   processes.worker_program = options.worker_program;
   processes.worker_flags = options.log.flags();
   for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
@@ -175,8 +188,7 @@ bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop) 
 }
 
 void bind_to_cores(const std::string& mode, int index, int parts) {
-  if (mode != "auto" && mode != "rank" && mode != "none")
-    throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
+  check_binding(mode);
   cpu_set_t all, mine;
   CPU_ZERO(&all);
   CPU_ZERO(&mine);

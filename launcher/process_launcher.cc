@@ -143,7 +143,12 @@ struct ProcessLauncher::Impl {
     auto env = environment;
     const std::string scratch = directory.path().string() + "/" + std::to_string(replica) + "." +
                                 std::to_string(generation);
-    std::filesystem::create_directories(scratch);
+    std::error_code failed;
+    std::filesystem::create_directories(scratch, failed);
+    if (failed) {
+      exited(replica, generation, scratch + ": " + failed.message());
+      return;
+    }
     env.push_back("TMPDIR=" + scratch);
     if (options.hostfile.empty()) env.push_back("OMPI_MCA_btl_vader_backing_directory=" + scratch);
     auto argv = pointers(line), envp = pointers(env);
@@ -226,6 +231,9 @@ ProcessLauncher::~ProcessLauncher() {
 }
 
 void ProcessLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited) {
+  // Here, where it still is the user's error, not a fault.
+  if (impl_->options.several_ranks || !impl_->options.hostfile.empty())
+    impl_->mpirun = find_mpirun();
   impl_->exited = std::move(exited);
   impl_->environment = inherited_environment();
   auto& env = impl_->environment;
@@ -242,8 +250,6 @@ void ProcessLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited
 }
 
 void ProcessLauncher::launch(int replica, uint64_t generation, int size) {
-  if ((size > 1 || !impl_->options.hostfile.empty()) && impl_->mpirun.empty())
-    impl_->mpirun = find_mpirun();
   impl_->order([=, impl = impl_.get()] { impl->start(replica, generation, size); });
 }
 

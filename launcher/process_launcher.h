@@ -12,6 +12,7 @@ namespace tandem::launcher {
 
 struct ProcessLauncherOptions {
   std::string hostfile;                   // for mpirun; "": this host only
+  bool several_ranks = false;             // in a group
   std::string worker_program;             // run as `PROGRAM worker …`; "": this one
   std::vector<std::string> worker_flags;  // passed on to every worker
 };

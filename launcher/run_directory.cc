@@ -8,8 +8,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <stdexcept>
 #include <string>
+
+#include "kernels/core/error.h"
 
 namespace tandem::launcher {
 namespace {
@@ -41,7 +42,8 @@ RunDirectory::RunDirectory() {
   const fs::path base = set && *set ? set : "/tmp";
   sweep(base);
   std::string name = (base / (prefix() + std::to_string(getpid()) + "-XXXXXX")).string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
+  if (mkdtemp(name.data()) == nullptr)
+    throw invalid_request("TMPDIR", name + ": " + std::strerror(errno));
   path_ = name;
 }
 

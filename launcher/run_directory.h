@@ -8,7 +8,7 @@ namespace tandem::launcher {
 
 class RunDirectory {
  public:
-  // <TMPDIR or /tmp>/tandem-run-<uid>-<pid>-XXXXXX, mode 0700. Throws std::runtime_error.
+  // <TMPDIR or /tmp>/tandem-run-<uid>-<pid>-XXXXXX, mode 0700. Throws InputError.
   RunDirectory();
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;

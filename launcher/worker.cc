@@ -1,5 +1,8 @@
 // tandem worker: one rank of a worker group. The launcher starts it; by hand, it joins a server.
+#include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -45,28 +48,18 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
 
 int join_by_address(const Options& o) {
   o.log.apply("worker");
-  const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
-  actors::WorkerProcessOptions worker;
-  worker.endpoint = {o.address.empty() ? access.address : o.address, access.credentials};
-  worker.rank = -1;
-  worker.generation = 0;
-  worker.peer_timeout = o.worker_timeout;
-  // Told to stop (its group is put together anew, or it is not needed now), it offers itself again,
-  // until there is nobody to offer itself to.
-  bool known = false;
-  while (true) {
+  bool again = true;
+  while (again) {
+    const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
+    actors::WorkerProcessOptions worker;
+    worker.endpoint = {o.address.empty() ? access.address : o.address, access.credentials};
+    worker.rank = -1;
+    worker.generation = 0;
+    worker.peer_timeout = o.worker_timeout;
     spdlog::info("joining {}", worker.endpoint.address);
-    try {
-      actors::run_worker_process(worker, o.make(joined_communicator));
-    } catch (const InputError& e) {
-      if (!known) throw;
-      spdlog::info("the server is gone: {}", e.what());
-      return 0;
-    }
-    known = true;
-    worker.connect_timeout = 5;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    again = actors::run_worker_process(worker, o.make(joined_communicator));
   }
+  return 0;
 }
 
 int run_launched(const Options& o, const std::string& endpoint) {
@@ -76,6 +69,11 @@ int run_launched(const Options& o, const std::string& endpoint) {
   worker.generation = o.generation;
   worker.peer_timeout = o.worker_timeout;
   unsetenv(kEndpointVariable);
+  // With mpirun, which goes with the engine. It is how a rank that is stopped, or that nobody has
+  // heard of yet, ends.
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return 75;
   std::unique_ptr<MpiSession> job;
   CommunicatorFactory communicator = joined_communicator;
   if (o.mpi) {

@@ -214,9 +214,7 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
 std::unique_ptr<Communicator> make_shared_memory_communicator(
     std::shared_ptr<SharedMemoryRegion> region, int rank, const CommunicatorOptions& options) {
   TANDEM_CHECK(rank >= 0 && rank < region->ranks());
-  for (int r = 0; r < region->ranks(); ++r)
-    if (region->rank(r).state.load(std::memory_order_acquire) == detail::kAbsent)
-      throw CommunicatorError("shared memory: rank " + std::to_string(r) + " has not joined");
+  if (!region->all_joined()) throw CommunicatorError("shared memory: not all ranks have joined");
   return std::make_unique<SharedMemoryCommunicator>(std::move(region), rank, options);
 }
 

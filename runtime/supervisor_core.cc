@@ -95,12 +95,17 @@ void SupervisorCore::hello(const proto::WorkerHello& hello, int rank) {
     fail("hello.protocol_version", std::to_string(hello.protocol_version()) + " instead of " +
                                        std::to_string(kProtocolVersion));
   ranks_[static_cast<size_t>(rank)].stage = Stage::kLoading;
-  proto::WorkerCommand command;
-  command.set_generation(generation_);
-  *command.mutable_setup() = config_.setup;
-  command.mutable_setup()->set_rank(rank);
-  command.mutable_setup()->set_size(config_.size);
-  outbox_.to_worker(config_.replica, rank, std::move(command));
+  // Loading begins with a meeting of all: one that waited for the others there would not hear that
+  // they are not coming.
+  if (!all_at(Stage::kLoading)) return;
+  for (int r = 0; r < config_.size; ++r) {
+    proto::WorkerCommand command;
+    command.set_generation(generation_);
+    *command.mutable_setup() = config_.setup;
+    command.mutable_setup()->set_rank(r);
+    command.mutable_setup()->set_size(config_.size);
+    outbox_.to_worker(config_.replica, r, std::move(command));
+  }
 }
 
 // When all have loaded, all get the pools that the one with the least memory can have.

@@ -30,14 +30,21 @@ TEST(KillWorkers, TwentyTimesAtRandomMoments) {
   const int fds = num_fds(server.pid());
   const int64_t kib = resident_kib(server.pid());
   Load load(client, cases, kStreams);
+  Clock::duration noticed{}, back{};
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(load.progress(1)) << "after " << i << " kills";
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 150));
     const auto workers = server.workers();
     ASSERT_EQ(workers.size(), 2u);
+    const auto start = Clock::now();
     kill(workers[static_cast<size_t>(i % 2)], SIGKILL);
+    ASSERT_TRUE(server.logged(": down:", 20s, i + 1)) << "after " << i + 1 << " kills";
+    noticed = std::max(noticed, Clock::now() - start);
     ASSERT_TRUE(server.logged(": up, generation", 20s, i + 2)) << "after " << i + 1 << " kills";
+    back = std::max(back, Clock::now() - start);
   }
+  const auto ms = [](Clock::duration d) { return static_cast<int>(d / 1ms); };
+  std::printf("noticed within %d ms, back within %d ms of the kill\n", ms(noticed), ms(back));
   load.expect_all_well();
   expect_idle(client);
   EXPECT_LE(num_fds(server.pid()), fds + 4);

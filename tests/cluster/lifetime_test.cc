@@ -31,6 +31,27 @@ TEST(Killed, EngineUnderLoadLeavesNoProcess) {
   EXPECT_EQ(files_in(server.tmp()), std::set<std::string>());
 }
 
+TEST(Killed, EngineLeavesNoStoppedWorker) {
+  Server server({"--tp", "2"});
+  const auto workers = server.workers();
+  ASSERT_EQ(workers.size(), 2u);
+  kill(workers[1], SIGSTOP);
+  server.signal(SIGKILL);
+  EXPECT_EQ(server.wait(5s).value_or(-1), 128 + SIGKILL);
+  EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); }));
+}
+
+// Stopped before anybody has heard of them.
+TEST(Killed, WorkersThatAreStoppedWhileTheyLoad) {
+  Server server({"--tp", "2", "--startup-timeout", "1"}, {}, /*wait=*/false);
+  ASSERT_TRUE(eventually(10s, [&] { return !server.workers().empty(); }));
+  const pid_t victim = server.workers().front();
+  kill(victim, SIGSTOP);
+  ASSERT_TRUE(server.logged("ready", 20s));
+  EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
+  server.expect_clean_end();
+}
+
 // At moments from the first milliseconds to the end of loading.
 TEST(Interrupted, WhileLoading) {
   std::mt19937 random(7);

@@ -1,6 +1,10 @@
 // The binary as its users meet it: output, exit status, and what it says about bad input.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -107,6 +111,64 @@ TEST(Cli, BadFlagValuesNameTheFlag) {
     EXPECT_NE(r.err.find(flag), std::string::npos) << r.err;
     EXPECT_EQ(r.out, "");
   }
+}
+
+// Before anything is started; nothing is left of it.
+TEST(Cli, ServeChecksItsFlags) {
+  const fs::path dir = fs::temp_directory_path() / ("tandem-serve-" + std::to_string(getpid()));
+  fs::create_directories(dir);
+  fs::permissions(dir, fs::perms::owner_all);
+  const int busy = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(busy, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(busy, 1), 0);
+  ASSERT_EQ(::getsockname(busy, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--port", "99999"}, "--port"},
+      {{"--port", port}, port},
+      {{"--tp", "2", "--cluster-port", port}, port},
+      {{"--host", "203.0.113.7"}, "203.0.113.7"},
+      {{"--tp", "0"}, "--tensor-parallel-size"},
+      {{"--dp", "-1"}, "--data-parallel-size"},
+      {{"--distributed-executor-backend", "ray"}, "--distributed-executor-backend"},
+      {{"--run-ahead", "99"}, "--run-ahead"},
+      {{"--cpu-binding", "all"}, "--cpu-binding"},
+      {{"--step-timeout", "-1"}, "--step-timeout"},
+      {{"--worker-timeout", "0"}, "--worker-timeout"},
+      {{"--startup-timeout", "nan"}, "--startup-timeout"},
+      {{"--orphan-timeout", "-1"}, "--orphan-timeout"},
+      {{"--max-requests", "0"}, "--max-requests"},
+      {{"--tp", "2", "--hostfile", "/no/such/file"}, "--hostfile"},
+      {{"--tp", "2", "--worker-program", "/no/such/file"}, "--worker-program"},
+      {{"--log-level", "loud"}, "--log-level"},
+  };
+  const auto serve = [&](const std::vector<std::string>& settings,
+                         const std::vector<std::string>& flags, const std::string& word) {
+    std::vector<std::string> command{"/usr/bin/env", "TMPDIR=" + dir.string(),
+                                     "XDG_RUNTIME_DIR=" + dir.string()};
+    command.insert(command.end(), settings.begin(), settings.end());
+    command.insert(command.end(), {TANDEM_BINARY, "serve", kTiny});
+    if (std::count(flags.begin(), flags.end(), "--port") == 0)
+      command.insert(command.end(), {"--port", "0"});
+    command.insert(command.end(), flags.begin(), flags.end());
+    const ProcessResult r = testing::run_process(command, "", 20);
+    EXPECT_EQ(r.status, 1) << word << r.err;
+    EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+    for (const auto& file : fs::recursive_directory_iterator(dir))
+      EXPECT_TRUE(file.is_directory() && file.path().filename() == "tandem") << file.path();
+  };
+  for (const auto& [flags, word] : cases) serve({}, flags, word);
+  serve({"PATH=/nowhere"}, {"--tp", "2"}, "mpirun");
+  serve({"TMPDIR=/no/such/directory"}, {"--tp", "2"}, "TMPDIR");
+  EXPECT_EQ(tandem({"serve"}).status, 1);
+  EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0"}).status, 1);
+  EXPECT_EQ(tandem({"serve", kTiny, "--port", "many"}).status, 2);
+  ::close(busy);
+  fs::remove_all(dir);
 }
 
 TEST(Cli, GeneratesPlainTextInOrder) {
