@@ -44,6 +44,7 @@ class SharedMemoryRegion {
   void close_fd();
   // Enters this process (its pid, its cores) as `rank`. Before the communicator is made.
   void join(int rank);
+  bool all_joined() const;
   // Waits until all ranks have, for those who have no other barrier. Throws CommunicatorError.
   void wait_until_all_joined(std::chrono::milliseconds timeout) const;
 

@@ -150,6 +150,12 @@ void SharedMemoryRegion::join(int r) {
   own.state.store(detail::kJoined, std::memory_order_release);
 }
 
+bool SharedMemoryRegion::all_joined() const {
+  for (int r = 0; r < ranks_; ++r)
+    if (rank(r).state.load(std::memory_order_acquire) == detail::kAbsent) return false;
+  return true;
+}
+
 void SharedMemoryRegion::wait_until_all_joined(std::chrono::milliseconds timeout) const {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   for (int r = 0; r < ranks_; ++r) {
