@@ -97,7 +97,7 @@ void SupervisorCore::hello(const proto::WorkerHello& hello, int rank) {
   ranks_[static_cast<size_t>(rank)].stage = Stage::kLoading;
   // Loading begins with a meeting of all: one that waited for the others there would not hear that
   // they are not coming.
-  if (!all_at(Stage::kLoading)) return;
+  if (!all_at_least(Stage::kLoading)) return;
   for (int r = 0; r < config_.size; ++r) {
     proto::WorkerCommand command;
     command.set_generation(generation_);
