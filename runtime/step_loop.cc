@@ -41,12 +41,18 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
   if (output.step() != in_flight_.front().step)
     throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
                              std::to_string(in_flight_.front().step));
-  for (const auto& group : output.outputs())
-    for (const auto& sample : group.samples())
-      if (sample.token_id() < 0 || sample.token_id() >= vocab_size_)
+  for (const auto& group : output.outputs()) {
+    const auto check = [&](int32_t token) {
+      if (token < 0 || token >= vocab_size_)
         throw std::runtime_error("step output: request \"" + group.request_id() + "\": token " +
-                                 std::to_string(sample.token_id()) + " is not in [0, " +
+                                 std::to_string(token) + " is not in [0, " +
                                  std::to_string(vocab_size_) + ")");
+    };
+    for (const auto& sample : group.samples()) {
+      check(sample.token_id());
+      for (const int32_t token : sample.candidates().token_ids()) check(token);
+    }
+  }
 }
 
 void StepLoop::on_output(const proto::StepOutput& output) {
@@ -61,7 +67,7 @@ void StepLoop::on_output(const proto::StepOutput& output) {
     if (scheduled == nullptr) continue;
     for (const auto& sample : group.samples()) {
       const Sequence* seq = scheduled->find(sample.seq_id());
-      if (seq == nullptr || seq->finished()) continue;
+      if (seq == nullptr || seq->finished() || sample.has_candidates()) continue;
       const int known = static_cast<int>(seq->output_tokens().size());
       const StopDecision decision = check_stop(scheduled->params(), sample.token_id(), known);
       if (decision.status != SequenceStatus::kRunning)

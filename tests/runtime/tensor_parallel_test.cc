@@ -86,8 +86,9 @@ class Recorder {
     std::vector<SampledToken> sampled;
     for (const auto& group : output.outputs())
       for (const auto& s : group.samples())
+        if (!s.has_candidates())
         sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
-    scheduler_.complete_step(sampled);
+    scheduler_.complete_step(output);
     for (const auto& s : sampled) {
       const proto::SamplingParams& params = params_.at(s.request_id);
       const auto& eos = params.eos_token_id();
