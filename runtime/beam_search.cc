@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "kernels/core/check.h"
@@ -42,7 +43,9 @@ std::vector<int32_t> end_tokens(const proto::SamplingParams& params) {
 }  // namespace
 
 int num_beam_candidates(const proto::SamplingParams& params) {
-  return std::max(2, 1 + static_cast<int>(end_tokens(params).size())) * params.num_beams();
+  const int64_t each = std::max<int64_t>(2, 1 + static_cast<int64_t>(end_tokens(params).size()));
+  return static_cast<int>(
+      std::min<int64_t>(each * params.num_beams(), std::numeric_limits<int>::max()));
 }
 
 BeamSearch::BeamSearch(const proto::SamplingParams& params)
@@ -112,9 +115,7 @@ void BeamSearch::update_hypotheses(const std::vector<Continuation>& best) {
   const float factor = length_factor(num_steps_ + 1);
   std::vector<float> scores;
   for (const Hypothesis& h : hypotheses_) scores.push_back(h.score);
-  const auto counts = [&](size_t i) {
-    return best[i].ends && i < static_cast<size_t>(num_beams_);
-  };
+  const auto counts = [&](size_t i) { return best[i].ends && i < static_cast<size_t>(num_beams_); };
   for (size_t i = 0; i < best.size(); ++i)
     scores.push_back(best[i].score / factor + (counts(i) ? 0.0f : kImpossible));
   std::vector<Hypothesis> merged;

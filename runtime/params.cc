@@ -297,8 +297,7 @@ void set_output(const Sources& s, proto::SamplingParams& out) {
   if (r.prompt_logprobs) out.set_prompt_logprobs(static_cast<int32_t>(*r.prompt_logprobs));
 }
 
-// What acts on single tokens as they come has no meaning for beams (HuggingFace refuses stop strings
-// too).
+// What acts on tokens as they are sampled: beams are known at the end only.
 void check_beams(const Sources& s, const proto::SamplingParams& out) {
   if (out.num_beams() == 1) return;
   const auto refuse = [&](const std::string& name) {

@@ -29,8 +29,8 @@ class RequestState {
   bool finished() const;
   int num_output_tokens() const;  // of all sequences; of beams, the rounds
 
-  // Sequence `index` has the id first_seq_id + index; the encoder's comes behind them (n, or as many
-  // as there are beams). New ones are given when a request starts anew on other workers.
+  // Sequence `index` has the id first_seq_id + index; the encoder's comes behind them (n, or as
+  // many as there are beams). New ones are given when a request starts anew on other workers.
   void set_first_seq_id(int64_t id) { first_seq_id_ = id; }
   int64_t first_seq_id() const { return first_seq_id_; }
   int64_t num_seq_ids() const { return int64_t{num_sequences(request_.params)} + 1; }

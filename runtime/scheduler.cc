@@ -74,12 +74,11 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
                             : needed(1, max_tokens) > total ? "max_tokens"
                                                             : count;
   throw InputError(ErrorKind::kResource,
-                   param + ": " + std::to_string(encoder_len) +
-                       " encoder tokens and " + std::to_string(n) + " x (" +
-                       std::to_string(prompt_len) + " prompt + " + std::to_string(max_tokens) +
-                       " new) decoder tokens need " + std::to_string(needed(n, max_tokens)) +
-                       " blocks of " + std::to_string(size) + " tokens, but the cache has " +
-                       std::to_string(total),
+                   param + ": " + std::to_string(encoder_len) + " encoder tokens and " +
+                       std::to_string(n) + " x (" + std::to_string(prompt_len) + " prompt + " +
+                       std::to_string(max_tokens) + " new) decoder tokens need " +
+                       std::to_string(needed(n, max_tokens)) + " blocks of " +
+                       std::to_string(size) + " tokens, but the cache has " + std::to_string(total),
                    param);
 }
 

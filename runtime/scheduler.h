@@ -151,12 +151,12 @@ class Scheduler {
   struct Scheduled {
     Entry* entry;
     Sequence* seq;
-    bool samples;  // the chunk ends at the sequence's last token
+    bool samples;   // the chunk ends at the sequence's last token
     int epoch = 0;  // BeamState's
     bool has_token = false;
     int32_t token = 0;
     const proto::BeamCandidates* candidates = nullptr;  // instead, of a beam
-    bool ended() const {  // the answer does not matter any more
+    bool ended() const {                                // the answer does not matter any more
       const BeamState* beams = entry->group->beams();
       return entry->dropped || seq->finished() || (beams != nullptr && beams->epoch != epoch);
     }
@@ -217,6 +217,8 @@ class Scheduler {
   void take_candidates(StepInFlight& step, const std::string& request_id,
                        const proto::SequenceOutput& sample);
   void advance_beams(Entry& entry);
+  bool write_beam_news(const StepGroup& scheduled, const Chunk& chunk,
+                       proto::SequenceDelta& delta) const;
   void finish(Entry& entry, Sequence& seq, SequenceStatus status);
   std::vector<Chunk> choose_beams(const SequenceGroup& group, std::vector<Chunk> chunks) const;
   void finish_step(StepInFlight& step);

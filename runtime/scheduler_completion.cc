@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
-#include <utility>
 
 #include "kernels/core/check.h"
 #include "runtime/scheduler.h"
-#include "runtime/stop_rules.h"
 
 namespace tandem {
 
@@ -23,25 +20,6 @@ namespace {
 [[noreturn]] void fail(const std::string& request_id, int64_t seq_id, const char* what) {
   throw std::runtime_error("step output: request \"" + request_id + "\", sequence " +
                            std::to_string(seq_id) + ": " + what);
-}
-
-void write_result(const SequenceGroup& group, proto::BeamResult& out) {
-  out.set_request_id(group.request_id());
-  const auto& hypotheses = group.beams()->search.hypotheses();
-  for (int i = 0; i < group.params().n(); ++i) {
-    const BeamSearch::Hypothesis& from = hypotheses[static_cast<size_t>(i)];
-    proto::BeamHypothesis& to = *out.add_hypotheses();
-    to.mutable_token_ids()->Add(from.tokens.begin(), from.tokens.end());
-    to.set_score(from.score);
-    to.set_cumulative_logprob(from.sum);
-    const SequenceStatus status =
-        from.tokens.empty()
-            ? SequenceStatus::kFinishedLength
-            : check_stop(group.params(), from.tokens.back(), static_cast<int>(from.tokens.size()))
-                  .status;
-    to.set_finish_reason(finish_reason(
-        status == SequenceStatus::kRunning ? SequenceStatus::kFinishedLength : status));
-  }
 }
 
 }  // namespace
@@ -135,7 +113,8 @@ void Scheduler::take_token(StepInFlight& step, const std::string& request_id, in
                            int32_t token) {
   Scheduled* const place = place_of(step, request_id, seq_id);
   if (place == nullptr) return;
-  if (place->entry->group->beams() != nullptr) fail(request_id, seq_id, "a token, but it is a beam");
+  if (place->entry->group->beams() != nullptr)
+    fail(request_id, seq_id, "a token, but it is a beam");
   place->has_token = true;
   place->token = token;
 }
@@ -169,8 +148,8 @@ void Scheduler::finish_step(StepInFlight& step) {
       scheduled.seq->resolve_pending(scheduled.token);
       continue;
     }
-    auto& taken = scheduled.entry->group->beams()
-                      ->candidates[static_cast<size_t>(scheduled.seq->index())];
+    auto& taken =
+        scheduled.entry->group->beams()->candidates[static_cast<size_t>(scheduled.seq->index())];
     const proto::BeamCandidates& from = *scheduled.candidates;
     for (int i = 0; i < from.token_ids_size(); ++i)
       taken.push_back({from.token_ids(i), from.logprobs(i),
@@ -181,45 +160,6 @@ void Scheduler::finish_step(StepInFlight& step) {
       advance_beams(*entry);
   while (&steps_.front() != &step) pop_step();
   pop_step();
-}
-
-// --- Beams ---------------------------------------------------------------------------------------
-
-// The next round, once all beams have answered.
-void Scheduler::advance_beams(Entry& entry) {
-  SequenceGroup& group = *entry.group;
-  BeamState& beams = *group.beams();
-  const std::span all(beams.candidates);
-  const auto round = beams.started() ? all : all.first(1);
-  if (std::any_of(round.begin(), round.end(), [](const auto& c) { return c.empty(); })) return;
-  const std::vector<BeamSearch::Move> moves = beams.search.step(round);
-  for (auto& candidates : beams.candidates) candidates.clear();
-  if (beams.search.finished()) {
-    write_result(group, beam_results_.emplace_back());
-    finish_sequence(group.request_id(), group.seqs().front()->seq_id(),
-                    SequenceStatus::kFinishedStopped);
-    return;
-  }
-  TANDEM_CHECK(beams.news.empty(), "workers answered a round that they were not told of");
-  std::vector<int> parents;
-  std::vector<std::pair<std::vector<int32_t>, int>> histories;  // tokens, computed
-  for (const auto& [parent, token] : moves) {
-    const Sequence& from = *group.seqs()[static_cast<size_t>(parent)];
-    parents.push_back(parent);
-    auto& [tokens, computed] = histories.emplace_back();
-    tokens.reserve(from.tokens().size() + 1);
-    tokens.assign(from.tokens().begin(), from.tokens().end());
-    tokens.push_back(token);
-    computed = from.num_computed_tokens();
-  }
-  for (size_t i = 0; i < histories.size(); ++i)
-    group.seqs()[i]->continue_from(std::move(histories[i].first), histories[i].second);
-  blocks_.adopt_tables(group, parents);
-  beams.news = moves;
-}
-
-std::vector<proto::BeamResult> Scheduler::take_beam_results() {
-  return std::exchange(beam_results_, {});
 }
 
 // --- Integrity -----------------------------------------------------------------------------------
@@ -273,8 +213,8 @@ void Scheduler::check_steps() const {
       TANDEM_CHECK(seen.insert(scheduled.seq->seq_id()).second, "twice in a step");
       TANDEM_CHECK(scheduled.entry->group->find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.entry) > 0);
-      pending[scheduled.seq] += scheduled.samples && !scheduled.ended() &&
-                                scheduled.entry->group->beams() == nullptr;
+      pending[scheduled.seq] +=
+          scheduled.samples && !scheduled.ended() && scheduled.entry->group->beams() == nullptr;
     }
   }
   const auto check = [&](const Entry& entry, bool dropped) {

@@ -157,22 +157,6 @@ std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& gro
   return group.beams() == nullptr ? chunks : choose_beams(group, std::move(chunks));
 }
 
-// The blocks that the beams need. All or nothing if workers are to hear of the last round.
-std::vector<Scheduler::Chunk> Scheduler::choose_beams(const SequenceGroup& group,
-                                                      std::vector<Chunk> chunks) const {
-  const BeamState& beams = *group.beams();
-  if (!beams.started()) return chunks;  // sequence 0 writes to what the others will share
-  if (group.announced() && !beams.news.empty() && chunks.size() < beams.news.size()) {
-    chunks.clear();
-    return chunks;
-  }
-  std::vector<const Sequence*> seqs;
-  for (const Chunk& chunk : chunks) seqs.push_back(chunk.seq);
-  const std::vector<int> blocks = blocks_.blocks_to_append(seqs);
-  for (size_t i = 0; i < chunks.size(); ++i) chunks[i].blocks = blocks[i];
-  return chunks;
-}
-
 // Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
 // them.
 void Scheduler::choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
@@ -393,22 +377,11 @@ void Scheduler::write_delta(const StepGroup& scheduled, proto::SequenceGroupDelt
   out.set_request_id(scheduled.entry->group->request_id());
   out.set_compute_encoder(scheduled.compute_encoder);
   out.mutable_seqs()->Reserve(static_cast<int>(scheduled.chunks.size()));
-  const SequenceGroup& group = *scheduled.entry->group;
-  const bool news = group.beams() != nullptr && !group.beams()->news.empty();
   for (const Chunk& chunk : scheduled.chunks) {
     proto::SequenceDelta& delta = *out.add_seqs();
     delta.set_seq_id(chunk.seq->seq_id());
     delta.set_token_chunk_size(chunk.tokens);
-    if (news) {
-      const auto [parent, token] = group.beams()->news[static_cast<size_t>(chunk.seq->index())];
-      delta.set_token(token);
-      if (parent != chunk.seq->index()) {
-        const Blocks& blocks = blocks_.get_block_table(*chunk.seq);
-        delta.set_parent_seq_id(group.seqs()[static_cast<size_t>(parent)]->seq_id());
-        delta.mutable_blocks()->Add(blocks.begin(), blocks.end());
-        continue;
-      }
-    }
+    if (write_beam_news(scheduled, chunk, delta)) continue;
     if (chunk.blocks == 0) continue;
     const Blocks& blocks = blocks_.get_block_table(*chunk.seq);
     delta.mutable_new_blocks()->Add(blocks.begin() + static_cast<std::ptrdiff_t>(chunk.old_blocks),

@@ -27,7 +27,8 @@ struct Piece {
 };
 
 bool needs_whole_row(const SamplerSequence& row) {
-  return uses_beams(*row.params) || row.params->do_sample() || row.params->has_logprobs() || needs_processing(row);
+  return uses_beams(*row.params) || row.params->do_sample() || row.params->has_logprobs() ||
+         needs_processing(row);
 }
 
 Piece piece_of(std::span<const float> values, int64_t first_id) {

@@ -182,8 +182,8 @@ class Case {
 
  private:
   proto::SamplingParams params() const {
-    auto p = params_with(options_.num_beams, options_.max_length - options_.prompt_len,
-                         options_.eos);
+    auto p =
+        params_with(options_.num_beams, options_.max_length - options_.prompt_len, options_.eos);
     p.set_length_penalty(options_.length_penalty);
     p.set_early_stopping(options_.early_stopping == NaiveBeamOptions::kTrue
                              ? proto::SamplingParams::EARLY_STOPPING_TRUE
@@ -192,9 +192,7 @@ class Case {
                              : proto::SamplingParams::EARLY_STOPPING_NEVER);
     return p;
   }
-  int pick(int least, int most) {
-    return std::uniform_int_distribution<int>(least, most)(random_);
-  }
+  int pick(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
 
   std::mt19937 random_;
   NaiveBeamOptions options_;

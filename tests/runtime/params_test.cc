@@ -177,8 +177,8 @@ TEST(Params, Beams) {
   EXPECT_EQ(resolve({{"num_beams", 4}, {"n", 3}, {"do_sample", true}}).n(), 3);
   expect_error("num_return_sequences", {{"num_beams", 4}, {"num_return_sequences", 5}}, "4 beams");
   expect_error("n", {{"num_beams", 2}, {"n", 3}}, "2 beams");
-  for (const auto& [name, value] : json{{"stop", "x"}, {"stop_token_ids", {3}}, {"logprobs", 1}}
-                                       .items()) {
+  const json refused = {{"stop", "x"}, {"stop_token_ids", {3}}, {"logprobs", 1}};
+  for (const auto& [name, value] : refused.items()) {
     const InputError error = error_of({{"num_beams", 2}, {name, value}});
     EXPECT_EQ(error.param(), name);
     EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);

@@ -103,8 +103,7 @@ class NaiveBeamSearch {
           running_scores[0] / power((longest ? o_.max_length : cur_len) - o_.prompt_len);
       const float least = *std::min_element(scores.begin(), scores.end());
       bool any = false;
-      for (size_t i = 0; i < beams; ++i)
-        any = any || possible > (sent_finished[i] ? least : -1e9f);
+      for (size_t i = 0; i < beams; ++i) any = any || possible > (sent_finished[i] ? least : -1e9f);
       unsatisfied = unsatisfied && any;
       go_on = unsatisfied && !all(hits) &&
               !(all(sent_finished) && o_.early_stopping == NaiveBeamOptions::kTrue);
@@ -114,7 +113,9 @@ class NaiveBeamSearch {
   }
 
  private:
-  static bool all(const std::vector<bool>& v) { return std::find(v.begin(), v.end(), false) == v.end(); }
+  static bool all(const std::vector<bool>& v) {
+    return std::find(v.begin(), v.end(), false) == v.end();
+  }
   float power(int length) const { return float(std::pow(double(length), o_.length_penalty)); }
   bool stops(const Ids& ids) const {
     return int(ids.size()) >= o_.max_length ||
