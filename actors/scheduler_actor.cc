@@ -123,6 +123,8 @@ struct SchedulerState {
     loop->set_waiting_since(now());
     proto::SchedulerEvent event;
     event.set_scheduled_at(loop->completed_scheduled_at());
+    for (proto::BeamResult& result : loop->take_beam_results())
+      *event.add_beam_results() = std::move(result);
     pump();  // the workers come first
     tell_engine(std::move(event), report);
   }

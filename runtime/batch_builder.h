@@ -55,7 +55,11 @@ class SequenceTable {
   void forget_sequence(int64_t seq_id);
   Metadata& apply_full(const Metadata& news);
   Metadata& apply_delta(const proto::SequenceGroupDelta& delta);
-  int apply_sequence(const proto::SequenceDelta& delta, int at, int hint, Metadata& group);
+  using SequenceList = google::protobuf::RepeatedPtrField<proto::SequenceData>;
+  int apply_sequence(const proto::SequenceDelta& delta, int at, int hint,
+                     const SequenceList& before, Metadata& group);
+  void apply_beam(const proto::SequenceDelta& delta, int at, const SequenceList& before,
+                  proto::SequenceData& seq, google::protobuf::RepeatedField<int32_t>& blocks);
 
   SequenceLimits limits_;
   uint64_t step_ = 0;                              // number of apply() calls

@@ -97,7 +97,7 @@ int BlockManager::num_blocks(const SequenceGroup& group) const {
 int BlockManager::blocks_to_start(const SequenceGroup& group) const {
   int blocks = blocks_for(group.encoder_seq().length());
   for (const auto& seq : group.seqs())
-    if (!seq->finished()) blocks += blocks_for(seq->length());
+    if (!seq->finished() && !group.waits_for_fork(*seq)) blocks += blocks_for(seq->length());
   return blocks;
 }
 
@@ -123,6 +123,10 @@ void BlockManager::allocate(const SequenceGroup& group) {
   TANDEM_CHECK_LE(blocks_to_start(group), num_free_device_blocks());
   for (const auto& seq : group.seqs()) {
     if (seq->finished()) continue;
+    if (group.waits_for_fork(*seq)) {
+      fork(*group.seqs().front(), *seq);
+      continue;
+    }
     const bool added = self_tables_.emplace(seq->seq_id(), new_table(seq->length())).second;
     TANDEM_CHECK(added, "the sequence has a block table already");
   }
@@ -140,6 +144,25 @@ int BlockManager::blocks_to_append(const Sequence& seq, int tokens) const {
   for (int i = seq.num_computed_tokens() / block_size_; i < std::min(have, want); ++i)
     if (pool(*table).refs(table->blocks[static_cast<size_t>(i)]) > 1) ++blocks;
   return blocks;
+}
+
+std::vector<int> BlockManager::blocks_to_append(const std::vector<const Sequence*>& seqs) const {
+  std::vector<int> out;
+  std::unordered_map<int32_t, int> copies;  // of shared blocks, by those before
+  for (const Sequence* seq : seqs) {
+    const Table* table = find(*seq);
+    TANDEM_CHECK(table != nullptr, "the sequence has no block table");
+    const auto at = static_cast<size_t>(seq->num_computed_tokens() / block_size_);
+    if (at >= table->blocks.size()) {
+      out.push_back(1);
+      continue;
+    }
+    const int32_t block = table->blocks[at];
+    const int refs = pool(*table).refs(block);
+    out.push_back(refs > 1 && refs - copies[block] > 1 ? 1 : 0);
+    copies[block] += out.back();
+  }
+  return out;
 }
 
 bool BlockManager::can_append(const Sequence& seq, int tokens) const {
@@ -172,6 +195,25 @@ void BlockManager::fork(const Sequence& parent, const Sequence& child) {
   Table copy = *table;  // emplace may move the parent's
   for (const int32_t block : copy.blocks) pool(copy).add_ref(block);
   self_tables_.emplace(child.seq_id(), std::move(copy));
+}
+
+void BlockManager::adopt_tables(const SequenceGroup& group, const std::vector<int>& parents) {
+  TANDEM_CHECK_EQ(parents.size(), group.seqs().size());
+  std::vector<std::pair<size_t, Table>> changed;
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const auto parent = static_cast<size_t>(parents[i]);
+    if (parent == i) continue;
+    const Table* table = find(*group.seqs()[parent]);
+    TANDEM_CHECK(table != nullptr, "the parent has no block table");
+    for (const int32_t block : table->blocks) pool(*table).add_ref(block);
+    changed.emplace_back(i, *table);
+  }
+  // References first, so that nothing is free in between.
+  for (auto& [i, table] : changed) {
+    Table& own = self_tables_.at(group.seqs()[i]->seq_id());
+    release(own);
+    own = std::move(table);
+  }
 }
 
 // --- Swapping ------------------------------------------------------------------------------------

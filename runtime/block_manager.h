@@ -56,17 +56,23 @@ class BlockManager {
   int blocks_to_start(const SequenceGroup& group) const;
   AllocStatus can_allocate(const SequenceGroup& group) const;
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
+  // Beams that wait for their fork share sequence 0's.
   void allocate(const SequenceGroup& group);
 
   // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
   int blocks_to_append(const Sequence& seq, int tokens) const;
   bool can_append(const Sequence& seq, int tokens) const;
+  // The same for sequences that get one token more each, in this order; they may share blocks
+  // among them, and the last one that writes to a block keeps it.
+  std::vector<int> blocks_to_append(const std::vector<const Sequence*>& seqs) const;
   // Makes the table cover `tokens` tokens, all from num_computed_tokens() on to be written. Where a
   // block that will be written is shared, it is replaced: returns (old, new) to be copied.
   BlockPairs append_slots(const Sequence& seq, int tokens);
 
   // The child shares the parent's blocks.
   void fork(const Sequence& parent, const Sequence& child);
+  // Every sequence of the group goes on with the table that sequence parents[i] had.
+  void adopt_tables(const SequenceGroup& group, const std::vector<int>& parents);
 
   bool can_swap_out(const SequenceGroup& group) const;
   BlockPairs swap_out(const SequenceGroup& group);  // (device, host)

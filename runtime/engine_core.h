@@ -119,6 +119,7 @@ class EngineCore {
   Replica* replica_of(const proto::SchedulerEvent& event);
   void on_output(int index, const proto::SequenceGroupOutput& output, double scheduled_at,
                  double now);
+  void on_beam_result(int index, const proto::BeamResult& result, double now);
   void on_down(int index, const proto::ReplicaDown& down, double now);
   void leave_replica(const std::string& id, Entry& entry);
   void make_way(const std::string& id, Entry& entry);

@@ -146,6 +146,8 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
   replica->stats = event.stats();
   for (const proto::SequenceGroupOutput& output : step.outputs())
     on_output(event.replica(), output, event.scheduled_at(), now);
+  for (const proto::BeamResult& result : event.beam_results())
+    on_beam_result(event.replica(), result, now);
   flush_all(now);
 }
 
@@ -173,6 +175,15 @@ void EngineCore::on_output(int index, const proto::SequenceGroupOutput& output, 
   mark_news(id, entry);
   if (replica.on_trial == id && entry.state->num_output_tokens() >= entry.probation_tokens)
     make_way(id, entry);
+}
+
+void EngineCore::on_beam_result(int index, const proto::BeamResult& result, double now) {
+  Replica& replica = replicas_[static_cast<size_t>(index)];
+  const auto it = replica.running.find(result.request_id());
+  if (it == replica.running.end()) return;
+  Entry& entry = *it->second;
+  entry.state->finish_beams(result, now);
+  finish(result.request_id(), entry, now);
 }
 
 void EngineCore::on_down(int index, const proto::ReplicaDown& down, double now) {

@@ -53,17 +53,26 @@ std::vector<proto::RequestOutput> LLMEngine::step() {
   scheduler_->complete_step(result);
 
   std::vector<proto::RequestOutput> outputs;
+  const auto put_out = [&](auto it) {
+    RequestState& request = *it->second;
+    if (const SequenceGroup* scheduled = scheduler_->find(request.request_id()))
+      request.set_num_preemptions(scheduled->num_preemptions);
+    outputs.push_back(request.output(now()));
+    if (outputs.back().finished()) requests_.erase(it);
+  };
   for (const auto& group : result.outputs()) {
     const auto it = requests_.find(group.request_id());
     if (it == requests_.end()) continue;
     RequestState& request = *it->second;
     for (const auto& [seq_id, status] : request.apply(group, scheduled_at, now()))
       scheduler_->finish_sequence(group.request_id(), seq_id, status);
-    if (group.samples().empty()) continue;
-    if (const SequenceGroup* scheduled = scheduler_->find(group.request_id()))
-      request.set_num_preemptions(scheduled->num_preemptions);
-    outputs.push_back(request.output(now()));
-    if (outputs.back().finished()) requests_.erase(it);
+    if (!group.samples().empty() && !uses_beams(request.params())) put_out(it);
+  }
+  for (const auto& beams : scheduler_->take_beam_results()) {
+    const auto it = requests_.find(beams.request_id());
+    if (it == requests_.end()) continue;
+    it->second->finish_beams(beams, now());
+    put_out(it);
   }
   scheduler_->free_finished_seq_groups();
   return outputs;

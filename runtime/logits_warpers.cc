@@ -72,6 +72,17 @@ Candidates gather_all(std::span<const float> logits) {
   return out;
 }
 
+// HuggingFace's min_tokens_to_keep: beams need continuations besides all the end tokens.
+size_t least_kept(const proto::SamplingParams& p) {
+  return p.num_beams() > 1 ? static_cast<size_t>(std::max(p.eos_token_id_size(), 1)) + 1 : 1;
+}
+
+// The logit from which candidates stay whatever a filter says: that of the `least` best ones.
+float always_kept(const Candidates& c, size_t least) {
+  if (least <= 1) return std::numeric_limits<float>::infinity();
+  return kth_largest(c.logits, std::min(least, c.size()));
+}
+
 float max_logit(const Candidates& c) { return find_peak(c.logits).value; }
 
 std::vector<float> softmax(const Candidates& c) {
@@ -121,15 +132,15 @@ void top_h(Candidates& c, double fraction) {
   filter(c, [&](size_t i) { return kept[i]; });
 }
 
-void top_k(Candidates& c, int k) {
-  if (static_cast<size_t>(k) >= c.size()) return;
-  const float threshold = kth_largest(c.logits, static_cast<size_t>(k));
+void top_k(Candidates& c, size_t k) {
+  if (k >= c.size()) return;
+  const float threshold = kth_largest(c.logits, k);
   filter(c, [&](size_t i) { return c.logits[i] >= threshold; });
 }
 
 // Removes, from the least likely up (of equals the lower id first), while the cumulative
 // probability is <= 1 - top_p. Only the bucket of logits that the boundary falls into is sorted.
-void top_p(Candidates& c, double keep_mass) {
+void top_p(Candidates& c, double keep_mass, size_t least) {
   constexpr size_t kBuckets = 1024;  // bucket 0: the largest logits; width 1/16, the last one open
   const auto threshold = static_cast<float>(1.0 - keep_mass);
   const std::vector<float> p = softmax(c);
@@ -156,19 +167,21 @@ void top_p(Candidates& c, double keep_mass) {
     if (!(static_cast<float>(below) <= threshold)) break;
     removed[order[i]] = true;
   }
+  const float kept = always_kept(c, least);
   filter(c, [&](size_t i) {
     const size_t bucket = bucket_of(i);
-    return bucket < boundary || (bucket == boundary && !removed[i]);
+    return bucket < boundary || (bucket == boundary && !removed[i]) || c.logits[i] >= kept;
   });
 }
 
-void min_p(Candidates& c, double fraction) {
+void min_p(Candidates& c, double fraction, size_t least) {
   const std::vector<float> p = softmax(c);
   const float threshold = static_cast<float>(fraction) * find_peak(p).value;
-  filter(c, [&](size_t i) { return p[i] >= threshold; });
+  const float kept = always_kept(c, least);
+  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= kept; });
 }
 
-void typical(Candidates& c, double mass) {
+void typical(Candidates& c, double mass, size_t least) {
   const std::vector<float> log_p = log_softmax(c);
   const float expected = entropy(log_p);
   std::vector<float> distance(c.size());
@@ -184,21 +197,22 @@ void typical(Candidates& c, double mass) {
     sum += p[order[last]];
     if (!(static_cast<float>(sum) < static_cast<float>(mass))) break;
   }
-  if (last == order.size()) return;
+  last = std::max(last, least - 1);
+  if (last >= order.size()) return;
   const float farthest = distance[order[last]];
   filter(c, [&](size_t i) { return distance[i] <= farthest; });
 }
 
 // Removes what is less likely than `threshold`, but never the most likely ones.
-void cut_below(Candidates& c, float threshold) {
+void cut_below(Candidates& c, float threshold, size_t least) {
   const std::vector<float> p = softmax(c);
-  const float top = max_logit(c);
-  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= top; });
+  const float kept = least > 1 ? always_kept(c, least) : max_logit(c);
+  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= kept; });
 }
 
-void eta_cutoff(Candidates& c, double epsilon) {
+void eta_cutoff(Candidates& c, double epsilon, size_t least) {
   const auto e = static_cast<float>(epsilon);
-  cut_below(c, std::min(e, std::sqrt(e) * std::exp(-entropy(log_softmax(c)))));
+  cut_below(c, std::min(e, std::sqrt(e) * std::exp(-entropy(log_softmax(c)))), least);
 }
 
 }  // namespace
@@ -212,16 +226,17 @@ std::optional<Candidates> warp_candidates(const proto::SamplingParams& p, std::s
   const bool filters = p.top_h() > 0 || p.top_k() > 0 || p.top_p() < 1.0 || p.min_p() > 0 ||
                        by_typicality || p.epsilon_cutoff() > 0 || p.eta_cutoff() > 0;
   if (!filters || !find_peak(logits).finite()) return std::nullopt;
-  const auto k = static_cast<size_t>(std::max(p.top_k(), 0));
+  const size_t least = least_kept(p);
+  const auto k = p.top_k() > 0 ? std::max(static_cast<size_t>(p.top_k()), least) : size_t{0};
   const bool by_threshold = k > 0 && k < logits.size() && !(p.top_h() > 0);
   Candidates c = by_threshold ? gather_from(logits, kth_largest(logits, k)) : gather_all(logits);
   if (p.top_h() > 0) top_h(c, p.top_h());
-  if (k > 0) top_k(c, p.top_k());
-  if (p.top_p() < 1.0) top_p(c, p.top_p());
-  if (p.min_p() > 0) min_p(c, p.min_p());
-  if (by_typicality) typical(c, p.typical_p());
-  if (p.epsilon_cutoff() > 0) cut_below(c, static_cast<float>(p.epsilon_cutoff()));
-  if (p.eta_cutoff() > 0) eta_cutoff(c, p.eta_cutoff());
+  if (k > 0) top_k(c, k);
+  if (p.top_p() < 1.0) top_p(c, p.top_p(), least);
+  if (p.min_p() > 0) min_p(c, p.min_p(), least);
+  if (by_typicality) typical(c, p.typical_p(), least);
+  if (p.epsilon_cutoff() > 0) cut_below(c, static_cast<float>(p.epsilon_cutoff()), least);
+  if (p.eta_cutoff() > 0) eta_cutoff(c, p.eta_cutoff(), least);
   return c;
 }
 

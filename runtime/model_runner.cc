@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/beam_search.h"
 #include "runtime/sampler.h"
 #include "runtime/sharded_sampler.h"
 
@@ -63,9 +64,11 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   table_.advance(scheduled);
   std::unordered_map<std::string, proto::SequenceGroupMetadata*> by_id;
   for (auto* group : scheduled) by_id.emplace(group->request_id(), group);
-  for (const auto& group : out.outputs())
-    for (const auto& s : group.samples())
-      table_.append_token(*by_id.at(group.request_id()), s.seq_id(), s.token_id());
+  for (const auto& group : out.outputs()) {
+    proto::SequenceGroupMetadata& known = *by_id.at(group.request_id());
+    if (uses_beams(known.sampling_params())) continue;  // their tokens come with the next step
+    for (const auto& s : group.samples()) table_.append_token(known, s.seq_id(), s.token_id());
+  }
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/output_processor.h"
 
+#include "kernels/core/check.h"
+
 namespace tandem {
 
 SequenceOutputState::SequenceOutputState(int index, const Tokenizer& tokenizer,
@@ -27,6 +29,21 @@ SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) 
   output_.set_finish_reason(finish_reason(status_));
   output_.set_stop_reason(decision.reason);
   return status_;
+}
+
+void SequenceOutputState::finish(const proto::BeamHypothesis& hypothesis) {
+  TANDEM_CHECK(!finished() && output_.token_ids().empty(), "a beam search has one end");
+  for (const int32_t token : hypothesis.token_ids()) {
+    output_.add_token_ids(token);
+    *output_.mutable_text() += detokenizer_.append(token);
+  }
+  *output_.mutable_text() += detokenizer_.finish();
+  output_.set_score(hypothesis.score());
+  output_.set_cumulative_logprob(hypothesis.cumulative_logprob());
+  status_ = hypothesis.finish_reason() == finish_reason(SequenceStatus::kFinishedStopped)
+                ? SequenceStatus::kFinishedStopped
+                : SequenceStatus::kFinishedLength;
+  output_.set_finish_reason(finish_reason(status_));
 }
 
 }  // namespace tandem

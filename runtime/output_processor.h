@@ -19,6 +19,8 @@ class SequenceOutputState {
   bool finished() const { return is_finished(status_); }
   // Takes a sampled token; returns the status it leads to. Ignored once finished.
   SequenceStatus append(const proto::SequenceOutput& sample);
+  // The sequence is a hypothesis of a beam search, at its end.
+  void finish(const proto::BeamHypothesis& hypothesis);
   // All so far; text that may turn out to be part of a stop string is held back.
   const proto::CompletionOutput& output() const { return output_; }
 

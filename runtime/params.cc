@@ -177,20 +177,20 @@ void set_sequences(const Sources& s, proto::SamplingParams& out) {
     throw conflict("n", std::to_string(*r.n) + " and num_return_sequences " +
                             std::to_string(*r.num_return_sequences) + " contradict each other");
   const int64_t beams = value_or<int64_t>(s(&Options::num_beams), 1);
-  if (beams > 1)
-    throw not_supported("num_beams", "beam search is not built yet (" + std::to_string(beams) +
-                                         " beams asked for" +
-                                         (r.num_beams.given ? "" : " by the model's defaults") +
-                                         "); set num_beams to 1");
   const bool by_n = r.n.value.has_value();
   const int64_t n = by_n ? *r.n : value_or<int64_t>(s(&Options::num_return_sequences), 1);
-  if (n > 1 && !out.do_sample())
+  if (beams > 1 && n > beams)
+    throw conflict(by_n ? "n" : "num_return_sequences",
+                   std::to_string(n) + " sequences of " + std::to_string(beams) +
+                       " beams: no more than num_beams can be returned");
+  if (n > 1 && beams == 1 && !out.do_sample())
     throw conflict(by_n ? "n" : "num_return_sequences",
                    std::to_string(n) +
                        " sequences of greedy decoding would all be the same; set "
-                       "do_sample to true, or a temperature > 0");
+                       "do_sample to true, a temperature > 0, or num_beams");
   out.set_n(static_cast<int32_t>(n));
   out.set_num_beams(static_cast<int32_t>(beams));
+  out.set_prompt_tokens_counted_as_generated(static_cast<int32_t>(s.counted_as_new()));
   out.set_length_penalty(value_or(s(&Options::length_penalty), 1.0));
   switch (value_or(s(&Options::early_stopping), StopEarly::kFalse)) {
     case StopEarly::kFalse:
@@ -297,6 +297,20 @@ void set_output(const Sources& s, proto::SamplingParams& out) {
   if (r.prompt_logprobs) out.set_prompt_logprobs(static_cast<int32_t>(*r.prompt_logprobs));
 }
 
+// What acts on tokens as they are sampled: beams are known at the end only.
+void check_beams(const Sources& s, const proto::SamplingParams& out) {
+  if (out.num_beams() == 1) return;
+  const auto refuse = [&](const std::string& name) {
+    throw not_supported(name, "cannot be combined with beam search (num_beams " +
+                                  std::to_string(out.num_beams()) +
+                                  (s.request.num_beams.given ? "" : " by the model's defaults") +
+                                  "); set num_beams to 1");
+  };
+  if (out.stop_size() > 0) refuse(s.request.stop ? "stop" : "stop_strings");
+  if (out.stop_token_ids_size() > 0) refuse("stop_token_ids");
+  if (out.has_logprobs()) refuse("logprobs");
+}
+
 void check_built(const Options& request, const Options& model) {
   if (!request.not_built.empty()) {
     const auto& [name, value] = *request.not_built.begin();
@@ -348,6 +362,7 @@ proto::SamplingParams ParamsResolver::resolve(const json& params,
   set_penalties(sources, out);
   set_tokens(sources, config_, out);
   set_output(sources, out);
+  check_beams(sources, out);
   return out;
 }
 

@@ -32,4 +32,14 @@ constexpr double uniform_draw(uint64_t seed, uint32_t seq_index, uint64_t token_
   return static_cast<double>(word >> 11) * 0x1.0p-53;
 }
 
+// Uniform in (0, 1), for each candidate of that token: beams draw without replacement.
+constexpr double candidate_draw(uint64_t seed, uint32_t seq_index, uint64_t token_index,
+                                uint32_t candidate) {
+  const PhiloxCounter bits =
+      philox4x32_10({static_cast<uint32_t>(token_index), candidate, seq_index, 1},
+                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const uint64_t word = (uint64_t{bits[0]} << 32) | bits[1];
+  return (static_cast<double>(word >> 12) + 0.5) * 0x1.0p-52;
+}
+
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/check.h"
 #include "kernels/core/error.h"
 
 namespace tandem {
@@ -21,7 +22,7 @@ bool RequestState::finished() const {
 }
 
 int RequestState::num_output_tokens() const {
-  int tokens = 0;
+  int tokens = beam_rounds_;
   for (const auto& seq : seqs_) tokens += seq.output().token_ids_size();
   return tokens;
 }
@@ -34,7 +35,9 @@ proto::AddRequest RequestState::add_request() const {
   out.set_priority(priority_);
   out.set_arrival_time(arrival_time_);
   out.set_first_seq_id(first_seq_id_);
-  for (size_t i = 0; i < seqs_.size(); ++i) {
+  const bool beams = uses_beams(request_.params);
+  for (int i = 0; beams && i < request_.params.num_beams(); ++i) out.add_seqs()->set_index(i);
+  for (size_t i = 0; !beams && i < seqs_.size(); ++i) {
     if (seqs_[i].finished()) continue;
     proto::SequenceStart& start = *out.add_seqs();
     start.set_index(static_cast<int32_t>(i));
@@ -48,6 +51,10 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
   std::vector<Finished> finished;
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
   add_prompt_logprobs(output);
+  if (uses_beams(request_.params)) {
+    beam_rounds_ += output.samples().empty() ? 0 : 1;
+    return finished;
+  }
   for (const proto::SequenceOutput& sample : output.samples()) {
     if (sample.seq_id() < first_seq_id_) continue;
     const int64_t index = sample.seq_id() - first_seq_id_;
@@ -59,6 +66,13 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
     if (is_finished(status)) finished.push_back({sample.seq_id(), status});
   }
   return finished;
+}
+
+void RequestState::finish_beams(const proto::BeamResult& result, double now) {
+  TANDEM_CHECK_EQ(static_cast<size_t>(result.hypotheses_size()), seqs_.size());
+  if (first_token_ < 0) first_token_ = now;
+  for (int i = 0; i < result.hypotheses_size(); ++i)
+    seqs_[static_cast<size_t>(i)].finish(result.hypotheses(i));
 }
 
 // A recomputed prompt reports its log-probabilities again; only those behind what is known are new.
@@ -94,13 +108,19 @@ proto::RequestOutput RequestState::output(double now) const {
 
 std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& request) {
   std::vector<std::unique_ptr<Sequence>> seqs;
-  const int n = request.sampling_params().n();
+  const int n = num_sequences(request.sampling_params());
+  const bool beams = uses_beams(request.sampling_params());
+  if (beams && request.seqs_size() != n)
+    throw invalid_request(
+        "seqs", std::to_string(request.seqs_size()) + " of " + std::to_string(n) + " beams");
   for (const proto::SequenceStart& start : request.seqs()) {
     if (start.index() < 0 || start.index() >= n)
       throw invalid_request(
           "seqs.index", std::to_string(start.index()) + " of " + std::to_string(n) + " sequences");
     auto seq = std::make_unique<Sequence>(request.first_seq_id() + start.index(), request.inputs(),
                                           /*from_decoder_prompt=*/true, start.index());
+    if (beams && start.output_token_ids_size() > 0)
+      throw invalid_request("seqs.output_token_ids", "a beam search starts without tokens");
     for (const int32_t token : start.output_token_ids()) seq->append_token(token);
     seqs.push_back(std::move(seq));
   }

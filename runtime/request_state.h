@@ -27,15 +27,16 @@ class RequestState {
   const std::vector<SequenceOutputState>& seqs() const { return seqs_; }
   const std::vector<proto::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
   bool finished() const;
-  int num_output_tokens() const;  // of all sequences
+  int num_output_tokens() const;  // of all sequences; of beams, the rounds
 
-  // Sequence `index` has the id first_seq_id + index, the encoder's is first_seq_id + n. New ones
-  // are given when a request starts anew on other workers.
+  // Sequence `index` has the id first_seq_id + index; the encoder's comes behind them (n, or as
+  // many as there are beams). New ones are given when a request starts anew on other workers.
   void set_first_seq_id(int64_t id) { first_seq_id_ = id; }
   int64_t first_seq_id() const { return first_seq_id_; }
-  int64_t num_seq_ids() const { return static_cast<int64_t>(seqs_.size()) + 1; }
+  int64_t num_seq_ids() const { return int64_t{num_sequences(request_.params)} + 1; }
 
-  // What the request is to the scheduler, with the tokens that it has so far.
+  // What the request is to the scheduler, with the tokens that it has so far. A beam search starts
+  // anew.
   proto::AddRequest add_request() const;
 
   struct Finished {
@@ -46,6 +47,8 @@ class RequestState {
   // not this request's, or have ended, are passed over.
   std::vector<Finished> apply(const proto::SequenceGroupOutput& output, double scheduled_at,
                               double now);
+  // The end of a beam search: until then there is no output.
+  void finish_beams(const proto::BeamResult& result, double now);
   void count_preemption() { ++num_preemptions_; }
   void set_num_preemptions(int n) { num_preemptions_ = n; }
 
@@ -59,7 +62,7 @@ class RequestState {
   std::string request_id_;
   PreparedRequest request_;
   double arrival_time_, first_scheduled_ = -1, first_token_ = -1;
-  int priority_, num_preemptions_ = 0;
+  int priority_, num_preemptions_ = 0, beam_rounds_ = 0;
   int64_t first_seq_id_ = 0;
   std::vector<SequenceOutputState> seqs_;
   std::vector<proto::TokenLogprobs> prompt_logprobs_;

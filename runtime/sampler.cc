@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
+#include "runtime/beam_search.h"
 #include "runtime/philox.h"
 #include "runtime/row_math.h"
 
@@ -55,39 +56,6 @@ int32_t draw(std::span<const float> logits, double uniform) {
   return static_cast<int32_t>(last);
 }
 
-// Orders floats as integers; NaN is the largest, -0 equals 0.
-int32_t order_key(float x) {
-  if (std::isnan(x)) return std::numeric_limits<int32_t>::max();
-  const auto bits = std::bit_cast<int32_t>(x + 0.0f);
-  return bits < 0 ? bits ^ 0x7fffffff : bits;
-}
-
-// Ids of the k largest, largest first; of equals the lower id first.
-std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
-  struct Entry {
-    int32_t key, id;
-  };
-  const auto before = [](const Entry& a, const Entry& b) {
-    return a.key != b.key ? a.key > b.key : a.id < b.id;
-  };
-  k = std::min(k, logits.size());
-  std::vector<Entry> heap;  // its front is the least of the best so far
-  for (size_t i = 0; i < logits.size() && k > 0; ++i) {
-    const Entry entry{order_key(logits[i]), static_cast<int32_t>(i)};
-    if (heap.size() == k) {
-      if (!before(entry, heap.front())) continue;
-      std::pop_heap(heap.begin(), heap.end(), before);
-      heap.pop_back();
-    }
-    heap.push_back(entry);
-    std::push_heap(heap.begin(), heap.end(), before);
-  }
-  std::sort_heap(heap.begin(), heap.end(), before);
-  std::vector<int32_t> ids;
-  for (const Entry& entry : heap) ids.push_back(entry.id);
-  return ids;
-}
-
 void add_entry(proto::TokenLogprobs& out, int32_t id, double logprob, int32_t rank) {
   auto* entry = out.add_top();
   entry->set_token_id(id);
@@ -122,6 +90,31 @@ int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
 
 }  // namespace
 
+std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
+  struct Entry {
+    int32_t key, id;
+  };
+  const auto before = [](const Entry& a, const Entry& b) {
+    return a.key != b.key ? a.key > b.key : a.id < b.id;
+  };
+  k = std::min(k, logits.size());
+  std::vector<Entry> heap;  // its front is the least of the best so far
+  for (size_t i = 0; i < logits.size() && k > 0; ++i) {
+    const Entry entry{order_key(logits[i]), static_cast<int32_t>(i)};
+    if (heap.size() == k) {
+      if (!before(entry, heap.front())) continue;
+      std::pop_heap(heap.begin(), heap.end(), before);
+      heap.pop_back();
+    }
+    heap.push_back(entry);
+    std::push_heap(heap.begin(), heap.end(), before);
+  }
+  std::sort_heap(heap.begin(), heap.end(), before);
+  std::vector<int32_t> ids;
+  for (const Entry& entry : heap) ids.push_back(entry.id);
+  return ids;
+}
+
 int32_t argmax(std::span<const float> values) { return index_of(find_peak(values), values); }
 
 double log_sum_exp(std::span<const float> values) { return log_sum_exp(values, find_peak(values)); }
@@ -132,6 +125,11 @@ proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token
 
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits) {
   TANDEM_CHECK(!logits.empty());
+  if (uses_beams(*seq.params)) {
+    proto::SequenceOutput out;
+    *out.mutable_candidates() = beam_candidates(seq, logits);
+    return out;
+  }
   const Peak peak = find_peak(logits);
   const double normaliser = log_sum_exp(logits, peak);
   static thread_local std::vector<float> copy;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
@@ -12,12 +13,19 @@ namespace tandem {
 
 // One token for one sequence (params.seed is set by whoever made the request if it has none), and
 // its log-probabilities from the raw logits. `logits` is overwritten.
+// For a beam its candidates instead.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
+
+// A row of a beam: the best num_beam_candidates() (beam_search.h) of its processed log softmax;
+// `logits` is overwritten.
+proto::BeamCandidates beam_candidates(const SamplerSequence& seq, std::span<float> logits);
 
 // log softmax of the token, and its rank and the k most likely ones: first the token, then the top
 // k.
 proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, int k);
 
+// Ids of the k largest, largest first; of equals the lower id first, NaN before all.
+std::vector<int32_t> top_ids(std::span<const float> logits, size_t k);
 // Index of the largest value, the first of equals; the first NaN if there is one (as torch).
 int32_t argmax(std::span<const float> values);
 // log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are

@@ -50,11 +50,18 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
   if (output_len >= max_tokens)
     throw invalid_request("max_tokens", std::to_string(max_tokens) + ", but a sequence has " +
                                             std::to_string(output_len) + " tokens already");
+  const std::string count = group.beams() != nullptr ? "num_beams" : "n";
   if (n > config_.max_num_seqs)
     throw InputError(ErrorKind::kResource,
-                     "n: " + std::to_string(n) + " sequences, but max_num_seqs is " +
+                     count + ": " + std::to_string(n) + " sequences, but max_num_seqs is " +
                          std::to_string(config_.max_num_seqs),
-                     "n");
+                     count);
+  if (group.beams() != nullptr && n > config_.max_num_batched_tokens)
+    throw InputError(ErrorKind::kResource,
+                     count + ": " + std::to_string(n) +
+                         " beams run together, but max_num_batched_tokens is " +
+                         std::to_string(config_.max_num_batched_tokens),
+                     count);
   const int64_t size = config_.block_size;
   const auto needed = [&](int64_t seqs, int64_t generated) {
     // The last token is sampled, but never fed back. What is generated already counts as such.
@@ -63,16 +70,15 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
   };
   const int64_t total = blocks_.num_total_device_blocks();
   if (needed(n, max_tokens) <= total) return;
-  const char* param = needed(1, 1) > total            ? "prompt"
-                      : needed(1, max_tokens) > total ? "max_tokens"
-                                                      : "n";
+  const std::string param = needed(1, 1) > total            ? "prompt"
+                            : needed(1, max_tokens) > total ? "max_tokens"
+                                                            : count;
   throw InputError(ErrorKind::kResource,
-                   std::string(param) + ": " + std::to_string(encoder_len) +
-                       " encoder tokens and " + std::to_string(n) + " x (" +
-                       std::to_string(prompt_len) + " prompt + " + std::to_string(max_tokens) +
-                       " new) decoder tokens need " + std::to_string(needed(n, max_tokens)) +
-                       " blocks of " + std::to_string(size) + " tokens, but the cache has " +
-                       std::to_string(total),
+                   param + ": " + std::to_string(encoder_len) + " encoder tokens and " +
+                       std::to_string(n) + " x (" + std::to_string(prompt_len) + " prompt + " +
+                       std::to_string(max_tokens) + " new) decoder tokens need " +
+                       std::to_string(needed(n, max_tokens)) + " blocks of " +
+                       std::to_string(size) + " tokens, but the cache has " + std::to_string(total),
                    param);
 }
 
@@ -112,15 +118,20 @@ void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
   Entry& entry = *it->second;
   Sequence* seq = entry.group->find(seq_id);
   if (seq == nullptr || seq->finished()) return;
-  seq->set_status(status);
-  seq->drop_pending();
-  blocks_.free(*seq);
+  if (entry.group->beams() == nullptr) return finish(entry, *seq, status);
+  for (const auto& beam : entry.group->seqs()) finish(entry, *beam, status);
+}
+
+void Scheduler::finish(Entry& entry, Sequence& seq, SequenceStatus status) {
+  seq.set_status(status);
+  seq.drop_pending();
+  blocks_.free(seq);
   if (entry.queue == Queue::kRunning) --num_running_seqs_;
   if (entry.group->finished()) {
     leave_queue(entry);
     enter_queue(entry, Queue::kFinished);
-  } else if (entry.known_to_workers) {
-    forgotten_seqs_.push_back(seq_id);
+  } else if (entry.known_to_workers && entry.group->beams() == nullptr) {
+    forgotten_seqs_.push_back(seq.seq_id());
   }
 }
 

@@ -15,6 +15,9 @@
 //    recomputing and the host pool has room, else freed and recomputed (encoder once, prompt +
 //    emitted tokens). The last group itself waits instead, with its blocks. A running request never
 //    fails; one that can never fit is refused by check_admissible().
+//  - A beam group's rounds are not run ahead: it is scheduled again when all its beams' candidates
+//    have come, and the search has chosen. Then its beams run together, since workers hear of the
+//    choice with that step.
 //  - Up to max_steps_in_flight steps may be scheduled and not completed. Groups advance when they
 //    are scheduled; the tokens of steps in flight are pending, known to the workers only. Workers
 //    run the steps in order, so what one step frees the next may use.
@@ -88,9 +91,12 @@ class Scheduler {
   // changes nothing, if it is another step's turn, or a token is missing, surplus or of something
   // that was not scheduled.
   void complete_step(uint64_t step, const std::vector<SampledToken>& sampled);
+  // The answer for a beam is its candidates. A search that ends with them finishes its group.
   void complete_step(const proto::StepOutput& output);
+  // Results of the searches that have ended since the last call.
+  std::vector<proto::BeamResult> take_beam_results();
   // Marks a sequence as finished, frees its blocks and drops its pending tokens; no-op if it is
-  // unknown or finished.
+  // unknown or finished. A beam group ends with any of its sequences.
   void finish_sequence(const std::string& request_id, int64_t seq_id, SequenceStatus status);
   // Removes groups whose sequences have all finished, and frees their cross-attention blocks.
   void free_finished_seq_groups();
@@ -147,10 +153,15 @@ class Scheduler {
   struct Scheduled {
     Entry* entry;
     Sequence* seq;
-    bool samples;  // the chunk ends at the sequence's last token
+    bool samples;   // the chunk ends at the sequence's last token
+    int epoch = 0;  // BeamState's
     bool has_token = false;
     int32_t token = 0;
-    bool ended() const { return entry->dropped || seq->finished(); }
+    const proto::BeamCandidates* candidates = nullptr;  // instead, of a beam
+    bool ended() const {                                // the answer does not matter any more
+      const BeamState* beams = entry->group->beams();
+      return entry->dropped || seq->finished() || (beams != nullptr && beams->epoch != epoch);
+    }
   };
   struct StepInFlight {
     uint64_t number;
@@ -203,7 +214,15 @@ class Scheduler {
   void free_seq_group_cross_attn_blocks(const SequenceGroup& group);
   void drop(Entry& entry);
   StepInFlight& oldest_step(uint64_t number);
+  Scheduled* place_of(StepInFlight& step, const std::string& request_id, int64_t seq_id);
   void take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id, int32_t token);
+  void take_candidates(StepInFlight& step, const std::string& request_id,
+                       const proto::SequenceOutput& sample);
+  void advance_beams(Entry& entry);
+  bool write_beam_news(const StepGroup& scheduled, const Chunk& chunk,
+                       proto::SequenceDelta& delta) const;
+  void finish(Entry& entry, Sequence& seq, SequenceStatus status);
+  std::vector<Chunk> choose_beams(const SequenceGroup& group, std::vector<Chunk> chunks) const;
   void finish_step(StepInFlight& step);
   void pop_step();
   void check_entry(const Entry& entry) const;
@@ -230,6 +249,7 @@ class Scheduler {
   std::vector<std::vector<Chunk>> spare_chunks_;  // empty ones, to use their memory again
   std::vector<std::string> forgotten_groups_;     // for the next message
   std::vector<int64_t> forgotten_seqs_;
+  std::vector<proto::BeamResult> beam_results_;
 };
 
 }  // namespace tandem

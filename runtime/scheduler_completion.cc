@@ -50,7 +50,10 @@ Scheduler::StepInFlight& Scheduler::oldest_step(uint64_t number) {
     if (step.number == number) {
       step.cursor = 0;
       step.by_id.clear();
-      for (Scheduled& scheduled : step.seqs) scheduled.has_token = false;
+      for (Scheduled& scheduled : step.seqs) {
+        scheduled.has_token = false;
+        scheduled.candidates = nullptr;
+      }
       return step;
     }
     if (!step.gone())
@@ -79,36 +82,82 @@ void Scheduler::complete_step(uint64_t number, const std::vector<SampledToken>& 
 void Scheduler::complete_step(const proto::StepOutput& output) {
   StepInFlight& step = oldest_step(output.step());
   for (const proto::SequenceGroupOutput& group : output.outputs())
-    for (const proto::SequenceOutput& sample : group.samples())
-      take_token(step, group.request_id(), sample.seq_id(), sample.token_id());
+    for (const proto::SequenceOutput& sample : group.samples()) {
+      if (sample.has_candidates())
+        take_candidates(step, group.request_id(), sample);
+      else
+        take_token(step, group.request_id(), sample.seq_id(), sample.token_id());
+    }
   finish_step(step);
 }
 
-// Notes where the token belongs; passes it over if its group or sequence has ended meanwhile.
-void Scheduler::take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id,
-                           int32_t token) {
+// Where an answer belongs; null if its group or sequence has ended meanwhile.
+Scheduler::Scheduled* Scheduler::place_of(StepInFlight& step, const std::string& request_id,
+                                          int64_t seq_id) {
   Scheduled* const place = step.find(seq_id);
   if (place != nullptr && place->entry->group->request_id() == request_id) {
-    if (place->ended()) return;
+    if (place->ended()) return nullptr;
     if (!place->samples) fail(request_id, seq_id, "a token, but its prompt is not finished");
     if (place->has_token) fail(request_id, seq_id, "two tokens");
-    place->has_token = true;
-    place->token = token;
-    return;
+    return place;
   }
   const auto it = groups_.find(request_id);
-  if (it == groups_.end() || it->second->queue == Queue::kFinished) return;
+  if (it == groups_.end() || it->second->queue == Queue::kFinished) return nullptr;
   const Sequence* seq = it->second->group->find(seq_id);
   if (seq == nullptr) fail(request_id, seq_id, "unknown sequence");
   if (!seq->finished()) fail(request_id, seq_id, "a token, but it was not scheduled");
+  return nullptr;
+}
+
+void Scheduler::take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id,
+                           int32_t token) {
+  Scheduled* const place = place_of(step, request_id, seq_id);
+  if (place == nullptr) return;
+  if (place->entry->group->beams() != nullptr)
+    fail(request_id, seq_id, "a token, but it is a beam");
+  place->has_token = true;
+  place->token = token;
+}
+
+// They stay in the message until the step is found to be whole.
+void Scheduler::take_candidates(StepInFlight& step, const std::string& request_id,
+                                const proto::SequenceOutput& sample) {
+  Scheduled* const place = place_of(step, request_id, sample.seq_id());
+  if (place == nullptr) return;
+  const auto& params = place->entry->group->params();
+  const proto::BeamCandidates& candidates = sample.candidates();
+  const int count = candidates.token_ids_size();
+  if (place->entry->group->beams() == nullptr)
+    fail(request_id, sample.seq_id(), "candidates, but it is not a beam");
+  if (count < 1 || count > num_beam_candidates(params))
+    fail(request_id, sample.seq_id(), "too few or too many candidates");
+  if (candidates.logprobs_size() != count ||
+      candidates.perturbed_size() != (params.do_sample() ? count : 0))
+    fail(request_id, sample.seq_id(), "candidates of unequal lists");
+  place->has_token = true;
+  place->candidates = &candidates;
 }
 
 void Scheduler::finish_step(StepInFlight& step) {
   for (const Scheduled& scheduled : step.seqs)
     if (scheduled.samples && !scheduled.has_token && !scheduled.ended())
       fail(scheduled.entry->group->request_id(), scheduled.seq->seq_id(), "no token");
-  for (const Scheduled& scheduled : step.seqs)
-    if (scheduled.has_token) scheduled.seq->resolve_pending(scheduled.token);
+  for (const Scheduled& scheduled : step.seqs) {
+    if (!scheduled.has_token) continue;
+    if (scheduled.candidates == nullptr) {
+      scheduled.seq->resolve_pending(scheduled.token);
+      continue;
+    }
+    auto& taken =
+        scheduled.entry->group->beams()->candidates[static_cast<size_t>(scheduled.seq->index())];
+    const proto::BeamCandidates& from = *scheduled.candidates;
+    for (int i = 0; i < from.token_ids_size(); ++i)
+      taken.push_back({from.token_ids(i), from.logprobs(i),
+                       from.perturbed_size() > 0 ? from.perturbed(i) : from.logprobs(i)});
+  }
+  for (Entry* entry : step.groups)
+    if (!entry->dropped && entry->group->beams() != nullptr && !entry->group->finished())
+      advance_beams(*entry);
   while (&steps_.front() != &step) pop_step();
   pop_step();
 }
@@ -136,11 +185,17 @@ void Scheduler::check_entry(const Entry& entry) const {
     // Only a sequence with nothing else to compute samples.
     TANDEM_CHECK(!holds_blocks || seq->num_pending_tokens() == 0 ||
                  seq->num_uncomputed_tokens() == 1);
+    if (const BeamState* beams = group.beams(); beams != nullptr && beams->started()) {
+      const auto output = seq->output_tokens();
+      const auto searched = beams->search.tokens(seq->index());
+      TANDEM_CHECK(std::equal(output.begin(), output.end(), searched.begin(), searched.end()));
+    }
     if (holds_blocks)
       TANDEM_CHECK_LE(blocks_.blocks_for(seq->num_computed_tokens()),
                       static_cast<int>(blocks_.get_block_table(*seq).size()));
   }
   TANDEM_CHECK_EQ(entry.step_index, -1);
+  if (group.beams() != nullptr) group.beams()->search.check_integrity();
 }
 
 // Step numbers, and both sides' counts of what is in flight.
@@ -158,7 +213,8 @@ void Scheduler::check_steps() const {
       TANDEM_CHECK(seen.insert(scheduled.seq->seq_id()).second, "twice in a step");
       TANDEM_CHECK(scheduled.entry->group->find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.entry) > 0);
-      pending[scheduled.seq] += scheduled.samples && !scheduled.ended();
+      pending[scheduled.seq] +=
+          scheduled.samples && !scheduled.ended() && scheduled.entry->group->beams() == nullptr;
     }
   }
   const auto check = [&](const Entry& entry, bool dropped) {

@@ -29,13 +29,18 @@ void write_pairs(const BlockPairs& pairs,
   }
 }
 
-// A sequence that has all the tokens it may have waits for someone to finish it.
-bool may_run(const Sequence& seq, const SamplingParams& params) {
-  return !seq.finished() && seq.output_len() < params.max_tokens();
+// A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
+// been computed waits for the others.
+bool may_run(const Sequence& seq, const SequenceGroup& group) {
+  if (seq.finished() || seq.output_len() >= group.params().max_tokens()) return false;
+  return group.beams() == nullptr ||
+         (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
 }
 
 // A group travels in full when it comes in, so all its tokens must be known.
-bool may_return(const SequenceGroup& group) { return !group.has_pending_tokens(); }
+bool may_return(const SequenceGroup& group) {
+  return !group.has_pending_tokens() && !group.awaits_candidates();
+}
 
 }  // namespace
 
@@ -82,7 +87,7 @@ bool Scheduler::encoder_turn_due() const {
   if (num_running_seqs_ <= left || !can_admit(head)) return false;
   int64_t able = 0;
   for (const Entry* entry : running_)
-    for (const auto& seq : entry->group->seqs()) able += may_run(*seq, entry->group->params());
+    for (const auto& seq : entry->group->seqs()) able += may_run(*seq, *entry->group);
   return able > left;
 }
 
@@ -145,15 +150,16 @@ std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& gro
     spare_chunks_.pop_back();
   }
   for (const auto& seq : group.seqs()) {
-    if (!may_run(*seq, group.params())) continue;
+    if (!may_run(*seq, group)) continue;
     if (seq->num_uncomputed_tokens() > 1) {
       if (has_prompts != nullptr) *has_prompts = true;
     } else if (static_cast<int>(chunks.size()) < budget) {
       chunks.push_back({.seq = seq.get(), .tokens = 1, .copies = {}});
-      chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
+      if (group.beams() == nullptr)
+        chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
     }
   }
-  return chunks;
+  return group.beams() == nullptr ? chunks : choose_beams(group, std::move(chunks));
 }
 
 // Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
@@ -162,7 +168,7 @@ void Scheduler::choose_prompts(const SequenceGroup& group, int min_tokens, int& 
                                std::vector<Chunk>& chunks) const {
   for (const auto& seq : group.seqs()) {
     if (budget == 0) return;
-    if (!may_run(*seq, group.params()) || seq->num_uncomputed_tokens() < min_tokens) continue;
+    if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < min_tokens) continue;
     const int tokens = std::min(budget, seq->num_uncomputed_tokens());
     chunks.push_back({.seq = seq.get(), .tokens = tokens, .copies = {}});
     budget -= tokens;
@@ -262,6 +268,10 @@ void Scheduler::preempt(Entry& entry, Step& step) {
   group.set_encoder_computed(false);
   for (const auto& seq : group.seqs())
     if (!seq->finished()) seq->reset_computed();
+  if (BeamState* beams = group.beams()) {  // all of them are computed anew
+    ++beams->epoch;
+    for (auto& candidates : beams->candidates) candidates.clear();
+  }
   enter_queue(entry, Queue::kWaiting);
 }
 
@@ -290,6 +300,7 @@ void Scheduler::write_message(Step& step) {
     } else {
       write_delta(scheduled, *message.add_deltas());
     }
+    if (BeamState* beams = scheduled.entry->group->beams()) beams->news.clear();
   }
   if (!has_work(message)) return;  // what is to be forgotten waits for a step that is sent
   take_off(next_step_++);
@@ -315,9 +326,10 @@ void Scheduler::take_off(uint64_t number) {
       if (scheduled.compute_encoder) entry.group->set_encoder_computed(true);
       for (const Chunk& chunk : scheduled.chunks) {
         const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
-        step.seqs.push_back({&entry, chunk.seq, samples});
+        const BeamState* beams = entry.group->beams();
+        step.seqs.push_back({&entry, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
         chunk.seq->advance(chunk.tokens);
-        if (samples) chunk.seq->add_pending();
+        if (samples && beams == nullptr) chunk.seq->add_pending();
       }
       if (spare_chunks_.size() == static_cast<size_t>(config_.max_num_seqs)) continue;
       scheduled.chunks.clear();
@@ -374,6 +386,7 @@ void Scheduler::write_delta(const StepGroup& scheduled, proto::SequenceGroupDelt
     proto::SequenceDelta& delta = *out.add_seqs();
     delta.set_seq_id(chunk.seq->seq_id());
     delta.set_token_chunk_size(chunk.tokens);
+    if (write_beam_news(scheduled, chunk, delta)) continue;
     if (chunk.blocks == 0) continue;
     const Blocks& blocks = blocks_.get_block_table(*chunk.seq);
     delta.mutable_new_blocks()->Add(blocks.begin() + static_cast<std::ptrdiff_t>(chunk.old_blocks),

@@ -3,6 +3,7 @@
 #include "runtime/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/core/check.h"
 
@@ -45,6 +46,17 @@ void Sequence::advance(int tokens) {
   TANDEM_CHECK_LE(num_computed_, length());
 }
 
+void Sequence::continue_from(std::vector<int32_t> tokens, int num_computed) {
+  TANDEM_CHECK_EQ(num_pending_, 0);
+  TANDEM_CHECK_LE(num_computed, static_cast<int>(tokens.size()));
+  tokens_ = std::move(tokens);
+  num_computed_ = num_computed;
+}
+
+int num_sequences(const SamplingParams& params) {
+  return uses_beams(params) ? params.num_beams() : params.n();
+}
+
 SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr<Sequence>> seqs,
                              std::unique_ptr<Sequence> encoder_seq, SamplingParams params,
                              double arrival_time, int priority)
@@ -58,6 +70,11 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   TANDEM_CHECK(encoder_seq_ != nullptr);
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
+  if (!uses_beams(params_)) return;
+  TANDEM_CHECK_EQ(static_cast<int>(seqs_.size()), params_.num_beams());
+  TANDEM_CHECK_EQ(seqs_.back()->index(), params_.num_beams() - 1);
+  for (const auto& seq : seqs_) TANDEM_CHECK_EQ(seq->output_len(), 0);
+  beams_ = std::make_unique<BeamState>(params_);
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {
@@ -87,6 +104,13 @@ bool SequenceGroup::finished() const {
 bool SequenceGroup::has_pending_tokens() const {
   return std::any_of(seqs_.begin(), seqs_.end(),
                      [](const auto& seq) { return seq->num_pending_tokens() > 0; });
+}
+
+bool SequenceGroup::awaits_candidates() const {
+  return beams_ != nullptr && std::any_of(seqs_.begin(), seqs_.end(), [&](const auto& seq) {
+           return !seq->finished() && seq->num_uncomputed_tokens() == 0 &&
+                  beams_->candidates[static_cast<size_t>(seq->index())].empty();
+         });
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/beam_search.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -63,6 +64,9 @@ class Sequence {
   void drop_pending() { num_pending_ = 0; }
   void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
+  // A beam goes on as another one does: its tokens, and what is computed of them, become this
+  // one's.
+  void continue_from(std::vector<int32_t> tokens, int num_computed);
 
  private:
   int64_t seq_id_;
@@ -73,6 +77,24 @@ class Sequence {
   int num_computed_ = 0;
   SequenceStatus status_ = SequenceStatus::kWaiting;
 };
+
+// The beam search of a group as the scheduler drives it, a round at a time: every running beam's
+// candidates are collected, then the search moves on.
+struct BeamState {
+  explicit BeamState(const SamplingParams& params)
+      : search(params), candidates(static_cast<size_t>(params.num_beams())) {}
+
+  // Before that only sequence 0 runs; the others are forks of it that wait.
+  bool started() const { return search.num_steps() > 0; }
+
+  BeamSearch search;
+  std::vector<std::vector<BeamCandidate>> candidates;  // of this round, by index; empty: none yet
+  std::vector<BeamSearch::Move> news;  // of the last round, by index, while workers do not know
+  int epoch = 0;  // answers to steps that were scheduled in another one are void
+};
+
+// Sequences that generate: num_beams or n.
+int num_sequences(const SamplingParams& params);
 
 // All sequences of one request, and the encoder sequence that they share.
 class SequenceGroup {
@@ -93,6 +115,15 @@ class SequenceGroup {
   int priority() const { return priority_; }  // smaller is served first
   bool finished() const;
   bool has_pending_tokens() const;
+  // Null unless the request asks for beams.
+  BeamState* beams() { return beams_.get(); }
+  const BeamState* beams() const { return beams_.get(); }
+  // The sequence is a fork that waits for its first token.
+  bool waits_for_fork(const Sequence& seq) const {
+    return beams_ != nullptr && !beams_->started() && seq.index() > 0;
+  }
+  // Some beam's candidates are on their way.
+  bool awaits_candidates() const;
 
   // The encoder has run, or will in a step in flight, and the cross-attention cache is valid.
   bool encoder_computed() const { return encoder_computed_; }
@@ -111,6 +142,7 @@ class SequenceGroup {
   SamplingParams params_;
   double arrival_time_;
   int priority_;
+  std::unique_ptr<BeamState> beams_;
   bool encoder_computed_ = false;
   bool announced_ = false;
 };

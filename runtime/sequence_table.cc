@@ -285,16 +285,20 @@ SequenceTable::Metadata& SequenceTable::apply_delta(const proto::SequenceGroupDe
   proto::SequenceData& encoder = *group.mutable_encoder_seq_data();
   encoder.set_token_chunk_size(delta.compute_encoder() ? encoder.prompt_token_ids_size() : 0);
   for (proto::SequenceData& seq : *group.mutable_seq_data()) seq.set_token_chunk_size(0);
+  // Beams go on from one another's past, so it is kept until all have moved on.
+  const bool moves = std::any_of(delta.seqs().begin(), delta.seqs().end(),
+                                 [](const auto& seq) { return seq.has_parent_seq_id(); });
+  const SequenceList before = moves ? group.seq_data() : SequenceList();
   int hint = 0;
   for (int i = 0; i < delta.seqs_size(); ++i)
-    hint = apply_sequence(delta.seqs(i), i, hint, group) + 1;
+    hint = apply_sequence(delta.seqs(i), i, hint, before, group) + 1;
   set_is_prompt(group);
   return group;
 }
 
 // seqs[at] of a delta. The search in seq_data starts at `hint`; returns where it was found.
 int SequenceTable::apply_sequence(const proto::SequenceDelta& delta, int at, int hint,
-                                  Metadata& group) {
+                                  const SequenceList& before, Metadata& group) {
   const int n = group.seq_data_size();
   int steps = 0;
   while (steps < n && group.seq_data((hint + steps) % n).seq_id() != delta.seq_id()) ++steps;
@@ -306,6 +310,7 @@ int SequenceTable::apply_sequence(const proto::SequenceDelta& delta, int at, int
   if (delta.token_chunk_size() <= 0)
     fail({"seqs", at, "token_chunk_size"},
          std::to_string(delta.token_chunk_size()) + ", must be at least 1");
+  if (delta.has_token() || delta.has_parent_seq_id()) apply_beam(delta, at, before, seq, blocks);
   for (const proto::BlockReplacement& replaced : delta.replaced_blocks()) {
     if (replaced.index() < 0 || replaced.index() >= blocks.size())
       fail({"seqs", at, "replaced_blocks"}, "index " + std::to_string(replaced.index()) +
@@ -321,6 +326,31 @@ int SequenceTable::apply_sequence(const proto::SequenceDelta& delta, int at, int
   seq.set_token_chunk_size(delta.token_chunk_size());
   check_chunk(limits_, seq, blocks, {"seqs", at, "token_chunk_size"});
   return i;
+}
+
+// A beam's next token, and whose past it goes on from.
+void SequenceTable::apply_beam(const proto::SequenceDelta& delta, int at,
+                               const SequenceList& before, proto::SequenceData& seq, Ids& blocks) {
+  if (!delta.has_token()) fail({"seqs", at, "token"}, "missing");
+  const int32_t limit =
+      limits_.vocab_size > 0 ? limits_.vocab_size : std::numeric_limits<int32_t>::max();
+  if (delta.token() < 0 || delta.token() >= limit)
+    fail({"seqs", at, "token"},
+         std::to_string(delta.token()) + " is not in [0, " + std::to_string(limit) + ")");
+  if (delta.has_parent_seq_id()) {
+    const auto parent = std::find_if(before.begin(), before.end(), [&](const auto& data) {
+      return data.seq_id() == delta.parent_seq_id();
+    });
+    if (parent == before.end())
+      fail({"seqs", at, "parent_seq_id"}, std::to_string(delta.parent_seq_id()) + " is not known");
+    check_blocks(limits_, delta.blocks(), {"seqs", at, "blocks"});
+    *seq.mutable_prompt_token_ids() = parent->prompt_token_ids();
+    *seq.mutable_output_token_ids() = parent->output_token_ids();
+    seq.set_num_computed_tokens(parent->num_computed_tokens());
+    blocks = delta.blocks();
+    check_covers(limits_, blocks, seq.num_computed_tokens(), {"seqs", at, "blocks"});
+  }
+  seq.add_output_token_ids(delta.token());
 }
 
 // --- Integrity -----------------------------------------------------------------------------------

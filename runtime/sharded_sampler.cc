@@ -10,6 +10,7 @@
 
 #include "parallel/layers.h"
 #include "parallel/shard.h"
+#include "runtime/beam_search.h"
 #include "runtime/row_math.h"
 
 namespace tandem {
@@ -26,7 +27,8 @@ struct Piece {
 };
 
 bool needs_whole_row(const SamplerSequence& row) {
-  return row.params->do_sample() || row.params->has_logprobs() || needs_processing(row);
+  return uses_beams(*row.params) || row.params->do_sample() || row.params->has_logprobs() ||
+         needs_processing(row);
 }
 
 Piece piece_of(std::span<const float> values, int64_t first_id) {
@@ -76,12 +78,13 @@ class ShardedSampler {
         owners_(rows.size(), kNoOwner),
         mine_(rows.size()),
         out_(rows.size()) {
-    // Lists of log-probabilities are for rank 0; the rest is dealt out.
+    // Lists of log-probabilities and beams are for rank 0; the rest is dealt out.
     int next = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       if (!needs_whole_row(rows[i])) continue;
       whole_.push_back(static_cast<int64_t>(i));
-      owners_[i] = rows[i].params->has_logprobs() ? 0 : next++ % comm.size();
+      const bool lists = rows[i].params->has_logprobs() || uses_beams(*rows[i].params);
+      owners_[i] = lists ? 0 : next++ % comm.size();
     }
   }
 

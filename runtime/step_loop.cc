@@ -72,6 +72,7 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
     };
     for (const auto& sample : group.samples()) {
       check(sample.token_id());
+      for (const int32_t token : sample.candidates().token_ids()) check(token);
       for (const auto& logprob : sample.logprobs().top()) check(logprob.token_id());
     }
     for (const auto& logprobs : group.prompt_logprobs())
@@ -91,7 +92,7 @@ void StepLoop::on_output(const proto::StepOutput& output) {
     if (scheduled == nullptr) continue;
     for (const auto& sample : group.samples()) {
       const Sequence* seq = scheduled->find(sample.seq_id());
-      if (seq == nullptr || seq->finished()) continue;
+      if (seq == nullptr || seq->finished() || sample.has_candidates()) continue;
       const int known = static_cast<int>(seq->output_tokens().size());
       const StopDecision decision = check_stop(scheduled->params(), sample.token_id(), known);
       if (decision.status != SequenceStatus::kRunning)

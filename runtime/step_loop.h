@@ -37,6 +37,9 @@ class StepLoop {
   // then the worker cannot be trusted any more.
   void on_output(const proto::StepOutput& output);
 
+  // Beam searches that have ended.
+  std::vector<proto::BeamResult> take_beam_results() { return scheduler_.take_beam_results(); }
+
   int steps_in_flight() const { return static_cast<int>(in_flight_.size()); }
   uint64_t steps_completed() const { return steps_completed_; }
   // When the oldest step in flight was sent, or became the oldest.

@@ -38,7 +38,7 @@ json golden_prompt(const json& c) {
           {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}};
 }
 
-// Cases of one sequence; beams are not built yet.
+// Cases of one sequence; those of beams are in beam_goldens_test.cc.
 std::vector<json> single_sequence_cases(const std::string& checkpoint) {
   std::vector<json> cases;
   const json golden = testing::load_golden(checkpoint);
@@ -144,7 +144,9 @@ RandomRequest random_request(std::mt19937_64& rng, int vocab_size) {
   for (int i = pick(0, 24); i > 0; --i) encoder.push_back(pick(4, vocab_size - 2));
   encoder.push_back(2);
   for (int i = pick(0, 5); i > 0; --i) decoder.push_back(pick(4, vocab_size - 2));
-  json params = {{"max_new_tokens", pick(1, 10)}, {"num_beams", 1}, {"do_sample", pick(0, 2) == 0}};
+  json params = {{"max_new_tokens", pick(1, 10)},
+                 {"num_beams", std::max(1, pick(-3, 4))},
+                 {"do_sample", pick(0, 2) == 0}};
   if (params["do_sample"])
     params.update({{"seed", pick(0, 1000)}, {"temperature", 0.9}, {"top_k", pick(0, 40)}});
   if (pick(0, 3) == 0) params["repetition_penalty"] = 1.2;

@@ -62,7 +62,7 @@ std::map<std::string, Parameter> parameters() {
       {"truncate_prompt_tokens", integer({1, 5, -1, 1000000}, {0, -2})},
       {"n", integer({1, 1.0}, {0, -1, 2, 10001})},
       {"num_return_sequences", integer({1}, {0, -1, 2, 10001})},
-      {"num_beams", integer({1}, {0, -1, 2, 10001})},
+      {"num_beams", integer({1, 2, 10000}, {0, -1, 10001})},
       {"do_sample", boolean},
       {"temperature", number({0, 1, 0.5, 100}, {-0.1, 1e-9, 1e7})},
       {"top_k", integer({-1, 0, 1, 50, 1000000}, {-2, 2147483648})},

@@ -170,11 +170,20 @@ TEST(Params, SeveralSequences) {
                "greedy");
 }
 
-TEST(Params, BeamsAreNotBuiltYet) {
-  const InputError error = error_of({{"num_beams", 4}});
-  EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);
-  const InputError by_default = error_of({}, R"({"num_beams": 4})");
-  EXPECT_EQ(by_default.kind(), ErrorKind::kNotSupported);
+TEST(Params, Beams) {
+  EXPECT_EQ(resolve({{"num_beams", 4}}).num_beams(), 4);
+  EXPECT_EQ(resolve({}, R"({"num_beams": 4})").num_beams(), 4);
+  EXPECT_EQ(resolve({{"num_beams", 4}, {"num_return_sequences", 4}}).n(), 4);
+  EXPECT_EQ(resolve({{"num_beams", 4}, {"n", 3}, {"do_sample", true}}).n(), 3);
+  expect_error("num_return_sequences", {{"num_beams", 4}, {"num_return_sequences", 5}}, "4 beams");
+  expect_error("n", {{"num_beams", 2}, {"n", 3}}, "2 beams");
+  const json refused = {{"stop", "x"}, {"stop_token_ids", {3}}, {"logprobs", 1}};
+  for (const auto& [name, value] : refused.items()) {
+    const InputError error = error_of({{"num_beams", 2}, {name, value}});
+    EXPECT_EQ(error.param(), name);
+    EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);
+  }
+  const InputError by_default = error_of({{"logprobs", 1}}, R"({"num_beams": 4})");
   EXPECT_NE(std::string(by_default.what()).find("model's defaults"), std::string::npos);
   EXPECT_EQ(resolve({{"num_beams", 1}}, R"({"num_beams": 4})").num_beams(), 1);
   EXPECT_EQ(resolve({{"num_beams", nullptr}}, R"({"num_beams": 4})").num_beams(), 1);

@@ -240,6 +240,44 @@ TEST_F(SequenceTableTest, RefusesInconsistentDeltas) {
             "step input: deltas[0].compute_encoder: the encoder has run");
 }
 
+// Sequence 1 goes on by itself, sequence 2 from what sequence 1 was before.
+TEST_F(SequenceTableTest, BeamsGoOnFromOneAnother) {
+  start();
+  auto step = delta_step();
+  step.mutable_deltas(0)->mutable_seqs(0)->set_token(5);
+  auto& two = *step.mutable_deltas(0)->mutable_seqs(1);
+  two.set_parent_seq_id(1);
+  two.set_token(6);
+  for (const int32_t block : {11, 12}) two.add_blocks(block);
+  const auto scheduled = table_.apply(step);
+  table_.check_integrity();
+  EXPECT_THAT(scheduled[0]->seq_data(0).output_token_ids(), ElementsAre(77, 5));
+  EXPECT_THAT(scheduled[0]->seq_data(1).output_token_ids(), ElementsAre(77, 6));
+  EXPECT_EQ(scheduled[0]->seq_data(1).num_computed_tokens(), 3);
+  EXPECT_THAT(scheduled[0]->block_tables(1).blocks(), ElementsAre(11, 12));
+}
+
+TEST_F(SequenceTableTest, RefusesInconsistentBeams) {
+  using Seq = proto::SequenceDelta;
+  const auto beam_error = [&](const std::function<void(Seq&)>& change) {
+    return delta_error([&](proto::SequenceGroupDelta& delta) {
+      Seq& seq = *delta.mutable_seqs(1);
+      seq.set_parent_seq_id(1);
+      seq.set_token(6);
+      for (const int32_t block : {11, 12}) seq.add_blocks(block);
+      change(seq);
+    });
+  };
+  const std::string at = "step input: deltas[0].seqs[1].";
+  EXPECT_EQ(beam_error([](Seq& s) { s.set_token(2000); }), at + "token: 2000 is not in [0, 2000)");
+  EXPECT_EQ(beam_error([](Seq& s) { s.clear_token(); }), at + "token: missing");
+  EXPECT_EQ(beam_error([](Seq& s) { s.set_parent_seq_id(3); }),
+            at + "parent_seq_id: 3 is not known");
+  EXPECT_EQ(beam_error([](Seq& s) { s.set_blocks(0, 20); }), at + "blocks: 20 is not in [0, 20)");
+  EXPECT_EQ(beam_error([](Seq& s) { s.clear_blocks(); }),
+            at + "blocks: 0 blocks of 2 tokens do not cover 3 tokens");
+}
+
 TEST_F(SequenceTableTest, RefusesUnknownAndDoubledGroups) {
   EXPECT_EQ(error(delta_step()), "step input: deltas[0].request_id: \"x\" is not known");
   proto::StepInput both = full_step();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -60,7 +61,7 @@ class Recorder {
     auto resolved = resolver_.resolve(params, prepared.lengths);
     if (!resolved.has_seed()) resolved.set_seed(next_id_);
     std::vector<std::unique_ptr<Sequence>> seqs;
-    for (int i = 0; i < resolved.n(); ++i)
+    for (int i = 0; i < num_sequences(resolved); ++i)
       seqs.push_back(std::make_unique<Sequence>(next_id_++, prepared.inputs, true, i));
     auto encoder = std::make_unique<Sequence>(next_id_++, prepared.inputs, false);
     const std::string id = "r" + std::to_string(next_id_);
@@ -86,8 +87,8 @@ class Recorder {
     std::vector<SampledToken> sampled;
     for (const auto& group : output.outputs())
       for (const auto& s : group.samples())
-        sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
-    scheduler_.complete_step(output.step(), sampled);
+        if (!s.has_candidates()) sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});
+    scheduler_.complete_step(output);
     for (const auto& s : sampled) {
       const proto::SamplingParams& params = params_.at(s.request_id);
       const auto& eos = params.eos_token_id();
@@ -119,6 +120,8 @@ Recording record(const std::string& checkpoint) {
       {{"logprobs", 0}},
       {{"do_sample", true}, {"top_p", 0.8}, {"logprobs", 2}, {"seed", 9}},
       {{"presence_penalty", 0.5}, {"prompt_logprobs", 2}, {"logprobs", 1}},
+      {{"num_beams", 3}, {"no_repeat_ngram_size", 2}},
+      {{"num_beams", 2}, {"do_sample", true}, {"top_k", 20}, {"seed", 4}},
   };
   size_t i = 0;
   const json golden = testing::load_golden(checkpoint);
@@ -130,7 +133,7 @@ Recording record(const std::string& checkpoint) {
                  c.at("generation"));
     json params = variants[i++ % std::size(variants)];
     params["max_new_tokens"] = 12;
-    params["num_beams"] = 1;
+    if (!params.contains("num_beams")) params["num_beams"] = 1;
     std::vector<int> decoder = c.at("output_ids").get<std::vector<int>>();
     decoder.resize(std::min<size_t>(decoder.size(), 1 + i));
     recorder.add({{"encoder_prompt", encoder}, {"decoder_prompt", {{"prompt_token_ids", decoder}}}},
@@ -148,6 +151,19 @@ void expect_near(const google::protobuf::RepeatedPtrField<proto::TokenLogprob>& 
   }
 }
 
+// Neighbours in the list may be closer to each other than the ranks' sums are exact.
+void expect_near(const proto::BeamCandidates& got, const proto::BeamCandidates& want) {
+  ASSERT_EQ(got.token_ids_size(), want.token_ids_size());
+  ASSERT_EQ(got.logprobs_size(), want.logprobs_size());
+  ASSERT_EQ(got.perturbed_size(), want.perturbed_size());
+  const auto& keys = want.perturbed_size() > 0 ? want.perturbed() : want.logprobs();
+  const auto& got_keys = want.perturbed_size() > 0 ? got.perturbed() : got.logprobs();
+  for (int i = 0; i < keys.size(); ++i)
+    if (std::isfinite(keys[i])) {
+      EXPECT_NEAR(got_keys[i], keys[i], 1e-3);
+    }
+}
+
 void expect_same_group(const proto::SequenceGroupOutput& got,
                        const proto::SequenceGroupOutput& want, bool leader) {
   ASSERT_EQ(got.request_id(), want.request_id());
@@ -157,6 +173,8 @@ void expect_same_group(const proto::SequenceGroupOutput& got,
     ASSERT_EQ(got.samples(i).token_id(), want.samples(i).token_id());
     EXPECT_NEAR(got.samples(i).logprob(), want.samples(i).logprob(), 1e-3);
     ASSERT_EQ(got.samples(i).has_logprobs(), leader && want.samples(i).has_logprobs());
+    ASSERT_EQ(got.samples(i).has_candidates(), leader && want.samples(i).has_candidates());
+    if (leader) expect_near(got.samples(i).candidates(), want.samples(i).candidates());
     if (leader) expect_near(got.samples(i).logprobs().top(), want.samples(i).logprobs().top());
   }
   ASSERT_EQ(got.prompt_logprobs_size(), leader ? want.prompt_logprobs_size() : 0);

@@ -1,0 +1,94 @@
+// Beam search as transformers 5.23 does it (GenerationMixin._beam_search), for one request:
+// candidates of the running beams in, the next running beams and the finished hypotheses out.
+// Synchronous, knows nothing of models, blocks or text. Scores are float32, with HuggingFace's
+// additions in its order, since comparisons among them decide what is returned.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// One token that a beam may go on with.
+struct BeamCandidate {
+  int32_t token = 0;
+  float logprob = 0;    // processed: what is added to the beam's score
+  float perturbed = 0;  // with noise, in beam sampling; else logprob again
+};
+
+// Whether the request asks for beam search.
+inline bool uses_beams(const proto::SamplingParams& params) { return params.num_beams() > 1; }
+
+// Candidates that decide a step: so many that num_beams go on even if all others end. The best so
+// many of each beam contain the best so many of all.
+int num_beam_candidates(const proto::SamplingParams& params);
+
+class BeamSearch {
+ public:
+  // Where a running beam comes from: beam `parent` of the step before, and one token more.
+  struct Move {
+    int parent;
+    int32_t token;
+  };
+  struct Hypothesis {
+    std::vector<int32_t> tokens;  // generated ones
+    float sum = 0;                // of its log-probabilities
+    float score = -1e9f;          // length-penalised; about -1e9 if it has not ended
+    bool ended = false;
+  };
+
+  // params.num_beams > 1, max_tokens > 0.
+  explicit BeamSearch(const proto::SamplingParams& params);
+
+  // The candidates of each running beam; before the first step there is one, the prompt. At least
+  // one candidate each. Returns where the num_beams next running beams come from, also when the
+  // search has ended with this step (then nobody needs them). Not once finished.
+  std::vector<Move> step(std::span<const std::vector<BeamCandidate>> beams);
+
+  bool finished() const { return finished_; }
+  int num_steps() const { return num_steps_; }
+  int num_beams() const { return num_beams_; }
+  // num_beams of them, the best first.
+  const std::vector<Hypothesis>& hypotheses() const { return hypotheses_; }
+  // Generated tokens of a running beam, and its score.
+  std::span<const int32_t> tokens(int beam) const { return running_[static_cast<size_t>(beam)]; }
+  float score(int beam) const { return scores_[static_cast<size_t>(beam)]; }
+
+  void check_integrity() const;
+
+ private:
+  struct Continuation {
+    int beam;
+    int32_t token;
+    float score, key;  // of the whole sequence, without and with noise
+    float own;         // of the token, with noise
+    bool ends;
+  };
+
+  std::vector<Continuation> best(std::span<const std::vector<BeamCandidate>> beams) const;
+  std::vector<int32_t> extended(const Continuation& c) const;
+  void update_hypotheses(const std::vector<Continuation>& best);
+  void update_running(const std::vector<Continuation>& best, std::vector<Move>& moves);
+  bool can_improve() const;
+  float length_factor(int generated) const;
+  bool is_eos(int32_t token) const;
+
+  int num_beams_;
+  int num_candidates_;
+  int max_tokens_;
+  int counted_;  // tokens of the prompt that count as generated in lengths
+  double length_penalty_;
+  proto::SamplingParams::EarlyStopping early_stopping_;
+  std::vector<int32_t> eos_;  // ascending
+
+  int num_steps_ = 0;
+  bool finished_ = false;
+  std::vector<std::vector<int32_t>> running_;
+  std::vector<float> scores_;  // of the running beams
+  std::vector<Hypothesis> hypotheses_;
+};
+
+}  // namespace tandem

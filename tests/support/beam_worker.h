@@ -1,0 +1,156 @@
+// A worker without a model, for beams: its KV memory holds hashes of whole prefixes, so that a row
+// that reads another history's keys is found out, whichever sequence wrote them. What it answers is
+// a function of the request and the sequence.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/batch_builder.h"
+#include "runtime/beam_search.h"
+#include "runtime/scheduler.h"
+
+namespace tandem::testing_support {
+
+constexpr int kBeamVocabulary = 14;
+
+// Log-probabilities behind `tokens`; sometimes with masked entries, or a single one that is left.
+inline std::vector<float> beam_row(const std::string& request_id,
+                                   const std::vector<int32_t>& tokens) {
+  uint64_t hash = std::hash<std::string>()(request_id);
+  for (const int32_t token : tokens) hash = (hash ^ uint64_t(token + 1)) * 0x9e3779b97f4a7c15ull;
+  std::mt19937 random(static_cast<uint32_t>(hash >> 17));
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> row(kBeamVocabulary);
+  double sum = 0;
+  for (float& x : row) x = normal(random);
+  for (const float x : row) sum += std::exp(double(x));
+  for (float& x : row) x -= float(std::log(sum));
+  const uint32_t kind = random() % 12;
+  for (size_t i = 0; i < row.size(); ++i)
+    if ((kind == 0 && i != 5) || (kind < 4 && random() % 3 == 0))
+      row[i] = -std::numeric_limits<float>::infinity();
+  return row;
+}
+
+class BeamWorker {
+ public:
+  explicit BeamWorker(const SchedulerConfig& config)
+      : block_size_(config.block_size),
+        table_({.block_size = config.block_size,
+                .num_device_blocks = config.num_device_blocks,
+                .num_host_blocks = config.num_host_blocks,
+                .vocab_size = 5000}),
+        device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
+        host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
+
+  proto::StepOutput run(const proto::StepInput& step) {
+    const auto scheduled = table_.apply(step);
+    table_.check_integrity();
+    move(step.swap_out(), device_, host_);
+    move(step.swap_in(), host_, device_);
+    move(step.copy(), device_, device_);
+    const Batch batch = build_batch(scheduled, block_size_);
+    proto::StepOutput out;
+    out.set_step(step.step());
+    for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
+    for (const SampleRow& row : batch.rows) write(row);
+    for (const SampleRow& row : batch.rows) read(row);
+    table_.advance(scheduled);
+    for (const SampleRow& row : batch.rows)
+      if (row.samples) sample(row, scheduled, out);
+    table_.check_integrity();
+    return out;
+  }
+
+ private:
+  using Memory = std::vector<uint64_t>;
+
+  void move(const google::protobuf::RepeatedPtrField<proto::BlockCopy>& copies, const Memory& from,
+            Memory& to) {
+    const Memory before = from;
+    std::set<int32_t> targets;
+    for (const proto::BlockCopy& copy : copies)
+      EXPECT_TRUE(targets.insert(copy.dst()).second) << "block " << copy.dst() << " written twice";
+    for (const proto::BlockCopy& copy : copies) {
+      EXPECT_FALSE(&from == &to && targets.contains(copy.src())) << "read and written";
+      for (int i = 0; i < block_size_; ++i)
+        to.at(size_t(copy.dst() * block_size_ + i)) =
+            before.at(size_t(copy.src() * block_size_ + i));
+    }
+  }
+
+  static std::vector<int32_t> tokens_of(const SampleRow& row) {
+    const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
+    std::vector<int32_t> tokens(seq.prompt_token_ids().begin(), seq.prompt_token_ids().end());
+    tokens.insert(tokens.end(), seq.output_token_ids().begin(), seq.output_token_ids().end());
+    return tokens;
+  }
+  // Of every prefix, by the position of its last token.
+  static std::vector<uint64_t> hashes(const SampleRow& row) {
+    uint64_t hash = std::hash<std::string>()(row.group->request_id());
+    std::vector<uint64_t> out;
+    for (const int32_t token : tokens_of(row)) {
+      hash = (hash ^ uint64_t(token + 7)) * 0x9e3779b97f4a7c15ull;
+      out.push_back(hash);
+    }
+    return out;
+  }
+  uint64_t& key(const SampleRow& row, int position) {
+    const auto& blocks = row.group->block_tables(row.seq_index).blocks();
+    return device_.at(size_t(slot_of(blocks, position, block_size_)));
+  }
+  void write(const SampleRow& row) {
+    const int first = row.group->seq_data(row.seq_index).num_computed_tokens();
+    const auto expected = hashes(row);
+    for (int p = first; p < first + row.num_tokens; ++p) key(row, p) = expected.at(size_t(p));
+  }
+  void read(const SampleRow& row) {
+    const int end = row.group->seq_data(row.seq_index).num_computed_tokens() + row.num_tokens;
+    const auto expected = hashes(row);
+    for (int p = 0; p < end; ++p)
+      ASSERT_EQ(key(row, p), expected.at(size_t(p)))
+          << row.group->request_id() << ", beam " << row.seq_index << ", position " << p;
+  }
+
+  void sample(const SampleRow& row, const std::vector<proto::SequenceGroupMetadata*>& scheduled,
+              proto::StepOutput& out) {
+    const std::string& id = row.group->request_id();
+    const proto::SamplingParams& params = row.group->sampling_params();
+    const std::vector<float> scores = beam_row(id, tokens_of(row));
+    std::vector<int32_t> order(scores.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return scores[size_t(a)] > scores[size_t(b)]; });
+    const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
+    for (auto& group : *out.mutable_outputs()) {
+      if (group.request_id() != id) continue;
+      proto::SequenceOutput& answer = *group.add_samples();
+      answer.set_seq_id(seq_id);
+      answer.set_token_id(order[0]);
+      if (!uses_beams(params)) continue;
+      answer.set_token_id(0);
+      order.resize(std::min(order.size(), size_t(num_beam_candidates(params))));
+      for (const int32_t token : order) {
+        answer.mutable_candidates()->add_token_ids(token);
+        answer.mutable_candidates()->add_logprobs(scores[size_t(token)]);
+      }
+    }
+    for (auto* group : scheduled)
+      if (group == row.group && !uses_beams(params)) table_.append_token(*group, seq_id, order[0]);
+  }
+
+  int block_size_;
+  SequenceTable table_;
+  Memory device_, host_;
+};
+
+}  // namespace tandem::testing_support
