@@ -18,6 +18,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -75,6 +76,22 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return out;
 }
 
+constexpr std::chrono::seconds kLongestAlone(1), kLongestStart(20);
+
+// Where the kernel does not tell, it has.
+bool has_children(pid_t pid) {
+  std::error_code failed;
+  bool told = false;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", failed)) {
+    std::ifstream in(task.path() / "children");
+    told = told || in.is_open();
+    pid_t child = 0;
+    if (in >> child) return true;
+  }
+  return !told;
+}
+
 std::string find_mpirun() {
   const char* path = getenv("PATH");
   std::string paths = path ? path : "/usr/bin:/bin";
@@ -95,6 +112,8 @@ struct ProcessLauncher::Impl {
   struct Child {
     pid_t pid = 0;
     int pidfd = -1;
+    bool had_ranks = false;
+    Clock::time_point alone_since = Clock::now();
   };
 
   ProcessLauncherOptions options;
@@ -160,7 +179,9 @@ struct ProcessLauncher::Impl {
       exited(replica, generation, std::string("fork: ") + std::strerror(errno));
       return;
     }
-    children[{replica, generation}] = {pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0u))};
+    Child& child = children[{replica, generation}];
+    child.pid = pid;
+    child.pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0u));
   }
 
   // Ranks first: mpirun would take its time to end them.
@@ -171,6 +192,21 @@ struct ProcessLauncher::Impl {
     if (it == children.end()) return;
     // With remote hosts mpirun has to tell them; their ranks end anyway when the engine lets go.
     kill(it->second.pid, options.hostfile.empty() ? SIGKILL : SIGTERM);
+  }
+
+  // Open MPI's mpirun may wait for ever for a rank that died while it was being started.
+  void end_those_without_ranks() {
+    for (auto& [key, child] : children) {
+      if (!options.several_ranks || !options.hostfile.empty()) continue;
+      const auto time = Clock::now();
+      if (has_children(child.pid)) {
+        child.had_ranks = true;
+        child.alone_since = time;
+      } else if (time - child.alone_since > (child.had_ranks ? kLongestAlone : kLongestStart)) {
+        spdlog::debug("mpirun {} has no ranks: ending it", child.pid);
+        kill(child.pid, SIGKILL);
+      }
+    }
   }
 
   void reap() {
@@ -201,6 +237,7 @@ struct ProcessLauncher::Impl {
       }
       for (auto& what : now) what();
       reap();
+      end_those_without_ranks();
       std::vector<pollfd> fds{{wake, POLLIN, 0}};
       for (const auto& [key, child] : children)
         if (child.pidfd >= 0) fds.push_back({child.pidfd, POLLIN, 0});

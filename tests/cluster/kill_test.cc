@@ -59,7 +59,7 @@ TEST(KillWorkers, WhileTheyLoad) {
   auto client = client::Client::connect(server.client_options());
   const auto cases = undisturbed(client);
   Load load(client, cases, kStreams);
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 12; ++i) {
     ASSERT_TRUE(eventually(20s, [&] { return !server.workers().empty(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
     for (const pid_t worker : server.workers())

@@ -96,7 +96,7 @@ TEST(LaunchModes, WorkersThatJoin) {
   const auto add = [&] { workers.push_back(std::make_unique<Program>(command)); };
   add();
   add();
-  ASSERT_TRUE(server.logged("ready", 20s)) << server.log();
+  ASSERT_TRUE(server.logged("] ready\n", 20s)) << server.log();
   auto client = client::Client::connect(server.client_options());
   Load load(client, sound_cases(), 50);
   for (int i = 0; i < 3; ++i) {

@@ -47,7 +47,7 @@ TEST(Killed, WorkersThatAreStoppedWhileTheyLoad) {
   ASSERT_TRUE(eventually(10s, [&] { return !server.workers().empty(); }));
   const pid_t victim = server.workers().front();
   kill(victim, SIGSTOP);
-  ASSERT_TRUE(server.logged("ready", 20s));
+  ASSERT_TRUE(server.logged("] ready\n", 20s));
   EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
   server.expect_clean_end();
 }

@@ -85,7 +85,9 @@ class Load {
     const std::lock_guard lock(mutex_);
     for (size_t s = 0; s < streams_.size(); ++s) submit(s);
   }
-  ~Load() { stop(std::chrono::seconds(20)); }
+  ~Load() {
+    if (!stop(std::chrono::seconds(20))) client_.close();  // no callback comes after that
+  }
 
   // Lets what has been submitted end; false if it does not in time.
   bool stop(std::chrono::seconds most = std::chrono::seconds(60)) {
