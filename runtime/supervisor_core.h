@@ -77,7 +77,7 @@ class SupervisorCore {
 
   State state() const { return state_; }
   uint64_t generation() const { return generation_; }
-  int restarts() const { return restarts_; }  // so far
+  int restarts() const { return restarts_; }                     // so far
   const std::string& last_cause() const { return last_cause_; }  // of a group's end
   bool gone() const { return state_ == State::kGivenUp || state_ == State::kIdle; }
   void check_integrity() const;
