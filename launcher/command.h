@@ -5,12 +5,21 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "kernels/core/error.h"
 #include "runtime/worker.h"
 
 namespace tandem::launcher {
 
 using Run = std::function<int()>;
+
+// The command line makes no sense; status 2, as for flags that do not parse.
+class UsageError : public InputError {
+ public:
+  UsageError(const std::string& flag, const std::string& message)
+      : InputError(ErrorKind::kInvalidRequest, flag + ": " + message, flag) {}
+};
 
 Run add_generate(CLI::App& app);
 Run add_tokenize(CLI::App& app);

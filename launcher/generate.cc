@@ -198,8 +198,8 @@ int run_in_cluster(const Options& options, MpiSession* job, LineReader* reader,
 int run(Options& options) {
   const bool remote = !options.address.empty() || !options.access_file.empty();
   if (remote != options.engine.model.empty())
-    throw invalid_request("--model", remote ? "the server has one; leave it out with --connect"
-                                            : "is missing (or --connect, for a server)");
+    throw UsageError("--model", remote ? "the server has one; leave it out with --connect"
+                                       : "is missing (or --connect, for a server)");
   std::unique_ptr<MpiSession> job;
   if (!remote && MpiSession::launched_by_mpi()) {
     block_signals();

@@ -46,6 +46,9 @@ int main(int argc, char** argv) {
   try {
     for (const auto& [sub, run] : commands)
       if (sub->parsed()) return run();
+  } catch (const launcher::UsageError& e) {
+    std::fprintf(stderr, "tandem: %s\n", e.what());
+    return 2;
   } catch (const InputError& e) {
     std::fprintf(stderr, "tandem: %s\n", e.what());
     return 1;

@@ -90,7 +90,7 @@ int serve(const Options& options, MpiSession* job) {
 int run(Options& options) {
   block_signals();
   if (!options.model.empty()) options.engine.model = options.model;
-  if (options.engine.model.empty()) throw invalid_request("MODEL", "is missing");
+  if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
   options.cluster.log.apply("engine");
   const auto job = join_outer_job();
   if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);

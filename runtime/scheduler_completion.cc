@@ -15,6 +15,11 @@
 
 namespace tandem {
 
+bool has_work(const proto::StepInput& step) {
+  return step.groups_size() > 0 || step.deltas_size() > 0 || step.swap_out_size() > 0 ||
+         step.swap_in_size() > 0 || step.copy_size() > 0;
+}
+
 namespace {
 
 [[noreturn]] void fail(const std::string& request_id, int64_t seq_id, const char* what) {

@@ -13,11 +13,6 @@
 
 namespace tandem {
 
-bool has_work(const proto::StepInput& step) {
-  return step.groups_size() > 0 || step.deltas_size() > 0 || step.swap_out_size() > 0 ||
-         step.swap_in_size() > 0 || step.copy_size() > 0;
-}
-
 namespace {
 
 void write_pairs(const BlockPairs& pairs,

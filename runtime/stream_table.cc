@@ -52,8 +52,7 @@ proto::RequestChunk StreamCursor::next_chunk(const RequestState& request, double
   return chunk;
 }
 
-void StreamCursor::next_chunk(const RequestState& request, double now,
-                              proto::RequestChunk& chunk) {
+void StreamCursor::next_chunk(const RequestState& request, double now, proto::RequestChunk& chunk) {
   chunk.set_request_id(request.request_id());
   if (!inputs_sent_) *chunk.mutable_inputs() = request.inputs();
   inputs_sent_ = true;

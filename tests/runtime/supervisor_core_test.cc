@@ -128,16 +128,17 @@ TEST_F(SupervisorCoreTest, FromTheLaunchToTheFirstStep) {
   core().start(now);
   EXPECT_THAT(heard(), ElementsAre("launch 1"));
   hello(1);
-  EXPECT_THAT(heard(), ElementsAre("setup 1"));
+  EXPECT_THAT(heard(), IsEmpty());  // loading begins with a meeting of all
+  hello(0);
+  EXPECT_THAT(heard(), ElementsAre("setup 0", "setup 1"));
   EXPECT_EQ(last.setup().model(), "model");
   EXPECT_EQ(last.setup().rank(), 1);
   EXPECT_EQ(last.setup().size(), 2);
-  hello(0);
   auto r = report(0);
   r.mutable_loading()->set_done(3);
   r.mutable_loading()->set_total(8);
   send(r);
-  EXPECT_THAT(heard(), ElementsAre("setup 0", "loading 3/8"));
+  EXPECT_THAT(heard(), ElementsAre("loading 3/8"));
   loaded(0, 10, 4);
   EXPECT_THAT(heard(), IsEmpty());
   loaded(1, 9, 5);
@@ -330,11 +331,12 @@ TEST_F(SupervisorCoreTest, RestartsThatAreLongAgoDoNotCount) {
 TEST_F(SupervisorCoreTest, ABadModelIsNotTriedAgain) {
   core().start(now);
   hello(0);
+  hello(1);
   auto failed = report(0);
   failed.mutable_failed()->set_what("config.json: no");
   failed.mutable_failed()->set_invalid_model(true);
   send(failed);
-  EXPECT_THAT(heard(), ElementsAre("launch 1", "setup 0", "stop 1", "bad input"));
+  EXPECT_THAT(heard(), ElementsAre("launch 1", "setup 0", "setup 1", "stop 1", "bad input"));
   EXPECT_EQ(given_up, "config.json: no");
   exited();
   tick(100);
