@@ -164,7 +164,7 @@ TEST(Cli, ServeChecksItsFlags) {
   for (const auto& [flags, word] : cases) serve({}, flags, word);
   serve({"PATH=/nowhere"}, {"--tp", "2"}, "mpirun");
   serve({"TMPDIR=/no/such/directory"}, {"--tp", "2"}, "TMPDIR");
-  EXPECT_EQ(tandem({"serve"}).status, 1);
+  EXPECT_EQ(tandem({"serve"}).status, 2);
   EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0"}).status, 1);
   EXPECT_EQ(tandem({"serve", kTiny, "--port", "many"}).status, 2);
   ::close(busy);
