@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -16,6 +17,17 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor) {
+  return [actor](std::exception_ptr& e) -> caf::error {
+    try {
+      std::rethrow_exception(e);
+    } catch (const std::exception& what) {
+      spdlog::critical("{}: {}", actor, what.what());
+    }
+    std::abort();
+  };
+}
+
 bool operator==(const ClusterStatus& a, const ClusterStatus& b) {
   return a.replicas_up == b.replicas_up && a.loading_done == b.loading_done &&
          a.loading_total == b.loading_total && a.restarts == b.restarts &&
@@ -26,13 +38,8 @@ namespace {
 
 void check(const ClusterConfig& c) {
   c.engine.check();
-  const auto range = [](const char* flag, int value, int least, int most) {
-    if (value < least || value > most)
-      throw invalid_request(flag, std::to_string(value) + " is out of range, expected " +
-                                      std::to_string(least) + " to " + std::to_string(most));
-  };
-  range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
-  range("--data-parallel-size", c.data_parallel_size, 1, 256);
+  check_range("--tensor-parallel-size", c.tensor_parallel_size, 1, 256);
+  check_range("--data-parallel-size", c.data_parallel_size, 1, 256);
   const auto seconds = [](const char* flag, double value, double least) {
     if (!(value >= least && value <= 1e9))
       throw invalid_request(
@@ -43,11 +50,11 @@ void check(const ClusterConfig& c) {
   seconds("--step-timeout", c.step_timeout, 0.1);
   seconds("--worker-timeout", c.worker_timeout, 0.1);
   seconds("--orphan-timeout", c.requests.orphan_timeout, 0);
-  range("--max-requests", c.requests.max_requests, 1, 1 << 30);
-  range("--max-restarts", c.max_restarts, 0, 1 << 20);
-  range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
-  if (c.client_port) range("--port", *c.client_port, 0, 65535);
-  range("--cluster-port", c.cluster_port, 0, 65535);
+  check_range("--max-requests", c.requests.max_requests, 1, 1 << 30);
+  check_range("--max-restarts", c.max_restarts, 0, 1 << 20);
+  check_range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
+  if (c.client_port) check_range("--port", *c.client_port, 0, 65535);
+  check_range("--cluster-port", c.cluster_port, 0, 65535);
 }
 
 std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
@@ -85,9 +92,7 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
   if (remote_workers) {
     impl.cluster_port = publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor),
                                 config.cluster_host, static_cast<uint16_t>(config.cluster_port));
-    const std::string host =
-        config.cluster_address.empty() ? config.cluster_host : config.cluster_address;
-    endpoint = {host + ":" + std::to_string(impl.cluster_port),
+    endpoint = {config.cluster_host + ":" + std::to_string(impl.cluster_port),
                 impl.authority.issue("tandem worker")};
   }
   if (config.client_port)

@@ -31,7 +31,6 @@ struct ClusterConfig {
   std::optional<int> client_port;  // 0: any free one; absent: no clients but those in process
   std::string host = "127.0.0.1";  // that the client port binds to
   std::string cluster_host = "127.0.0.1";  // that the workers' port binds to
-  std::string cluster_address;             // by which workers reach it; default: cluster_host
   int cluster_port = 0;
 };
 

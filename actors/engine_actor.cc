@@ -1,9 +1,6 @@
 // EngineActor: clients on one side, schedulers on the other, EngineCore's decisions between. Text
 // is prepared by threads of their own, so that a long input delays no step.
 
-#include <spdlog/spdlog.h>
-
-#include <cstdlib>
 #include <unordered_map>
 
 #include "actors/internal.h"
@@ -61,9 +58,7 @@ struct EngineState : EngineOutbox {
     proto::RequestChunk& chunk = *message.add_chunks();
     chunk.set_request_id(id);
     chunk.set_finished(true);
-    chunk.mutable_error()->set_type(api_name(error.kind()));
-    chunk.mutable_error()->set_message(error.what());
-    chunk.mutable_error()->set_param(error.param());
+    *chunk.mutable_error() = to_proto(error);
     self->send(client, ServerMessage(std::move(message)));
   }
 
@@ -109,11 +104,14 @@ struct EngineState : EngineOutbox {
         }
         break;
       }
-      case proto::ClientMessage::kResume: try { core->resume(id, message->resume(), now());
+      case proto::ClientMessage::kResume: {
+        try {
+          core->resume(id, message->resume(), now());
         } catch (const InputError& e) {
           refuse(client, message->resume().request_id(), e);
         }
         break;
+      }
       case proto::ClientMessage::kCancel:
         core->cancel(message->cancel().request_id(), now());
         break;
@@ -155,14 +153,7 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
   s.core = std::make_unique<EngineCore>(shared->config.requests, shared->processor->tokenizer(), s);
   for (auto& p : s.preparers) p = self->spawn<caf::linked + caf::detached>(preparer, shared);
   self->set_down_handler([self](caf::down_msg& down) { self->state.disconnect(down.source); });
-  self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
-    try {
-      std::rethrow_exception(e);
-    } catch (const std::exception& what) {
-      spdlog::critical("engine: {}", what.what());
-    }
-    std::abort();
-  });
+  self->set_exception_handler(stop_loudly("engine"));
   self->delayed_send(self, kTickInterval, Tick{});
   return {
       [self](const ClientHandle& client, const ClientMessage& message) {

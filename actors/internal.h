@@ -75,6 +75,9 @@ using SupervisorHandle =
                          caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
                          caf::reacts_to<Pump>, caf::reacts_to<Tick>>;
 
+// For set_exception_handler(): an exception in an actor of the engine is a broken invariant.
+std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor);
+
 // Seconds on the engine process's clock.
 double now();
 // The next Tick is due after this time.

@@ -2,9 +2,6 @@
 // engine. All workers get the same messages from this one sender, so all see the same order. On a
 // thread of its own: workers wait for it, so it must not wait for the engine's text and streams.
 
-#include <spdlog/spdlog.h>
-
-#include <cstdlib>
 #include <optional>
 
 #include "actors/internal.h"
@@ -90,9 +87,7 @@ struct SchedulerState {
           proto::SchedulerEvent event;
           proto::RequestRejected& rejected = *event.mutable_rejected();
           rejected.set_request_id(command.add().request_id());
-          rejected.mutable_error()->set_type(api_name(e.kind()));
-          rejected.mutable_error()->set_message(e.what());
-          rejected.mutable_error()->set_param(e.param());
+          *rejected.mutable_error() = to_proto(e);
           tell_engine(std::move(event));
         }
         break;
@@ -147,14 +142,7 @@ SchedulerHandle::behavior_type scheduler(SchedulerHandle::stateful_pointer<Sched
   s.shared = std::move(shared);
   s.replica = replica;
   s.engine = std::move(engine);
-  self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
-    try {
-      std::rethrow_exception(e);
-    } catch (const std::exception& what) {
-      spdlog::critical("scheduler: {}", what.what());
-    }
-    std::abort();
-  });
+  self->set_exception_handler(stop_loudly("scheduler"));
   self->delayed_send(self, kTickInterval, Tick{});
   return {
       [self](const WorkerHandle&, const WorkerReportMessage& r) { self->state.on_report(r); },

@@ -3,7 +3,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <map>
 #include <unordered_map>
 
@@ -260,14 +259,7 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
     s.cores.push_back(std::make_unique<SupervisorCore>(
         core_config(*s.shared, static_cast<int>(r), s.launcher->can_relaunch()), s));
   self->set_down_handler([self](caf::down_msg& down) { self->state.on_down(down); });
-  self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
-    try {
-      std::rethrow_exception(e);
-    } catch (const std::exception& what) {
-      spdlog::critical("supervisor: {}", what.what());
-    }
-    std::abort();
-  });
+  self->set_exception_handler(stop_loudly("supervisor"));
   return {
       [self](const WorkerHandle& worker, const WorkerReportMessage& report) {
         self->state.on_report(worker, report);

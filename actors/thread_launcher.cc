@@ -21,13 +21,9 @@ WorkerGroupFactory model_worker_groups() {
     for (int rank = 0; rank < size; ++rank)
       workers.push_back(make_model_worker([group](const proto::WorkerSetup& setup) {
         const std::lock_guard lock(group->mutex);
-        if (group->comms.empty()) {
-          CommunicatorOptions options;
-          options.timeout =
-              std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
-          for (auto& comm : make_thread_communicators(setup.size(), options))
+        if (group->comms.empty())
+          for (auto& comm : make_thread_communicators(setup.size(), communicator_options(setup)))
             group->comms.push_back(std::move(comm));
-        }
         return group->comms.at(static_cast<size_t>(setup.rank()));
       }));
     return workers;

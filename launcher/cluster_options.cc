@@ -66,14 +66,6 @@ void check_binding(const std::string& mode) {
     throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
 }
 
-CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
-  CommunicatorOptions options;
-  if (setup.communicator_timeout() > 0)
-    options.timeout =
-        std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
-  return options;
-}
-
 std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size) {
   return make_model_worker([&job, group_size](const proto::WorkerSetup& setup) {
     return std::shared_ptr<Communicator>(

@@ -36,9 +36,7 @@ struct Options {
 // Of a group that was put together by the supervisor: alone, or in memory that it made.
 std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setup) {
   if (setup.size() == 1) return make_local_communicator();
-  CommunicatorOptions options;
-  options.timeout =
-      std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
+  const CommunicatorOptions options = communicator_options(setup);
   auto region = SharedMemoryRegion::open(static_cast<pid_t>(setup.memory_pid()), setup.memory_fd(),
                                          setup.size(), options.chunk_bytes);
   region->join(setup.rank());
@@ -80,10 +78,7 @@ int run_launched(const Options& o, const std::string& endpoint) {
     job = std::make_unique<MpiSession>();
     worker.rank = job->rank();
     communicator = [&job](const proto::WorkerSetup& setup) {
-      CommunicatorOptions options;
-      options.timeout =
-          std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
-      return std::shared_ptr<Communicator>(job->make_communicator(options));
+      return std::shared_ptr<Communicator>(job->make_communicator(communicator_options(setup)));
     };
   }
   const std::string name = std::to_string(worker.replica) + "." + std::to_string(worker.rank);

@@ -16,13 +16,13 @@ namespace {
 
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 
+}  // namespace
+
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
     throw invalid_request(flag, std::to_string(value) + " is out of range, expected " +
                                     std::to_string(least) + " to " + std::to_string(most));
 }
-
-}  // namespace
 
 void EngineConfig::check() const {
   check_range("--threads", threads, 0, 1024);

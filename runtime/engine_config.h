@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+// Throws InputError naming the flag if the value is not in [least, most].
+void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
+
 struct EngineConfig {
   std::filesystem::path model;
   std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()

@@ -14,14 +14,6 @@
 namespace tandem {
 namespace {
 
-proto::Error to_proto(const InputError& error) {
-  proto::Error out;
-  out.set_type(api_name(error.kind()));
-  out.set_message(error.what());
-  out.set_param(error.param());
-  return out;
-}
-
 InputError not_found(const std::string& id) {
   return InputError(ErrorKind::kNotFound, "request_id: there is no request \"" + id + "\"",
                     "request_id");
@@ -190,7 +182,6 @@ void EngineCore::fail(const std::string& id, Entry& entry, const InputError& err
 
 // Fails it here, and ends it at its replica.
 void EngineCore::abort(const std::string& id, Entry& entry, const InputError& error, double now) {
-  leave_replica(id, entry);
   fail(id, entry, error, now);
   dispatch();
 }

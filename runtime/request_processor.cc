@@ -21,6 +21,14 @@ uint64_t random_seed() {
 
 }  // namespace
 
+proto::Error to_proto(const InputError& error) {
+  proto::Error out;
+  out.set_type(api_name(error.kind()));
+  out.set_message(error.what());
+  out.set_param(error.param());
+  return out;
+}
+
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
     : config_(ModelConfig::load(model)),
       tokenizer_(Tokenizer::load(model)),

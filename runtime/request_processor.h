@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kernels/core/error.h"
 #include "models/config.h"
 #include "runtime/params.h"
 #include "runtime/prompt.h"
@@ -14,6 +15,9 @@
 #include "runtime/tokenizer.h"
 
 namespace tandem {
+
+// An error as it travels to a client.
+proto::Error to_proto(const InputError& error);
 
 struct PreparedRequest {
   proto::EncoderDecoderInputs inputs;

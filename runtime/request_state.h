@@ -49,7 +49,6 @@ class RequestState {
                               double now);
   // The end of a beam search: until then there is no output.
   void finish_beams(const proto::BeamResult& result, double now);
-  void count_preemption() { ++num_preemptions_; }
   void set_num_preemptions(int n) { num_preemptions_ = n; }
 
   proto::RequestMetrics metrics(double now) const;

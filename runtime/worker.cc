@@ -96,6 +96,14 @@ std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator)
   return std::make_unique<ModelWorker>(std::move(make_communicator));
 }
 
+CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
+  CommunicatorOptions options;
+  if (setup.communicator_timeout() > 0)
+    options.timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(setup.communicator_timeout() * 1e3));
+  return options;
+}
+
 proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   proto::WorkerSetup out;
   out.set_model(config.model.string());

@@ -31,6 +31,9 @@ using CommunicatorFactory =
     std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator);
 
+// What the setup says of the group's collectives.
+CommunicatorOptions communicator_options(const proto::WorkerSetup& setup);
+
 // The setup that makes workers load what `config` says. rank and size are left open.
 proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype);
 
