@@ -236,6 +236,7 @@ SupervisorConfig core_config(const Shared& shared, int replica, bool can_relaunc
   c.startup_timeout = shared.config.startup_timeout;
   c.first_backoff = kFirstBackoffMs * 1e-3;
   c.setup = setup_for(shared.config.engine, shared.dtype);
+  c.setup.set_num_ranks(shared.config.tensor_parallel_size * shared.config.data_parallel_size);
   c.setup.set_communicator_timeout(shared.config.step_timeout);
   return c;
 }

@@ -66,16 +66,19 @@ void check_binding(const std::string& mode) {
     throw invalid_request("--cpu-binding", "\"" + mode + "\" is not one of auto, rank, none");
 }
 
-std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size) {
-  return make_model_worker([&job, group_size](const proto::WorkerSetup& setup) {
-    return std::shared_ptr<Communicator>(
-        job.make_communicator(communicator_options(setup), group_size));
-  });
+std::shared_ptr<Worker> rank_of_job(MpiSession& job, int group_size, bool has_own_cores) {
+  return make_model_worker(
+      [&job, group_size](const proto::WorkerSetup& setup) {
+        return std::shared_ptr<Communicator>(
+            job.make_communicator(communicator_options(setup), group_size));
+      },
+      has_own_cores);
 }
 
 // `announced` is set when the other ranks know where to report.
 std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSession& job,
                                               bool& announced) {
+  const bool has_own_cores = bind_to_cores(options.cpu_binding, job.rank(), job.size());
   actors::ClusterConfig& c = options.config;
   const int replicas = c.data_parallel_size;
   if (c.tensor_parallel_size == 1) c.tensor_parallel_size = job.size() / std::max(1, replicas);
@@ -91,7 +94,7 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
     std::string bytes = text + encode_endpoint(endpoint);
     job.broadcast(bytes, 0);
   };
-  ranks.rank0 = rank_of_job(job, c.tensor_parallel_size);
+  ranks.rank0 = rank_of_job(job, c.tensor_parallel_size, has_own_cores);
   return std::make_unique<actors::Cluster>(c, std::move(ranks));
 }
 
@@ -106,7 +109,6 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
   if (job != nullptr) {
     bool announced = false;
     try {
-      bind_to_cores(options.cpu_binding, job->rank(), job->size());
       return start_in_job(options, *job, announced);
     } catch (...) {
       if (!announced) release_ranks(job);
@@ -147,7 +149,7 @@ void release_ranks(MpiSession* job) {
 }
 
 int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
-  bind_to_cores(options.cpu_binding, job.rank(), job.size());
+  const bool has_own_cores = bind_to_cores(options.cpu_binding, job.rank(), job.size());
   std::string bytes;
   job.broadcast(bytes, 0);
   if (bytes.empty()) return 1;  // rank 0 has told why
@@ -159,7 +161,7 @@ int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
   worker.rank = job.rank() % group_size;
   worker.peer_timeout = options.config.worker_timeout;
   options.log.apply("worker " + std::to_string(worker.replica) + "." + std::to_string(worker.rank));
-  actors::run_worker_process(worker, rank_of_job(job, group_size));
+  actors::run_worker_process(worker, rank_of_job(job, group_size, has_own_cores));
   return 0;
 }
 
@@ -179,22 +181,23 @@ bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop) 
   }
 }
 
-void bind_to_cores(const std::string& mode, int index, int parts) {
+bool bind_to_cores(const std::string& mode, int index, int parts) {
   check_binding(mode);
   cpu_set_t all, mine;
   CPU_ZERO(&all);
   CPU_ZERO(&mine);
-  if (mode == "none" || parts < 2 || sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  if (mode == "none" || parts < 2 || sched_getaffinity(0, sizeof(all), &all) != 0) return false;
   const int cores = CPU_COUNT(&all);
-  if (cores < parts || (mode == "auto" && cores < 2 * parts)) return;
+  if (cores < parts || (mode == "auto" && cores < 2 * parts)) return false;
   int seen = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &all)) continue;
     if (static_cast<int64_t>(seen) * parts / cores == index) CPU_SET(cpu, &mine);
     ++seen;
   }
-  if (sched_setaffinity(0, sizeof(mine), &mine) == 0)
-    spdlog::debug("bound to {} of {} cores", CPU_COUNT(&mine), cores);
+  if (sched_setaffinity(0, sizeof(mine), &mine) != 0) return false;
+  spdlog::debug("bound to {} of {} cores", CPU_COUNT(&mine), cores);
+  return true;
 }
 
 }  // namespace tandem::launcher

@@ -43,7 +43,8 @@ void release_ranks(MpiSession* job);
 bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop);
 
 // Binds this process to its share of the cores that it may use: part `index` of `parts`. mode: auto
-// (if that leaves at least two), rank (always), none. Throws InputError for another one.
-void bind_to_cores(const std::string& mode, int index, int parts);
+// (if that leaves at least two), rank (always), none. Returns whether it did. Throws InputError for
+// another mode.
+bool bind_to_cores(const std::string& mode, int index, int parts);
 
 }  // namespace tandem::launcher

@@ -27,8 +27,8 @@ struct Options {
   LogOptions log;
   WrapWorker wrap;
 
-  std::shared_ptr<Worker> make(CommunicatorFactory communicator) const {
-    std::shared_ptr<Worker> worker = make_model_worker(std::move(communicator));
+  std::shared_ptr<Worker> make(CommunicatorFactory communicator, bool has_own_cores) const {
+    std::shared_ptr<Worker> worker = make_model_worker(std::move(communicator), has_own_cores);
     return wrap ? wrap(std::move(worker)) : worker;
   }
 };
@@ -55,7 +55,8 @@ int join_by_address(const Options& o) {
     worker.generation = 0;
     worker.peer_timeout = o.worker_timeout;
     spdlog::info("joining {}", worker.endpoint.address);
-    again = actors::run_worker_process(worker, o.make(joined_communicator));
+    again =
+        actors::run_worker_process(worker, o.make(joined_communicator, /*has_own_cores=*/false));
   }
   return 0;
 }
@@ -86,8 +87,9 @@ int run_launched(const Options& o, const std::string& endpoint) {
   if (!o.crash_directory.empty())
     worker.crash_record =
         o.crash_directory + "/" + name + "." + std::to_string(worker.generation) + ".crash";
-  bind_to_cores(o.cpu_binding, o.replica * o.ranks + worker.rank, o.replicas * o.ranks);
-  actors::run_worker_process(worker, o.make(communicator));
+  const bool has_own_cores =
+      bind_to_cores(o.cpu_binding, o.replica * o.ranks + worker.rank, o.replicas * o.ranks);
+  actors::run_worker_process(worker, o.make(communicator, has_own_cores));
   std::_Exit(0);  // the others may have ended already; nothing is left to be said to them
 }
 

@@ -36,8 +36,8 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
 
 class ModelWorker final : public Worker {
  public:
-  explicit ModelWorker(CommunicatorFactory make_communicator)
-      : make_communicator_(std::move(make_communicator)) {}
+  ModelWorker(CommunicatorFactory make_communicator, bool has_own_cores)
+      : make_communicator_(std::move(make_communicator)), has_own_cores_(has_own_cores) {}
 
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     TANDEM_CHECK(model_ == nullptr && runner_ == nullptr, "a worker loads once");
@@ -47,9 +47,10 @@ class ModelWorker final : public Worker {
       comm_ = make_communicator_(setup);
       if (aborted_) comm_->abort();
     }
-    const int ranks_here = setup.size();
+    const int ranks_here = std::max(setup.size(), setup.num_ranks());
     ctx_ = std::make_unique<Context>(
-        config_.threads > 0 ? config_.threads : std::max(1, default_threads() / ranks_here));
+        config_.threads > 0 ? config_.threads
+                            : threads_of_rank(default_threads(), ranks_here, has_own_cores_));
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     model_ = load_model(model_config, checkpoint, {*ctx_, *comm_, *config_.dtype}, progress);
@@ -81,6 +82,7 @@ class ModelWorker final : public Worker {
 
  private:
   CommunicatorFactory make_communicator_;
+  bool has_own_cores_;
   EngineConfig config_;
   std::mutex mutex_;  // of comm_ (the pointer) and aborted_
   std::shared_ptr<Communicator> comm_;
@@ -92,8 +94,13 @@ class ModelWorker final : public Worker {
 
 }  // namespace
 
-std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator) {
-  return std::make_unique<ModelWorker>(std::move(make_communicator));
+std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
+                                          bool has_own_cores) {
+  return std::make_unique<ModelWorker>(std::move(make_communicator), has_own_cores);
+}
+
+int threads_of_rank(int cores, int num_ranks, bool has_own_cores) {
+  return has_own_cores ? cores : std::max(1, cores / num_ranks);
 }
 
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {

@@ -29,7 +29,13 @@ class Worker {
 // Called once in load(), with the rank and the size that the setup gives.
 using CommunicatorFactory =
     std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
-std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator);
+// has_own_cores: the process is bound to cores that no other rank has (launcher/cluster_options.h).
+std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
+                                          bool has_own_cores = false);
+
+// Compute threads of a rank on a process's `cores`, which it shares with num_ranks - 1 others
+// unless they are its own.
+int threads_of_rank(int cores, int num_ranks, bool has_own_cores);
 
 // What the setup says of the group's collectives.
 CommunicatorOptions communicator_options(const proto::WorkerSetup& setup);
