@@ -87,6 +87,7 @@ struct SchedulerState {
           proto::SchedulerEvent event;
           proto::RequestRejected& rejected = *event.mutable_rejected();
           rejected.set_request_id(command.add().request_id());
+          rejected.set_seq_id(command.add().first_seq_id());
           *rejected.mutable_error() = to_proto(e);
           tell_engine(std::move(event));
         }
@@ -121,6 +122,8 @@ struct SchedulerState {
     for (proto::BeamResult& result : loop->take_beam_results())
       *event.add_beam_results() = std::move(result);
     pump();  // the workers come first
+    for (proto::RequestPreempted& preempted : loop->take_preempted())
+      *event.add_preempted() = std::move(preempted);
     tell_engine(std::move(event), report);
   }
 

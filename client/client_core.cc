@@ -172,8 +172,17 @@ std::string ClientCore::take_news(Stream& stream, proto::RequestChunk& chunk) {
     std::string wrong = take_news(stream, output);
     if (!wrong.empty()) return "sequence " + std::to_string(output.index()) + ": " + wrong;
   }
-  // They have no offset: a connection begins behind what was told to the server.
-  stream.num_prompt_logprobs += chunk.prompt_logprobs_size();
+  const int have = stream.num_prompt_logprobs;
+  const int count = chunk.prompt_logprobs_size();
+  if (chunk.prompt_logprobs_offset() < 0) return "a negative offset";
+  if (count > std::numeric_limits<int>::max() - have) return "too many prompt logprobs";
+  if (count > 0 && chunk.prompt_logprobs_offset() > have)
+    return "prompt logprobs from " + std::to_string(chunk.prompt_logprobs_offset()) +
+           " on after " + std::to_string(have);
+  const int known = std::clamp(have - chunk.prompt_logprobs_offset(), 0, count);
+  chunk.mutable_prompt_logprobs()->DeleteSubrange(0, known);
+  chunk.set_prompt_logprobs_offset(have);
+  stream.num_prompt_logprobs += count - known;
   return {};
 }
 

@@ -137,6 +137,7 @@ proto::RequestChunk Stream::chunk_since_last() {
     news.set_stop_reason(output.stop_reason());
     seen = {output.token_ids_size(), output.text().size(), !output.finish_reason().empty()};
   }
+  chunk.set_prompt_logprobs_offset(seen_prompt_logprobs_);
   for (; seen_prompt_logprobs_ < output_.prompt_logprobs_size(); ++seen_prompt_logprobs_)
     *chunk.add_prompt_logprobs() = output_.prompt_logprobs(seen_prompt_logprobs_);
   chunk.set_finished(output_.finished());

@@ -55,11 +55,13 @@ BeamSearch::BeamSearch(const proto::SamplingParams& params)
       counted_(params.prompt_tokens_counted_as_generated()),
       length_penalty_(params.length_penalty()),
       early_stopping_(params.early_stopping()),
-      eos_(end_tokens(params)) {
+      eos_(end_tokens(params)),
+      keeps_logprobs_(params.has_logprobs()) {
   TANDEM_CHECK_GT(num_beams_, 1);
   TANDEM_CHECK_GT(max_tokens_, 0);
   const auto n = static_cast<size_t>(num_beams_);
   running_.resize(n);
+  running_logprobs_.resize(n);
   // The beams start alike; all but the first are out of the running until they differ.
   scores_.assign(n, kImpossible);
   scores_[0] = 0;
@@ -83,6 +85,13 @@ std::vector<int32_t> BeamSearch::extended(const Continuation& c) const {
   return tokens;
 }
 
+std::vector<float> BeamSearch::extended_logprobs(const Continuation& c) const {
+  if (!keeps_logprobs_) return {};
+  std::vector<float> logprobs = running_logprobs_[static_cast<size_t>(c.beam)];
+  logprobs.push_back(c.logprob);
+  return logprobs;
+}
+
 // The best continuations of all beams, best first; of equals the lower beam, then what the beam
 // itself prefers (at -1e9 sums are equal whose terms are not), then the lower token.
 std::vector<BeamSearch::Continuation> BeamSearch::best(
@@ -93,7 +102,7 @@ std::vector<BeamSearch::Continuation> BeamSearch::best(
     const float score = scores_[static_cast<size_t>(b)];
     for (const BeamCandidate& c : candidates)
       all.push_back({b, c.token, c.logprob + score, c.perturbed + score, c.perturbed,
-                     is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
+                     c.logprob, is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
   }
   const size_t k = std::min(all.size(), static_cast<size_t>(num_candidates_));
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(k);
@@ -125,7 +134,8 @@ void BeamSearch::update_hypotheses(const std::vector<Continuation>& best) {
       continue;
     }
     const size_t i = at - hypotheses_.size();
-    merged.push_back({extended(best[i]), best[i].score, scores[at], counts(i)});
+    merged.push_back({extended(best[i]), extended_logprobs(best[i]), best[i].score, scores[at],
+                      counts(i)});
   }
   hypotheses_ = std::move(merged);
 }
@@ -135,13 +145,16 @@ void BeamSearch::update_running(const std::vector<Continuation>& best, std::vect
   std::vector<float> scores;
   for (const Continuation& c : best) scores.push_back(c.score + (c.ends ? kImpossible : 0.0f));
   std::vector<std::vector<int32_t>> running;
+  std::vector<std::vector<float>> running_logprobs;
   std::vector<float> running_scores;
   for (const size_t i : top_positions(scores, static_cast<size_t>(num_beams_))) {
     moves.push_back({num_steps_ == 0 ? 0 : best[i].beam, best[i].token});
     running.push_back(extended(best[i]));
+    running_logprobs.push_back(extended_logprobs(best[i]));
     running_scores.push_back(scores[i]);
   }
   running_ = std::move(running);
+  running_logprobs_ = std::move(running_logprobs);
   scores_ = std::move(running_scores);
 }
 
@@ -187,6 +200,7 @@ void BeamSearch::check_integrity() const {
   for (size_t i = 0; i < n; ++i) {
     const Hypothesis& h = hypotheses_[i];
     TANDEM_CHECK_LE(h.tokens.size(), static_cast<size_t>(num_steps_));
+    TANDEM_CHECK_EQ(h.logprobs.size(), keeps_logprobs_ ? h.tokens.size() : size_t{0});
     if (i > 0) TANDEM_CHECK_GE(order_key(hypotheses_[i - 1].score), order_key(h.score));
     if (h.ended)
       TANDEM_CHECK(static_cast<int>(h.tokens.size()) == max_tokens_ || is_eos(h.tokens.back()));

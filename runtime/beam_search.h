@@ -35,6 +35,7 @@ class BeamSearch {
   };
   struct Hypothesis {
     std::vector<int32_t> tokens;  // generated ones
+    std::vector<float> logprobs;  // of each token, processed; empty unless asked for
     float sum = 0;                // of its log-probabilities
     float score = -1e9f;          // length-penalised; about -1e9 if it has not ended
     bool ended = false;
@@ -65,11 +66,13 @@ class BeamSearch {
     int32_t token;
     float score, key;  // of the whole sequence, without and with noise
     float own;         // of the token, with noise
+    float logprob;     // of the token, without
     bool ends;
   };
 
   std::vector<Continuation> best(std::span<const std::vector<BeamCandidate>> beams) const;
   std::vector<int32_t> extended(const Continuation& c) const;
+  std::vector<float> extended_logprobs(const Continuation& c) const;
   void update_hypotheses(const std::vector<Continuation>& best);
   void update_running(const std::vector<Continuation>& best, std::vector<Move>& moves);
   bool can_improve() const;
@@ -83,11 +86,13 @@ class BeamSearch {
   double length_penalty_;
   proto::SamplingParams::EarlyStopping early_stopping_;
   std::vector<int32_t> eos_;  // ascending
+  bool keeps_logprobs_;
 
   int num_steps_ = 0;
   bool finished_ = false;
   std::vector<std::vector<int32_t>> running_;
-  std::vector<float> scores_;  // of the running beams
+  std::vector<std::vector<float>> running_logprobs_;  // of their tokens, if they are kept
+  std::vector<float> scores_;                         // of the running beams
   std::vector<Hypothesis> hypotheses_;
 };
 

@@ -128,7 +128,7 @@ void EngineCore::replica_event(const proto::SchedulerEvent& event, double now) {
     next_trial(event.replica());
   } else if (current != nullptr && event.has_rejected()) {
     const auto it = current->running.find(event.rejected().request_id());
-    if (it != current->running.end()) {
+    if (it != current->running.end() && it->second->state->owns(event.rejected().seq_id())) {
       Entry& entry = *it->second;
       entry.error = event.rejected().error();
       finish(event.rejected().request_id(), entry, now);
@@ -144,6 +144,11 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
   Replica* replica = replica_of(event);
   if (replica == nullptr) return;
   replica->stats = event.stats();
+  for (const proto::RequestPreempted& preempted : event.preempted()) {
+    const auto it = replica->running.find(preempted.request_id());
+    if (it != replica->running.end() && it->second->state->owns(preempted.seq_id()))
+      it->second->state->add_preemption();
+  }
   for (const proto::SequenceGroupOutput& output : step.outputs())
     on_output(event.replica(), output, event.scheduled_at(), now);
   for (const proto::BeamResult& result : event.beam_results())
@@ -155,7 +160,7 @@ void EngineCore::on_output(int index, const proto::SequenceGroupOutput& output, 
                            double now) {
   Replica& replica = replicas_[static_cast<size_t>(index)];
   const auto it = replica.running.find(output.request_id());
-  if (it == replica.running.end()) return;
+  if (it == replica.running.end() || !it->second->state->owns(output.seq_id())) return;
   Entry& entry = *it->second;
   const std::string& id = output.request_id();
   for (const auto& [seq_id, status] : entry.state->apply(output, scheduled_at, now)) {
@@ -180,7 +185,7 @@ void EngineCore::on_output(int index, const proto::SequenceGroupOutput& output, 
 void EngineCore::on_beam_result(int index, const proto::BeamResult& result, double now) {
   Replica& replica = replicas_[static_cast<size_t>(index)];
   const auto it = replica.running.find(result.request_id());
-  if (it == replica.running.end()) return;
+  if (it == replica.running.end() || !it->second->state->owns(result.seq_id())) return;
   Entry& entry = *it->second;
   entry.state->finish_beams(result, now);
   finish(result.request_id(), entry, now);

@@ -30,10 +30,10 @@ double LLMEngine::now() const {
 }
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
-                            const nlohmann::json& params) {
+                            const nlohmann::json& params, int priority) {
   if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
   auto request = std::make_unique<RequestState>(request_id, processor_.prepare(prompt, params),
-                                                tokenizer(), now());
+                                                tokenizer(), now(), priority);
   request->set_first_seq_id(next_seq_id_);
   scheduler_->add_seq_group(make_sequence_group(request->add_request()));
   next_seq_id_ += request->num_seq_ids();
@@ -52,11 +52,13 @@ std::vector<proto::RequestOutput> LLMEngine::step() {
   const proto::StepOutput result = runner_->execute(input);
   scheduler_->complete_step(result);
 
+  for (const auto& preempted : scheduler_->take_preempted())
+    if (const auto it = requests_.find(preempted.request_id()); it != requests_.end())
+      it->second->add_preemption();
+
   std::vector<proto::RequestOutput> outputs;
   const auto put_out = [&](auto it) {
     RequestState& request = *it->second;
-    if (const SequenceGroup* scheduled = scheduler_->find(request.request_id()))
-      request.set_num_preemptions(scheduled->num_preemptions);
     outputs.push_back(request.output(now()));
     if (outputs.back().finished()) requests_.erase(it);
   };

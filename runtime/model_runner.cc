@@ -53,7 +53,11 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   const auto scheduled = table_.apply(step);  // checks the message, the copies too
   pools_.apply_copies(ctx_, step);
   const Batch batch = build_batch(scheduled, block_size_);
-  for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
+  for (const auto* group : scheduled) {
+    proto::SequenceGroupOutput& output = *out.add_outputs();
+    output.set_request_id(group->request_id());
+    output.set_seq_id(group->seq_data(0).seq_id());
+  }
 
   try {
     run_model(batch, out);

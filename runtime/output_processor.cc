@@ -37,6 +37,13 @@ void SequenceOutputState::finish(const proto::BeamHypothesis& hypothesis) {
     output_.add_token_ids(token);
     *output_.mutable_text() += detokenizer_.append(token);
   }
+  TANDEM_CHECK(hypothesis.logprobs().empty() ||
+               hypothesis.logprobs_size() == hypothesis.token_ids_size());
+  for (int i = 0; i < hypothesis.logprobs_size(); ++i) {
+    proto::TokenLogprob& logprob = *output_.add_logprobs()->add_top();  // of no rank
+    logprob.set_token_id(hypothesis.token_ids(i));
+    logprob.set_logprob(hypothesis.logprobs(i));
+  }
   *output_.mutable_text() += detokenizer_.finish();
   output_.set_score(hypothesis.score());
   output_.set_cumulative_logprob(hypothesis.cumulative_logprob());

@@ -171,6 +171,24 @@ void set_sampling(const Sources& s, proto::SamplingParams& out) {
   if (r.seed && *r.seed != -1) out.set_seed(static_cast<uint64_t>(*r.seed));
 }
 
+// vLLM v0's: the n best of so many samples.
+void set_best_of(const Sources& s, int64_t beams, proto::SamplingParams& out) {
+  const int64_t best_of = value_or<int64_t>(s.request.best_of, out.n());
+  if (best_of < out.n())
+    throw conflict("best_of", std::to_string(best_of) + " is less than the " +
+                                  std::to_string(out.n()) + " sequences to return (n)");
+  if (best_of > out.n() && beams > 1)
+    throw conflict("best_of", "cannot be combined with beam search (num_beams " +
+                                  std::to_string(beams) +
+                                  (s.request.num_beams.given ? "" : " by the model's defaults") +
+                                  "), which returns its n best anyway; set num_beams to 1");
+  if (best_of > 1 && beams == 1 && !out.do_sample())
+    throw conflict("best_of", std::to_string(best_of) +
+                                  " sequences of greedy decoding would all be the same; set "
+                                  "do_sample to true, or a temperature > 0");
+  if (best_of > out.n()) out.set_best_of(static_cast<int32_t>(best_of));
+}
+
 void set_sequences(const Sources& s, proto::SamplingParams& out) {
   const Options& r = s.request;
   if (r.n && r.num_return_sequences && *r.n != *r.num_return_sequences)
@@ -189,6 +207,7 @@ void set_sequences(const Sources& s, proto::SamplingParams& out) {
                        " sequences of greedy decoding would all be the same; set "
                        "do_sample to true, a temperature > 0, or num_beams");
   out.set_n(static_cast<int32_t>(n));
+  set_best_of(s, beams, out);
   out.set_num_beams(static_cast<int32_t>(beams));
   out.set_prompt_tokens_counted_as_generated(static_cast<int32_t>(s.counted_as_new()));
   out.set_length_penalty(value_or(s(&Options::length_penalty), 1.0));
@@ -308,7 +327,11 @@ void check_beams(const Sources& s, const proto::SamplingParams& out) {
   };
   if (out.stop_size() > 0) refuse(s.request.stop ? "stop" : "stop_strings");
   if (out.stop_token_ids_size() > 0) refuse("stop_token_ids");
-  if (out.has_logprobs()) refuse("logprobs");
+  if (out.logprobs() > 0)
+    throw not_supported("logprobs", "with beam search (num_beams " +
+                                        std::to_string(out.num_beams()) +
+                                        ") only the tokens' own are known: ask for 0, not " +
+                                        std::to_string(out.logprobs()));
 }
 
 void check_built(const Options& request, const Options& model) {

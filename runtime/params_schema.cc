@@ -229,6 +229,7 @@ void add_sampling(Table& t) {
   const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
   t["do_sample"] = boolean(hf, &Options::do_sample);
   t["n"] = integer(vllm, &Options::n, 1, kMaxSequences);
+  t["best_of"] = integer(vllm, &Options::best_of, 1, kMaxSequences);
   t["num_return_sequences"] = integer(hf, &Options::num_return_sequences, 1, kMaxSequences);
   t["num_beams"] = integer(hf, &Options::num_beams, 1, kMaxSequences);
   t["length_penalty"] = number(hf, &Options::length_penalty, {.lo = -1e3, .hi = 1e3});
@@ -309,7 +310,7 @@ const std::map<std::string, json, std::less<>>& not_built() {
                "prompt_lookup_num_tokens", "assistant_early_exit", "allowed_token_ids",
                "guided_decoding", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
                "structured_outputs", "response_format", "output_kind"});
-    add("[1]", {"num_beam_groups", "guidance_scale", "best_of"});
+    add("[1]", {"num_beam_groups", "guidance_scale"});
     add("[0]", {"diversity_penalty", "penalty_alpha"});
     add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
                     "output_logits", "output_attentions", "output_hidden_states"});

@@ -31,7 +31,7 @@ enum class StopEarly { kFalse, kTrue, kNever };
 struct GenerationOptions {
   Option<int64_t> max_length, max_new_tokens, max_tokens;
   Option<int64_t> min_length, min_new_tokens, min_tokens;
-  Option<int64_t> n, num_return_sequences, num_beams;
+  Option<int64_t> n, best_of, num_return_sequences, num_beams;
   Option<bool> do_sample;
   Option<double> temperature, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff, top_h;
   Option<int64_t> top_k;

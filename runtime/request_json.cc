@@ -17,7 +17,7 @@ json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tok
     const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
     out[std::to_string(t.token_id())] = {
         {"logprob", value},
-        {"rank", t.rank()},
+        {"rank", t.rank() > 0 ? json(t.rank()) : json()},
         {"decoded_token", t.has_decoded_token() || tokenizer == nullptr
                               ? t.decoded_token()
                               : tokenizer->decode({t.token_id()}, false)}};

@@ -1,6 +1,8 @@
 #include "runtime/request_state.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "kernels/core/check.h"
@@ -14,11 +16,42 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
       request_(std::move(request)),
       arrival_time_(arrival_time),
       priority_(priority) {
-  for (int i = 0; i < request_.params.n(); ++i) seqs_.emplace_back(i, tokenizer, request_.params);
+  const auto& params = request_.params;
+  const int n = uses_beams(params) ? params.n() : num_sequences(params);
+  for (int i = 0; i < n; ++i) seqs_.emplace_back(i, tokenizer, params);
+  if (!picks_best()) return;
+  best_.resize(static_cast<size_t>(params.n()));
+  for (int i = 0; i < params.n(); ++i) best_[static_cast<size_t>(i)].set_index(i);
 }
 
 bool RequestState::finished() const {
   return std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq.finished(); });
+}
+
+const proto::CompletionOutput& RequestState::output_of(int i) const {
+  const auto at = static_cast<size_t>(i);
+  return picks_best() ? best_.at(at) : seqs_.at(at).output();
+}
+
+bool RequestState::output_finished(int i) const {
+  return picks_best() ? finished() : seqs_.at(static_cast<size_t>(i)).finished();
+}
+
+// All have ended: the best by their sum of log-probabilities, as vLLM; of equals the lower index.
+void RequestState::pick_best() {
+  std::vector<const proto::CompletionOutput*> order;
+  for (const auto& seq : seqs_) order.push_back(&seq.output());
+  // NaN last: the order must be one.
+  const auto key = [](const proto::CompletionOutput* c) {
+    return std::isnan(c->cumulative_logprob()) ? -std::numeric_limits<double>::infinity()
+                                               : c->cumulative_logprob();
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto* a, const auto* b) { return key(a) > key(b); });
+  for (size_t i = 0; i < best_.size(); ++i) {
+    best_[i] = *order[i];
+    best_[i].set_index(static_cast<int32_t>(i));
+  }
 }
 
 int RequestState::num_output_tokens() const {
@@ -48,24 +81,26 @@ proto::AddRequest RequestState::add_request() const {
 
 std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGroupOutput& output,
                                                         double scheduled_at, double now) {
-  std::vector<Finished> finished;
+  std::vector<Finished> ended;
+  if (!owns(output.seq_id())) return ended;
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
   add_prompt_logprobs(output);
   if (uses_beams(request_.params)) {
     beam_rounds_ += output.samples().empty() ? 0 : 1;
-    return finished;
+    return ended;
   }
   for (const proto::SequenceOutput& sample : output.samples()) {
-    if (sample.seq_id() < first_seq_id_) continue;
+    if (!owns(sample.seq_id())) continue;
     const int64_t index = sample.seq_id() - first_seq_id_;
     if (index >= static_cast<int64_t>(seqs_.size())) continue;
     SequenceOutputState& seq = seqs_[static_cast<size_t>(index)];
     if (seq.finished()) continue;
     if (first_token_ < 0) first_token_ = now;
     const SequenceStatus status = seq.append(sample);
-    if (is_finished(status)) finished.push_back({sample.seq_id(), status});
+    if (is_finished(status)) ended.push_back({sample.seq_id(), status});
   }
-  return finished;
+  if (!ended.empty() && picks_best() && finished()) pick_best();
+  return ended;
 }
 
 void RequestState::finish_beams(const proto::BeamResult& result, double now) {
@@ -99,7 +134,7 @@ proto::RequestOutput RequestState::output(double now) const {
   proto::RequestOutput out;
   out.set_request_id(request_id_);
   *out.mutable_inputs() = request_.inputs;
-  for (const SequenceOutputState& seq : seqs_) *out.add_outputs() = seq.output();
+  for (int i = 0; i < num_outputs(); ++i) *out.add_outputs() = output_of(i);
   out.set_finished(finished());
   for (const auto& l : prompt_logprobs_) *out.add_prompt_logprobs() = l;
   *out.mutable_metrics() = metrics(now);

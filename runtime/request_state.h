@@ -24,16 +24,24 @@ class RequestState {
   const proto::SamplingParams& params() const { return request_.params; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }
-  const std::vector<SequenceOutputState>& seqs() const { return seqs_; }
+  // What the request returns: sequence i; with best_of, the i-th best when all have ended, and
+  // nothing before.
+  int num_outputs() const { return request_.params.n(); }
+  const proto::CompletionOutput& output_of(int i) const;
+  bool output_finished(int i) const;
   const std::vector<proto::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
   bool finished() const;
-  int num_output_tokens() const;  // of all sequences; of beams, the rounds
+  int num_output_tokens() const;  // of all that it generates; of beams, the rounds
 
-  // Sequence `index` has the id first_seq_id + index; the encoder's comes behind them (n, or as
-  // many as there are beams). New ones are given when a request starts anew on other workers.
+  // Sequence `index` has the id first_seq_id + index; the encoder's comes behind them
+  // (num_sequences()). New ones are given when a request starts anew on other workers.
   void set_first_seq_id(int64_t id) { first_seq_id_ = id; }
   int64_t first_seq_id() const { return first_seq_id_; }
   int64_t num_seq_ids() const { return int64_t{num_sequences(request_.params)} + 1; }
+  // Not another request's that had the same id, nor of workers before.
+  bool owns(int64_t seq_id) const {
+    return seq_id >= first_seq_id_ && seq_id - first_seq_id_ < num_seq_ids();
+  }
 
   // What the request is to the scheduler, with the tokens that it has so far. A beam search starts
   // anew.
@@ -43,19 +51,21 @@ class RequestState {
     int64_t seq_id;
     SequenceStatus status;
   };
-  // Takes a step's output. Returns the sequences that ended with it. Samples of sequences that are
-  // not this request's, or have ended, are passed over.
+  // Takes a step's output. Returns the sequences that ended with it. What is not this request's
+  // (owns()), and samples of sequences that have ended, are passed over.
   std::vector<Finished> apply(const proto::SequenceGroupOutput& output, double scheduled_at,
                               double now);
   // The end of a beam search: until then there is no output.
   void finish_beams(const proto::BeamResult& result, double now);
-  void set_num_preemptions(int n) { num_preemptions_ = n; }
+  void add_preemption() { ++num_preemptions_; }
 
   proto::RequestMetrics metrics(double now) const;
   // Everything so far.
   proto::RequestOutput output(double now) const;
 
  private:
+  bool picks_best() const { return seqs_.size() > static_cast<size_t>(request_.params.n()); }
+  void pick_best();
   void add_prompt_logprobs(const proto::SequenceGroupOutput& output);
 
   std::string request_id_;
@@ -64,6 +74,7 @@ class RequestState {
   int priority_, num_preemptions_ = 0, beam_rounds_ = 0;
   int64_t first_seq_id_ = 0;
   std::vector<SequenceOutputState> seqs_;
+  std::vector<proto::CompletionOutput> best_;  // with best_of: n, empty until all have ended
   std::vector<proto::TokenLogprobs> prompt_logprobs_;
 };
 

@@ -220,6 +220,9 @@ int Scheduler::num_waiting() const { return static_cast<int>(waiting_.size()); }
 int Scheduler::num_running() const { return static_cast<int>(running_.size()); }
 int Scheduler::num_swapped() const { return static_cast<int>(swapped_.size()); }
 int Scheduler::num_preemptions() const { return num_preemptions_; }
+std::vector<proto::RequestPreempted> Scheduler::take_preempted() {
+  return std::exchange(preempted_, {});
+}
 
 SequenceGroup* Scheduler::find(const std::string& request_id) {
   const auto it = groups_.find(request_id);

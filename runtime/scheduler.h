@@ -107,6 +107,8 @@ class Scheduler {
   int num_running() const;
   int num_swapped() const;
   int num_preemptions() const;  // so far
+  // Groups preempted since the last call, in order; one may be there several times.
+  std::vector<proto::RequestPreempted> take_preempted();
   int num_steps_in_flight() const { return static_cast<int>(steps_.size()); }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
@@ -250,6 +252,7 @@ class Scheduler {
   std::vector<std::string> forgotten_groups_;     // for the next message
   std::vector<int64_t> forgotten_seqs_;
   std::vector<proto::BeamResult> beam_results_;
+  std::vector<proto::RequestPreempted> preempted_;
 };
 
 }  // namespace tandem

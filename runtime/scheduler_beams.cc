@@ -21,6 +21,7 @@ namespace {
 
 void write_result(const SequenceGroup& group, proto::BeamResult& out) {
   out.set_request_id(group.request_id());
+  out.set_seq_id(group.seqs()[0]->seq_id());
   const auto& hypotheses = group.beams()->search.hypotheses();
   for (int i = 0; i < group.params().n(); ++i) {
     const BeamSearch::Hypothesis& from = hypotheses[static_cast<size_t>(i)];
@@ -28,6 +29,7 @@ void write_result(const SequenceGroup& group, proto::BeamResult& out) {
     to.mutable_token_ids()->Add(from.tokens.begin(), from.tokens.end());
     to.set_score(from.score);
     to.set_cumulative_logprob(from.sum);
+    to.mutable_logprobs()->Add(from.logprobs.begin(), from.logprobs.end());
     const SequenceStatus status =
         from.tokens.empty()
             ? SequenceStatus::kFinishedLength

@@ -54,7 +54,7 @@ void Sequence::continue_from(std::vector<int32_t> tokens, int num_computed) {
 }
 
 int num_sequences(const SamplingParams& params) {
-  return uses_beams(params) ? params.num_beams() : params.n();
+  return uses_beams(params) ? params.num_beams() : std::max(params.n(), params.best_of());
 }
 
 SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr<Sequence>> seqs,

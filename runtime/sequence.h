@@ -93,7 +93,7 @@ struct BeamState {
   int epoch = 0;  // answers to steps that were scheduled in another one are void
 };
 
-// Sequences that generate: num_beams or n.
+// Sequences that generate: num_beams, or best_of, or n.
 int num_sequences(const SamplingParams& params);
 
 // All sequences of one request, and the encoder sequence that they share.

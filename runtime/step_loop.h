@@ -39,6 +39,8 @@ class StepLoop {
 
   // Beam searches that have ended.
   std::vector<proto::BeamResult> take_beam_results() { return scheduler_.take_beam_results(); }
+  // Scheduler::take_preempted().
+  std::vector<proto::RequestPreempted> take_preempted() { return scheduler_.take_preempted(); }
 
   int steps_in_flight() const { return static_cast<int>(in_flight_.size()); }
   uint64_t steps_completed() const { return steps_completed_; }

@@ -14,11 +14,11 @@ StreamCursor::Position& StreamCursor::at(size_t index) {
 void StreamCursor::resume(const RequestState& request, const proto::ResumeRequest& received) {
   StreamCursor cursor;
   for (const proto::StreamPosition& p : received.received()) {
-    if (p.index() < 0 || static_cast<size_t>(p.index()) >= request.seqs().size())
+    if (p.index() < 0 || p.index() >= request.num_outputs())
       throw invalid_request("received.index", std::to_string(p.index()) + " of " +
-                                                  std::to_string(request.seqs().size()) +
+                                                  std::to_string(request.num_outputs()) +
                                                   " sequences");
-    const auto& output = request.seqs()[static_cast<size_t>(p.index())].output();
+    const auto& output = request.output_of(p.index());
     if (p.num_tokens() < 0 || p.num_tokens() > output.token_ids_size() || p.text_bytes() < 0 ||
         static_cast<size_t>(p.text_bytes()) > output.text().size())
       throw invalid_request("received", "more than sequence " + std::to_string(p.index()) + " has");
@@ -36,11 +36,12 @@ bool StreamCursor::behind(const RequestState& request) const {
   if (last_sent_) return false;
   if (!inputs_sent_ || request.finished()) return true;
   if (num_prompt_logprobs_ < static_cast<int>(request.prompt_logprobs().size())) return true;
-  for (size_t i = 0; i < request.seqs().size(); ++i) {
-    const auto& output = request.seqs()[i].output();
-    const Position sent = i < seqs_.size() ? seqs_[i] : Position{};
+  for (int i = 0; i < request.num_outputs(); ++i) {
+    const auto& output = request.output_of(i);
+    const auto at = static_cast<size_t>(i);
+    const Position sent = at < seqs_.size() ? seqs_[at] : Position{};
     if (sent.num_tokens < output.token_ids_size() || sent.text_bytes < output.text().size() ||
-        sent.finished != request.seqs()[i].finished())
+        sent.finished != request.output_finished(i))
       return true;
   }
   return false;
@@ -56,11 +57,12 @@ void StreamCursor::next_chunk(const RequestState& request, double now, proto::Re
   chunk.set_request_id(request.request_id());
   if (!inputs_sent_) *chunk.mutable_inputs() = request.inputs();
   inputs_sent_ = true;
-  for (size_t i = 0; i < request.seqs().size(); ++i) {
-    const proto::CompletionOutput& output = request.seqs()[i].output();
-    Position& sent = at(i);
+  for (int i = 0; i < request.num_outputs(); ++i) {
+    const proto::CompletionOutput& output = request.output_of(i);
+    const bool ended = request.output_finished(i);
+    Position& sent = at(static_cast<size_t>(i));
     if (sent.finished || (sent.num_tokens == output.token_ids_size() &&
-                          sent.text_bytes == output.text().size() && !request.seqs()[i].finished()))
+                          sent.text_bytes == output.text().size() && !ended))
       continue;
     proto::CompletionChunk& news = *chunk.add_outputs();
     news.set_index(output.index());
@@ -75,8 +77,9 @@ void StreamCursor::next_chunk(const RequestState& request, double now, proto::Re
     if (output.has_score()) news.set_score(output.score());
     if (!output.finish_reason().empty()) news.set_finish_reason(output.finish_reason());
     if (!output.stop_reason().empty()) news.set_stop_reason(output.stop_reason());
-    sent = {output.token_ids_size(), output.text().size(), request.seqs()[i].finished()};
+    sent = {output.token_ids_size(), output.text().size(), ended};
   }
+  chunk.set_prompt_logprobs_offset(num_prompt_logprobs_);
   for (auto k = static_cast<size_t>(num_prompt_logprobs_); k < request.prompt_logprobs().size();
        ++k)
     *chunk.add_prompt_logprobs() = request.prompt_logprobs()[k];

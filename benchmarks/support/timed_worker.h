@@ -58,6 +58,7 @@ class TimedWorker final : public Worker {
     for (auto* group : scheduled) {
       proto::SequenceGroupOutput& output = *out.add_outputs();
       output.set_request_id(group->request_id());
+      output.set_seq_id(group->seq_data(0).seq_id());
       for (proto::SequenceData& seq : *group->mutable_seq_data()) {
         const int known = seq.prompt_token_ids_size() + seq.output_token_ids_size();
         if (seq.num_computed_tokens() < known) continue;  // its prompt goes on in the next step

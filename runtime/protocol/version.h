@@ -5,6 +5,6 @@
 
 namespace tandem {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace tandem

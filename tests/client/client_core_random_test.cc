@@ -72,6 +72,7 @@ struct Truth {
       tokens_sent[i] = tokens[i];
       text_sent[i] = text(i);
     }
+    chunk.set_prompt_logprobs_offset(prompt_logprobs_sent);
     for (; prompt_logprobs_sent < whole.prompt_logprobs_size(); ++prompt_logprobs_sent)
       *chunk.add_prompt_logprobs() = whole.prompt_logprobs(prompt_logprobs_sent);
     if (finished()) {

@@ -124,11 +124,130 @@ TEST_F(EngineCoreReplicas, ARefusalByTheScheduler) {
   auto event = engine.event(0);
   event.mutable_rejected()->set_request_id("a");
   event.mutable_rejected()->mutable_error()->set_type("resource_error");
+  event.mutable_rejected()->set_seq_id(engine.first_seq_id("a") + 99);  // an earlier one of that id
+  engine.core().replica_event(event, engine.now);
+  EXPECT_TRUE(engine.chunks(kAnn).empty());
+  event.mutable_rejected()->set_seq_id(engine.first_seq_id("a"));
   engine.core().replica_event(event, engine.now);
   EXPECT_EQ(engine.error(kAnn), "resource_error");
   event.mutable_rejected()->set_request_id("unknown");
   engine.core().replica_event(event, engine.now);
   engine.core().check_integrity();
+}
+
+// --- Ids that are used again ---------------------------------------------------------------------
+
+TEST_F(EngineCoreReplicas, WhatComesLateOfAnEarlierRequestOfThatIdIsPassedOver) {
+  engine.up(0);
+  const auto with_prompt_logprobs = [](int beams) {
+    PreparedRequest request = small_request();
+    request.inputs.add_prompt_token_ids(letter('p'));
+    request.params.set_prompt_logprobs(0);
+    request.params.set_num_beams(beams);
+    return request;
+  };
+  engine.submit(kAnn, "a", with_prompt_logprobs(1));
+  const int64_t old = engine.first_seq_id("a");
+  engine.core().cancel("a", engine.now);
+  engine.submit(kAnn, "a", with_prompt_logprobs(2));
+  const int64_t first = engine.first_seq_id("a");
+  ASSERT_NE(first, old);
+  engine.chunks(kAnn);
+
+  const auto prompt_logprobs = [&](int64_t seq_id, int32_t token) {
+    proto::StepOutput step;
+    auto& group = *step.add_outputs();
+    group.set_request_id("a");
+    group.set_seq_id(seq_id);
+    group.set_prompt_logprobs_start(1);
+    group.add_prompt_logprobs()->add_top()->set_token_id(token);
+    return step;
+  };
+  const auto beam_result = [&](int64_t seq_id, int32_t token) {
+    auto event = engine.event(0);
+    auto& result = *event.add_beam_results();
+    result.set_request_id("a");
+    result.set_seq_id(seq_id);
+    result.add_hypotheses()->add_token_ids(token);
+    auto& preempted = *event.add_preempted();
+    preempted.set_request_id("a");
+    preempted.set_seq_id(seq_id);
+    return event;
+  };
+  engine.step(0, prompt_logprobs(old, letter('x')));
+  engine.core().replica_step(beam_result(old, letter('x')), {}, engine.now);
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
+  engine.step(0, prompt_logprobs(first, letter('p')));
+  engine.core().replica_step(beam_result(first + 1, letter('y')), {}, engine.now);
+  const auto chunks = engine.chunks(kAnn);
+  ASSERT_EQ(chunks.size(), 2u);
+  ASSERT_EQ(chunks[0].prompt_logprobs_size(), 1);
+  EXPECT_EQ(chunks[0].prompt_logprobs(0).top(0).token_id(), letter('p'));
+  EXPECT_EQ(chunks[1].prompt_logprobs_offset(), 1);
+  EXPECT_EQ(chunks[1].outputs(0).text(), "y");
+  EXPECT_EQ(chunks[1].metrics().num_preemptions(), 1);
+}
+
+TEST_F(EngineCoreReplicas, PreemptionsAddUpOverReplicas) {
+  engine.up(0);
+  submit("a");
+  const auto preempted = [&](int replica) {
+    auto event = engine.event(replica);
+    auto& message = *event.add_preempted();
+    message.set_request_id("a");
+    message.set_seq_id(engine.first_seq_id("a"));
+    return event;
+  };
+  engine.core().replica_step(preempted(0), {}, engine.now);
+  engine.core().replica_step(preempted(0), {}, engine.now);
+  engine.down(0, false);
+  engine.up(0);
+  engine.core().replica_step(preempted(0), {}, engine.now);
+  engine.step(0, engine.output("a", 2));
+  EXPECT_EQ(engine.chunks(kAnn).back().metrics().num_preemptions(), 3);
+}
+
+// --- Best of several -----------------------------------------------------------------------------
+
+TEST_F(EngineCoreReplicas, TheBestOfSeveralAreShownWhenAllHaveEnded) {
+  engine.up(0);
+  PreparedRequest request = small_request(2, 3);
+  request.params.set_best_of(4);
+  engine.submit(kAnn, "a", std::move(request));
+  ASSERT_EQ(engine.last_command(0).add().seqs_size(), 4);
+  engine.chunks(kAnn);
+  // Log-probabilities: 0: -3, 1: -1 -1, 2: -0.5 and cut at three tokens: -1.5, 3: -2.
+  engine.step(0, engine.output("a", letter('k'), 1, -1));
+  engine.step(0, engine.output("a", 2, 0, -3));
+  engine.step(0, engine.output("a", letter('m'), 2, -0.5));
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
+  EXPECT_THAT(engine.told().back(), "finish a");
+
+  engine.down(0, false);  // what has ended stays known
+  engine.up(0);
+  const auto& add = engine.last_command(0).add();
+  ASSERT_EQ(add.seqs_size(), 3);
+  EXPECT_EQ(add.seqs(0).index(), 1);
+  EXPECT_EQ(add.seqs(0).output_token_ids_size(), 1);
+  EXPECT_EQ(add.sampling_params().best_of(), 4);
+  engine.step(0, engine.output("a", 2, 1, -1));
+  engine.step(0, engine.output("a", 2, 3, -2));
+  engine.step(0, engine.output("a", letter('n'), 2, -0.5));
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
+  engine.step(0, engine.output("a", letter('o'), 2, -0.5));
+  const auto chunks = engine.chunks(kAnn);
+  ASSERT_EQ(chunks.size(), 1u);
+  EXPECT_TRUE(chunks[0].finished());
+  ASSERT_EQ(chunks[0].outputs_size(), 2);
+  EXPECT_EQ(chunks[0].outputs(0).index(), 0);
+  EXPECT_EQ(chunks[0].outputs(0).text(), "mno");
+  EXPECT_EQ(chunks[0].outputs(0).finish_reason(), "length");
+  EXPECT_DOUBLE_EQ(chunks[0].outputs(0).cumulative_logprob(), -1.5);
+  EXPECT_EQ(chunks[0].outputs(1).index(), 1);
+  EXPECT_EQ(chunks[0].outputs(1).text(), "k");  // before 3, which is equal
+  EXPECT_EQ(engine.core().num_unfinished(), 0u);
+  engine.resume(kAnn, "a", 0, 0);
+  EXPECT_EQ(engine.chunks(kAnn).at(0).outputs_size(), 2);
 }
 
 // --- Query of death ------------------------------------------------------------------------------

@@ -27,12 +27,14 @@ class RequestStateTest : public testing::Test {
   }
   static proto::SequenceGroupOutput output(int64_t seq_id, int32_t token) {
     proto::SequenceGroupOutput out;
+    out.set_seq_id(seq_id);
     out.add_samples()->set_seq_id(seq_id);
     out.mutable_samples(0)->set_token_id(token);
     return out;
   }
   static proto::SequenceGroupOutput prompt_logprobs(int start, int count) {
     proto::SequenceGroupOutput out;
+    out.set_seq_id(50);
     out.set_prompt_logprobs_start(start);
     for (int i = 0; i < count; ++i)
       out.add_prompt_logprobs()->add_top()->set_token_id(start % 1000 + i);
@@ -85,9 +87,9 @@ TEST_F(RequestStateTest, AStopStringEndsASequence) {
   RequestState& state = make(request);
   state.apply(output(50, letter('a')), 1, 2);
   state.apply(output(50, letter('x')), 1, 2);
-  EXPECT_EQ(state.seqs()[0].output().text(), "a");  // held back
+  EXPECT_EQ(state.output_of(0).text(), "a");  // held back
   EXPECT_EQ(state.apply(output(50, letter('y')), 1, 2).size(), 1u);
-  EXPECT_EQ(state.seqs()[0].output().stop_reason(), "xy");
+  EXPECT_EQ(state.output_of(0).stop_reason(), "xy");
 }
 
 TEST_F(RequestStateTest, ARequestStartsAgainWithWhatItHas) {
@@ -110,7 +112,7 @@ TEST_F(RequestStateTest, ARequestStartsAgainWithWhatItHas) {
   EXPECT_EQ(group->encoder_seq().seq_id(), 93);
   EXPECT_EQ(group->encoder_seq().length(), 1);
   state.apply(output(92, letter('z')), 1, 2);
-  EXPECT_EQ(state.seqs()[2].output().text(), "z");
+  EXPECT_EQ(state.output_of(2).text(), "z");
 }
 
 TEST_F(RequestStateTest, AnIndexThatIsNoSequences) {

@@ -61,7 +61,10 @@ class BeamWorker {
     const Batch batch = build_batch(scheduled, block_size_);
     proto::StepOutput out;
     out.set_step(step.step());
-    for (const auto* group : scheduled) out.add_outputs()->set_request_id(group->request_id());
+    for (const auto* group : scheduled) {
+      out.add_outputs()->set_request_id(group->request_id());
+      out.mutable_outputs()->rbegin()->set_seq_id(group->seq_data(0).seq_id());
+    }
     for (const SampleRow& row : batch.rows) write(row);
     for (const SampleRow& row : batch.rows) read(row);
     table_.advance(scheduled);

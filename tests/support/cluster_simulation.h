@@ -107,7 +107,6 @@ class ClusterSimulation {
   void reuse_id(const Plan& first) {
     auto again = std::make_unique<Plan>(random_plan(first.id));
     again->same_id = true;
-    again->request.params.clear_prompt_logprobs();
     // Later than anything of the first could still be on its way.
     again->submit_at = first.cancel_at + 0.41;
     add(std::move(again), 0);
@@ -140,8 +139,15 @@ class ClusterSimulation {
     if (world_.one_in(4)) params.set_prompt_logprobs(0);
     plan.invalid = world_.one_in(40);
     plan.too_large = !admissible(plan);
-    for (int i = 0; i < params.n(); ++i)
+    if (world_.one_in(8)) params.set_best_of(params.n() + world_.uniform(1, 3));
+    for (int i = 0; i < num_sequences(params); ++i)
       plan.undisturbed.push_back(undisturbed_output(plan.request, i, cluster_->tokenizer()));
+    if (params.best_of() == 0) return plan;
+    std::stable_sort(plan.undisturbed.begin(), plan.undisturbed.end(),
+                     [](const auto& a, const auto& b) {
+                       return a.cumulative_logprob() > b.cumulative_logprob();
+                     });
+    plan.undisturbed.resize(static_cast<size_t>(params.n()));
     return plan;
   }
   bool admissible(const Plan& plan) const {

@@ -90,13 +90,16 @@ class EngineCoreDriver : public EngineOutbox {
     core_.check_integrity();
   }
   // One token for sequence `index` of a request.
-  proto::StepOutput output(const std::string& id, int32_t token, int index = 0) const {
+  proto::StepOutput output(const std::string& id, int32_t token, int index = 0,
+                           float logprob = 0) const {
     proto::StepOutput step;
     auto& group = *step.add_outputs();
     group.set_request_id(id);
+    group.set_seq_id(first_ids_.at(id) + index);
     auto& sample = *group.add_samples();
     sample.set_seq_id(first_ids_.at(id) + index);
     sample.set_token_id(token);
+    sample.set_logprob(logprob);
     return step;
   }
   void step(int replica, const proto::StepOutput& output) {
@@ -132,6 +135,7 @@ class EngineCoreDriver : public EngineOutbox {
     commands_[replica].clear();
     return out;
   }
+  int64_t first_seq_id(const std::string& id) const { return first_ids_.at(id); }
   const proto::SchedulerCommand& last_command(int replica) { return commands_[replica].back(); }
   // Chunks received since the last call.
   std::vector<proto::RequestChunk> chunks(ClientId client) {

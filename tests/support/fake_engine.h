@@ -17,6 +17,7 @@
 #include "actors/protocol/messages.h"
 #include "actors/protocol/network.h"
 #include "actors/protocol/system_config.h"
+#include "runtime/protocol/version.h"
 
 namespace tandem::test {
 
@@ -25,7 +26,7 @@ struct FakeEngineCounters {
   std::atomic<int> unacknowledged{0};  // of the client that was flushed last
   std::atomic<uint64_t> messages{0};
   std::atomic<bool> paused{false};  // generates nothing
-  std::atomic<uint32_t> version{1};
+  std::atomic<uint32_t> version{kProtocolVersion};
 };
 
 class FakeEngine {

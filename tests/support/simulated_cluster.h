@@ -222,6 +222,7 @@ class SimulatedCluster : public EngineOutbox,
       } catch (const InputError& e) {
         proto::SchedulerEvent event;
         event.mutable_rejected()->set_request_id(command.add().request_id());
+        event.mutable_rejected()->set_seq_id(command.add().first_seq_id());
         event.mutable_rejected()->mutable_error()->set_type(api_name(e.kind()));
         event.mutable_rejected()->mutable_error()->set_message(e.what());
         tell_engine(r, std::move(event));
@@ -250,6 +251,8 @@ class SimulatedCluster : public EngineOutbox,
     event.set_scheduled_at(replica.loop->completed_scheduled_at());
     pump(report.replica());
     num_preemptions_ += static_cast<uint64_t>(replica.loop->stats().num_preemptions() - before);
+    for (proto::RequestPreempted& preempted : replica.loop->take_preempted())
+      *event.add_preempted() = std::move(preempted);
     tell_engine(report.replica(), std::move(event), &report.step());
   }
   void scheduler_fault(int r, const std::string& cause) {

@@ -116,6 +116,7 @@ class SimulatedRank {
     const proto::SamplingParams& params = group.sampling_params();
     const Ids& encoder = group.encoder_seq_data().prompt_token_ids();
     out.set_request_id(group.request_id());
+    out.set_seq_id(group.seq_data(0).seq_id());
     if (group.compute_encoder())
       for (int p = 0; p < encoder.size(); ++p)
         key_at(group.cross_block_table().blocks(), p) = key_of(params.seed(), 1, p, encoder[p]);
