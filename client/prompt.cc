@@ -23,6 +23,16 @@ Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {
                   "}");
 }
 
+// A pair stays one, with the target beside its two sides.
+Prompt Prompt::with_target(const Prompt& source, const Prompt& target, bool append_eos) {
+  const auto side = nlohmann::json::parse(source.json_, nullptr, /*allow_exceptions=*/false);
+  const bool pair = side.is_object() && side.contains("encoder_prompt");
+  const std::string sides = pair ? source.json_.substr(0, source.json_.rfind('}'))
+                                 : "{\"encoder_prompt\":" + source.json_;
+  return raw_json(sides + ",\"target\":" + target.json_ +
+                  ",\"append_eos\":" + (append_eos ? "true" : "false") + "}");
+}
+
 Prompt Prompt::raw_json(std::string json) {
   Prompt prompt;
   prompt.json_ = std::move(json);

@@ -46,6 +46,9 @@ class Prompt {
   Prompt(const char* text);         // NOLINT
   static Prompt token_ids(const std::vector<int32_t>& ids);
   static Prompt pair(const Prompt& encoder, const Prompt& decoder);
+  // A target to be scored behind a prompt (text, tokens or a pair), up to an end token. Nothing is
+  // generated: score_of() the output.
+  static Prompt with_target(const Prompt& source, const Prompt& target, bool append_eos = true);
   // As in docs/jsonl.md. The server checks it.
   static Prompt raw_json(std::string json);
 
@@ -54,6 +57,17 @@ class Prompt {
  private:
   std::string json_;
 };
+
+// How likely a target is to the model, behind a source (docs/scoring.md). Natural logarithms.
+struct Score {
+  std::vector<int32_t> token_ids;        // of the target, with the end token if it counts
+  std::vector<double> logprobs;          // of each token, given those before it
+  std::vector<proto::TokenLogprobs> top;  // the same with ranks, and the k most likely ones
+  double sum = 0, mean = 0;
+  double perplexity = 0;  // exp(-mean)
+};
+// Of a finished request whose prompt has a target. Throws ClientError if it is none.
+Score score_of(const proto::RequestOutput& output);
 
 struct Request {
   std::string id = {};  // empty: a random one
@@ -115,6 +129,8 @@ class Client {
   // server waits too: it must not wait for requests of this client, nor close it.
   RequestHandle submit(const Request& request, ChunkCallback on_chunk = {});
   std::vector<RequestHandle> submit_batch(const std::vector<Request>& requests);
+  // score_of() such a request; waits for it. Throws ClientError.
+  Score score(const Prompt& source, const Prompt& target, bool append_eos = true);
   // The stream of a request that another client (or process) submitted; from its beginning.
   RequestHandle resume(const std::string& request_id, ChunkCallback on_chunk = {});
 

@@ -15,22 +15,55 @@ class LocalBackend final : public Backend {
  public:
   explicit LocalBackend(std::unique_ptr<LLMEngine> engine) : engine_(std::move(engine)) {}
 
-  void submit(uint64_t number, const nlohmann::json& prompt,
-              const nlohmann::json& params) override {
-    engine_->add_request(std::to_string(number), prompt, params);
+  void submit(uint64_t number, const JsonRequest& request) override {
+    engine_->add_request(std::to_string(number), request.prompt, request.params, request.priority);
   }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
     if (!engine_->has_unfinished_requests()) return out;
-    for (proto::RequestOutput& output : engine_->step())
-      if (output.finished())
-        out.push_back({std::stoull(output.request_id()), std::move(output), {}});
+    for (proto::RequestOutput& output : engine_->step()) {
+      const uint64_t number = std::stoull(output.request_id());
+      if (sink_) sink_(number, news_of(number, output));
+      if (!output.finished()) continue;
+      sent_.erase(number);
+      out.push_back({number, std::move(output), {}});
+    }
     return out;
   }
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
 
  private:
+  // What has been handed on of a sequence.
+  struct Sent {
+    int num_tokens = 0;
+    size_t text_bytes = 0;
+    bool finished = false;
+  };
+
+  proto::RequestChunk news_of(uint64_t number, const proto::RequestOutput& output) {
+    proto::RequestChunk chunk;
+    auto& sent = sent_[number];
+    for (const proto::CompletionOutput& c : output.outputs()) {
+      Sent& have = sent[c.index()];
+      const bool finished = !c.finish_reason().empty();
+      if (have.num_tokens == c.token_ids_size() && have.text_bytes == c.text().size() &&
+          have.finished == finished)
+        continue;
+      proto::CompletionChunk& news = *chunk.add_outputs();
+      news.set_index(c.index());
+      news.mutable_token_ids()->Add(c.token_ids().begin() + have.num_tokens, c.token_ids().end());
+      news.set_text(c.text().substr(have.text_bytes));
+      for (int k = have.num_tokens; k < c.logprobs_size(); ++k)
+        *news.add_logprobs() = c.logprobs(k);
+      news.set_finish_reason(c.finish_reason());
+      news.set_stop_reason(c.stop_reason());
+      have = {c.token_ids_size(), c.text().size(), finished};
+    }
+    return chunk;
+  }
+
   std::unique_ptr<LLMEngine> engine_;
+  std::map<uint64_t, std::map<int, Sent>> sent_;  // of a stream
 };
 
 ErrorKind kind_named(const std::string& type) {
@@ -45,20 +78,30 @@ ErrorKind kind_named(const std::string& type) {
 class ClientBackend final : public Backend {
  public:
   explicit ClientBackend(client::Client client) : client_(std::move(client)) {}
-  ~ClientBackend() override { client_.close(); }
+  ~ClientBackend() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    room_.notify_all();
+    client_.close();
+  }
 
-  void submit(uint64_t number, const nlohmann::json& prompt,
-              const nlohmann::json& params) override {
+  void submit(uint64_t number, const JsonRequest& json) override {
     client::Request request;
-    request.prompt = client::Prompt::raw_json(dump_line(prompt));
-    request.params_json = dump_line(params);
+    request.prompt = client::Prompt::raw_json(dump_line(json.prompt));
+    request.params_json = dump_line(json.params);
+    request.priority = json.priority;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(mutex_);
     handles_.emplace(number, client_.submit(request, [this, number](const proto::RequestChunk& c) {
-      if (!c.finished()) return;
+      if (!c.finished() && !sink_) return;
       {
-        const std::lock_guard done_lock(mutex_);
-        done_.push_back(number);
+        std::unique_lock done_lock(mutex_);
+        // Whoever does not poll holds the server up, not the memory.
+        room_.wait(done_lock, [&] { return news_.size() < kMaxNews || closing_; });
+        if (sink_) news_.emplace_back(number, c);
+        if (c.finished()) done_.push_back(number);
       }
       changed_.notify_one();
     }));
@@ -67,10 +110,14 @@ class ClientBackend final : public Backend {
   std::vector<Finished> poll() override {
     std::vector<uint64_t> done;
     std::vector<std::pair<uint64_t, client::RequestHandle>> handles;
+    std::vector<std::pair<uint64_t, proto::RequestChunk>> news;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::milliseconds(50), [&] { return !done_.empty(); });
+      changed_.wait_for(lock, std::chrono::milliseconds(50),
+                        [&] { return !done_.empty() || !news_.empty(); });
       done.swap(done_);
+      news.swap(news_);
+      room_.notify_all();
       for (const uint64_t number : done) {
         const auto it = handles_.find(number);
         handles.emplace_back(number, it->second);
@@ -86,6 +133,7 @@ class ClientBackend final : public Backend {
         }
       }
     }
+    for (const auto& [number, chunk] : news) sink_(number, chunk);
     std::vector<Finished> out;
     for (const auto& [number, handle] : handles) {
       try {
@@ -98,8 +146,12 @@ class ClientBackend final : public Backend {
   }
 
  private:
+  static constexpr size_t kMaxNews = 4096;
+
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, room_;
+  bool closing_ = false;
+  std::vector<std::pair<uint64_t, proto::RequestChunk>> news_;  // of streams
   std::vector<uint64_t> done_;
   std::map<uint64_t, client::RequestHandle> handles_;
   client::Client client_;  // its callbacks use the others

@@ -1,15 +1,18 @@
-// Where `tandem generate` generates: in this process, in a cluster that it starts, or at a server.
+// Where requests are computed: in this process, in a cluster that a command starts, or at a server.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/tandem_client.h"
 #include "kernels/core/error.h"
 #include "runtime/llm_engine.h"
+#include "runtime/request_json.h"
 
 namespace tandem::launcher {
 
@@ -23,12 +26,17 @@ class Backend {
 
   virtual ~Backend() = default;
   // Throws InputError if the request is at fault; it may also come with poll().
-  virtual void submit(uint64_t number, const nlohmann::json& prompt,
-                      const nlohmann::json& params) = 0;
+  virtual void submit(uint64_t number, const JsonRequest& request) = 0;
+  // From now on poll() hands on what is new of each request, before its end.
+  using ChunkSink = std::function<void(uint64_t number, const proto::RequestChunk& chunk)>;
+  void stream_to(ChunkSink sink) { sink_ = std::move(sink); }
   // Goes on for a little while; what has finished since the last call.
   virtual std::vector<Finished> poll() = 0;
   // For the text of single tokens; null: it comes with the outputs.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
+
+ protected:
+  ChunkSink sink_;  // may be empty
 };
 
 std::unique_ptr<Backend> make_local_backend(std::unique_ptr<LLMEngine> engine);

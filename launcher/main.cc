@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
   };
   add("generate", "text (or JSONL requests) in, generated text (or JSONL results) out",
       launcher::add_generate);
+  add("score", "log-probabilities and perplexity of targets, given their sources",
+      launcher::add_score);
   add("serve", "an engine with its workers, for clients", launcher::add_serve);
   add("worker", "one rank of a server's worker group", launcher::add_worker);
   add("tokenize", "texts to token ids and back", launcher::add_tokenize);

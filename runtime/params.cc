@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
+#include "runtime/params_not_built.h"
 
 namespace tandem {
 
@@ -332,19 +333,6 @@ void check_beams(const Sources& s, const proto::SamplingParams& out) {
                                         std::to_string(out.num_beams()) +
                                         ") only the tokens' own are known: ask for 0, not " +
                                         std::to_string(out.logprobs()));
-}
-
-void check_built(const Options& request, const Options& model) {
-  if (!request.not_built.empty()) {
-    const auto& [name, value] = *request.not_built.begin();
-    throw not_supported(name, "not built yet (" + value + " asked for)");
-  }
-  for (const auto& [name, value] : model.not_built) {
-    const auto& off = request.switched_off;
-    if (std::find(off.begin(), off.end(), name) == off.end())
-      throw not_supported(name, "not built yet (" + value +
-                                    " asked for by the model's defaults; null switches it off)");
-  }
 }
 
 // The request's id (null: none), else the model's, else the one of config.json.

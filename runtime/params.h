@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "models/config.h"
 #include "runtime/params_schema.h"
@@ -33,6 +34,12 @@ class ParamsResolver {
 
   PromptParams prompt_params(const nlohmann::json& params) const;
   proto::SamplingParams resolve(const nlohmann::json& params, const PromptLengths& lengths) const;
+  // Of a request that scores a target behind such a prompt: the one token that is generated is the
+  // target's last one. Parameters of generation are errors.
+  proto::SamplingParams resolve_scoring(const nlohmann::json& params, const PromptLengths& lengths,
+                                        int32_t last_token) const;
+  // eos_token_id of the request (null: none), else of the model.
+  std::vector<int32_t> end_tokens(const nlohmann::json& params) const;
   // BOS of the default decoder prompt: forced_bos_token_id of the request, else of the model, else
   // bos_token_id; -1 if there is none.
   int default_bos(const nlohmann::json& params) const;

@@ -8,6 +8,7 @@
 
 #include "kernels/core/error.h"
 #include "runtime/json_fields.h"
+#include "runtime/params_not_built.h"
 
 namespace tandem {
 
@@ -298,49 +299,6 @@ const Table& table() {
   return rows;
 }
 
-// Names of HuggingFace and vLLM that are not built yet, with the values (besides null) that leave
-// them off.
-const std::map<std::string, json, std::less<>>& not_built() {
-  static const std::map<std::string, json, std::less<>> names = [] {
-    std::map<std::string, json, std::less<>> all;
-    const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
-      for (const char* name : these) all[name] = json::parse(off);
-    };
-    add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
-               "prompt_lookup_num_tokens", "assistant_early_exit", "allowed_token_ids",
-               "guided_decoding", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-               "structured_outputs", "response_format", "output_kind"});
-    add("[1]", {"num_beam_groups", "guidance_scale"});
-    add("[0]", {"diversity_penalty", "penalty_alpha"});
-    add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
-                    "output_logits", "output_attentions", "output_hidden_states"});
-    add("[true]", {"detokenize", "spaces_between_special_tokens"});
-    add("[[]]", {"bad_words", "logits_processors", "logprob_token_ids"});
-    add("[{}]", {"extra_args"});
-    return all;
-  }();
-  return names;
-}
-
-// Names that may be given and change nothing here.
-const std::vector<std::string>& without_effect() {
-  static const std::vector<std::string> names = {"use_cache", "return_dict_in_generate",
-                                                 "cache_implementation"};
-  return names;
-}
-
-bool is_without_effect(const std::string& name) {
-  return std::find(without_effect().begin(), without_effect().end(), name) !=
-         without_effect().end();
-}
-
-void read_not_built(const std::string& name, const json& value, const json& off, Options& out) {
-  if (value.is_null() || std::find(off.begin(), off.end(), value) != off.end())
-    out.switched_off.push_back(name);
-  else
-    out.not_built[name] = describe(value);
-}
-
 }  // namespace
 
 GenerationOptions read_request_options(const json& params, int vocab_size) {
@@ -351,9 +309,7 @@ GenerationOptions read_request_options(const json& params, int vocab_size) {
   for (const auto& [name, value] : params.items()) {
     if (const auto it = table().find(name); it != table().end()) {
       it->second.read(value, {name, vocab_size, false}, out);
-    } else if (const auto other = not_built().find(name); other != not_built().end()) {
-      read_not_built(name, value, other->second, out);
-    } else if (!is_without_effect(name)) {
+    } else if (!read_not_built(name, value, out) && !is_without_effect(name)) {
       const std::string shown = describe(json(name));
       throw InputError(ErrorKind::kInvalidRequest,
                        "unknown parameter " + shown + suggestion(name, parameter_names()), name);
@@ -374,17 +330,14 @@ GenerationOptions read_default_options(const json& generation, int vocab_size) {
       throw invalid_model("generation_config.json", error.what());
     }
     // What HuggingFace would return besides the tokens is the business of requests.
-    const auto other = not_built().find(name);
-    if (other != not_built().end() && !name.starts_with("output_"))
-      read_not_built(name, value, other->second, out);
+    if (!name.starts_with("output_")) read_not_built(name, value, out);
   }
   return out;
 }
 
 std::vector<std::string> parameter_names() {
-  std::vector<std::string> names = without_effect();
+  std::vector<std::string> names = names_not_built();
   for (const auto& [name, row] : table()) names.push_back(name);
-  for (const auto& [name, off] : not_built()) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

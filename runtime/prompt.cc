@@ -109,6 +109,38 @@ void check_encoder(const Ids& ids, const std::string& field, int positions) {
                      field);
 }
 
+// Decoder ids → those that the decoder is fed: the target follows, but for its last token.
+void add_target(const Prompt& prompt, const json& params, const Tokenizer* tokenizer,
+                const ParamsResolver& resolver, Ids& decoder, PreparedPrompt& out) {
+  const PromptPart& part = *prompt.target;
+  const auto* text = std::get_if<std::string>(&part.content);
+  Ids target = tokenise(part, tokenizer);
+  check_ids(target, part.field, resolver.vocab_size());
+  const Ids ends = resolver.end_tokens(params);
+  const bool ended = !target.empty() && std::count(ends.begin(), ends.end(), target.back()) > 0;
+  if (prompt.append_eos && !ended) {
+    if (ends.empty())
+      throw invalid_request("append_eos", "the model has no end token; set append_eos to false");
+    target.push_back(ends[0]);
+  } else if (!prompt.append_eos && ended && text != nullptr) {
+    target.pop_back();  // the tokenizer put it there
+  }
+  if (target.empty()) throw invalid_request(part.field, "has no tokens");
+  const auto positions = static_cast<size_t>(std::max(resolver.max_positions(), 0));
+  if (positions > 0 && decoder.size() + target.size() > positions + 1)
+    throw InputError(ErrorKind::kResource,
+                     part.field + ": has " + std::to_string(target.size()) +
+                         " tokens; behind " + std::to_string(decoder.size()) +
+                         " the model's " + std::to_string(positions) +
+                         " positions allow at most " +
+                         std::to_string(positions + 1 - std::min(decoder.size(), positions)),
+                     part.field);
+  if (text != nullptr) out.inputs.set_target(*text);
+  out.inputs.set_target_start(static_cast<int32_t>(decoder.size()));
+  out.last_target_token = target.back();
+  decoder.insert(decoder.end(), target.begin(), target.end() - 1);
+}
+
 std::map<std::string, DecoderPromptRule>& rules() {
   static std::map<std::string, DecoderPromptRule> table = {
       {"bart", bart_decoder_prompt},
@@ -124,16 +156,24 @@ void assign(const Ids& ids, Repeated* out) {
 }  // namespace
 
 Prompt parse_prompt(const json& prompt) {
-  const bool is_pair = prompt.is_object() &&
-                       (prompt.contains("encoder_prompt") || prompt.contains("decoder_prompt"));
-  if (!is_pair) return {parse_single(prompt, "prompt"), std::nullopt};
-  check_keys(prompt, "prompt", {"encoder_prompt", "decoder_prompt"});
+  const auto has = [&](const char* key) { return prompt.is_object() && prompt.contains(key); };
+  const bool is_pair =
+      has("encoder_prompt") || has("decoder_prompt") || has("target") || has("append_eos");
+  if (!is_pair) return {parse_single(prompt, "prompt"), std::nullopt, std::nullopt};
+  check_keys(prompt, "prompt", {"encoder_prompt", "decoder_prompt", "target", "append_eos"});
   if (!prompt.contains("encoder_prompt"))
     throw invalid_request("prompt.encoder_prompt",
                           "is missing: only the decoder's prompt may be left out");
-  Prompt out{parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt"), std::nullopt};
+  Prompt out{parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt"), std::nullopt,
+             std::nullopt};
   if (prompt.contains("decoder_prompt") && !prompt["decoder_prompt"].is_null())
     out.decoder = parse_single(prompt["decoder_prompt"], "prompt.decoder_prompt");
+  if (has("target") && !prompt["target"].is_null())
+    out.target = parse_single(prompt["target"], "target");
+  if (has("append_eos") && !prompt["append_eos"].is_null()) {
+    out.append_eos = read_bool(prompt["append_eos"], "append_eos");
+    if (!out.target) throw invalid_request("append_eos", "says something about a target only");
+  }
   return out;
 }
 
@@ -150,12 +190,14 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
     given = tokenise(*prompt.decoder, tokenizer);
     check_ids(*given, prompt.decoder->field, resolver.vocab_size());
   }
+  if (prompt.target && !given) given = Ids();  // the target brings its own BOS
   const DecoderPromptContext context{config, resolver.decoder_start(params),
                                      resolver.default_bos(params)};
   DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
   PreparedPrompt out;
+  if (prompt.target) add_target(prompt, params, tokenizer, resolver, decoder.ids, out);
   out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};
   if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
     out.inputs.set_encoder_prompt(*text);

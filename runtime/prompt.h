@@ -2,7 +2,8 @@
 //
 // A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
 // the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
-// the encoder's.
+// the encoder's. A pair may have a "target": P too, which is to be scored instead of generating
+// anything, up to an end token ("append_eos": false: without one).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct PromptPart {
 struct Prompt {
   PromptPart encoder;
   std::optional<PromptPart> decoder;
+  std::optional<PromptPart> target;
+  bool append_eos = true;
 };
 
 // Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
@@ -36,6 +39,9 @@ Prompt parse_prompt(const nlohmann::json& prompt);
 struct PreparedPrompt {
   proto::EncoderDecoderInputs inputs;
   PromptLengths lengths;  // for ParamsResolver::resolve
+  // Scoring: the target's last token, which no step feeds to the decoder; those before it end the
+  // decoder prompt.
+  std::optional<int32_t> last_target_token = {};
 };
 
 // Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end

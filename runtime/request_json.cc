@@ -1,6 +1,9 @@
 #include "runtime/request_json.h"
 
 #include <cmath>
+#include <limits>
+
+#include "runtime/json_fields.h"
 
 namespace tandem {
 namespace {
@@ -8,22 +11,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxDepth = 64;
-
-// As vLLM's: {token id: {"logprob", "rank", "decoded_token"}}, the token itself and the top k.
-json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer) {
-  json out = json::object();
-  for (const auto& t : logprobs.top()) {
-    // -inf and NaN are not JSON.
-    const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
-    out[std::to_string(t.token_id())] = {
-        {"logprob", value},
-        {"rank", t.rank() > 0 ? json(t.rank()) : json()},
-        {"decoded_token", t.has_decoded_token() || tokenizer == nullptr
-                              ? t.decoded_token()
-                              : tokenizer->decode({t.token_id()}, false)}};
-  }
-  return out;
-}
 
 json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
@@ -42,6 +29,21 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
 }
 
 }  // namespace
+
+json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer) {
+  json out = json::object();
+  for (const auto& t : logprobs.top()) {
+    // -inf and NaN are not JSON.
+    const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
+    out[std::to_string(t.token_id())] = {
+        {"logprob", value},
+        {"rank", t.rank() > 0 ? json(t.rank()) : json()},
+        {"decoded_token", t.has_decoded_token() || tokenizer == nullptr
+                              ? t.decoded_token()
+                              : tokenizer->decode({t.token_id()}, false)}};
+  }
+  return out;
+}
 
 json parse_json_line(std::string_view line) {
   bool too_deep = false;
@@ -78,12 +80,57 @@ JsonRequest request_from_json(const json& line) {
       if (!value.is_object() && !value.is_null())
         throw invalid_request("params", std::string("must be an object, not ") + value.type_name());
       if (value.is_object()) request.params = value;
+    } else if (key == "priority") {
+      constexpr auto kLeast = std::numeric_limits<int32_t>::min();
+      constexpr auto kMost = std::numeric_limits<int32_t>::max();
+      if (!value.is_null())
+        request.priority = static_cast<int32_t>(read_int(value, key, kLeast, kMost));
     } else {
-      throw invalid_request(key, "unknown field; a request has id, prompt and params");
+      throw invalid_request(key, "unknown field; a request has id, prompt, params and priority");
     }
   }
   if (!line.contains("prompt")) throw invalid_request("prompt", "is missing");
   return request;
+}
+
+JsonRequest score_request_from_json(const json& line) {
+  if (!line.is_object()) return request_from_json(line);
+  json rest = json::object(), sides = json::object();
+  for (const auto& [key, value] : line.items()) {
+    const bool side = key == "encoder_prompt" || key == "decoder_prompt" || key == "target" ||
+                      key == "append_eos";
+    (side ? sides : rest)[key] = value;
+  }
+  const auto prompt = rest.find("prompt");
+  if (prompt != rest.end()) {
+    if (sides.contains("encoder_prompt") || sides.contains("decoder_prompt"))
+      throw invalid_request("prompt", "and encoder_prompt or decoder_prompt: give one of them");
+    if (!prompt->is_object() || !prompt->contains("encoder_prompt")) {
+      sides["encoder_prompt"] = std::move(*prompt);
+    } else {
+      for (auto& [key, value] : prompt->items()) {
+        if (sides.contains(key)) throw invalid_request(key, "is given twice");
+        sides[key] = std::move(value);
+      }
+    }
+  }
+  if (!sides.contains("target") || sides["target"].is_null())
+    throw invalid_request("target", "is missing");
+  rest["prompt"] = std::move(sides);
+  return request_from_json(rest);
+}
+
+json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t line,
+                   const Tokenizer* tokenizer) {
+  json deltas = json::array();
+  for (const auto& c : chunk.outputs()) {
+    json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
+    for (const auto& l : c.logprobs()) delta["logprobs"].push_back(logprobs_to_json(l, tokenizer));
+    if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
+    if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
+    deltas.push_back(std::move(delta));
+  }
+  return {{"id", id}, {"line", line}, {"deltas", std::move(deltas)}};
 }
 
 json result_to_json(const proto::RequestOutput& output, const json& id,

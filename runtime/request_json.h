@@ -1,6 +1,7 @@
 // The JSONL contract of `tandem generate --jsonl`: a request a line in, a result a line out.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,21 +12,31 @@
 
 namespace tandem {
 
-// {"id": any, "prompt": P, "params": {…}}. P is runtime/prompt.h's, params runtime/params.h's.
+// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/prompt.h's, params runtime/params.h's.
 struct JsonRequest {
   nlohmann::json id;  // null where it is absent
   nlohmann::json prompt;
   nlohmann::json params = nlohmann::json::object();
+  int32_t priority = 0;  // smaller is served first
 };
 
 // Parses a line of JSON: malformed text, deep nesting and invalid UTF-8 are InputErrors.
 nlohmann::json parse_json_line(std::string_view line);
 // Checks the keys; what is inside prompt and params is checked later.
 JsonRequest request_from_json(const nlohmann::json& line);
+// A line of `tandem score`: as above, with "target": P and "append_eos" beside (or in) the prompt;
+// "encoder_prompt" and "decoder_prompt" may stand there too, instead of "prompt".
+JsonRequest score_request_from_json(const nlohmann::json& line);
 
 // tokenizer: for the text of tokens that have none with them (decoded_token); may be null.
 nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,
                               const Tokenizer* tokenizer);
+// News of a request that goes on: {"id", "line", "deltas": [{"index", "text", "token_ids", …}]}.
+// line: where it stood in the input, from 1.
+nlohmann::json chunk_to_json(const proto::RequestChunk& chunk, const nlohmann::json& id,
+                             uint64_t line, const Tokenizer* tokenizer);
+// As vLLM's: {token id: {"logprob", "rank", "decoded_token"}}, the token itself and the top k.
+nlohmann::json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer);
 // {"id", "error": {"message", "type", "param"}}
 nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
 

@@ -39,7 +39,10 @@ PreparedRequest RequestProcessor::prepare(const nlohmann::json& prompt,
                                           const nlohmann::json& params) {
   PreparedPrompt prepared =
       preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, resolver_);
-  PreparedRequest request{std::move(prepared.inputs), resolver_.resolve(params, prepared.lengths)};
+  const std::optional<int32_t> last = prepared.last_target_token;
+  PreparedRequest request{std::move(prepared.inputs),
+                          last ? resolver_.resolve_scoring(params, prepared.lengths, *last)
+                               : resolver_.resolve(params, prepared.lengths)};
   if (!request.params.has_seed())
     request.params.set_seed(scramble(next_seed_.fetch_add(kSeedStep) + kSeedStep));
   return request;

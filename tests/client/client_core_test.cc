@@ -91,6 +91,40 @@ TEST_F(ClientCoreTest, DropsWhatItHasAndNumbersTheRest) {
   EXPECT_EQ(news.text(), "de");
 }
 
+TEST_F(ClientCoreTest, PromptLogprobsComeOnceToo) {
+  open("a");
+  const auto message = [](uint64_t number, int offset, const std::vector<int>& tokens) {
+    proto::ServerMessage out;
+    out.set_number(number);
+    proto::RequestChunk& chunk = *out.add_chunks();
+    chunk.set_request_id("a");
+    chunk.set_prompt_logprobs_offset(offset);
+    for (const int t : tokens) chunk.add_prompt_logprobs()->add_top()->set_token_id(t);
+    return out;
+  };
+  core.on_message(1, message(1, 0, {1, 2}), 0);
+  core.on_message(1, message(2, 1, {2, 3}), 0);
+  core.on_message(1, message(3, 0, {1}), 0);
+  ASSERT_EQ(sink.delivered.size(), 3u);
+  const auto& second = sink.delivered[1].streams.at(0).chunk;
+  ASSERT_EQ(second.prompt_logprobs_size(), 1);
+  EXPECT_EQ(second.prompt_logprobs(0).top(0).token_id(), 3);
+  EXPECT_EQ(second.prompt_logprobs_offset(), 2);
+  EXPECT_EQ(sink.delivered[2].streams.at(0).chunk.prompt_logprobs_size(), 0);
+  core.on_message(1, message(4, 5, {9}), 0);  // a gap
+  EXPECT_EQ(error_type(), "protocol_error;");
+
+  for (const int offset : {-1, 1, 2147483647}) {
+    Sink out;
+    ClientCore client{{"test", 30}, out};
+    client.connected(1, 0);
+    client.submit(7, submission("a"), 0);
+    client.on_message(1, message(1, offset, {1}), 0);
+    ASSERT_EQ(out.delivered.size(), 1u);
+    EXPECT_TRUE(out.delivered[0].streams.at(0).error.has_value()) << offset;
+  }
+}
+
 TEST_F(ClientCoreTest, AcknowledgesOnlyWhatWasConsumed) {
   open("a");
   core.on_message(1, chunk_message(1, "a", 0, {1}, 0, "a"), 0);

@@ -61,6 +61,7 @@ std::map<std::string, Parameter> parameters() {
       {"min_tokens", integer({0, 10, 19}, {-1, 20, 1000})},
       {"truncate_prompt_tokens", integer({1, 5, -1, 1000000}, {0, -2})},
       {"n", integer({1, 1.0}, {0, -1, 2, 10001})},
+      {"best_of", integer({1}, {0, -1, 2, 10001})},  // more need sampling
       {"num_return_sequences", integer({1}, {0, -1, 2, 10001})},
       {"num_beams", integer({1, 2, 10000}, {0, -1, 10001})},
       {"do_sample", boolean},
@@ -123,18 +124,19 @@ std::map<std::string, Parameter> not_built() {
   const auto J = [](const char* text) { return json::parse(text); };
   std::map<std::string, Parameter> all = {{"num_beam_groups", {{1}, {2, "x"}}},
                                           {"guidance_scale", {{1, 1.0}, {2.5}}},
-                                          {"best_of", {{1}, {2}}},
                                           {"diversity_penalty", {{0, 0.0}, {0.5}}},
                                           {"penalty_alpha", {{0}, {0.6}}},
                                           {"bad_words", {{J("[]")}, {J("[\"x\"]")}}},
                                           {"logits_processors", {{J("[]")}, {J("[1]")}}},
+                                          {"logits_processor", {{J("[]")}, {J("[1]")}}},
                                           {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
                                           {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
   for (const char* name :
        {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
-        "prompt_lookup_num_tokens", "assistant_early_exit", "allowed_token_ids", "guided_decoding",
-        "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
-        "response_format", "output_kind"})
+        "prompt_lookup_num_tokens", "assistant_early_exit", "assistant_model", "speculation_type",
+        "custom_generate", "negative_prompt_ids", "prefix_allowed_tokens_fn", "stopping_criteria",
+        "allowed_token_ids", "guided_decoding", "guided_json", "guided_regex", "guided_choice",
+        "guided_grammar", "structured_outputs", "response_format", "output_kind"})
     all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
   for (const char* name :
        {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
@@ -145,9 +147,30 @@ std::map<std::string, Parameter> not_built() {
   return all;
 }
 
+const std::set<std::string> kWithoutEffect = {"use_cache",
+                                              "return_dict_in_generate",
+                                              "cache_implementation",
+                                              "cache_config",
+                                              "max_cache_len",
+                                              "low_memory",
+                                              "compile_config",
+                                              "disable_compile",
+                                              "continuous_batching_config",
+                                              "prefill_chunk_size",
+                                              "synced_gpus",
+                                              "num_assistant_tokens",
+                                              "num_assistant_tokens_schedule",
+                                              "assistant_confidence_threshold",
+                                              "assistant_lookbehind",
+                                              "target_lookbehind",
+                                              "max_matching_ngram_size"};
+
 TEST(Params, EveryNameIsTested) {
-  std::set<std::string> tested = {"use_cache", "return_dict_in_generate", "cache_implementation"};
-  for (const auto& [name, p] : parameters()) tested.insert(name);
+  std::set<std::string> tested = kWithoutEffect;
+  for (const auto& [name, p] : parameters()) {
+    tested.insert(name);
+    EXPECT_FALSE(p.good.empty() || p.bad.empty()) << name;
+  }
   for (const auto& [name, p] : not_built()) tested.insert(name);
   const std::vector<std::string> names = parameter_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), tested);
@@ -176,7 +199,7 @@ TEST(Params, GoodValues) {
     for (const json& value : good)
       EXPECT_NO_THROW(resolver.resolve({{name, value}}, kDefaultPrompt)) << name << " " << value;
   }
-  for (const char* name : {"use_cache", "return_dict_in_generate", "cache_implementation"})
+  for (const std::string& name : kWithoutEffect)
     EXPECT_NO_THROW(resolver.resolve({{name, true}}, kDefaultPrompt));
 }
 
@@ -192,8 +215,48 @@ TEST(Params, BadValues) {
       const InputError error = error_of({{name, value}});
       EXPECT_EQ(error.param(), name);
       EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);
-      EXPECT_NE(std::string(error.what()).find("not built yet"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("not built"), std::string::npos);
     }
+}
+
+// What each value alone may be, but not both.
+TEST(Params, BadCombinations) {
+  const std::vector<std::pair<std::string, const char*>> cases = {
+      {"max_tokens", R"({"max_tokens": 5, "max_new_tokens": 5})"},
+      {"max_tokens", R"({"max_tokens": 5, "max_length": 9})"},
+      {"min_tokens", R"({"min_tokens": 2, "min_new_tokens": 2})"},
+      {"min_tokens", R"({"min_tokens": 2, "min_length": 2})"},
+      {"min_tokens", R"({"min_tokens": 6, "max_tokens": 5})"},
+      {"temperature", R"({"do_sample": true, "temperature": 0})"},
+      {"n", R"({"n": 2})"},
+      {"n", R"({"n": 2, "temperature": 0})"},
+      {"n", R"({"n": 2, "num_return_sequences": 3, "do_sample": true})"},
+      {"n", R"({"n": 5, "num_beams": 4})"},
+      {"n", R"({"n": 5, "num_beams": 4, "do_sample": true})"},
+      {"num_return_sequences", R"({"num_return_sequences": 5, "num_beams": 4})"},
+      {"num_return_sequences", R"({"num_return_sequences": 2})"},
+      {"best_of", R"({"best_of": 2})"},
+      {"best_of", R"({"best_of": 2, "temperature": 0})"},
+      {"best_of", R"({"best_of": 2, "n": 3, "do_sample": true})"},
+      {"best_of", R"({"best_of": 2, "num_return_sequences": 3, "do_sample": true})"},
+      {"best_of", R"({"best_of": 3, "n": 2, "num_beams": 4})"},
+      {"best_of", R"({"best_of": 3, "num_beams": 4, "do_sample": true})"},
+      {"best_of", R"({"best_of": 1, "n": 2, "num_beams": 4})"},
+      {"stop", R"({"stop": "a", "stop_strings": "b"})"},
+      {"stop", R"({"stop": "a", "num_beams": 2})"},
+      {"stop_strings", R"({"stop_strings": "a", "num_beams": 2})"},
+      {"stop_token_ids", R"({"stop_token_ids": 3, "num_beams": 2})"},
+      {"logprobs", R"({"logprobs": 1, "num_beams": 2})"},
+      {"forced_bos_token_id", R"({"forced_bos_token_id": 4, "suppress_tokens": [4]})"},
+      {"forced_eos_token_id", R"({"forced_eos_token_id": 4, "suppress_tokens": [4]})"},
+  };
+  for (const auto& [name, params] : cases) {
+    SCOPED_TRACE(params);
+    expect_error(name, json::parse(params));
+  }
+  // HuggingFace warns, and goes on.
+  EXPECT_NO_THROW(resolve({{"length_penalty", 2}, {"early_stopping", true}}));
+  EXPECT_NO_THROW(resolve({{"do_sample", false}, {"temperature", 0.5}, {"top_k", 5}}));
 }
 
 TEST(Params, UnknownNamesGetTheNearestOne) {
@@ -214,7 +277,7 @@ TEST(Params, DeepNestingIsJustAWrongType) {
        deep = json::parse(std::string(kDepth, '[') + std::string(kDepth, ']'));
   for (const std::string& name : parameter_names()) {
     params[name].swap(deep);
-    if (name == "use_cache" || name == "return_dict_in_generate" || name == "cache_implementation")
+    if (kWithoutEffect.contains(name))
       EXPECT_NO_THROW(read_request_options(params, kVocab)) << name;
     else if (!not_built().contains(name))
       EXPECT_THROW(read_request_options(params, kVocab), InputError) << name;

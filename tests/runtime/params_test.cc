@@ -170,6 +170,50 @@ TEST(Params, SeveralSequences) {
                "greedy");
 }
 
+TEST(Params, BestOf) {
+  const SamplingParams p = resolve({{"best_of", 4}, {"n", 2}, {"temperature", 1}});
+  EXPECT_EQ(p.best_of(), 4);
+  EXPECT_EQ(p.n(), 2);
+  EXPECT_EQ(resolve({{"best_of", 4}, {"num_return_sequences", 2}, {"do_sample", true}}).n(), 2);
+  // As many as are returned: the order is that of indices, as without it.
+  EXPECT_EQ(resolve({{"best_of", 2}, {"n", 2}, {"temperature", 1}}).best_of(), 0);
+  EXPECT_EQ(resolve({{"best_of", nullptr}}).best_of(), 0);
+  EXPECT_EQ(resolve({{"best_of", 1}, {"num_beams", 4}}).best_of(), 0);
+  EXPECT_EQ(resolve({{"best_of", 3}, {"n", 3}, {"num_beams", 4}}).best_of(), 0);
+  EXPECT_NE(std::string(error_of({{"best_of", 4}}, R"({"num_beams": 4})").what())
+                .find("model's defaults"),
+            std::string::npos);
+}
+
+TEST(Params, Scoring) {
+  const ModelConfig config = bart(R"({"forced_eos_token_id": 2, "min_length": 9, "num_beams": 4,
+                                      "no_repeat_ngram_size": 3, "suppress_tokens": [7]})");
+  const ParamsResolver resolver(config, kVocab);
+  const SamplingParams p = resolver.resolve_scoring({{"logprobs", 3}}, {5, false}, 7);
+  EXPECT_EQ(p.max_tokens(), 1);
+  EXPECT_EQ(p.n(), 1);
+  ASSERT_EQ(p.forced_eos_token_id_size(), 1);
+  EXPECT_EQ(p.forced_eos_token_id(0), 7);
+  EXPECT_EQ(p.logprobs(), 3);
+  EXPECT_EQ(p.prompt_logprobs(), 3);
+  EXPECT_EQ(p.num_beams(), 1);  // nothing of the model's defaults
+  EXPECT_EQ(p.min_tokens(), 0);
+  EXPECT_EQ(p.suppress_tokens_size(), 0);
+  EXPECT_EQ(resolver.resolve_scoring({}, {5, false}, 7).logprobs(), 0);
+  EXPECT_NO_THROW(resolver.resolve_scoring({{"temperature", nullptr}}, {5, false}, 7));
+  const json refused = {{"temperature", 1}, {"max_tokens", 5}, {"num_beams", 1}, {"stop", "x"},
+                        {"use_cache", true}, {"logprobs", 101}, {"quux", 1}};
+  for (const auto& [name, value] : refused.items()) try {
+      resolver.resolve_scoring({{name, value}}, {5, false}, 7);
+      ADD_FAILURE() << name;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.param(), name);
+    }
+  EXPECT_EQ(resolver.end_tokens({}), Ids{2});
+  EXPECT_EQ(resolver.end_tokens({{"eos_token_id", {4, 5}}}), (Ids{4, 5}));
+  EXPECT_TRUE(resolver.end_tokens({{"eos_token_id", nullptr}}).empty());
+}
+
 TEST(Params, Beams) {
   EXPECT_EQ(resolve({{"num_beams", 4}}).num_beams(), 4);
   EXPECT_EQ(resolve({}, R"({"num_beams": 4})").num_beams(), 4);
@@ -177,13 +221,15 @@ TEST(Params, Beams) {
   EXPECT_EQ(resolve({{"num_beams", 4}, {"n", 3}, {"do_sample", true}}).n(), 3);
   expect_error("num_return_sequences", {{"num_beams", 4}, {"num_return_sequences", 5}}, "4 beams");
   expect_error("n", {{"num_beams", 2}, {"n", 3}}, "2 beams");
+  EXPECT_EQ(resolve({{"num_beams", 2}, {"logprobs", 0}}).logprobs(), 0);
+  EXPECT_EQ(resolve({{"num_beams", 2}, {"prompt_logprobs", 3}}).prompt_logprobs(), 3);
   const json refused = {{"stop", "x"}, {"stop_token_ids", {3}}, {"logprobs", 1}};
   for (const auto& [name, value] : refused.items()) {
     const InputError error = error_of({{"num_beams", 2}, {name, value}});
     EXPECT_EQ(error.param(), name);
     EXPECT_EQ(error.kind(), ErrorKind::kNotSupported);
   }
-  const InputError by_default = error_of({{"logprobs", 1}}, R"({"num_beams": 4})");
+  const InputError by_default = error_of({{"stop", "x"}}, R"({"num_beams": 4})");
   EXPECT_NE(std::string(by_default.what()).find("model's defaults"), std::string::npos);
   EXPECT_EQ(resolve({{"num_beams", 1}}, R"({"num_beams": 4})").num_beams(), 1);
   EXPECT_EQ(resolve({{"num_beams", nullptr}}, R"({"num_beams": 4})").num_beams(), 1);

@@ -122,12 +122,16 @@ TEST(StreamCursor, PromptLogProbabilities) {
   for (int i = 0; i < 2; ++i) out.add_prompt_logprobs();
   request.apply(out, 1, 2);
   EXPECT_TRUE(cursor.behind(request));
-  EXPECT_EQ(cursor.next_chunk(request, 1).prompt_logprobs_size(), 2);
+  const auto first = cursor.next_chunk(request, 1);
+  EXPECT_EQ(first.prompt_logprobs_size(), 2);
+  EXPECT_EQ(first.prompt_logprobs_offset(), 0);
   EXPECT_FALSE(cursor.behind(request));
   proto::ResumeRequest resume;
   resume.set_num_prompt_logprobs(1);
   cursor.resume(request, resume);
-  EXPECT_EQ(cursor.next_chunk(request, 1).prompt_logprobs_size(), 1);
+  const auto again = cursor.next_chunk(request, 1);
+  EXPECT_EQ(again.prompt_logprobs_size(), 1);
+  EXPECT_EQ(again.prompt_logprobs_offset(), 1);
 }
 
 TEST(ClientWindow, CreditComesBackWithAcknowledgements) {

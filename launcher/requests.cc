@@ -1,0 +1,249 @@
+// Requests flow in as they are read, results leave in input order (requests.h).
+#include "launcher/requests.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "client/local/cluster_client.h"
+#include "launcher/backend.h"
+#include "launcher/command.h"
+#include "launcher/progress.h"
+#include "launcher/signals.h"
+
+namespace tandem::launcher {
+namespace {
+
+using nlohmann::json;
+
+std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
+  ProgressBar bar("Loading");
+  return std::make_unique<LLMEngine>(config,
+                                     [&](size_t done, size_t total) { bar.update(done, total); });
+}
+
+// Requests in flight and the results that wait for their turn.
+class Session {
+ public:
+  Session(Backend& backend, const RequestFormat& format, const RequestOptions& options)
+      : backend_(backend), format_(format), jsonl_(options.jsonl), stream_(options.stream) {
+    if (stream_)
+      backend_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
+        if (chunk.outputs_size() == 0) return;
+        std::cout << dump_line(chunk_to_json(chunk, ids_.at(number), number + 1,
+                                             backend_.tokenizer()))
+                  << "\n";
+      });
+  }
+
+  void submit(const Line& line) {
+    json id;
+    const uint64_t number = submitted_++;
+    try {
+      if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
+      const JsonRequest request = format_.read(line.text, id);
+      backend_.submit(number, request);
+      ids_.emplace(number, id);
+    } catch (const InputError& e) {
+      fail(number, e, id);
+    }
+  }
+
+  void step() {
+    for (const auto& [number, output, error] : backend_.poll()) {
+      if (error) {
+        fail(number, *error, ids_.at(number));
+        ids_.erase(number);
+        continue;
+      }
+      for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
+      ++finished_;
+      try {
+        done_[number] = format_.write(output, ids_.at(number), backend_.tokenizer());
+      } catch (const client::ClientError& e) {
+        --finished_;
+        fail(number, InputError(ErrorKind::kInternal, e.what(), e.param()), ids_.at(number));
+      }
+      ids_.erase(number);
+    }
+  }
+
+  // Writes what is next in input order; of a stream, all that there is.
+  void flush() {
+    for (auto it = next(); it != done_.end(); it = next()) {
+      if (jsonl_ || failed_lines_.count(it->first) == 0) std::cout << it->second << "\n";
+      done_.erase(it);
+      ++written_;
+    }
+    std::cout.flush();
+  }
+
+  uint64_t submitted() const { return submitted_; }
+  uint64_t finished() const { return finished_; }
+  uint64_t tokens() const { return tokens_; }
+  uint64_t failed() const { return failed_lines_.size(); }
+  size_t in_flight() const { return ids_.size(); }
+
+ private:
+  std::map<uint64_t, std::string>::iterator next() {
+    return stream_ ? done_.begin() : done_.find(written_);
+  }
+  void fail(uint64_t number, const InputError& e, const json& id) {
+    ++finished_;
+    failed_lines_.insert({number, true});
+    done_[number] = dump_line(error_to_json(e, id));
+    if (!jsonl_)
+      std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1),
+                   e.what());
+  }
+
+  Backend& backend_;
+  const RequestFormat& format_;
+  bool jsonl_, stream_;
+  std::map<uint64_t, json> ids_;          // in flight
+  std::map<uint64_t, std::string> done_;  // results whose turn has not come
+  std::map<uint64_t, bool> failed_lines_;
+  uint64_t submitted_ = 0, finished_ = 0, written_ = 0, tokens_ = 0;
+};
+
+std::string rate(const Session& session, double seconds) {
+  char text[96];
+  std::snprintf(text, sizeof(text), "%llu/%llu requests, %llu tokens, %.0f tokens/s",
+                static_cast<unsigned long long>(session.finished()),
+                static_cast<unsigned long long>(session.submitted()),
+                static_cast<unsigned long long>(session.tokens()),
+                seconds > 0 ? static_cast<double>(session.tokens()) / seconds : 0.0);
+  return text;
+}
+
+// Requests are taken from `next` while few are in flight, so that memory stays bounded on endless
+// input.
+template <class Next>
+int run_session(Session& session, const std::string& title, const Next& next,
+                size_t max_in_flight) {
+  ProgressBar bar(title);
+  bool more = true;
+  while (more || session.in_flight() > 0) {
+    while (more && session.in_flight() < max_in_flight) {
+      const bool idle = session.in_flight() == 0;
+      if (idle) session.flush();
+      const std::optional<Line> line = next(/*wait=*/idle, more);
+      if (!line) break;
+      session.submit(*line);
+    }
+    if (session.in_flight() > 0) session.step();
+    bar.update(session.finished(), session.submitted(), rate(session, bar.seconds()));
+    session.flush();
+  }
+  bar.erase();
+  if (isatty(2) == 1 && session.submitted() > 1)
+    std::fprintf(stderr, "%s\n", rate(session, bar.seconds()).c_str());
+  return session.failed() > 0 ? 1 : 0;
+}
+
+int run_with(Backend& backend, const RequestOptions& options, const RequestFormat& format,
+             RequestInput input) {
+  Session session(backend, format, options);
+  const size_t max_in_flight = 4 * static_cast<size_t>(options.engine.config.max_num_seqs);
+  if (input.reader)
+    return run_session(
+        session, options.bar,
+        [&](bool wait, bool& more) {
+          auto line = input.reader->next(wait);
+          if (!line) more = !input.reader->at_end();
+          return line;
+        },
+        max_in_flight);
+  size_t at = 0;
+  return run_session(
+      session, options.bar,
+      [&](bool, bool& more) -> std::optional<Line> {
+        if (at == input.texts.size()) {
+          more = false;
+          return std::nullopt;
+        }
+        return Line{std::move(input.texts[at++]), false};
+      },
+      max_in_flight);
+}
+
+// In a cluster of this command's own; gone with it, however it ends.
+int run_in_cluster(const RequestOptions& options, const RequestFormat& format, MpiSession* job,
+                   RequestInput input) {
+  options.cluster.log.apply("engine");
+  const auto cluster = start_cluster(options.cluster, options.engine.parse(), job);
+  const SignalGuard guard([&] { cluster->stop(); });
+  wait_until_up(*cluster, [] { return false; });
+  int status = 0;
+  {
+    const auto backend = make_client_backend(client::connect_to(*cluster, options.command));
+    status = run_with(*backend, options, format, std::move(input));
+  }
+  cluster->stop();
+  return status;
+}
+
+std::unique_ptr<Backend> connect(const RequestOptions& options) {
+  client::ClientOptions connection;
+  connection.address = options.address;
+  connection.access_file = options.access_file;
+  connection.name = options.command;
+  try {
+    return make_client_backend(client::Client::connect(connection));
+  } catch (const client::ClientError& e) {
+    throw InputError(ErrorKind::kUnavailable, e.what(), "--connect");
+  }
+}
+
+}  // namespace
+
+void RequestOptions::add(CLI::App& app) {
+  engine.add_model(app);
+  app.get_option("--model")->required(false);
+  app.add_option("--connect", address, "compute at a server: host:port (tandem serve)");
+  app.add_option("--access-file", access_file,
+                 "what lets this client in; default: what a server on this host wrote")
+      ->type_name("FILE");
+  engine.add_engine(app);
+  cluster.add(app);
+}
+
+RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::string>& texts) {
+  if (!texts.empty() && texts != std::vector<std::string>{"-"})
+    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
+  return {std::make_unique<LineReader>(open_input(options.input.empty() ? "-" : options.input)),
+          {}};
+}
+
+int run_requests(RequestOptions& options, const RequestFormat& format,
+                 const std::function<RequestInput()>& open_input) {
+  const bool remote = !options.address.empty() || !options.access_file.empty();
+  if (remote != options.engine.model.empty())
+    throw UsageError("--model", remote ? "the server has one; leave it out with --connect"
+                                       : "is missing (or --connect, for a server)");
+  std::unique_ptr<MpiSession> job;
+  if (!remote && MpiSession::launched_by_mpi()) {
+    block_signals();
+    job = join_outer_job();
+    if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
+  }
+  const bool cluster = !remote && (job != nullptr || options.cluster.wants_cluster());
+  if (cluster) block_signals();
+  RequestInput input;
+  try {
+    input = open_input();
+  } catch (const InputError&) {
+    release_ranks(job.get());
+    throw;
+  }
+  if (cluster) return run_in_cluster(options, format, job.get(), std::move(input));
+  const std::unique_ptr<Backend> backend =
+      remote ? connect(options) : make_local_backend(load_engine(options.engine.parse()));
+  return run_with(*backend, options, format, std::move(input));
+}
+
+}  // namespace tandem::launcher

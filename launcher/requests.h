@@ -1,0 +1,56 @@
+// What the commands share that send requests: where they are computed (in this process, in a
+// cluster, at a server), input that is taken as it is read, results in the order of the input.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster_options.h"
+#include "launcher/input.h"
+#include "launcher/options.h"
+#include "runtime/request_json.h"
+
+namespace tandem::launcher {
+
+// What one command makes of its input, and of the results.
+class RequestFormat {
+ public:
+  virtual ~RequestFormat() = default;
+  // The request of a line, or of a text. Sets `id` as soon as it is known: errors carry it. Throws
+  // InputError.
+  virtual JsonRequest read(const std::string& line, nlohmann::json& id) const = 0;
+  // tokenizer: for the text of tokens that have none with them; may be null.
+  virtual std::string write(const proto::RequestOutput& output, const nlohmann::json& id,
+                            const Tokenizer* tokenizer) const = 0;
+};
+
+struct RequestOptions {
+  std::string command;  // "tandem generate", for the server's log
+  std::string bar;      // title of the progress bar
+  EngineOptions engine;
+  ClusterOptions cluster;
+  std::string address, access_file, input;
+  bool jsonl = false, stream = false;
+
+  // All flags but those that say what the input is, and --stream.
+  void add(CLI::App& app);
+};
+
+// Lines that come as they are read, or texts that are there.
+struct RequestInput {
+  std::unique_ptr<LineReader> reader;
+  std::vector<std::string> texts;
+};
+
+// Returns the exit status. `open_input` is called when it is known that this process is the one
+// that reads.
+int run_requests(RequestOptions& options, const RequestFormat& format,
+                 const std::function<RequestInput()>& open_input);
+// The input of --jsonl; texts: of the command line, which it does not take.
+RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::string>& texts);
+
+}  // namespace tandem::launcher

@@ -1,0 +1,110 @@
+// The names, and their errors (params_not_built.h).
+#include "runtime/params_not_built.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+
+#include "kernels/core/error.h"
+#include "runtime/json_fields.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+using Names = std::map<std::string, json, std::less<>>;
+
+// With the values (besides null) that leave them off.
+const Names& not_built() {
+  static const Names names = [] {
+    Names all;
+    const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
+      for (const char* name : these) all[name] = json::parse(off);
+    };
+    add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
+               "prompt_lookup_num_tokens", "assistant_early_exit", "assistant_model",
+               "speculation_type", "custom_generate", "negative_prompt_ids",
+               "prefix_allowed_tokens_fn", "stopping_criteria", "allowed_token_ids",
+               "guided_decoding", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+               "structured_outputs", "response_format", "output_kind"});
+    add("[1]", {"num_beam_groups", "guidance_scale"});
+    add("[0]", {"diversity_penalty", "penalty_alpha"});
+    add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
+                    "output_logits", "output_attentions", "output_hidden_states"});
+    add("[true]", {"detokenize", "spaces_between_special_tokens"});
+    add("[[]]", {"bad_words", "logits_processors", "logits_processor", "logprob_token_ids"});
+    add("[{}]", {"extra_args"});
+    return all;
+  }();
+  return names;
+}
+
+// How HuggingFace computes, not what; and what matters with an assistant only.
+constexpr const char* kWithoutEffect[] = {"use_cache",
+                                          "return_dict_in_generate",
+                                          "cache_implementation",
+                                          "cache_config",
+                                          "max_cache_len",
+                                          "low_memory",
+                                          "compile_config",
+                                          "disable_compile",
+                                          "continuous_batching_config",
+                                          "prefill_chunk_size",
+                                          "synced_gpus",
+                                          "num_assistant_tokens",
+                                          "num_assistant_tokens_schedule",
+                                          "assistant_confidence_threshold",
+                                          "assistant_lookbehind",
+                                          "target_lookbehind",
+                                          "max_matching_ngram_size"};
+
+// What transformers had once: group and constrained beam search, contrastive search, DoLa.
+constexpr const char* kRemoved[] = {"num_beam_groups", "diversity_penalty", "constraints",
+                                    "force_words_ids", "penalty_alpha",     "dola_layers"};
+
+template <class List>
+bool contains(const List& list, const std::string& name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string reason(const std::string& name, const std::string& asked) {
+  if (contains(kRemoved, name))
+    return "not built (" + asked + "): transformers 5.23 does not have it any more either";
+  return "not built yet (" + asked + ")";
+}
+
+}  // namespace
+
+bool read_not_built(const std::string& name, const json& value, GenerationOptions& out) {
+  const auto it = not_built().find(name);
+  if (it == not_built().end()) return false;
+  const json& off = it->second;
+  if (value.is_null() || std::find(off.begin(), off.end(), value) != off.end())
+    out.switched_off.push_back(name);
+  else
+    out.not_built[name] = describe(value);
+  return true;
+}
+
+bool is_without_effect(const std::string& name) { return contains(kWithoutEffect, name); }
+
+std::vector<std::string> names_not_built() {
+  std::vector<std::string> names(std::begin(kWithoutEffect), std::end(kWithoutEffect));
+  for (const auto& [name, off] : not_built()) names.push_back(name);
+  return names;
+}
+
+void check_built(const GenerationOptions& request, const GenerationOptions& model) {
+  if (!request.not_built.empty()) {
+    const auto& [name, value] = *request.not_built.begin();
+    throw not_supported(name, reason(name, value + " asked for"));
+  }
+  for (const auto& [name, value] : model.not_built)
+    if (!contains(request.switched_off, name))
+      throw not_supported(name, reason(name, value + " asked for by the model's defaults; null "
+                                                     "switches it off"));
+}
+
+}  // namespace tandem
