@@ -177,8 +177,8 @@ std::string ClientCore::take_news(Stream& stream, proto::RequestChunk& chunk) {
   if (chunk.prompt_logprobs_offset() < 0) return "a negative offset";
   if (count > std::numeric_limits<int>::max() - have) return "too many prompt logprobs";
   if (count > 0 && chunk.prompt_logprobs_offset() > have)
-    return "prompt logprobs from " + std::to_string(chunk.prompt_logprobs_offset()) +
-           " on after " + std::to_string(have);
+    return "prompt logprobs from " + std::to_string(chunk.prompt_logprobs_offset()) + " on after " +
+           std::to_string(have);
   const int known = std::clamp(have - chunk.prompt_logprobs_offset(), 0, count);
   chunk.mutable_prompt_logprobs()->DeleteSubrange(0, known);
   chunk.set_prompt_logprobs_offset(have);

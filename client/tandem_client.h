@@ -60,8 +60,8 @@ class Prompt {
 
 // How likely a target is to the model, behind a source (docs/scoring.md). Natural logarithms.
 struct Score {
-  std::vector<int32_t> token_ids;        // of the target, with the end token if it counts
-  std::vector<double> logprobs;          // of each token, given those before it
+  std::vector<int32_t> token_ids;         // of the target, with the end token if it counts
+  std::vector<double> logprobs;           // of each token, given those before it
   std::vector<proto::TokenLogprobs> top;  // the same with ranks, and the k most likely ones
   double sum = 0, mean = 0;
   double perplexity = 0;  // exp(-mean)

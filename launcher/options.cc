@@ -26,6 +26,7 @@ constexpr Flag kFlags[] = {
     {"num-beams", Kind::kInt, "beams of beam search; 1: greedy or sampling"},
     {"n", Kind::kInt, "sequences to return"},
     {"num-return-sequences", Kind::kInt, "sequences to return (HuggingFace's name)"},
+    {"best-of", Kind::kInt, "sequences to sample, of which the n best are returned"},
     {"do-sample", Kind::kFlag, "sample instead of taking the most likely token"},
     {"temperature", Kind::kFloat, "softmax temperature of sampling"},
     {"top-k", Kind::kInt, "sample among the k most likely tokens"},

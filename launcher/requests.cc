@@ -34,8 +34,8 @@ class Session {
     if (stream_)
       backend_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
         if (chunk.outputs_size() == 0) return;
-        std::cout << dump_line(chunk_to_json(chunk, ids_.at(number), number + 1,
-                                             backend_.tokenizer()))
+        std::cout << dump_line(
+                         chunk_to_json(chunk, ids_.at(number), number + 1, backend_.tokenizer()))
                   << "\n";
       });
   }

@@ -101,8 +101,8 @@ std::vector<BeamSearch::Continuation> BeamSearch::best(
     const auto& candidates = beams[beams.size() == 1 ? 0 : static_cast<size_t>(b)];
     const float score = scores_[static_cast<size_t>(b)];
     for (const BeamCandidate& c : candidates)
-      all.push_back({b, c.token, c.logprob + score, c.perturbed + score, c.perturbed,
-                     c.logprob, is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
+      all.push_back({b, c.token, c.logprob + score, c.perturbed + score, c.perturbed, c.logprob,
+                     is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
   }
   const size_t k = std::min(all.size(), static_cast<size_t>(num_candidates_));
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(k);
@@ -134,8 +134,8 @@ void BeamSearch::update_hypotheses(const std::vector<Continuation>& best) {
       continue;
     }
     const size_t i = at - hypotheses_.size();
-    merged.push_back({extended(best[i]), extended_logprobs(best[i]), best[i].score, scores[at],
-                      counts(i)});
+    merged.push_back(
+        {extended(best[i]), extended_logprobs(best[i]), best[i].score, scores[at], counts(i)});
   }
   hypotheses_ = std::move(merged);
 }

@@ -23,12 +23,28 @@ const Names& not_built() {
     const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
       for (const char* name : these) all[name] = json::parse(off);
     };
-    add("[]", {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
-               "prompt_lookup_num_tokens", "assistant_early_exit", "assistant_model",
-               "speculation_type", "custom_generate", "negative_prompt_ids",
-               "prefix_allowed_tokens_fn", "stopping_criteria", "allowed_token_ids",
-               "guided_decoding", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-               "structured_outputs", "response_format", "output_kind"});
+    add("[]", {"constraints",
+               "force_words_ids",
+               "watermarking_config",
+               "dola_layers",
+               "max_time",
+               "prompt_lookup_num_tokens",
+               "assistant_early_exit",
+               "assistant_model",
+               "speculation_type",
+               "custom_generate",
+               "negative_prompt_ids",
+               "prefix_allowed_tokens_fn",
+               "stopping_criteria",
+               "allowed_token_ids",
+               "guided_decoding",
+               "guided_json",
+               "guided_regex",
+               "guided_choice",
+               "guided_grammar",
+               "structured_outputs",
+               "response_format",
+               "output_kind"});
     add("[1]", {"num_beam_groups", "guidance_scale"});
     add("[0]", {"diversity_penalty", "penalty_alpha"});
     add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",

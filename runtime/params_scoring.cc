@@ -1,7 +1,7 @@
 // Parameters of requests that score a target (params.h). Its tokens but the last are a decoder
-// prompt with prompt_logprobs; the last one is forced, as an end token at the length's limit is, and
-// its log-probability is that of the logits before. So nothing is generated in vain, and a target
-// may fill the decoder to its last position.
+// prompt with prompt_logprobs; the last one is forced, as an end token at the length's limit is,
+// and its log-probability is that of the logits before. So nothing is generated in vain, and a
+// target may fill the decoder to its last position.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -16,8 +16,9 @@ using nlohmann::json;
 namespace {
 
 // All that means something where nothing is chosen.
-constexpr std::array kParameters = {"logprobs",     "truncate_prompt_tokens", "decoder_start_token_id",
-                                    "bos_token_id", "eos_token_id",           "pad_token_id"};
+constexpr std::array kParameters = {
+    "logprobs",     "truncate_prompt_tokens", "decoder_start_token_id",
+    "bos_token_id", "eos_token_id",           "pad_token_id"};
 
 }  // namespace
 

@@ -129,10 +129,9 @@ void add_target(const Prompt& prompt, const json& params, const Tokenizer* token
   const auto positions = static_cast<size_t>(std::max(resolver.max_positions(), 0));
   if (positions > 0 && decoder.size() + target.size() > positions + 1)
     throw InputError(ErrorKind::kResource,
-                     part.field + ": has " + std::to_string(target.size()) +
-                         " tokens; behind " + std::to_string(decoder.size()) +
-                         " the model's " + std::to_string(positions) +
-                         " positions allow at most " +
+                     part.field + ": has " + std::to_string(target.size()) + " tokens; behind " +
+                         std::to_string(decoder.size()) + " the model's " +
+                         std::to_string(positions) + " positions allow at most " +
                          std::to_string(positions + 1 - std::min(decoder.size(), positions)),
                      part.field);
   if (text != nullptr) out.inputs.set_target(*text);

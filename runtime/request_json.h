@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/prompt.h's, params runtime/params.h's.
+// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/prompt.h's, params
+// runtime/params.h's.
 struct JsonRequest {
   nlohmann::json id;  // null where it is absent
   nlohmann::json prompt;

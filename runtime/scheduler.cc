@@ -220,6 +220,11 @@ int Scheduler::num_waiting() const { return static_cast<int>(waiting_.size()); }
 int Scheduler::num_running() const { return static_cast<int>(running_.size()); }
 int Scheduler::num_swapped() const { return static_cast<int>(swapped_.size()); }
 int Scheduler::num_preemptions() const { return num_preemptions_; }
+void Scheduler::note_preempted(const SequenceGroup& group) {
+  proto::RequestPreempted& preempted = preempted_.emplace_back();
+  preempted.set_request_id(group.request_id());
+  preempted.set_seq_id(group.seqs()[0]->seq_id());
+}
 std::vector<proto::RequestPreempted> Scheduler::take_preempted() {
   return std::exchange(preempted_, {});
 }

@@ -208,6 +208,7 @@ class Scheduler {
   void take_off(uint64_t number);
 
   void preempt(Entry& entry, Step& step);
+  void note_preempted(const SequenceGroup& group);
   bool prefers_swap(const SequenceGroup& group) const;
   void run(Entry& entry);
   void leave_queue(Entry& entry);

@@ -253,9 +253,7 @@ void Scheduler::preempt(Entry& entry, Step& step) {
   leave_queue(entry);
   ++num_preemptions_;
   ++group.num_preemptions;
-  proto::RequestPreempted& preempted = preempted_.emplace_back();
-  preempted.set_request_id(group.request_id());
-  preempted.set_seq_id(group.seqs()[0]->seq_id());
+  note_preempted(group);
   group.set_announced(false);  // it comes back with other blocks
   if (prefers_swap(group) && blocks_.can_swap_out(group)) {
     write_pairs(blocks_.swap_out(group), *step.message.mutable_swap_out());

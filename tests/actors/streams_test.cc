@@ -50,8 +50,7 @@ struct Collected {
     ASSERT_EQ(text.size(), static_cast<size_t>(whole.outputs_size()));
     for (const auto& c : whole.outputs()) {
       EXPECT_EQ(text.at(c.index()), c.text());
-      EXPECT_EQ(tokens.at(c.index()),
-                std::vector<int>(c.token_ids().begin(), c.token_ids().end()));
+      EXPECT_EQ(tokens.at(c.index()), std::vector<int>(c.token_ids().begin(), c.token_ids().end()));
     }
   }
 };
@@ -85,7 +84,7 @@ TEST(Streams, DeltasOfEverySequenceMakeItsOutput) {
   bool multi_byte = false;
   int stopped = 0;
   for (int seed = 1; seed <= 4; ++seed) {
-    json params = {{"n", 3}, {"seed", seed}, {"temperature", 3.0}, {"top_k", 0},
+    json params = {{"n", 3},           {"seed", seed},   {"temperature", 3.0}, {"top_k", 0},
                    {"max_tokens", 40}, {"num_beams", 1}, {"ignore_eos", true}};
     const Streamed whole = stream(client, params);
     ASSERT_EQ(whole.output.outputs_size(), 3);
@@ -117,7 +116,7 @@ TEST(Streams, DeltasOfEverySequenceMakeItsOutput) {
 TEST(Streams, BestOfAndBeamsComeAtTheEnd) {
   Cluster cluster(small_config(), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
-  const json sampled = {{"n", 2}, {"best_of", 5}, {"seed", 4}, {"temperature", 1.5},
+  const json sampled = {{"n", 2},           {"best_of", 5},  {"seed", 4}, {"temperature", 1.5},
                         {"max_tokens", 12}, {"num_beams", 1}};
   const Streamed best = stream(client, sampled);
   EXPECT_EQ(best.called.chunks_with_output, 1);
@@ -184,8 +183,7 @@ TEST(Streams, ScoresOfTargets) {
   } catch (const client::ClientError& error) {
     EXPECT_EQ(error.param().substr(0, 6), "target");
   }
-  EXPECT_THROW(client::score_of(client.submit({.prompt = "no target"}).get()),
-               client::ClientError);
+  EXPECT_THROW(client::score_of(client.submit({.prompt = "no target"}).get()), client::ClientError);
 }
 
 }  // namespace

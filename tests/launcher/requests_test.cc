@@ -1,4 +1,5 @@
-// Commands that send requests, as their users meet them: bad parameters, priorities, streams, scores.
+// Commands that send requests, as their users meet them: bad parameters, priorities, streams,
+// scores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,9 +23,9 @@ using testing::ProcessResult;
 
 ProcessResult run(const std::string& command, const std::string& input,
                   const std::vector<std::string>& flags = {}) {
-  std::vector<std::string> args{
-      TANDEM_BINARY, command, "--model", testing::golden_dir("bart-tiny").string(),
-      "--dtype",     "float32"};
+  std::vector<std::string> args{TANDEM_BINARY, command,
+                                "--model",     testing::golden_dir("bart-tiny").string(),
+                                "--dtype",     "float32"};
   args.insert(args.end(), flags.begin(), flags.end());
   return testing::run_process(args, input);
 }
@@ -93,8 +94,8 @@ TEST(Requests, Priorities) {
 }
 
 TEST(Requests, AStreamedRequestShowsTheDeltasOfItsSequences) {
-  const json sampled = {{"max_tokens", 12}, {"n", 3}, {"temperature", 2}, {"seed", 5},
-                        {"num_beams", 1}, {"logprobs", 0}};
+  const json sampled = {{"max_tokens", 12}, {"n", 3},         {"temperature", 2},
+                        {"seed", 5},        {"num_beams", 1}, {"logprobs", 0}};
   const std::vector<json> requests = {
       {{"id", "n"}, {"prompt", "a small lighthouse"}, {"params", sampled}},
       {{"id", "bad"}, {"prompt", 5}},

@@ -122,21 +122,34 @@ std::map<std::string, Parameter> parameters() {
 // Names that resolve() accepts only with values that change nothing.
 std::map<std::string, Parameter> not_built() {
   const auto J = [](const char* text) { return json::parse(text); };
-  std::map<std::string, Parameter> all = {{"num_beam_groups", {{1}, {2, "x"}}},
-                                          {"guidance_scale", {{1, 1.0}, {2.5}}},
-                                          {"diversity_penalty", {{0, 0.0}, {0.5}}},
-                                          {"penalty_alpha", {{0}, {0.6}}},
-                                          {"bad_words", {{J("[]")}, {J("[\"x\"]")}}},
-                                          {"logits_processors", {{J("[]")}, {J("[1]")}}},
-                                          {"logits_processor", {{J("[]")}, {J("[1]")}}},
-                                          {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
-                                          {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
-  for (const char* name :
-       {"constraints", "force_words_ids", "watermarking_config", "dola_layers", "max_time",
-        "prompt_lookup_num_tokens", "assistant_early_exit", "assistant_model", "speculation_type",
-        "custom_generate", "negative_prompt_ids", "prefix_allowed_tokens_fn", "stopping_criteria",
-        "allowed_token_ids", "guided_decoding", "guided_json", "guided_regex", "guided_choice",
-        "guided_grammar", "structured_outputs", "response_format", "output_kind"})
+  std::map<std::string, Parameter> all = {
+      {"num_beam_groups", {{1}, {2, "x"}}},          {"guidance_scale", {{1, 1.0}, {2.5}}},
+      {"diversity_penalty", {{0, 0.0}, {0.5}}},      {"penalty_alpha", {{0}, {0.6}}},
+      {"bad_words", {{J("[]")}, {J("[\"x\"]")}}},    {"logits_processors", {{J("[]")}, {J("[1]")}}},
+      {"logits_processor", {{J("[]")}, {J("[1]")}}}, {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
+      {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
+  for (const char* name : {"constraints",
+                           "force_words_ids",
+                           "watermarking_config",
+                           "dola_layers",
+                           "max_time",
+                           "prompt_lookup_num_tokens",
+                           "assistant_early_exit",
+                           "assistant_model",
+                           "speculation_type",
+                           "custom_generate",
+                           "negative_prompt_ids",
+                           "prefix_allowed_tokens_fn",
+                           "stopping_criteria",
+                           "allowed_token_ids",
+                           "guided_decoding",
+                           "guided_json",
+                           "guided_regex",
+                           "guided_choice",
+                           "guided_grammar",
+                           "structured_outputs",
+                           "response_format",
+                           "output_kind"})
     all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
   for (const char* name :
        {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
@@ -257,6 +270,35 @@ TEST(Params, BadCombinations) {
   // HuggingFace warns, and goes on.
   EXPECT_NO_THROW(resolve({{"length_penalty", 2}, {"early_stopping", true}}));
   EXPECT_NO_THROW(resolve({{"do_sample", false}, {"temperature", 0.5}, {"top_k", 5}}));
+}
+
+TEST(Params, Scoring) {
+  const ModelConfig config = bart(R"({"forced_eos_token_id": 2, "min_length": 9, "num_beams": 4,
+                                      "no_repeat_ngram_size": 3, "suppress_tokens": [7]})");
+  const ParamsResolver resolver(config, kVocab);
+  const SamplingParams p = resolver.resolve_scoring({{"logprobs", 3}}, {5, false}, 7);
+  EXPECT_EQ(p.max_tokens(), 1);
+  EXPECT_EQ(p.n(), 1);
+  ASSERT_EQ(p.forced_eos_token_id_size(), 1);
+  EXPECT_EQ(p.forced_eos_token_id(0), 7);
+  EXPECT_EQ(p.logprobs(), 3);
+  EXPECT_EQ(p.prompt_logprobs(), 3);
+  EXPECT_EQ(p.num_beams(), 1);  // nothing of the model's defaults
+  EXPECT_EQ(p.min_tokens(), 0);
+  EXPECT_EQ(p.suppress_tokens_size(), 0);
+  EXPECT_EQ(resolver.resolve_scoring({}, {5, false}, 7).logprobs(), 0);
+  EXPECT_NO_THROW(resolver.resolve_scoring({{"temperature", nullptr}}, {5, false}, 7));
+  const json refused = {{"temperature", 1},  {"max_tokens", 5}, {"num_beams", 1}, {"stop", "x"},
+                        {"use_cache", true}, {"logprobs", 101}, {"quux", 1}};
+  for (const auto& [name, value] : refused.items()) try {
+      resolver.resolve_scoring({{name, value}}, {5, false}, 7);
+      ADD_FAILURE() << name;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.param(), name);
+    }
+  EXPECT_EQ(resolver.end_tokens({}), Ids{2});
+  EXPECT_EQ(resolver.end_tokens({{"eos_token_id", {4, 5}}}), (Ids{4, 5}));
+  EXPECT_TRUE(resolver.end_tokens({{"eos_token_id", nullptr}}).empty());
 }
 
 TEST(Params, UnknownNamesGetTheNearestOne) {

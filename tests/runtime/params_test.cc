@@ -185,35 +185,6 @@ TEST(Params, BestOf) {
             std::string::npos);
 }
 
-TEST(Params, Scoring) {
-  const ModelConfig config = bart(R"({"forced_eos_token_id": 2, "min_length": 9, "num_beams": 4,
-                                      "no_repeat_ngram_size": 3, "suppress_tokens": [7]})");
-  const ParamsResolver resolver(config, kVocab);
-  const SamplingParams p = resolver.resolve_scoring({{"logprobs", 3}}, {5, false}, 7);
-  EXPECT_EQ(p.max_tokens(), 1);
-  EXPECT_EQ(p.n(), 1);
-  ASSERT_EQ(p.forced_eos_token_id_size(), 1);
-  EXPECT_EQ(p.forced_eos_token_id(0), 7);
-  EXPECT_EQ(p.logprobs(), 3);
-  EXPECT_EQ(p.prompt_logprobs(), 3);
-  EXPECT_EQ(p.num_beams(), 1);  // nothing of the model's defaults
-  EXPECT_EQ(p.min_tokens(), 0);
-  EXPECT_EQ(p.suppress_tokens_size(), 0);
-  EXPECT_EQ(resolver.resolve_scoring({}, {5, false}, 7).logprobs(), 0);
-  EXPECT_NO_THROW(resolver.resolve_scoring({{"temperature", nullptr}}, {5, false}, 7));
-  const json refused = {{"temperature", 1}, {"max_tokens", 5}, {"num_beams", 1}, {"stop", "x"},
-                        {"use_cache", true}, {"logprobs", 101}, {"quux", 1}};
-  for (const auto& [name, value] : refused.items()) try {
-      resolver.resolve_scoring({{name, value}}, {5, false}, 7);
-      ADD_FAILURE() << name;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.param(), name);
-    }
-  EXPECT_EQ(resolver.end_tokens({}), Ids{2});
-  EXPECT_EQ(resolver.end_tokens({{"eos_token_id", {4, 5}}}), (Ids{4, 5}));
-  EXPECT_TRUE(resolver.end_tokens({{"eos_token_id", nullptr}}).empty());
-}
-
 TEST(Params, Beams) {
   EXPECT_EQ(resolve({{"num_beams", 4}}).num_beams(), 4);
   EXPECT_EQ(resolve({}, R"({"num_beams": 4})").num_beams(), 4);

@@ -37,8 +37,8 @@ json prompt_of(int i) {
 
 // Sampling of several kinds, each with a seed.
 json params_of(int i) {
-  json params = {{"seed", 1000 + i}, {"max_tokens", 12 + i % 7}, {"temperature", 1.3},
-                 {"ignore_eos", true}, {"num_beams", 1}, {"logprobs", 0}};
+  json params = {{"seed", 1000 + i},   {"max_tokens", 12 + i % 7}, {"temperature", 1.3},
+                 {"ignore_eos", true}, {"num_beams", 1},           {"logprobs", 0}};
   switch (i % 4) {
     case 0: params["n"] = 3; break;
     case 1: params.update({{"n", 2}, {"best_of", 4}}); break;
@@ -142,7 +142,8 @@ TEST(BestOf, ReturnsTheBestOfWhatNWouldReturn) {
 
 TEST(Beams, LogprobsOfTokensAndOfThePrompt) {
   LLMEngine engine(small_config());
-  json params = {{"num_beams", 4}, {"n", 4}, {"max_tokens", 8}, {"logprobs", 0},
+  json params = {{"num_beams", 4},       {"n", 4},
+                 {"max_tokens", 8},      {"logprobs", 0},
                  {"prompt_logprobs", 2}, {"no_repeat_ngram_size", 2}};
   engine.add_request("beams", prompt_of(2), params);
   const auto beams = run_all(engine).at("beams");

@@ -155,8 +155,8 @@ TEST(Scoring, ATargetMayFillTheDecoder) {
   for (int i = 0; i < tokens.size(); ++i) {
     const auto& want = generated.outputs(0).logprobs(i);
     EXPECT_NEAR(got.logprobs[static_cast<size_t>(i)], want.top(0).logprob(), kTolerance);
-    const auto& both = i + 1 < tokens.size() ? output.prompt_logprobs(i + 1)
-                                             : output.outputs(0).logprobs(0);
+    const auto& both =
+        i + 1 < tokens.size() ? output.prompt_logprobs(i + 1) : output.outputs(0).logprobs(0);
     ASSERT_EQ(both.top_size(), 2);
     EXPECT_EQ(both.top(1).token_id(), want.top(1).token_id());
   }

@@ -163,10 +163,10 @@ class SimulatedClient {
     }
     stream.heard = stream.heard || chunk.has_inputs();
     for (const proto::CompletionChunk& news : chunk.outputs()) take(news, stream);
-    SIM_CHECK(chunk.prompt_logprobs().empty() ||
-                  static_cast<size_t>(chunk.prompt_logprobs_offset()) ==
-                      stream.prompt_logprobs.size(),
-              chunk.request_id() + ": prompt logprobs repeated or missing");
+    SIM_CHECK(
+        chunk.prompt_logprobs().empty() ||
+            static_cast<size_t>(chunk.prompt_logprobs_offset()) == stream.prompt_logprobs.size(),
+        chunk.request_id() + ": prompt logprobs repeated or missing");
     for (const auto& logprobs : chunk.prompt_logprobs())
       stream.prompt_logprobs.push_back(logprobs.top(0).token_id());
     if (chunk.has_error()) stream.error = chunk.error();
