@@ -70,7 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const PreparedPrompt prepared =
         preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
-    generate(prepared, resolver.resolve(params, prepared.lengths));
+    const auto last = prepared.last_target_token;
+    generate(prepared, last ? resolver.resolve_scoring(params, prepared.lengths, *last)
+                            : resolver.resolve(params, prepared.lengths));
   } catch (const InputError&) {
   }
   try {  // the same as a generation_config.json
