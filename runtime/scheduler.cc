@@ -50,7 +50,9 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
   if (output_len >= max_tokens)
     throw invalid_request("max_tokens", std::to_string(max_tokens) + ", but a sequence has " +
                                             std::to_string(output_len) + " tokens already");
-  const std::string count = group.beams() != nullptr ? "num_beams" : "n";
+  const std::string count = group.beams() != nullptr       ? "num_beams"
+                            : group.params().best_of() > 0 ? "best_of"
+                                                           : "n";
   if (n > config_.max_num_seqs)
     throw InputError(ErrorKind::kResource,
                      count + ": " + std::to_string(n) + " sequences, but max_num_seqs is " +

@@ -94,8 +94,8 @@ TEST(Requests, Priorities) {
 }
 
 TEST(Requests, AStreamedRequestShowsTheDeltasOfItsSequences) {
-  const json sampled = {{"max_tokens", 12}, {"n", 3},         {"temperature", 2},
-                        {"seed", 5},        {"num_beams", 1}, {"logprobs", 0}};
+  const json sampled = {{"max_tokens", 12},   {"n", 3},         {"temperature", 2}, {"seed", 5},
+                        {"ignore_eos", true}, {"num_beams", 1}, {"logprobs", 0}};
   const std::vector<json> requests = {
       {{"id", "n"}, {"prompt", "a small lighthouse"}, {"params", sampled}},
       {{"id", "bad"}, {"prompt", 5}},
@@ -152,7 +152,7 @@ TEST(Score, AgreesWithHuggingFaceWhereverItRuns) {
     const json source = {{"prompt_token_ids", c.at("encoder_ids")}};
     const json target = {{"prompt_token_ids", ids}};
     requests.push_back({{"id", requests.size()},
-                        {requests.size() % 2 == 0 ? "prompt" : "encoder_prompt", source},
+                        {requests.size() % 4 == 0 ? "prompt" : "encoder_prompt", source},
                         {"target", target},
                         {"append_eos", false},
                         {"params", {{"logprobs", 2}}}});

@@ -92,7 +92,7 @@ TEST_F(EngineCoreReplicas, WhatOldWorkersSendIsDropped) {
   engine.core().replica_event(down, engine.now);
   EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
   engine.step(0, late);  // of this generation, but of sequence ids that are no more
-  EXPECT_THAT(engine.chunks(kAnn).at(0).outputs(), IsEmpty());
+  EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
   engine.token(0, "a", 'z');
   EXPECT_EQ(engine.chunks(kAnn).at(0).outputs(0).text(), "z");
 }
@@ -213,11 +213,13 @@ TEST_F(EngineCoreReplicas, TheBestOfSeveralAreShownWhenAllHaveEnded) {
   engine.up(0);
   PreparedRequest request = small_request(2, 3);
   request.params.set_best_of(4);
+  request.params.set_skip_special_tokens(true);
   engine.submit(kAnn, "a", std::move(request));
   ASSERT_EQ(engine.last_command(0).add().seqs_size(), 4);
   engine.chunks(kAnn);
   // Log-probabilities: 0: -3, 1: -1 -1, 2: -0.5 and cut at three tokens: -1.5, 3: -2.
   engine.step(0, engine.output("a", letter('k'), 1, -1));
+  ASSERT_EQ(engine.chunks(kAnn).at(0).outputs_size(), 0);  // of its inputs
   engine.step(0, engine.output("a", 2, 0, -3));
   engine.step(0, engine.output("a", letter('m'), 2, -0.5));
   EXPECT_THAT(engine.chunks(kAnn), IsEmpty());

@@ -137,7 +137,9 @@ TEST(BestOf, ReturnsTheBestOfWhatNWouldReturn) {
     EXPECT_EQ(best.outputs(i).cumulative_logprob(), order[i].cumulative_logprob());
     EXPECT_EQ(best.outputs(i).logprobs_size(), best.outputs(i).token_ids_size());
   }
-  EXPECT_NE(all.outputs(0).index(), 0);  // the seed is such that the order says something
+  bool moved = false;  // the seed is such that the order says something
+  for (int i = 0; i < all.outputs_size(); ++i) moved |= all.outputs(i).index() != i;
+  EXPECT_TRUE(moved);
 }
 
 TEST(Beams, LogprobsOfTokensAndOfThePrompt) {

@@ -163,7 +163,7 @@ TEST(Scoring, ATargetMayFillTheDecoder) {
   target.push_back(5);
   json longer = prompt;
   longer["target"] = ids(target);
-  EXPECT_EQ(param_of(engine, longer), "target");
+  EXPECT_EQ(param_of(engine, longer), "target.prompt_token_ids");
   EXPECT_FALSE(engine.has_unfinished_requests());
 }
 
@@ -214,10 +214,10 @@ TEST(Scoring, BadRequests) {
   EXPECT_EQ(param_of(engine, {{"encoder_prompt", "x"}, {"append_eos", true}}), "append_eos");
   EXPECT_EQ(param_of(engine, {{"target", "x"}}), "prompt.encoder_prompt");
   EXPECT_EQ(param_of(engine, with({{"traget", "y"}})), "prompt");
-  EXPECT_EQ(param_of(engine, with({}), {{"temperature", 0.5}}), "temperature");
-  EXPECT_EQ(param_of(engine, with({}), {{"num_beams", 4}}), "num_beams");
-  EXPECT_EQ(param_of(engine, with({}), {{"logprobs", 101}}), "logprobs");
-  EXPECT_EQ(param_of(engine, with({}), {{"eos_token_id", nullptr}}), "append_eos");
+  EXPECT_EQ(param_of(engine, with(json::object()), {{"temperature", 0.5}}), "temperature");
+  EXPECT_EQ(param_of(engine, with(json::object()), {{"num_beams", 4}}), "num_beams");
+  EXPECT_EQ(param_of(engine, with(json::object()), {{"logprobs", 101}}), "logprobs");
+  EXPECT_EQ(param_of(engine, with(json::object()), {{"eos_token_id", nullptr}}), "append_eos");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // SimulationFailure if a property does not hold. docs/simulation.md says what is covered.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -137,9 +138,9 @@ class ClusterSimulation {
     if (world_.one_in(6)) params.set_min_tokens_stop(3);
     if (world_.one_in(4)) params.set_logprobs(0);
     if (world_.one_in(4)) params.set_prompt_logprobs(0);
+    if (world_.one_in(8)) params.set_best_of(params.n() + world_.uniform(1, 3));
     plan.invalid = world_.one_in(40);
     plan.too_large = !admissible(plan);
-    if (world_.one_in(8)) params.set_best_of(params.n() + world_.uniform(1, 3));
     for (int i = 0; i < num_sequences(params); ++i)
       plan.undisturbed.push_back(undisturbed_output(plan.request, i, cluster_->tokenizer()));
     if (params.best_of() == 0) return plan;
