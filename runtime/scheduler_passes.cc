@@ -240,7 +240,7 @@ void Scheduler::admit(Entry& entry, Step& step) {
   SequenceGroup& group = *entry.group;
   const BlockManager::Start start = blocks_.allocate(group);
   for (size_t i = 0; i < group.seqs().size(); ++i)
-    group.seqs()[i]->advance(start.computed_tokens[i]);
+    if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   run(entry);
   put_in_step(entry, step).compute_encoder = !start.encoder_found;
   if (start.encoder_found)
