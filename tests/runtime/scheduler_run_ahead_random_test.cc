@@ -75,6 +75,7 @@ class Simulation {
     config.max_num_seqs = pick({1, 3, 8, 16, 32});
     config.max_num_batched_tokens = pick({1, 5, 16, 32, 64});
     config.num_device_blocks = uniform(20, 80) / std::min(config.block_size, 6);
+    if (one_in(4)) config.num_device_blocks *= 3;  // what is cached lives longer
     config.num_host_blocks = pick({0, 30, 200});
     config.preemption = static_cast<PreemptionMode>(pick({0, 1, 2}));  // kAuto, kRecompute, kSwap
     config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
@@ -97,7 +98,7 @@ class Simulation {
     spec.prompt_len = one_in(3) ? uniform(1, 12) : 2;
     if (one_in(2)) {  // what others have, too
       spec.source = uniform(1, 4);
-      spec.encoder_len = 5 * spec.source;
+      spec.encoder_len = 4 * spec.source;
       spec.prompt = uniform(0, 1);
     } else {
       spec.source = 5 + static_cast<int>(next_seq_);
@@ -329,7 +330,7 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
   EXPECT_GE(counts.refused, 500);
   EXPECT_GE(counts.lost, 5);
   EXPECT_GE(counts.swapped_in, 50);
-  EXPECT_GE(counts.caches.encoder_hits, 1000);
+  EXPECT_GE(counts.caches.encoder_hits, 400);
   EXPECT_GE(counts.caches.prefix_hits, 1000);
   EXPECT_GE(counts.caches.evicted_blocks, 3000);
   if (depth == 1) return;
