@@ -15,9 +15,9 @@ class LocalBackend final : public Backend {
  public:
   explicit LocalBackend(std::unique_ptr<LLMEngine> engine) : engine_(std::move(engine)) {}
 
-  void submit(uint64_t number, const nlohmann::json& prompt,
-              const nlohmann::json& params) override {
-    engine_->add_request(std::to_string(number), prompt, params);
+  void submit(uint64_t number, const nlohmann::json& prompt, const nlohmann::json& params,
+              int32_t priority) override {
+    engine_->add_request(std::to_string(number), prompt, params, priority);
   }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
@@ -47,11 +47,12 @@ class ClientBackend final : public Backend {
   explicit ClientBackend(client::Client client) : client_(std::move(client)) {}
   ~ClientBackend() override { client_.close(); }
 
-  void submit(uint64_t number, const nlohmann::json& prompt,
-              const nlohmann::json& params) override {
+  void submit(uint64_t number, const nlohmann::json& prompt, const nlohmann::json& params,
+              int32_t priority) override {
     client::Request request;
     request.prompt = client::Prompt::raw_json(dump_line(prompt));
     request.params_json = dump_line(params);
+    request.priority = priority;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(mutex_);
     handles_.emplace(number, client_.submit(request, [this, number](const proto::RequestChunk& c) {

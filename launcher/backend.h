@@ -23,8 +23,8 @@ class Backend {
 
   virtual ~Backend() = default;
   // Throws InputError if the request is at fault; it may also come with poll().
-  virtual void submit(uint64_t number, const nlohmann::json& prompt,
-                      const nlohmann::json& params) = 0;
+  virtual void submit(uint64_t number, const nlohmann::json& prompt, const nlohmann::json& params,
+                      int32_t priority) = 0;
   // Goes on for a little while; what has finished since the last call.
   virtual std::vector<Finished> poll() = 0;
   // For the text of single tokens; null: it comes with the outputs.

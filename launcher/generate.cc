@@ -58,7 +58,7 @@ class Session {
       }
       json params = defaults_;
       params.update(request.params);
-      backend_.submit(number, request.prompt, params);
+      backend_.submit(number, request.prompt, params, request.priority);
       ids_.emplace(number, id);
     } catch (const InputError& e) {
       fail(number, e, id);

@@ -28,7 +28,7 @@ struct EngineConfig {
   PreemptionMode preemption = PreemptionMode::kAuto;
   bool enable_prefix_caching = true;  // of decoder prompts (docs/scheduling.md §8)
   bool enable_encoder_cache = true;   // of requests with the same input
-  std::optional<uint64_t> seed;  // of requests without one; absent: random
+  std::optional<uint64_t> seed;       // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;

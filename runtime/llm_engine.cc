@@ -30,10 +30,10 @@ double LLMEngine::now() const {
 }
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
-                            const nlohmann::json& params) {
+                            const nlohmann::json& params, int priority) {
   if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
   auto request = std::make_unique<RequestState>(request_id, processor_.prepare(prompt, params),
-                                                tokenizer(), now());
+                                                tokenizer(), now(), priority);
   request->set_first_seq_id(next_seq_id_);
   scheduler_->add_seq_group(make_sequence_group(request->add_request()));
   next_seq_id_ += request->num_seq_ids();

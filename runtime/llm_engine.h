@@ -26,8 +26,9 @@ class LLMEngine {
 
   // Validates, tokenises and queues a request; prompt and params as JSON (runtime/prompt.h,
   // runtime/params.h). Throws InputError, and then nothing has changed. request_id must be unused.
+  // priority: smaller is served first.
   void add_request(const std::string& request_id, const nlohmann::json& prompt,
-                   const nlohmann::json& params);
+                   const nlohmann::json& params, int priority = 0);
   bool abort_request(const std::string& request_id);
   bool has_unfinished_requests() const { return scheduler_->has_unfinished(); }
 

@@ -76,11 +76,10 @@ void PrefixCache::check_integrity() const {
     TANDEM_CHECK(chains.insert(node.chain).second, "two blocks of one chain");
     TANDEM_CHECK(node.before < node.chain && node.chain < next_);
     const auto [first, last] = index_.equal_range(node.hash);
-    TANDEM_CHECK_EQ(std::count_if(first, last,
-                                  [&](const auto& entry) {
-                                    return entry.second == static_cast<int32_t>(b);
-                                  }),
-                    1);
+    TANDEM_CHECK_EQ(
+        std::count_if(first, last,
+                      [&](const auto& entry) { return entry.second == static_cast<int32_t>(b); }),
+        1);
   }
   TANDEM_CHECK_EQ(held, index_.size());
 }

@@ -1,6 +1,7 @@
 #include "runtime/request_json.h"
 
 #include <cmath>
+#include <limits>
 
 namespace tandem {
 namespace {
@@ -41,6 +42,15 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
   return out;
 }
 
+int32_t priority_of(const json& value) {
+  using Limits = std::numeric_limits<int32_t>;
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<uint64_t>() <= uint64_t{Limits::max()}
+                        : value.is_number_integer() && value.get<int64_t>() >= Limits::min();
+  if (!fits) throw invalid_request("priority", "must be an integer of 32 bits");
+  return value.get<int32_t>();
+}
+
 }  // namespace
 
 json parse_json_line(std::string_view line) {
@@ -78,8 +88,10 @@ JsonRequest request_from_json(const json& line) {
       if (!value.is_object() && !value.is_null())
         throw invalid_request("params", std::string("must be an object, not ") + value.type_name());
       if (value.is_object()) request.params = value;
+    } else if (key == "priority") {
+      request.priority = priority_of(value);
     } else {
-      throw invalid_request(key, "unknown field; a request has id, prompt and params");
+      throw invalid_request(key, "unknown field; a request has id, prompt, params and priority");
     }
   }
   if (!line.contains("prompt")) throw invalid_request("prompt", "is missing");

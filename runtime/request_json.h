@@ -1,6 +1,7 @@
 // The JSONL contract of `tandem generate --jsonl`: a request a line in, a result a line out.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,11 +12,13 @@
 
 namespace tandem {
 
-// {"id": any, "prompt": P, "params": {…}}. P is runtime/prompt.h's, params runtime/params.h's.
+// {"id": any, "prompt": P, "params": {…}, "priority": int}. P is runtime/prompt.h's, params
+// runtime/params.h's.
 struct JsonRequest {
   nlohmann::json id;  // null where it is absent
   nlohmann::json prompt;
   nlohmann::json params = nlohmann::json::object();
+  int32_t priority = 0;  // smaller is served first
 };
 
 // Parses a line of JSON: malformed text, deep nesting and invalid UTF-8 are InputErrors.

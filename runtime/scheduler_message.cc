@@ -1,4 +1,5 @@
-// The end of schedule(): the step's message, and its groups' advance. From there on it is in flight.
+// The end of schedule(): the step's message, and its groups' advance. From there on it is in
+// flight.
 
 #include <algorithm>
 #include <cstddef>

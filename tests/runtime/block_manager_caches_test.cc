@@ -204,8 +204,8 @@ TEST_F(Caches, SequencesOfAGroupFindTheSame) {
   const auto a = group("a", 1);
   compute(*a);
   release(*a);
-  const auto b = make_group({.request_id = "b", .seq_ids = {2, 3}, .encoder_len = 5,
-                             .prompt_len = 5});
+  const auto b =
+      make_group({.request_id = "b", .seq_ids = {2, 3}, .encoder_len = 5, .prompt_len = 5});
   EXPECT_EQ(blocks_.blocks_to_start(*b), 3 + 2 + 2) << "the idle blocks once";
   EXPECT_THAT(blocks_.allocate(*b).computed_tokens, ElementsAre(4, 4));
   EXPECT_EQ(free_blocks(), 12 - 7);

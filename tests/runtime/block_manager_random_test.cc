@@ -340,9 +340,9 @@ TEST(BlockManager, AgreesWithTheNaiveModelOverRandomOperations) {
     if (HasFatalFailure()) return;
     for (const auto& [operation, n] : run.counts()) counts[operation] += n;
   }
-  for (const char* operation : {"allocate", "append", "copy on write", "fork", "swap out",
-                                "swap in", "free", "free group", "reset", "cached",
-                                "encoder found", "prefix found", "idle block found"})
+  for (const char* operation :
+       {"allocate", "append", "copy on write", "fork", "swap out", "swap in", "free", "free group",
+        "reset", "cached", "encoder found", "prefix found", "idle block found"})
     EXPECT_GE(counts[operation], 30) << operation;
 }
 

@@ -119,6 +119,29 @@ TEST_P(EngineGoldens, CacheSoSmallThatGroupsArePreempted) {
     }
 }
 
+// Each case twice: the second time nothing is found, everything, or what a small cache still has.
+TEST_P(EngineGoldens, CachesChangeNothing) {
+  const auto cases = single_sequence_cases(GetParam());
+  for (const bool enabled : {false, true}) {
+    EngineConfig config = config_for(GetParam());
+    config.block_size = 2;
+    config.enable_encoder_cache = config.enable_prefix_caching = enabled;
+    LLMEngine engine(config);
+    const CacheStats& stats = engine.scheduler().block_manager().cache_stats();
+    expect_goldens(engine, cases, 6);
+    const CacheStats first = stats;
+    expect_goldens(engine, cases, 7);
+    EXPECT_EQ(stats.encoder_hits - first.encoder_hits,
+              enabled ? static_cast<int64_t>(cases.size()) : 0);
+  }
+  EngineConfig config = config_for(GetParam());
+  config.block_size = 2;
+  config.num_gpu_blocks_override = 2 * (128 / 2) + 4;
+  LLMEngine engine(config);
+  for (const uint64_t seed : {8, 9}) expect_goldens(engine, cases, seed);
+  EXPECT_GT(engine.scheduler().block_manager().cache_stats().evicted_blocks, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-pickle-fp32",
@@ -264,6 +287,32 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
         }
     }
   }
+}
+
+// A decoder prompt that others had, whole or in part, and what an earlier request generated.
+TEST(Engine, PrefixesThatAreFoundChangeNothing) {
+  EngineConfig config = config_for("bart-tiny");
+  config.block_size = 2;
+  LLMEngine cached(config);
+  config.enable_prefix_caching = config.enable_encoder_cache = false;
+  LLMEngine plain(config);
+  const json params = {{"max_tokens", 6}, {"ignore_eos", true}};
+  int64_t found = 0;
+  for (const auto& c : single_sequence_cases("bart-tiny")) {
+    const auto whole = c.at("teacher_forced_decoder_ids").get<std::vector<int>>();
+    for (const size_t length : {whole.size(), whole.size(), whole.size() / 2 + 1, size_t{1}}) {
+      const json prompt = {
+          {"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+          {"decoder_prompt",
+           {{"prompt_token_ids", std::vector<int>(whole.begin(), whole.begin() + length)}}}};
+      plain.add_request("r", prompt, params);
+      cached.add_request("r", prompt, params);
+      EXPECT_EQ(run_all(cached), run_all(plain)) << c.at("name") << ", " << length;
+    }
+    found = cached.scheduler().block_manager().cache_stats().prefix_hits;
+  }
+  EXPECT_GT(found, 20);
+  EXPECT_EQ(plain.scheduler().block_manager().cache_stats().prefix_hits, 0);
 }
 
 TEST(Engine, AbortFreesEverything) {

@@ -90,7 +90,8 @@ TEST(PrefixCache, CollisionsMixNothingUp) {
       const size_t s = pick(sources.size());
       const PrefixCache::Chain before = chains[pick(chains.size())];
       // Behind its first block a chain has one source.
-      const Key key{before, before == kBegin ? s : 0,
+      const Key key{before,
+                    before == kBegin ? s : 0,
                     {static_cast<int32_t>(pick(2)), static_cast<int32_t>(pick(2))}};
       const SourceTokens source{0, sources[std::get<1>(key)]};
       const auto block = static_cast<int32_t>(pick(blocks));

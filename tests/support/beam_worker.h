@@ -99,9 +99,8 @@ class BeamWorker {
   // Of every prefix, by the position of its last token.
   std::vector<uint64_t> hashes(const SampleRow& row) const {
     const auto& source = row.group->encoder_seq_data().prompt_token_ids();
-    uint64_t hash = shares_prefixes_
-                        ? hash_tokens(1, {source.data(), size_t(source.size())})
-                        : std::hash<std::string>()(row.group->request_id());
+    uint64_t hash = shares_prefixes_ ? hash_tokens(1, {source.data(), size_t(source.size())})
+                                     : std::hash<std::string>()(row.group->request_id());
     std::vector<uint64_t> out;
     for (const int32_t token : tokens_of(row)) {
       hash = (hash ^ uint64_t(token + 7)) * 0x9e3779b97f4a7c15ull;

@@ -29,8 +29,8 @@ struct KvTag {
 };
 
 inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
-  return out << "(owner " << tag.owner << ", position " << tag.position << ", token "
-             << tag.token << ")";
+  return out << "(owner " << tag.owner << ", position " << tag.position << ", token " << tag.token
+             << ")";
 }
 
 class FakeWorker {
