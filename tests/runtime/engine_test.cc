@@ -320,6 +320,21 @@ TEST(Engine, PrefixesThatAreFoundChangeNothing) {
   EXPECT_EQ(plain.scheduler().block_manager().cache_stats().prefix_hits, 0);
 }
 
+TEST(Engine, SmallerPrioritiesGoFirst) {
+  EngineConfig config = config_for("bart-tiny");
+  config.max_num_seqs = 1;
+  LLMEngine engine(config);
+  const std::vector<std::pair<std::string, int>> requests = {
+      {"later", 1}, {"second", 0}, {"third", 0}, {"first", -1}};
+  for (const auto& [id, priority] : requests)
+    engine.add_request(id, "some text", {{"max_new_tokens", 3}}, priority);
+  std::vector<std::string> ended;
+  while (engine.has_unfinished_requests())
+    for (const auto& output : engine.step())
+      if (output.finished()) ended.push_back(output.request_id());
+  EXPECT_EQ(ended, (std::vector<std::string>{"first", "second", "third", "later"}));
+}
+
 TEST(Engine, AbortFreesEverything) {
   LLMEngine engine(config_for("bart-tiny"));
   const int free_blocks = engine.scheduler().block_manager().num_free_device_blocks();
