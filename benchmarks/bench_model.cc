@@ -99,6 +99,8 @@ int run(const Options& o) {
   config.threads = o.threads;
   config.dtype = o.dtype == "bfloat16" ? DType::kBF16 : DType::kF32;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
+  // Runs repeat the same requests; bench_caches measures what the caches save.
+  config.enable_encoder_cache = config.enable_prefix_caching = false;
   LLMEngine engine(config);
   json rows = json::array();
   if (!o.as_json)

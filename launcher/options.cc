@@ -107,6 +107,10 @@ void EngineOptions::add_engine(CLI::App& app) {
   app.add_option("--swap-space", swap_space, "host memory for preempted requests")
       ->capture_default_str();
   app.add_option("--preemption-mode", preemption, "auto, recompute or swap")->capture_default_str();
+  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
+               "keep the KV cache of decoder prompts for requests that begin alike; default: on");
+  app.add_flag("--enable-encoder-cache,!--no-enable-encoder-cache", config.enable_encoder_cache,
+               "keep the encoder's result for requests with the same input; default: on");
   app.add_option("--seed", config.seed, "seed of requests that have none; default: random");
 }
 

@@ -1,5 +1,6 @@
 // Tables are lists of block numbers in one of two pools; a group's tables are all in the same one.
-// Every reference that a pool counts is one mention of the block in one table.
+// Every reference that a pool counts is one mention of the block in one table. What concerns the
+// caches is in block_manager_caches.cc.
 
 #include "runtime/block_manager.h"
 
@@ -12,9 +13,12 @@
 namespace tandem {
 
 BlockManager::BlockManager(int block_size, int num_device_blocks, int num_host_blocks,
-                           double watermark)
+                           double watermark, CacheOptions caches)
     : block_size_(block_size),
       watermark_blocks_(static_cast<int>(watermark * num_device_blocks)),
+      caches_(caches),
+      cross_(num_device_blocks),
+      prefix_(num_device_blocks),
       device_(num_device_blocks),
       host_(num_host_blocks) {
   TANDEM_CHECK_GT(block_size, 0);
@@ -95,10 +99,7 @@ int BlockManager::num_blocks(const SequenceGroup& group) const {
 // --- Allocation ----------------------------------------------------------------------------------
 
 int BlockManager::blocks_to_start(const SequenceGroup& group) const {
-  int blocks = blocks_for(group.encoder_seq().length());
-  for (const auto& seq : group.seqs())
-    if (!seq->finished() && !group.waits_for_fork(*seq)) blocks += blocks_for(seq->length());
-  return blocks;
+  return look_up(group).free_blocks;
 }
 
 AllocStatus BlockManager::fits(int blocks) const {
@@ -112,27 +113,44 @@ AllocStatus BlockManager::can_allocate(const SequenceGroup& group) const {
   return fits(blocks_to_start(group));
 }
 
-BlockManager::Table BlockManager::new_table(int tokens) {
-  Table table;
-  table.blocks.resize(static_cast<size_t>(blocks_for(tokens)));
-  for (int32_t& block : table.blocks) block = device_.allocate();
-  return table;
+void BlockManager::extend(Table& table, int tokens) {
+  const auto want = static_cast<size_t>(blocks_for(tokens));
+  while (table.blocks.size() < want) table.blocks.push_back(take_block());
 }
 
-void BlockManager::allocate(const SequenceGroup& group) {
-  TANDEM_CHECK_LE(blocks_to_start(group), num_free_device_blocks());
-  for (const auto& seq : group.seqs()) {
-    if (seq->finished()) continue;
-    if (group.waits_for_fork(*seq)) {
-      fork(*group.seqs().front(), *seq);
+BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
+  Found found = look_up(group);
+  TANDEM_CHECK_LE(found.free_blocks, num_free_device_blocks());
+  // References first: what was found must not be evicted for the rest.
+  Table cross;
+  if (found.cross != nullptr) cross.blocks = *found.cross;
+  for (const int32_t block : cross.blocks) device_.add_ref(block);
+  for (const Table& table : found.self)
+    for (const int32_t block : table.blocks) device_.add_ref(block);
+
+  Start start{.encoder_found = found.cross != nullptr, .computed_tokens = {}};
+  for (size_t i = 0; i < group.seqs().size(); ++i) {
+    const Sequence& seq = *group.seqs()[i];
+    Table& table = found.self[i];
+    start.computed_tokens.push_back(table.num_cached * block_size_);
+    if (seq.finished()) continue;
+    if (group.waits_for_fork(seq)) {
+      fork(*group.seqs().front(), seq);
       continue;
     }
-    const bool added = self_tables_.emplace(seq->seq_id(), new_table(seq->length())).second;
+    extend(table, seq.length());
+    const bool added = self_tables_.emplace(seq.seq_id(), std::move(table)).second;
     TANDEM_CHECK(added, "the sequence has a block table already");
   }
-  const bool added =
-      cross_tables_.emplace(group.request_id(), new_table(group.encoder_seq().length())).second;
+  extend(cross, group.encoder_seq().length());
+  count_queries(group, start);
+  if (caches_.encoder && !start.encoder_found) {
+    cross_.insert(group.source_hash(), group.encoder_seq().tokens(), cross.blocks);
+    for (const int32_t block : cross.blocks) device_.set_cached(block);
+  }
+  const bool added = cross_tables_.emplace(group.request_id(), std::move(cross)).second;
   TANDEM_CHECK(added, "the group has a cross block table already");
+  return start;
 }
 
 int BlockManager::blocks_to_append(const Sequence& seq, int tokens) const {
@@ -178,13 +196,16 @@ BlockPairs BlockManager::append_slots(const Sequence& seq, int tokens) {
   for (size_t i = static_cast<size_t>(seq.num_computed_tokens() / block_size_);
        i < std::min(want, table.blocks.size()); ++i) {
     int32_t& block = table.blocks[i];
-    if (device_.refs(block) == 1) continue;
-    const int32_t copy = device_.allocate();
+    if (device_.refs(block) == 1) {
+      TANDEM_CHECK(!device_.cached(block), "nobody writes to a cached block");
+      continue;
+    }
+    const int32_t copy = take_block();
     device_.release(block);
     copies.emplace_back(block, copy);
     block = copy;
   }
-  while (table.blocks.size() < want) table.blocks.push_back(device_.allocate());
+  extend(table, tokens);
   return copies;
 }
 
@@ -218,7 +239,8 @@ void BlockManager::adopt_tables(const SequenceGroup& group, const std::vector<in
 
 // --- Swapping ------------------------------------------------------------------------------------
 
-// Moves every table of the group; a block that several of them share moves once.
+// Moves every table of the group; a block that several of them share moves once. What is in the
+// caches stays there: the group has copies of its own from then on, whose chain is not known.
 BlockPairs BlockManager::move(const SequenceGroup& group, BlockPool& from, BlockPool& to) {
   TANDEM_CHECK_LE(num_blocks(group), to.num_free());
   BlockPairs pairs;
@@ -232,13 +254,15 @@ BlockPairs BlockManager::move(const SequenceGroup& group, BlockPool& from, Block
         block = it->second;
         to.add_ref(block);
       } else {
-        block = to.allocate();
+        block = &to == &device_ ? take_block() : to.allocate();
         pairs.emplace_back(old, block);
         if (from.refs(old) > 1) moved.emplace(old, block);
       }
       from.release(old);
     }
     table->on_host = !table->on_host;
+    table->num_cached = 0;
+    table->chain = PrefixCache::kBegin;
   }
   return pairs;
 }
@@ -281,6 +305,8 @@ void BlockManager::free_cross(const SequenceGroup& group) {
 void BlockManager::reset() {
   self_tables_.clear();
   cross_tables_.clear();
+  cross_.clear();
+  prefix_.clear();
   device_.reset();
   host_.reset();
 }
@@ -302,6 +328,7 @@ void BlockManager::check_integrity() const {
   for (const auto& [id, table] : cross_tables_) check_table(table, device, host);
   device_.check_integrity(device);
   host_.check_integrity(host);
+  check_caches();
 }
 
 }  // namespace tandem

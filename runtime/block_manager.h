@@ -9,7 +9,12 @@
 //   free:       free_(pool it is in) += |self table|
 //   free_cross: free_(pool it is in) += |cross table|
 //   reset:      everything is free
-// (a block shared by k tables counts once).
+// (a block shared by k tables counts once; what others share is not given back).
+//
+// With caches, a group that comes in may find blocks that hold what it needs: the cross table of
+// its source, and full blocks of its sequences. They are shared with whoever uses them; those that
+// nobody uses are idle: free in every count, and evicted when there are no unused ones. The
+// contract: docs/scheduling.md §8.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +25,11 @@
 #include <vector>
 
 #include "runtime/block_pool.h"
+#include "runtime/cross_cache.h"
+#include "runtime/prefix_cache.h"
 #include "runtime/sequence.h"
 
 namespace tandem {
-
-using Blocks = std::vector<int32_t>;
 
 // A block that must be copied, and where to.
 using BlockPairs = std::vector<std::pair<int32_t, int32_t>>;
@@ -35,12 +40,27 @@ enum class AllocStatus : uint8_t {
   kNever,  // more than the whole pool
 };
 
+// Which caches there are.
+struct CacheOptions {
+  bool encoder = false;  // cross tables
+  bool prefix = false;   // full blocks of decoder tokens
+};
+
+// Since the beginning.
+struct CacheStats {
+  int64_t encoder_queries = 0, encoder_hits = 0;  // groups that came in
+  int64_t encoder_hit_tokens = 0;                 // encoder tokens that were not computed
+  int64_t prefix_queries = 0, prefix_hits = 0;    // decoder tokens of sequences that came in
+  int64_t evicted_blocks = 0;
+};
+
 class BlockManager {
  public:
   // watermark: the share of device blocks kept free when groups come in (can_allocate,
   // can_swap_in). A pool that is wholly free is given out whole, so that a group as large as the
   // pool can run alone.
-  BlockManager(int block_size, int num_device_blocks, int num_host_blocks, double watermark = 0.01);
+  BlockManager(int block_size, int num_device_blocks, int num_host_blocks, double watermark = 0.01,
+               CacheOptions caches = {});
 
   int block_size() const;
   int num_total_device_blocks() const;
@@ -51,13 +71,22 @@ class BlockManager {
   // The blocks that the group holds now, cross and self; shared ones count once.
   int num_blocks(const SequenceGroup& group) const;
 
-  // The blocks that the group needs to start: its encoder sequence and the tokens its sequences
-  // have.
+  // The free blocks that the group needs to start: for its encoder sequence and the tokens its
+  // sequences have, less what it finds that is in use.
   int blocks_to_start(const SequenceGroup& group) const;
   AllocStatus can_allocate(const SequenceGroup& group) const;
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
-  // Beams that wait for their fork share sequence 0's.
-  void allocate(const SequenceGroup& group);
+  // Beams that wait for their fork share sequence 0's. What is in the caches is used; the cross
+  // table is cached, so its encoder must run in the step that is being scheduled.
+  struct Start {
+    bool encoder_found = false;        // its keys and values are there
+    std::vector<int> computed_tokens;  // found, by place in group.seqs()
+  };
+  Start allocate(const SequenceGroup& group);
+  bool finds_encoder(const SequenceGroup& group) const;
+  // Caches the sequence's full blocks of computed and known tokens. For steps to come: the step
+  // that computes them has been scheduled.
+  void cache_full_blocks(const SequenceGroup& group, const Sequence& seq);
 
   // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
   int blocks_to_append(const Sequence& seq, int tokens) const;
@@ -90,18 +119,39 @@ class BlockManager {
   bool has_cross_block_table(const SequenceGroup& group) const;
   bool on_host(const SequenceGroup& group) const;
 
-  // free + referenced = total in both pools; reference counts equal the tables' mentions.
+  const CacheStats& cache_stats() const { return stats_; }
+  int num_idle_device_blocks() const { return device_.num_idle(); }
+  bool is_cached(int32_t device_block) const { return device_.cached(device_block); }
+
+  // free + referenced = total in both pools; reference counts equal the tables' mentions; caches
+  // hold the blocks that are marked so.
   void check_integrity() const;
 
  private:
   struct Table {
     Blocks blocks;
     bool on_host = false;
+    int num_cached = 0;  // blocks at the front of a self table whose chain is known
+    PrefixCache::Chain chain = PrefixCache::kBegin;  // up to their end
+  };
+  // What a group would find in the caches.
+  struct Found {
+    const Blocks* cross = nullptr;
+    std::vector<Table> self;  // by place in group.seqs()
+    int free_blocks = 0;      // that it takes, found idle ones included
   };
 
   BlockPool& pool(const Table& table) { return table.on_host ? host_ : device_; }
   const BlockPool& pool(const Table& table) const { return table.on_host ? host_ : device_; }
-  Table new_table(int tokens);
+  Found look_up(const SequenceGroup& group) const;
+  Table find_prefix(const SequenceGroup& group, const Sequence& seq) const;
+  SourceTokens source_of(const SequenceGroup& group) const {
+    return {group.source_hash(), group.encoder_seq().tokens()};
+  }
+  void count_queries(const SequenceGroup& group, const Start& start);
+  int32_t take_block();  // of the device; evicts if it must
+  void evict(int32_t block);
+  void extend(Table& table, int tokens);
   void release(const Table& table);
   const Table* find(const Sequence& seq) const;
   const Table* find_cross(const SequenceGroup& group) const;
@@ -109,11 +159,16 @@ class BlockManager {
   std::vector<const Table*> tables_of(const SequenceGroup& group) const;
   AllocStatus fits(int blocks) const;
   BlockPairs move(const SequenceGroup& group, BlockPool& from, BlockPool& to);
+  void check_caches() const;
   void check_table(const Table& table, std::vector<int32_t>& device,
                    std::vector<int32_t>& host) const;
 
   int block_size_;
   int watermark_blocks_;
+  CacheOptions caches_;
+  CrossCache cross_;
+  PrefixCache prefix_;
+  CacheStats stats_;
   BlockPool device_;
   BlockPool host_;
   std::unordered_map<int64_t, Table> self_tables_;       // by sequence id

@@ -63,6 +63,8 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.max_num_batched_tokens = config.max_num_batched_tokens;
   out.block_size = config.block_size;
   out.preemption = config.preemption;
+  out.enable_prefix_caching = config.enable_prefix_caching;
+  out.enable_encoder_cache = config.enable_encoder_cache;
   out.num_device_blocks = cache.num_device_blocks;
   out.num_host_blocks = cache.num_host_blocks;
   return out;

@@ -26,7 +26,9 @@ struct EngineConfig {
   std::optional<int> num_gpu_blocks_override;  // blocks of the device pool, whatever the device
   size_t swap_space = size_t{1} << 30;         // bytes of the host pool
   PreemptionMode preemption = PreemptionMode::kAuto;
-  std::optional<uint64_t> seed;  // of requests without one; absent: random
+  bool enable_prefix_caching = true;  // of decoder prompts (docs/scheduling.md §8)
+  bool enable_encoder_cache = true;   // of requests with the same input
+  std::optional<uint64_t> seed;       // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;

@@ -1,5 +1,5 @@
 // The life of a group in the scheduler: admission, finish, abort. schedule() is in
-// scheduler_passes.cc, complete_step() in scheduler_completion.cc.
+// scheduler_passes.cc and scheduler_message.cc, complete_step() in scheduler_completion.cc.
 //
 // Every group is in exactly one queue. Waiting groups hold no blocks, running ones hold device
 // blocks, swapped ones host blocks, finished ones their cross blocks until
@@ -26,7 +26,8 @@ bool Scheduler::Before::operator()(const Entry* a, const Entry* b) const {
 
 Scheduler::Scheduler(const SchedulerConfig& config)
     : config_(config),
-      blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks) {
+      blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks,
+              /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);

@@ -18,6 +18,8 @@
 //  - A beam group's rounds are not run ahead: it is scheduled again when all its beams' candidates
 //    have come, and the search has chosen. Then its beams run together, since workers hear of the
 //    choice with that step.
+//  - A group that comes in uses what the caches have of it: its encoder then costs nothing, and its
+//    sequences begin behind the blocks that were found.
 //  - Up to max_steps_in_flight steps may be scheduled and not completed. Groups advance when they
 //    are scheduled; the tokens of steps in flight are pending, known to the workers only. Workers
 //    run the steps in order, so what one step frees the next may use.
@@ -51,6 +53,9 @@ struct SchedulerConfig {
   double swap_cost = 0.05;
   // Steps that are scheduled and not completed. 1: schedule() and complete_step() alternate.
   int max_steps_in_flight = 1;
+  // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
+  bool enable_prefix_caching = false;
+  bool enable_encoder_cache = false;
 };
 
 // A token that the model sampled, or a sequence that something outside (a stop string) finished.
@@ -191,6 +196,8 @@ class Scheduler {
   void schedule_swapped(Step& step);
   void schedule_waiting(Step& step);
   void write_message(Step& step);
+  static void write_pairs(const BlockPairs& pairs,
+                          google::protobuf::RepeatedPtrField<proto::BlockCopy>& out);
 
   std::vector<Chunk> choose_decodes(const SequenceGroup& group, int budget, bool* has_prompts);
   void choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
@@ -202,10 +209,12 @@ class Scheduler {
   bool seats_for(const SequenceGroup& group) const;
   bool keeps_headroom(const SequenceGroup& group, int blocks) const;
   bool can_admit(const Entry& entry) const;
+  int encoder_cost(const SequenceGroup& group) const;
   void admit(Entry& entry, Step& step);
   void write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const;
   void write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const;
   void take_off(uint64_t number);
+  void cache_blocks(const SequenceGroup& group, const Sequence& seq, int from);
 
   void preempt(Entry& entry, Step& step);
   void note_preempted(const SequenceGroup& group);

@@ -150,7 +150,10 @@ void Scheduler::finish_step(StepInFlight& step) {
   for (const Scheduled& scheduled : step.seqs) {
     if (!scheduled.has_token) continue;
     if (scheduled.candidates == nullptr) {
+      const int from = static_cast<int>(scheduled.seq->tokens().size());
       scheduled.seq->resolve_pending(scheduled.token);
+      if (config_.enable_prefix_caching)
+        cache_blocks(*scheduled.entry->group, *scheduled.seq, from);
       continue;
     }
     auto& taken =

@@ -1,11 +1,11 @@
-// schedule(): the passes over running, swapped and waiting groups, preemption, and the message.
+// schedule(): the passes over running, swapped and waiting groups, and preemption. The message is
+// written in scheduler_message.cc.
 //
 // Order matters for the data as well. Workers swap out before they swap in, and copy last, so
 // within one step no group is swapped in after another was swapped out (Step::room), and a group is
 // preempted only before it was given blocks in this step.
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
 #include "kernels/core/check.h"
@@ -14,15 +14,6 @@
 namespace tandem {
 
 namespace {
-
-void write_pairs(const BlockPairs& pairs,
-                 google::protobuf::RepeatedPtrField<proto::BlockCopy>& out) {
-  for (const auto& [src, dst] : pairs) {
-    proto::BlockCopy& copy = *out.Add();
-    copy.set_src(src);
-    copy.set_dst(dst);
-  }
-}
 
 // A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
 // been computed waits for the others.
@@ -78,8 +69,9 @@ bool Scheduler::encoder_turn_due() const {
   if (waiting_.empty() || !swapped_.empty()) return false;
   if (!running_.empty() && (last_was_turn_ || last_lacked_room_)) return false;
   const Entry& head = **waiting_.begin();
-  const int64_t left = config_.max_num_batched_tokens - int64_t{head.group->encoder_seq().length()};
-  if (num_running_seqs_ <= left || !can_admit(head)) return false;
+  const int encoder = encoder_cost(*head.group);
+  const int64_t left = int64_t{config_.max_num_batched_tokens} - encoder;
+  if (encoder == 0 || num_running_seqs_ <= left || !can_admit(head)) return false;
   int64_t able = 0;
   for (const Entry* entry : running_)
     for (const auto& seq : entry->group->seqs()) able += may_run(*seq, *entry->group);
@@ -127,7 +119,7 @@ void Scheduler::schedule_swapped(Step& step) {
 void Scheduler::schedule_waiting(Step& step) {
   while (swapped_.empty() && !waiting_.empty() && step.budget > 0) {
     Entry& head = **waiting_.begin();
-    if (head.group->encoder_seq().length() > step.budget || !can_admit(head)) return;
+    if (encoder_cost(*head.group) > step.budget || !can_admit(head)) return;
     admit(head, step);
     auto& chunks = step_groups_[static_cast<size_t>(head.step_index)].chunks;
     choose_prompts(*head.group, 1, step.budget, chunks);
@@ -237,12 +229,24 @@ bool Scheduler::can_admit(const Entry& entry) const {
          keeps_headroom(group, blocks_.blocks_to_start(group));
 }
 
-// Waiting → running, with its encoder in this step. One longer than the budget takes all of it.
+// The tokens that its encoder would take, if it came in now.
+int Scheduler::encoder_cost(const SequenceGroup& group) const {
+  return blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
+}
+
+// Waiting → running, with its encoder in this step if its result is not there. One longer than the
+// budget takes all of it. Sequences begin behind what was found.
 void Scheduler::admit(Entry& entry, Step& step) {
-  blocks_.allocate(*entry.group);
+  SequenceGroup& group = *entry.group;
+  const BlockManager::Start start = blocks_.allocate(group);
+  for (size_t i = 0; i < group.seqs().size(); ++i)
+    if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   run(entry);
-  put_in_step(entry, step).compute_encoder = true;
-  step.budget = std::max(0, step.budget - entry.group->encoder_seq().length());
+  put_in_step(entry, step).compute_encoder = !start.encoder_found;
+  if (start.encoder_found)
+    group.set_encoder_computed(true);
+  else
+    step.budget = std::max(0, step.budget - group.encoder_seq().length());
 }
 
 // --- Preemption ----------------------------------------------------------------------------------
@@ -281,119 +285,6 @@ bool Scheduler::prefers_swap(const SequenceGroup& group) const {
     if (!seq->finished()) recomputed += seq->num_computed_tokens();
   const int64_t moved = int64_t{blocks_.num_blocks(group)} * config_.block_size;
   return config_.swap_cost * static_cast<double>(moved) < static_cast<double>(recomputed);
-}
-
-// --- The message ---------------------------------------------------------------------------------
-
-void Scheduler::write_message(Step& step) {
-  proto::StepInput& message = step.message;
-  message.mutable_deltas()->Reserve(static_cast<int>(step_groups_.size()));
-  for (const StepGroup& scheduled : step_groups_) {
-    if (scheduled.in_full) {
-      write_full(scheduled, *message.add_groups());
-      scheduled.entry->group->set_announced(true);
-      scheduled.entry->known_to_workers = true;
-    } else {
-      write_delta(scheduled, *message.add_deltas());
-    }
-    if (BeamState* beams = scheduled.entry->group->beams()) beams->news.clear();
-  }
-  if (!has_work(message)) return;  // what is to be forgotten waits for a step that is sent
-  take_off(next_step_++);
-  message.set_step(steps_.back().number);
-  for (std::string& id : forgotten_groups_) message.add_finished_request_ids(std::move(id));
-  for (const int64_t id : forgotten_seqs_) message.add_finished_seq_ids(id);
-  forgotten_groups_.clear();
-  forgotten_seqs_.clear();
-}
-
-// The step is in flight from here on: its groups advance, as if it had been computed.
-void Scheduler::take_off(uint64_t number) {
-  StepInFlight& step = steps_.emplace_back(StepInFlight{.number = number});
-  step.groups.reserve(step_groups_.size());
-  step.seqs.reserve(step_groups_.size());
-  const auto append = [&](bool in_full) {
-    for (StepGroup& scheduled : step_groups_) {
-      if (scheduled.in_full != in_full) continue;
-      Entry& entry = *scheduled.entry;
-      entry.step_index = -1;
-      ++entry.steps_in_flight;
-      step.groups.push_back(&entry);
-      if (scheduled.compute_encoder) entry.group->set_encoder_computed(true);
-      for (const Chunk& chunk : scheduled.chunks) {
-        const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
-        const BeamState* beams = entry.group->beams();
-        step.seqs.push_back({&entry, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
-        chunk.seq->advance(chunk.tokens);
-        if (samples && beams == nullptr) chunk.seq->add_pending();
-      }
-      if (spare_chunks_.size() == static_cast<size_t>(config_.max_num_seqs)) continue;
-      scheduled.chunks.clear();
-      spare_chunks_.push_back(std::move(scheduled.chunks));
-    }
-  };
-  append(true);  // as in the message
-  append(false);
-  step_groups_.clear();
-}
-
-void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetadata& out) const {
-  const SequenceGroup& group = *scheduled.entry->group;
-  out.set_request_id(group.request_id());
-  out.set_is_prompt(scheduled.compute_encoder);
-  out.set_compute_encoder(scheduled.compute_encoder);
-  *out.mutable_sampling_params() = group.params();
-  for (const auto& held : group.seqs()) {
-    const Sequence& seq = *held;
-    if (seq.finished()) continue;
-    proto::SequenceData& data = *out.add_seq_data();
-    data.set_seq_id(seq.seq_id());
-    data.set_index(seq.index());
-    data.mutable_prompt_token_ids()->Add(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
-    data.mutable_output_token_ids()->Add(seq.output_tokens().begin(), seq.output_tokens().end());
-    data.set_num_computed_tokens(seq.num_computed_tokens());
-    const auto chunk = std::find_if(scheduled.chunks.begin(), scheduled.chunks.end(),
-                                    [&](const Chunk& c) { return c.seq == &seq; });
-    if (chunk != scheduled.chunks.end()) {
-      data.set_token_chunk_size(chunk->tokens);
-      if (seq.num_computed_tokens() < seq.prompt_len()) out.set_is_prompt(true);
-    }
-    const Blocks& blocks = blocks_.get_block_table(seq);
-    proto::BlockTable& table = *out.add_block_tables();
-    table.set_seq_id(seq.seq_id());
-    table.mutable_blocks()->Add(blocks.begin(), blocks.end());
-  }
-  const auto encoder = group.encoder_seq().tokens();
-  proto::SequenceData& data = *out.mutable_encoder_seq_data();
-  data.set_seq_id(group.encoder_seq().seq_id());
-  data.mutable_prompt_token_ids()->Add(encoder.begin(), encoder.end());
-  const int encoder_len = group.encoder_seq().length();
-  data.set_num_computed_tokens(scheduled.compute_encoder ? 0 : encoder_len);
-  data.set_token_chunk_size(scheduled.compute_encoder ? encoder_len : 0);
-  const Blocks& cross = blocks_.get_cross_block_table(group);
-  out.mutable_cross_block_table()->mutable_blocks()->Add(cross.begin(), cross.end());
-}
-
-void Scheduler::write_delta(const StepGroup& scheduled, proto::SequenceGroupDelta& out) const {
-  out.set_request_id(scheduled.entry->group->request_id());
-  out.set_compute_encoder(scheduled.compute_encoder);
-  out.mutable_seqs()->Reserve(static_cast<int>(scheduled.chunks.size()));
-  for (const Chunk& chunk : scheduled.chunks) {
-    proto::SequenceDelta& delta = *out.add_seqs();
-    delta.set_seq_id(chunk.seq->seq_id());
-    delta.set_token_chunk_size(chunk.tokens);
-    if (write_beam_news(scheduled, chunk, delta)) continue;
-    if (chunk.blocks == 0) continue;
-    const Blocks& blocks = blocks_.get_block_table(*chunk.seq);
-    delta.mutable_new_blocks()->Add(blocks.begin() + static_cast<std::ptrdiff_t>(chunk.old_blocks),
-                                    blocks.end());
-    for (const auto& [old_block, new_block] : chunk.copies) {
-      proto::BlockReplacement& replaced = *delta.add_replaced_blocks();
-      replaced.set_index(static_cast<int32_t>(std::find(blocks.begin(), blocks.end(), new_block) -
-                                              blocks.begin()));
-      replaced.set_block(new_block);
-    }
-  }
 }
 
 }  // namespace tandem

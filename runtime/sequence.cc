@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/core/check.h"
+#include "runtime/token_hash.h"
 
 namespace tandem {
 
@@ -68,6 +69,7 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
   TANDEM_CHECK(encoder_seq_ != nullptr);
+  source_hash_ = hash_tokens(0, encoder_seq_->tokens());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
   if (!uses_beams(params_)) return;

@@ -110,6 +110,7 @@ class SequenceGroup {
   std::vector<Sequence*> unfinished_seqs() const;
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
+  uint64_t source_hash() const { return source_hash_; }  // of the encoder's tokens
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
@@ -139,6 +140,7 @@ class SequenceGroup {
   std::string request_id_;
   std::vector<std::unique_ptr<Sequence>> seqs_;
   std::unique_ptr<Sequence> encoder_seq_;
+  uint64_t source_hash_;
   SamplingParams params_;
   double arrival_time_;
   int priority_;

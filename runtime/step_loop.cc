@@ -117,6 +117,14 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_preemptions(scheduler_.num_preemptions());
   out.set_num_free_blocks(scheduler_.block_manager().num_free_device_blocks());
   out.set_num_total_blocks(scheduler_.block_manager().num_total_device_blocks());
+  const CacheStats& caches = scheduler_.block_manager().cache_stats();
+  out.set_encoder_cache_queries(caches.encoder_queries);
+  out.set_encoder_cache_hits(caches.encoder_hits);
+  out.set_encoder_cache_hit_tokens(caches.encoder_hit_tokens);
+  out.set_prefix_cache_queries(caches.prefix_queries);
+  out.set_prefix_cache_hits(caches.prefix_hits);
+  out.set_cache_evictions(caches.evicted_blocks);
+  out.set_num_idle_blocks(scheduler_.block_manager().num_idle_device_blocks());
   return out;
 }
 

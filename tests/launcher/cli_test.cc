@@ -194,6 +194,7 @@ TEST(Cli, EveryBadLineFailsAloneAndInOrder) {
       {R"({"id": 1, "prompt": 5})", "prompt"},
       {R"({"id": 1, "prompt": "x", "promt": 1})", "promt"},
       {R"({"id": 1, "prompt": "x", "params": []})", "params"},
+      {R"({"id": 1, "prompt": "x", "priority": "high"})", "priority"},
       {R"({"id": 1, "prompt": "x", "params": {"max_tokens": 0}})", "max_tokens"},
       {R"({"id": 1, "prompt": "x", "params": {"max_tokens": -1}})", "max_tokens"},
       {R"({"id": 1, "prompt": "x", "params": {"max_tokens": 99999999999}})", "max_tokens"},
@@ -237,6 +238,28 @@ TEST(Cli, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["error"]["type"], "resource_error");
   EXPECT_NE(rows[0]["error"]["message"].get<std::string>().find("4"), std::string::npos);
+}
+
+TEST(Cli, CachesAndPrioritiesChangeNoResult) {
+  std::string input;
+  for (const int priority : {1, 0, -1})
+    for (int i = 0; i < 2; ++i)
+      input += json({{"prompt", "a text that comes again"},
+                     {"priority", priority},
+                     {"params", {{"max_new_tokens", 4}}}})
+                   .dump() +
+               "\n";
+  std::vector<std::string> all;
+  for (const auto& flags : std::vector<std::vector<std::string>>{
+           {},
+           {"--no-enable-encoder-cache", "--no-enable-prefix-caching"},
+           {"--enable-encoder-cache", "--enable-prefix-caching", "--max-num-seqs", "1"}}) {
+    const ProcessResult r = generate(input, flags);
+    ASSERT_EQ(r.status, 0) << r.err;
+    for (const json& row : lines_of(r.out)) all.push_back(row.at("outputs").dump());
+  }
+  ASSERT_EQ(all.size(), 18u);
+  for (const std::string& outputs : all) EXPECT_EQ(outputs, all[0]);
 }
 
 TEST(Cli, TruncatesLongPromptsOnRequestAndKeepsTheEndToken) {

@@ -106,17 +106,44 @@ TEST_P(EngineGoldens, CutAsFineAsTheRulesAllow) {
 }
 
 TEST_P(EngineGoldens, CacheSoSmallThatGroupsArePreempted) {
-  for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap})
-    for (const int block_size : {2, 16}) {
-      EngineConfig config = config_for(GetParam());
-      config.block_size = block_size;
-      config.preemption = mode;
-      // Room for the longest request, and a little more.
-      config.num_gpu_blocks_override = 2 * (128 / block_size) + 4;
-      LLMEngine engine(config);
-      expect_goldens(engine, single_sequence_cases(GetParam()), 5);
-      EXPECT_GT(engine.scheduler().num_preemptions(), 0) << block_size;
-    }
+  for (int i = 0; i < 8; ++i) {
+    const auto mode = i % 2 == 0 ? PreemptionMode::kRecompute : PreemptionMode::kSwap;
+    const int block_size = i % 4 < 2 ? 2 : 16;
+    const bool caches = i >= 4;
+    EngineConfig config = config_for(GetParam());
+    config.block_size = block_size;
+    config.preemption = mode;
+    config.enable_encoder_cache = config.enable_prefix_caching = caches;
+    // Room for the longest request, and a little more.
+    config.num_gpu_blocks_override = 2 * (128 / block_size) + 4;
+    LLMEngine engine(config);
+    expect_goldens(engine, single_sequence_cases(GetParam()), 5);
+    // What is shared may leave room enough.
+    EXPECT_TRUE(caches || engine.scheduler().num_preemptions() > 0) << block_size;
+  }
+}
+
+// Each case twice: the second time nothing is found, everything, or what a small cache still has.
+TEST_P(EngineGoldens, CachesChangeNothing) {
+  const auto cases = single_sequence_cases(GetParam());
+  for (const bool enabled : {false, true}) {
+    EngineConfig config = config_for(GetParam());
+    config.block_size = 2;
+    config.enable_encoder_cache = config.enable_prefix_caching = enabled;
+    LLMEngine engine(config);
+    const CacheStats& stats = engine.scheduler().block_manager().cache_stats();
+    expect_goldens(engine, cases, 6);
+    const CacheStats first = stats;
+    expect_goldens(engine, cases, 7);
+    EXPECT_EQ(stats.encoder_hits - first.encoder_hits,
+              enabled ? static_cast<int64_t>(cases.size()) : 0);
+  }
+  EngineConfig config = config_for(GetParam());
+  config.block_size = 2;
+  config.num_gpu_blocks_override = 2 * (128 / 2) + 4;
+  LLMEngine engine(config);
+  for (const uint64_t seed : {8, 9}) expect_goldens(engine, cases, seed);
+  EXPECT_GT(engine.scheduler().block_manager().cache_stats().evicted_blocks, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
@@ -264,6 +291,48 @@ TEST(Engine, PromptAndTokenLogprobsAgreeWithHuggingFace) {
         }
     }
   }
+}
+
+// A decoder prompt that others had, whole or in part, and what an earlier request generated.
+TEST(Engine, PrefixesThatAreFoundChangeNothing) {
+  EngineConfig config = config_for("bart-tiny");
+  config.block_size = 2;
+  LLMEngine cached(config);
+  config.enable_prefix_caching = config.enable_encoder_cache = false;
+  LLMEngine plain(config);
+  const json params = {{"max_tokens", 6}, {"ignore_eos", true}};
+  int64_t found = 0;
+  for (const auto& c : single_sequence_cases("bart-tiny")) {
+    if (!c.contains("teacher_forced_decoder_ids")) continue;
+    const auto whole = c.at("teacher_forced_decoder_ids").get<std::vector<int>>();
+    for (const size_t length : {whole.size(), whole.size(), whole.size() / 2 + 1, size_t{1}}) {
+      const json prompt = {
+          {"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+          {"decoder_prompt",
+           {{"prompt_token_ids", std::vector<int>(whole.begin(), whole.begin() + length)}}}};
+      plain.add_request("r", prompt, params);
+      cached.add_request("r", prompt, params);
+      EXPECT_EQ(run_all(cached), run_all(plain)) << c.at("name") << ", " << length;
+    }
+    found = cached.scheduler().block_manager().cache_stats().prefix_hits;
+  }
+  EXPECT_GT(found, 20);
+  EXPECT_EQ(plain.scheduler().block_manager().cache_stats().prefix_hits, 0);
+}
+
+TEST(Engine, SmallerPrioritiesGoFirst) {
+  EngineConfig config = config_for("bart-tiny");
+  config.max_num_seqs = 1;
+  LLMEngine engine(config);
+  const std::vector<std::pair<std::string, int>> requests = {
+      {"later", 1}, {"second", 0}, {"third", 0}, {"first", -1}};
+  for (const auto& [id, priority] : requests)
+    engine.add_request(id, "some text", {{"max_new_tokens", 3}}, priority);
+  std::vector<std::string> ended;
+  while (engine.has_unfinished_requests())
+    for (const auto& output : engine.step())
+      if (output.finished()) ended.push_back(output.request_id());
+  EXPECT_EQ(ended, (std::vector<std::string>{"first", "second", "third", "later"}));
 }
 
 TEST(Engine, AbortFreesEverything) {

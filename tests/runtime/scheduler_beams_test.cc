@@ -67,6 +67,7 @@ NaiveBeamSearch::Result naive_result(const proto::AddRequest& request) {
 
 struct Counts {
   int searches = 0, greedy = 0, aborted = 0, preemptions = 0, shared = 0, refused = 0;
+  int64_t found = 0;
 };
 
 class Simulation {
@@ -93,6 +94,7 @@ class Simulation {
       advance();
     }
     counts_.preemptions += scheduler_.num_preemptions();
+    counts_.found += scheduler_.block_manager().cache_stats().prefix_hits;
     EXPECT_EQ(scheduler_.block_manager().num_free_device_blocks(), config_.num_device_blocks);
     EXPECT_EQ(scheduler_.block_manager().num_free_host_blocks(), config_.num_host_blocks);
   }
@@ -114,6 +116,8 @@ class Simulation {
     config.num_host_blocks = std::vector<int>{0, 20, 200}[size_t(pick(0, 2))];
     config.preemption = static_cast<PreemptionMode>(pick(0, 2));
     config.max_steps_in_flight = pick(1, 3);
+    config.enable_encoder_cache = pick(0, 2) > 0;
+    config.enable_prefix_caching = pick(0, 2) > 0;
     return config;
   }
 
@@ -274,6 +278,7 @@ TEST(SchedulerBeams, SearchesEndAsAlone) {
   EXPECT_GT(counts.aborted, 50);
   EXPECT_GT(counts.preemptions, 100);
   EXPECT_GT(counts.shared, 1000);
+  EXPECT_GT(counts.found, 200);
 }
 
 TEST(SchedulerBeams, RefusesBeamsThatCannotRunTogether) {

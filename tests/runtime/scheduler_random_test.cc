@@ -25,6 +25,7 @@ using testing_support::EngineLoop;
 struct Counts {
   int operations = 0, steps = 0, turns = 0, preempted = 0, swapped_in = 0, refused = 0;
   int aborted = 0, aborted_in_flight = 0, finished_in_flight = 0, emitted = 0;
+  CacheStats caches;
 };
 
 class Simulation {
@@ -51,8 +52,7 @@ class Simulation {
   }
 
  private:
-  // --- Chance
-  // ---------------------------------------------------------------------------------------
+  // --- Chance ------------------------------------------------------------------------------------
 
   int uniform(int low, int high) { return std::uniform_int_distribution(low, high)(rng_); }
   bool one_in(int n) { return uniform(1, n) == 1; }
@@ -69,11 +69,12 @@ class Simulation {
     config.num_host_blocks = pick({0, 5, 30, 200});
     config.preemption = static_cast<PreemptionMode>(pick({0, 1, 2}));  // kAuto, kRecompute, kSwap
     config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
+    config.enable_encoder_cache = !one_in(4);
+    config.enable_prefix_caching = !one_in(4);
     return config;
   }
 
-  // --- Operations
-  // -----------------------------------------------------------------------------------
+  // --- Operations --------------------------------------------------------------------------------
 
   void arrive() {
     testing_support::GroupSpec spec;
@@ -82,6 +83,13 @@ class Simulation {
     for (int i = one_in(3) ? uniform(1, 4) : 1; i > 0; --i) spec.seq_ids.push_back(next_seq_++);
     spec.encoder_len = uniform(1, 20);
     spec.prompt_len = one_in(4) ? uniform(1, 12) : 2;
+    if (one_in(2)) {  // what others have, too
+      spec.source = uniform(1, 4);
+      spec.encoder_len = 5 * spec.source;
+      spec.prompt = uniform(0, 1);
+    } else {
+      spec.source = 5 + static_cast<int>(next_seq_);
+    }
     spec.max_tokens = uniform(1, 30);
     spec.arrival_time = loop_.now() - (one_in(8) ? 5 : 0);
     spec.priority = one_in(5) ? uniform(-1, 1) : 0;
@@ -194,6 +202,11 @@ class Simulation {
     counts.finished_in_flight += counts_.finished_in_flight;
     counts.emitted += counts_.emitted;
     EXPECT_EQ(loop_.rules().preempted(), scheduler_.num_preemptions());
+    const CacheStats& caches = scheduler_.block_manager().cache_stats();
+    EXPECT_EQ(loop_.rules().sources_found(), caches.encoder_hits);
+    counts.caches.encoder_hits += caches.encoder_hits;
+    counts.caches.prefix_hits += caches.prefix_hits;
+    counts.caches.evicted_blocks += caches.evicted_blocks;
   }
 
   std::mt19937 rng_;
@@ -224,6 +237,9 @@ TEST(SchedulerRandom, EveryRuleOnEveryStep) {
   EXPECT_GE(counts.aborted_in_flight, 200);
   EXPECT_GE(counts.finished_in_flight, 200);
   EXPECT_GE(counts.emitted, 10'000);
+  EXPECT_GE(counts.caches.encoder_hits, 1000);
+  EXPECT_GE(counts.caches.prefix_hits, 1000);
+  EXPECT_GE(counts.caches.evicted_blocks, 5000);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Counts {
   int operations = 0, steps = 0, ahead = 0, waited = 0, surplus = 0, resumed = 0, aborted = 0;
   int aborted_in_flight = 0, stopped_in_flight = 0, refused = 0, lost = 0, completed = 0;
   int recomputed_pending = 0, swapped_pending = 0, swapped_in = 0, several = 0;
+  CacheStats caches;
 };
 
 class Simulation {
@@ -52,6 +53,11 @@ class Simulation {
     drain();
     EXPECT_EQ(loop_.rules().preempted(), scheduler().num_preemptions());
     counts_.swapped_in += loop_.rules().swapped_in();
+    const CacheStats& caches = scheduler().block_manager().cache_stats();
+    EXPECT_EQ(loop_.rules().sources_found(), caches.encoder_hits);
+    counts_.caches.encoder_hits += caches.encoder_hits;
+    counts_.caches.prefix_hits += caches.prefix_hits;
+    counts_.caches.evicted_blocks += caches.evicted_blocks;
   }
 
  private:
@@ -69,9 +75,12 @@ class Simulation {
     config.max_num_seqs = pick({1, 3, 8, 16, 32});
     config.max_num_batched_tokens = pick({1, 5, 16, 32, 64});
     config.num_device_blocks = uniform(20, 80) / std::min(config.block_size, 6);
+    if (one_in(4)) config.num_device_blocks *= 3;  // what is cached lives longer
     config.num_host_blocks = pick({0, 30, 200});
     config.preemption = static_cast<PreemptionMode>(pick({0, 1, 2}));  // kAuto, kRecompute, kSwap
     config.swap_cost = pick({0, 1, 2, 10}) * 0.5;
+    config.enable_encoder_cache = !one_in(4);
+    config.enable_prefix_caching = !one_in(4);
     config.max_steps_in_flight = depth;
     return config;
   }
@@ -87,6 +96,13 @@ class Simulation {
     for (int i = one_in(3) ? uniform(1, 4) : 1; i > 0; --i) spec.seq_ids.push_back(next_seq_++);
     spec.encoder_len = uniform(1, 20);
     spec.prompt_len = one_in(3) ? uniform(1, 12) : 2;
+    if (one_in(2)) {  // what others have, too
+      spec.source = uniform(1, 4);
+      spec.encoder_len = 4 * spec.source;
+      spec.prompt = uniform(0, 1);
+    } else {
+      spec.source = 5 + static_cast<int>(next_seq_);
+    }
     spec.max_tokens = uniform(1, 30);
     spec.arrival_time = loop_.now() - (one_in(8) ? 5 : 0);
     spec.priority = one_in(5) ? uniform(-1, 1) : 0;
@@ -314,6 +330,9 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
   EXPECT_GE(counts.refused, 500);
   EXPECT_GE(counts.lost, 5);
   EXPECT_GE(counts.swapped_in, 50);
+  EXPECT_GE(counts.caches.encoder_hits, 400);
+  EXPECT_GE(counts.caches.prefix_hits, 1000);
+  EXPECT_GE(counts.caches.evicted_blocks, 3000);
   if (depth == 1) return;
   EXPECT_GE(counts.ahead, 5000);
   EXPECT_GE(counts.waited, 100);

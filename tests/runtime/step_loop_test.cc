@@ -33,6 +33,7 @@ class StepLoopTest : public testing::Test {
     c.block_size = 2;
     c.num_device_blocks = 20;
     c.max_steps_in_flight = 2;
+    c.enable_encoder_cache = c.enable_prefix_caching = true;
     return c;
   }
   proto::AddRequest request(const std::string& id, PreparedRequest prepared = small_request()) {
@@ -112,6 +113,25 @@ TEST_F(StepLoopTest, ASequenceEndsByLengthAndTheSurplusIsPassedOver) {
   EXPECT_LE(steps, 3);
   EXPECT_EQ(loop.stats().num_free_blocks(), 20);
   EXPECT_EQ(loop.stats().num_total_blocks(), 20);
+}
+
+TEST_F(StepLoopTest, TheCachesCount) {
+  PreparedRequest prepared = small_request(1, 1);  // one encoder token, one prompt token
+  for (int token = 20; token < 24; ++token) prepared.inputs.add_prompt_token_ids(token);
+  for (const char* id : {"a", "b"}) {
+    loop.add(request(id, prepared));
+    take(answer(next()));
+    ASSERT_FALSE(loop.has_unfinished());
+  }
+  const proto::SchedulerStats stats = loop.stats();
+  EXPECT_EQ(stats.encoder_cache_queries(), 2);
+  EXPECT_EQ(stats.encoder_cache_hits(), 1);
+  EXPECT_EQ(stats.encoder_cache_hit_tokens(), 1);
+  EXPECT_EQ(stats.prefix_cache_queries(), 2 * 5);
+  EXPECT_EQ(stats.prefix_cache_hits(), 4);
+  EXPECT_EQ(stats.cache_evictions(), 0);
+  EXPECT_EQ(stats.num_idle_blocks(), 1 + 2);
+  EXPECT_EQ(stats.num_free_blocks(), 20);
 }
 
 TEST_F(StepLoopTest, EosEndsASequenceAtOnce) {

@@ -17,6 +17,7 @@
 #include "runtime/batch_builder.h"
 #include "runtime/beam_search.h"
 #include "runtime/scheduler.h"
+#include "runtime/token_hash.h"
 
 namespace tandem::testing_support {
 
@@ -45,6 +46,7 @@ class BeamWorker {
  public:
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),
+        shares_prefixes_(config.enable_prefix_caching),
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
@@ -98,8 +100,10 @@ class BeamWorker {
     return tokens;
   }
   // Of every prefix, by the position of its last token.
-  static std::vector<uint64_t> hashes(const SampleRow& row) {
-    uint64_t hash = std::hash<std::string>()(row.group->request_id());
+  std::vector<uint64_t> hashes(const SampleRow& row) const {
+    const auto& source = row.group->encoder_seq_data().prompt_token_ids();
+    uint64_t hash = shares_prefixes_ ? hash_tokens(1, {source.data(), size_t(source.size())})
+                                     : std::hash<std::string>()(row.group->request_id());
     std::vector<uint64_t> out;
     for (const int32_t token : tokens_of(row)) {
       hash = (hash ^ uint64_t(token + 7)) * 0x9e3779b97f4a7c15ull;
@@ -152,6 +156,7 @@ class BeamWorker {
   }
 
   int block_size_;
+  bool shares_prefixes_;
   SequenceTable table_;
   Memory device_, host_;
 };

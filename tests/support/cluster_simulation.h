@@ -69,6 +69,8 @@ class ClusterSimulation {
     s.max_num_batched_tokens = world_.pick({4, 8, 16, 64});
     s.preemption =
         world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
+    s.enable_encoder_cache = !world_.one_in(4);
+    s.enable_prefix_caching = !world_.one_in(4);
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
@@ -126,6 +128,11 @@ class ClusterSimulation {
     const auto letter = [&] { return 3 + 'a' + world_.uniform(0, 25); };
     for (int k = world_.uniform(1, 9); k > 0; --k) inputs.add_encoder_prompt_token_ids(letter());
     for (int k = world_.uniform(1, 4); k > 0; --k) inputs.add_prompt_token_ids(letter());
+    if (!plans_.empty() && world_.one_in(2)) {  // what another one has, too
+      const auto other = static_cast<size_t>(world_.uniform(1, static_cast<int>(plans_.size())));
+      inputs = plans_[other - 1]->request.inputs;
+      if (world_.one_in(3)) inputs.add_prompt_token_ids(letter());
+    }
     params.set_n(world_.one_in(3) ? world_.uniform(2, 3) : 1);
     params.set_max_tokens(world_.one_in(30) ? 200 : world_.uniform(1, 20));
     params.set_seed(++next_seed_);
@@ -142,7 +149,8 @@ class ClusterSimulation {
     plan.invalid = world_.one_in(40);
     plan.too_large = !admissible(plan);
     for (int i = 0; i < num_sequences(params); ++i)
-      plan.undisturbed.push_back(undisturbed_output(plan.request, i, cluster_->tokenizer()));
+      plan.undisturbed.push_back(
+          undisturbed_output(plan.request, i, cluster_->tokenizer(), admission_));
     if (params.best_of() == 0) return plan;
     std::stable_sort(plan.undisturbed.begin(), plan.undisturbed.end(),
                      [](const auto& a, const auto& b) {

@@ -14,20 +14,23 @@
 
 #include "runtime/batch_builder.h"
 #include "runtime/scheduler.h"
+#include "runtime/token_hash.h"
 
 namespace tandem::testing_support {
 
-// The key of token `token` at `position` of a sequence (the encoder's has an id of its own).
+// The key of token `token` at `position`. owner: what it depends on besides. With a cache that is
+// the source's tokens and those of the prefix, else the sequence (the encoder's has an id of its
+// own), so that nothing may be read that another sequence wrote.
 struct KvTag {
-  int64_t seq_id = -1;
+  uint64_t owner = 0;
   int32_t position = -1;
   int32_t token = -1;
   bool operator==(const KvTag&) const = default;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
-  return out << "(sequence " << tag.seq_id << ", position " << tag.position << ", token "
-             << tag.token << ")";
+  return out << "(owner " << tag.owner << ", position " << tag.position << ", token " << tag.token
+             << ")";
 }
 
 class FakeWorker {
@@ -41,6 +44,8 @@ class FakeWorker {
 
   FakeWorker(const SchedulerConfig& config, uint32_t seed)
       : block_size_(config.block_size),
+        shares_sources_(config.enable_encoder_cache),
+        shares_prefixes_(config.enable_prefix_caching),
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks}),
@@ -117,7 +122,7 @@ class FakeWorker {
       for (int p = 0; p < group->encoder_seq_data().prompt_token_ids_size(); ++p, ++t) {
         EXPECT_EQ(in.encoder_positions.at(t), p);
         device_.at(static_cast<size_t>(in.attention.cross_slot_mapping.at(t))) = {
-            group->encoder_seq_data().seq_id(), p, in.encoder_input_ids.at(t)};
+            source_of(*group), p, in.encoder_input_ids.at(t)};
       }
     }
     EXPECT_EQ(t, in.encoder_input_ids.size());
@@ -130,9 +135,31 @@ class FakeWorker {
       const SampleRow& row = batch.rows.at(static_cast<size_t>(in.request_indices[t]));
       const int32_t slot = in.attention.slot_mapping.at(t);
       EXPECT_TRUE(written.insert(slot).second) << "slot " << slot << " written twice";
-      device_.at(static_cast<size_t>(slot)) = {row.group->seq_data(row.seq_index).seq_id(),
-                                               in.positions[t], in.input_ids[t]};
+      const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
+      std::vector<int32_t> tokens(seq.prompt_token_ids().begin(), seq.prompt_token_ids().end());
+      tokens.insert(tokens.end(), seq.output_token_ids().begin(), seq.output_token_ids().end());
+      tokens.resize(static_cast<size_t>(in.positions[t] + 1));
+      EXPECT_EQ(tokens.back(), in.input_ids[t]);
+      device_.at(static_cast<size_t>(slot)) = self_tags(row, tokens).back();
     }
+  }
+
+  uint64_t source_of(const proto::SequenceGroupMetadata& group) const {
+    const auto& ids = group.encoder_seq_data().prompt_token_ids();
+    if (!shares_sources_) return static_cast<uint64_t>(group.encoder_seq_data().seq_id());
+    return hash_tokens(1, {ids.data(), static_cast<size_t>(ids.size())});
+  }
+  // Of all tokens of a sequence.
+  std::vector<KvTag> self_tags(const SampleRow& row, const std::vector<int32_t>& tokens) const {
+    const auto& ids = row.group->encoder_seq_data().prompt_token_ids();
+    auto owner = static_cast<uint64_t>(row.group->seq_data(row.seq_index).seq_id());
+    if (shares_prefixes_) owner = hash_tokens(2, {ids.data(), static_cast<size_t>(ids.size())});
+    std::vector<KvTag> tags;
+    for (const int32_t token : tokens) {
+      if (shares_prefixes_) owner = hash_mix(owner, static_cast<uint64_t>(token));
+      tags.push_back({owner, static_cast<int32_t>(tags.size()), token});
+    }
+    return tags;
   }
 
   void check_reads(const Batch& batch, const Truth& truth) {
@@ -141,24 +168,26 @@ class FakeWorker {
       const SampleRow& row = batch.rows[r];
       const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
       const int64_t encoder_id = row.group->encoder_seq_data().seq_id();
-      check_keys(attention.self_pages, r, attention.seq_lens[r], seq_id, truth.at(seq_id));
-      check_keys(attention.cross_pages, r, attention.cross_seq_lens[r], encoder_id,
-                 truth.at(encoder_id));
+      check_keys(attention.self_pages, r, attention.seq_lens[r], self_tags(row, truth.at(seq_id)));
+      std::vector<KvTag> cross;
+      for (const int32_t token : truth.at(encoder_id))
+        cross.push_back({source_of(*row.group), static_cast<int32_t>(cross.size()), token});
+      check_keys(attention.cross_pages, r, attention.cross_seq_lens[r], cross);
       EXPECT_EQ(attention.cross_seq_lens[r], static_cast<int>(truth.at(encoder_id).size()));
       EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(truth.at(seq_id).size()));
     }
   }
 
-  void check_keys(const PageTable& pages, size_t row, int length, int64_t seq_id,
-                  const std::vector<int32_t>& tokens) {
+  void check_keys(const PageTable& pages, size_t row, int length,
+                  const std::vector<KvTag>& expected) {
     const int first = pages.indptr.at(row);
     const int count = pages.indptr.at(row + 1) - first;
     ASSERT_EQ((count - 1) * block_size_ + pages.last_page_len.at(row), length);
-    ASSERT_LE(length, static_cast<int>(tokens.size()));
+    ASSERT_LE(length, static_cast<int>(expected.size()));
     for (int p = 0; p < length; ++p) {
       const int32_t block = pages.page_indices.at(static_cast<size_t>(first + p / block_size_));
-      const KvTag expected{seq_id, p, tokens[static_cast<size_t>(p)]};
-      ASSERT_EQ(device_.at(slot(block, p % block_size_)), expected) << "block " << block;
+      ASSERT_EQ(device_.at(slot(block, p % block_size_)), expected[static_cast<size_t>(p)])
+          << "block " << block;
     }
   }
 
@@ -183,6 +212,7 @@ class FakeWorker {
   }
 
   int block_size_;
+  bool shares_sources_, shares_prefixes_;
   SequenceTable table_;
   Memory device_, host_;
   uint32_t seed_;

@@ -20,8 +20,9 @@ class NaiveBlockManager {
   struct Page {
     int64_t content;  // changes with every write; copies have the content of their source
   };
+  using Pages = std::vector<std::shared_ptr<Page>>;
   struct Table {
-    std::vector<std::shared_ptr<Page>> pages;
+    Pages pages;
     bool on_host = false;
   };
 
@@ -43,10 +44,16 @@ class NaiveBlockManager {
     return needed + kept <= free_device() ? AllocStatus::kOk : AllocStatus::kLater;
   }
 
-  void allocate(const SequenceGroup& group) {
-    for (const Sequence* seq : group.unfinished_seqs())
-      self[seq->seq_id()].pages = new_pages(blocks(seq->length()));
-    cross[group.request_id()].pages = new_pages(blocks(group.encoder_seq().length()));
+  // With pages that hold the beginnings already: of sequences, by id, and the cross table.
+  void allocate(const SequenceGroup& group, const std::map<int64_t, Pages>& found = {},
+                const Pages& found_cross = {}) {
+    for (const Sequence* seq : group.unfinished_seqs()) {
+      Pages& pages = self[seq->seq_id()].pages;
+      if (const auto it = found.find(seq->seq_id()); it != found.end()) pages = it->second;
+      extend(pages, blocks(seq->length()));
+    }
+    Pages& pages = cross[group.request_id()].pages = found_cross;
+    extend(pages, blocks(group.encoder_seq().length()));
   }
 
   int blocks_to_append(const Sequence& seq, int tokens) const {
@@ -83,8 +90,18 @@ class NaiveBlockManager {
       for (const auto& page : table->pages) pages.insert(page.get());
     return static_cast<int>(pages.size());
   }
+  // The group's tables move; other groups keep what they share with it.
   void set_on_host(const SequenceGroup& group, bool on_host) {
-    for (const Table* table : tables(group)) const_cast<Table*>(table)->on_host = on_host;
+    std::map<const Page*, std::shared_ptr<Page>> moved;
+    for (const Table* table : tables(group)) {
+      auto& own = *const_cast<Table*>(table);
+      own.on_host = on_host;
+      for (auto& page : own.pages) {
+        auto& copy = moved[page.get()];
+        if (!copy) copy = std::make_shared<Page>(*page);
+        page = copy;
+      }
+    }
   }
   void reset() {
     self.clear();
@@ -105,10 +122,8 @@ class NaiveBlockManager {
 
  private:
   std::shared_ptr<Page> new_page() { return std::make_shared<Page>(Page{next_content_++}); }
-  std::vector<std::shared_ptr<Page>> new_pages(int n) {
-    std::vector<std::shared_ptr<Page>> pages;
-    while (n-- > 0) pages.push_back(new_page());
-    return pages;
+  void extend(Pages& pages, int n) {
+    while (static_cast<int>(pages.size()) < n) pages.push_back(new_page());
   }
   std::vector<const Table*> all_tables() const {
     std::vector<const Table*> out;

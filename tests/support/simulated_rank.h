@@ -21,6 +21,13 @@ inline uint64_t key_of(uint64_t seed, int kind, int position, int32_t token) {
   return mix(mix(seed, static_cast<uint64_t>(kind * 100'000 + position)),
              static_cast<uint64_t>(token));
 }
+// Keys of the encoder (kind 1) and of the decoder (kind 0) depend on the request, unless they may
+// be shared with others that have the same tokens.
+inline uint64_t salt_of(const SchedulerConfig& config, int kind,
+                        const proto::SamplingParams& params) {
+  const bool shared = kind == 1 ? config.enable_encoder_cache : config.enable_prefix_caching;
+  return shared ? 0 : params.seed();
+}
 // Few letters, so that stop strings occur; bytes of unfinished characters, special tokens and EOS.
 inline int32_t token_of(uint64_t hash) {
   const auto r = static_cast<int32_t>((hash >> 7) % 48);
@@ -49,19 +56,21 @@ inline proto::SequenceOutput sample_of(const proto::SamplingParams& params, int6
 
 // What sequence `index` of a request is when nothing goes wrong.
 inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request, int index,
-                                                  const Tokenizer& tokenizer) {
+                                                  const Tokenizer& tokenizer,
+                                                  const SchedulerConfig& config) {
+  const uint64_t cross_salt = salt_of(config, 1, request.params);
+  const uint64_t self_salt = salt_of(config, 0, request.params);
   SequenceOutputState state(index, tokenizer, request.params);
   uint64_t hash = mix(request.params.seed(), static_cast<uint64_t>(index));
   const auto& encoder = request.inputs.encoder_prompt_token_ids();
-  for (int p = 0; p < encoder.size(); ++p)
-    hash = mix(hash, key_of(request.params.seed(), 1, p, encoder[p]));
+  for (int p = 0; p < encoder.size(); ++p) hash = mix(hash, key_of(cross_salt, 1, p, encoder[p]));
   int position = 0;
   for (const int32_t token : request.inputs.prompt_token_ids())
-    hash = mix(hash, key_of(request.params.seed(), 0, position++, token));
+    hash = mix(hash, key_of(self_salt, 0, position++, token));
   while (!state.finished()) {
     const int32_t token = token_of(hash);
     state.append(sample_of(request.params, 0, token));
-    hash = mix(hash, key_of(request.params.seed(), 0, position++, token));
+    hash = mix(hash, key_of(self_salt, 0, position++, token));
   }
   return state.output();
 }
@@ -69,7 +78,8 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
 class SimulatedRank {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
-      : block_size_(config.block_size),
+      : config_(config),
+        block_size_(config.block_size),
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
@@ -119,7 +129,8 @@ class SimulatedRank {
     out.set_seq_id(group.seq_data(0).seq_id());
     if (group.compute_encoder())
       for (int p = 0; p < encoder.size(); ++p)
-        key_at(group.cross_block_table().blocks(), p) = key_of(params.seed(), 1, p, encoder[p]);
+        key_at(group.cross_block_table().blocks(), p) =
+            key_of(salt_of(config_, 1, params), 1, p, encoder[p]);
     for (int i = 0; i < group.seq_data_size(); ++i)
       if (group.seq_data(i).token_chunk_size() > 0) run_sequence(group, i, out);
   }
@@ -133,7 +144,7 @@ class SimulatedRank {
     const int first = seq.num_computed_tokens(), end = first + seq.token_chunk_size();
     for (int p = first; p < end; ++p)
       key_at(blocks, p) =
-          key_of(params.seed(), 0, p,
+          key_of(salt_of(config_, 0, params), 0, p,
                  p < prompt ? seq.prompt_token_ids(p) : seq.output_token_ids(p - prompt));
     if (params.has_prompt_logprobs() && seq.index() == 0) {
       out.set_prompt_logprobs_start(first + 1);
@@ -148,6 +159,7 @@ class SimulatedRank {
     *out.add_samples() = sample_of(params, seq.seq_id(), token_of(hash));
   }
 
+  SchedulerConfig config_;
   int block_size_;
   SequenceTable table_;
   Memory device_, host_;

@@ -23,13 +23,20 @@ struct GroupSpec {
   // 0, 1, ...
   std::vector<std::vector<int32_t>> emitted = {};
   std::vector<int> indices = {};
+  // Equal numbers: equal tokens (and lengths apart, prefixes of each other). Prompts differ behind
+  // their first four tokens only.
+  int source = 0;
+  int prompt = 0;
 };
 
-// Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j.
+// Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j; more for other
+// sources and prompts.
 inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   EncoderDecoderInputs inputs;
-  for (int j = 0; j < spec.encoder_len; ++j) inputs.add_encoder_prompt_token_ids(1000 + j);
-  for (int j = 0; j < spec.prompt_len; ++j) inputs.add_prompt_token_ids(10 + j);
+  for (int j = 0; j < spec.encoder_len; ++j)
+    inputs.add_encoder_prompt_token_ids(1000 * (spec.source + 1) + j);
+  for (int j = 0; j < spec.prompt_len; ++j)
+    inputs.add_prompt_token_ids(10 + j + (j < 4 ? 0 : 100 * spec.prompt));
   std::vector<std::unique_ptr<Sequence>> seqs;
   for (size_t i = 0; i < spec.seq_ids.size(); ++i) {
     const int index = spec.indices.empty() ? static_cast<int>(i) : spec.indices.at(i);
