@@ -6,13 +6,15 @@
 // gone. What it reads belongs to the next request.
 #pragma once
 
+// clang-format off
+#include <utility>  // first: Boost 1.74's awaitable.hpp forgets it
+// clang-format on
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>  // first: Boost 1.74's awaitable.hpp forgets it
 
 #include "server/config.h"
 #include "server/connection_hooks.h"
