@@ -53,7 +53,7 @@ void check(const ClusterConfig& c) {
   check_range("--max-requests", c.requests.max_requests, 1, 1 << 30);
   check_range("--max-restarts", c.max_restarts, 0, 1 << 20);
   check_range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
-  if (c.client_port) check_range("--port", *c.client_port, 0, 65535);
+  if (c.client_port) check_range("--client-port", *c.client_port, 0, 65535);
   check_range("--cluster-port", c.cluster_port, 0, 65535);
 }
 

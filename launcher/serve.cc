@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "actors/protocol/system_config.h"
 #include "kernels/core/error.h"
 #include "launcher/cluster_options.h"
 #include "launcher/command.h"
+#include "launcher/http_options.h"
 #include "launcher/options.h"
 #include "launcher/signals.h"
 
@@ -20,6 +22,7 @@ constexpr int kGivenUp = 70;  // EX_SOFTWARE
 struct Options {
   EngineOptions engine;
   ClusterOptions cluster;
+  HttpOptions http;
   std::string model;
   double drain_timeout = 60;
 };
@@ -66,6 +69,8 @@ void drain(actors::Cluster& cluster, double seconds) {
 int serve(const Options& options, MpiSession* job) {
   actors::raise_file_limit();
   const EngineConfig engine = options.engine.parse();
+  const server::ServerConfig http_config =
+      options.http.parse(engine.model.string(), options.cluster.config.host);
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
   spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
@@ -73,14 +78,22 @@ int serve(const Options& options, MpiSession* job) {
   if (cluster->cluster_port() != 0)
     spdlog::info("workers connect to {}:{}", options.cluster.config.cluster_host,
                  cluster->cluster_port());
+  std::optional<HttpFrontend> http;
+  if (!options.http.off) {
+    http.emplace(http_config, engine.model.string(), *cluster);
+    spdlog::info("HTTP at {}://{}:{}/", http_config.tls_certificate.empty() ? "http" : "https",
+                 http_config.host, http->port());
+  }
   int signal = 0;
   const bool up = wait_until_up(*cluster, [&] { return (signal = wait_for_signal(1)) != 0; });
   if (up) {
     spdlog::info("ready");
     while (signal == 0 && !cluster->status().given_up) signal = wait_for_signal(100);
     if (signal != 0) drain(*cluster, options.drain_timeout);
+    if (http) http->finish();
   }
   const actors::ClusterStatus status = cluster->status();
+  http.reset();
   cluster->stop();
   if (status.given_up) return kGivenUp;
   spdlog::info("stopped");
@@ -105,9 +118,11 @@ Run add_serve(CLI::App& app) {
   app.add_option("MODEL", o->model, "directory of a HuggingFace checkpoint");
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
-  app.add_option("--host", o->cluster.config.host, "address that clients connect to")
+  app.add_option("--host", o->cluster.config.host, "address that HTTP and other clients connect to")
       ->capture_default_str();
-  app.add_option("--port", o->cluster.config.client_port, "its port; 0: any free one")
+  o->http.add(app);
+  app.add_option("--client-port", o->cluster.config.client_port,
+                 "port for clients of docs/client.md; 0: any free one")
       ->default_str("7070");
   app.add_option("--max-requests", o->cluster.config.requests.max_requests,
                  "unfinished requests; more are refused as overload")
@@ -120,6 +135,7 @@ Run add_serve(CLI::App& app) {
       ->capture_default_str();
   o->engine.add_engine(app);
   o->cluster.add(app);
+  add_environment_and_config(app);
   return [o] { return run(*o); };
 }
 

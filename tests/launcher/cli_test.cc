@@ -128,8 +128,15 @@ TEST(Cli, ServeChecksItsFlags) {
   ASSERT_EQ(::getsockname(busy, reinterpret_cast<sockaddr*>(&address), &size), 0);
   const std::string port = std::to_string(ntohs(address.sin_port));
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--port", "99999"}, "--port"},
+      {{"--client-port", "99999"}, "--client-port"},
+      {{"--client-port", port}, port},
       {{"--port", port}, port},
+      {{"--api-key-file", "/no/such/file"}, "--api-key-file"},
+      {{"--api-key", ""}, "--api-key"},
+      {{"--ssl-certfile", "/no/such/file"}, "--ssl-certfile"},
+      {{"--ssl-keyfile", "/no/such/file"}, "--ssl-keyfile"},
+      {{"--prompt-template", "summarize:"}, "--prompt-template"},
+      {{"--max-body-size", "many"}, "--max-body-size"},
       {{"--tp", "2", "--cluster-port", port}, port},
       {{"--host", "203.0.113.7"}, "203.0.113.7"},
       {{"--tp", "0"}, "--tensor-parallel-size"},
@@ -152,8 +159,9 @@ TEST(Cli, ServeChecksItsFlags) {
                                      "XDG_RUNTIME_DIR=" + dir.string()};
     command.insert(command.end(), settings.begin(), settings.end());
     command.insert(command.end(), {TANDEM_BINARY, "serve", kTiny});
-    if (std::count(flags.begin(), flags.end(), "--port") == 0)
-      command.insert(command.end(), {"--port", "0"});
+    for (const char* flag : {"--port", "--client-port"})
+      if (std::count(flags.begin(), flags.end(), flag) == 0)
+        command.insert(command.end(), {flag, "0"});
     command.insert(command.end(), flags.begin(), flags.end());
     const ProcessResult r = testing::run_process(command, "", 20);
     EXPECT_EQ(r.status, 1) << word << r.err;
@@ -165,7 +173,7 @@ TEST(Cli, ServeChecksItsFlags) {
   serve({"PATH=/nowhere"}, {"--tp", "2"}, "mpirun");
   serve({"TMPDIR=/no/such/directory"}, {"--tp", "2"}, "TMPDIR");
   EXPECT_EQ(tandem({"serve"}).status, 2);
-  EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0"}).status, 1);
+  EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0", "--client-port", "0"}).status, 1);
   EXPECT_EQ(tandem({"serve", kTiny, "--port", "many"}).status, 2);
   ::close(busy);
   fs::remove_all(dir);

@@ -209,7 +209,8 @@ class Server : public Program {
                                          "16MiB",
                                          "--swap-space",
                                          "4MiB",
-                                         "--port",
+                                         "--no-http",
+                                         "--client-port",
                                          "0"};
     flags.insert(flags.begin(), start.begin(), start.end());
     return flags;

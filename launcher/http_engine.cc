@@ -1,0 +1,121 @@
+#include "launcher/http_engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "client/local/cluster_client.h"
+
+namespace tandem::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod{200};  // of the engine's figures
+
+class HttpEngine final : public server::EngineApi {
+ public:
+  explicit HttpEngine(actors::Cluster& cluster)
+      : cluster_(cluster),
+        client_(client::connect_to(cluster, "http")),
+        poller_([this] { poll(); }) {}
+
+  ~HttpEngine() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    poller_.join();
+    client_.close();
+  }
+
+  void submit(const Request& r, OnChunk on_chunk) override {
+    client::Request request;
+    request.id = r.id;
+    request.prompt = client::Prompt::raw_json(r.prompt_json);
+    request.params_json = r.params_json;
+    request.timeout = r.timeout;
+    request.priority = r.priority;
+    // The lock keeps the last chunk from being seen before the handle is known.
+    const std::lock_guard lock(handles_mutex_);
+    handles_.emplace(r.id,
+                     client_.submit(request, [this, id = r.id, on_chunk = std::move(on_chunk)](
+                                                 const proto::RequestChunk& chunk) {
+                       on_chunk(chunk);
+                       if (!chunk.finished() && !chunk.has_error()) return;
+                       const std::lock_guard ended(handles_mutex_);
+                       handles_.erase(id);
+                     }));
+  }
+
+  void cancel(const std::string& id) override {
+    std::optional<client::RequestHandle> handle;
+    {
+      const std::lock_guard lock(handles_mutex_);
+      const auto it = handles_.find(id);
+      if (it == handles_.end()) return;
+      handle = it->second;
+    }
+    handle->cancel();
+  }
+
+  server::EngineStatus status() override {
+    server::EngineStatus status;
+    {
+      const std::lock_guard lock(mutex_);
+      status.info = info_;
+    }
+    // What the cluster knows at once counts; the figures may be a little older.
+    const actors::ClusterStatus now = cluster_.status();
+    status.ready = now.replicas_up > 0 && !now.given_up;
+    status.draining = status.info.draining() || now.drained || now.stopped;
+    status.info.set_num_restarts(now.restarts);
+    if (now.given_up)
+      status.reason = "the workers cannot be kept alive: " + *now.given_up;
+    else if (!status.ready)
+      status.reason =
+          now.restarts > 0 ? "the workers are being started again" : "the model is being loaded";
+    return status;
+  }
+
+ private:
+  void poll() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      std::optional<proto::ServerInfo> info;
+      const auto answer = client_.server_info_async();
+      if (answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready) {
+        try {
+          info = answer.get();
+        } catch (const client::ClientError&) {
+          // No engine any more; the cluster's status says why.
+        }
+      }
+      lock.lock();
+      if (info) info_ = std::move(*info);
+      changed_.wait_for(lock, kPeriod, [this] { return stopping_; });
+    }
+  }
+
+  actors::Cluster& cluster_;
+  std::recursive_mutex handles_mutex_;  // a client that is closed calls back at once
+  std::unordered_map<std::string, client::RequestHandle> handles_;
+  client::Client client_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  proto::ServerInfo info_;
+  bool stopping_ = false;
+  std::thread poller_;
+};
+
+}  // namespace
+
+std::unique_ptr<server::EngineApi> make_http_engine(actors::Cluster& cluster) {
+  return std::make_unique<HttpEngine>(cluster);
+}
+
+}  // namespace tandem::launcher

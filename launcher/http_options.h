@@ -1,0 +1,47 @@
+// Flags of the HTTP server, and the server of one cluster.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "actors/cluster.h"
+#include "runtime/tokenizer.h"
+#include "server/application.h"
+#include "server/config.h"
+#include "server/http_server.h"
+
+namespace tandem::launcher {
+
+struct HttpOptions {
+  server::ServerConfig config;
+  bool off = false;
+  std::string api_key_file;
+
+  void add(CLI::App& app);  // but --host, which the ports share
+  // Checked, with keys read and names set. Throws InputError naming the flag.
+  server::ServerConfig parse(const std::string& model, const std::string& host) const;
+};
+
+// TANDEM_FLAG_NAME for each flag that has no variable yet, and --config.
+void add_environment_and_config(CLI::App& app);
+
+// Serves HTTP from its construction on; 503 until the cluster is up. The cluster outlives it.
+class HttpFrontend {
+ public:
+  HttpFrontend(server::ServerConfig config, const std::string& model, actors::Cluster& cluster);
+  ~HttpFrontend();
+  uint16_t port() const { return http_->port(); }
+  // After the cluster has drained: lets the last answers go out.
+  void finish();
+
+ private:
+  server::ServerConfig config_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<server::EngineApi> engine_;
+  std::unique_ptr<server::AppContext> context_;
+  std::unique_ptr<server::Application> application_;
+  std::unique_ptr<server::HttpServer> http_;
+};
+
+}  // namespace tandem::launcher

@@ -1,0 +1,131 @@
+#include "server/application.h"
+
+#include <openssl/crypto.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "kernels/core/error.h"
+#include "server/errors.h"
+#include "server/routes.h"
+
+namespace tandem::server {
+namespace {
+
+// CORS: what a browser's page of another origin may do.
+void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response) {
+  const std::string* origin = request.header("origin");
+  if (origin == nullptr) return;
+  for (const std::string& allowed : config.allowed_origins) {
+    if (allowed != "*" && allowed != *origin) continue;
+    response.headers.emplace_back("access-control-allow-origin", allowed);
+    if (allowed != "*") response.headers.emplace_back("vary", "origin");
+    response.headers.emplace_back("access-control-expose-headers", "x-request-id, retry-after");
+    return;
+  }
+}
+
+// Adds what every answer of the server has.
+class Decorated final : public Exchange {
+ public:
+  Decorated(std::shared_ptr<Exchange> inner, const ServerConfig& config)
+      : inner_(std::move(inner)), config_(config) {}
+  const HttpRequest& request() const override { return inner_->request(); }
+  void respond(HttpResponse response) override {
+    allow_origin(config_, request(), response);
+    inner_->respond(std::move(response));
+  }
+  void start_stream(HttpResponse head) override {
+    allow_origin(config_, request(), head);
+    inner_->start_stream(std::move(head));
+  }
+  void write(std::string data) override { inner_->write(std::move(data)); }
+  void end() override { inner_->end(); }
+  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
+  void post(std::function<void()> f) override { inner_->post(std::move(f)); }
+
+ private:
+  std::shared_ptr<Exchange> inner_;
+  const ServerConfig& config_;
+};
+
+HttpResponse preflight() {
+  HttpResponse response{.status = 204, .content_type = ""};
+  response.headers = {{"access-control-allow-methods", "GET, POST, OPTIONS"},
+                      {"access-control-allow-headers", "authorization, content-type, x-request-id"},
+                      {"access-control-max-age", "600"}};
+  return response;
+}
+
+bool is_get(const std::string& method) { return method == "GET" || method == "HEAD"; }
+
+// The time does not tell how many characters were right.
+bool same_key(const std::string& a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+bool Application::may_enter(const HttpRequest& request) const {
+  if (context_.config.api_keys.empty()) return true;
+  std::string_view given;
+  constexpr std::string_view kBearer = "bearer ";
+  if (const std::string* header = request.header("authorization")) {
+    const bool bearer = header->size() > kBearer.size() &&
+                        std::equal(kBearer.begin(), kBearer.end(), header->begin(),
+                                   [](char a, char b) { return a == (b | 0x20); });
+    if (bearer) given = std::string_view(*header).substr(kBearer.size());
+  }
+  bool found = false;
+  for (const std::string& key : context_.config.api_keys) found |= same_key(key, given);
+  return found;
+}
+
+void Application::handle(const std::shared_ptr<Exchange>& plain) {
+  const auto exchange = std::make_shared<Decorated>(plain, context_.config);
+  const HttpRequest& request = exchange->request();
+  const Route* route = nullptr;
+  std::string methods;
+  for (const Route& r : routes()) {
+    if (request.path != r.path) continue;
+    methods += (methods.empty() ? "" : ", ") + std::string(r.method);
+    if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
+  }
+  if (methods.empty()) return exchange->respond(error_response(404, "there is no " + request.path));
+  if (request.method == "OPTIONS") return exchange->respond(preflight());
+  if (route == nullptr) {
+    HttpResponse response = error_response(405, request.path + " takes " + methods);
+    response.headers.emplace_back("allow", methods);
+    return exchange->respond(std::move(response));
+  }
+  if (!route->open && !may_enter(request))
+    return exchange->respond(error_response(
+        401, "the API key is missing or wrong (header \"Authorization: Bearer KEY\")"));
+  try {
+    route->handler(context_, exchange);
+  } catch (const InputError& e) {
+    exchange->respond(error_response(e));
+  } catch (const std::exception& e) {
+    spdlog::error("{} {}: {} (request {})", request.method, request.path, e.what(), request.id);
+    exchange->respond(error_response(500, "an error of the server; its log says more"));
+  }
+}
+
+void Application::answered(const HttpRequest& request, int status, size_t bytes, double seconds,
+                           bool complete) {
+  const auto known = std::find_if(routes().begin(), routes().end(),
+                                  [&](const Route& r) { return request.path == r.path; });
+  context_.metrics.http_answered(known != routes().end() ? known->path : "other", status, seconds);
+  if (!context_.config.access_log) return;
+  const std::string* trace = request.header("traceparent");
+  // Whoever polls is not news.
+  const bool polled = known != routes().end() && known->open && status < 400;
+  spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
+              "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}{}", request.remote, request.method,
+              known != routes().end() ? known->path : request.path.substr(0, 200), status,
+              complete ? "" : " (client gone)", bytes, seconds * 1e3, request.id,
+              trace != nullptr ? " trace=" : "", trace != nullptr ? trace->substr(0, 55) : "");
+}
+
+}  // namespace tandem::server

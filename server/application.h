@@ -1,0 +1,46 @@
+// What the server answers: routes, keys, CORS, the access log. Handlers run on the strand of their
+// connection; several at a time. No sockets here: tests drive it with an Exchange of their own.
+#pragma once
+
+#include <atomic>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/tokenizer.h"
+#include "server/config.h"
+#include "server/connection_hooks.h"
+#include "server/engine_api.h"
+#include "server/metrics.h"
+
+namespace tandem::server {
+
+// What handlers share; outlives them.
+struct AppContext {
+  const ServerConfig& config;
+  EngineApi& engine;
+  const Tokenizer& tokenizer;
+  int max_model_len = 0;  // positions of the encoder; 0: without bound
+  std::string version;
+  Metrics metrics;
+  std::time_t created = std::time(nullptr);
+  std::atomic<int> prompts_under_way{0};
+  std::function<int()> num_connections = [] { return 0; };
+};
+
+class Application final : public ConnectionHooks {
+ public:
+  explicit Application(AppContext& context) : context_(context) {}
+
+  void handle(const std::shared_ptr<Exchange>& exchange) override;
+  void answered(const HttpRequest& request, int status, size_t bytes, double seconds,
+                bool complete) override;
+
+ private:
+  bool may_enter(const HttpRequest& request) const;
+
+  AppContext& context_;
+};
+
+}  // namespace tandem::server

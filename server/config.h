@@ -1,0 +1,41 @@
+// How the HTTP server behaves. docs/serving.md says what each is for.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem::server {
+
+struct ServerConfig {
+  std::string host = "127.0.0.1";
+  int port = 8000;  // 0: any free one
+  int threads = 1;  // of the server; connections share them
+
+  std::vector<std::string> model_names;  // the first one is the answer's; requests may name any
+  std::vector<std::string> api_keys;     // none: everybody may
+  std::string tls_certificate;           // PEM file with the chain; empty: no TLS
+  std::string tls_key;
+  std::vector<std::string> allowed_origins;  // CORS; "*": all
+  std::string prompt_template = "{user}";    // chat messages → the encoder's text
+
+  // Bounds. What goes beyond is refused, with a status that says so.
+  size_t max_connections = 4096;
+  size_t max_header_bytes = 16 * 1024;
+  size_t max_body_bytes = 4 * 1024 * 1024;
+  size_t max_unsent_bytes = 4 * 1024 * 1024;  // of a stream whose client does not read
+  int max_requests = 2048;                    // under way, one for each prompt; more get a 429
+  int max_prompts = 256;                      // of one HTTP request
+
+  std::chrono::milliseconds idle_timeout{75000};    // between requests of a connection
+  std::chrono::milliseconds header_timeout{10000};  // from the first byte to the last of the header
+  std::chrono::milliseconds body_timeout{60000};
+  std::chrono::milliseconds write_timeout{60000};  // without any progress
+  double request_timeout = 0;                      // seconds; 0: none, unless the request says so
+
+  bool access_log = true;
+};
+
+}  // namespace tandem::server

@@ -1,0 +1,41 @@
+// What the HTTP server needs of an engine. The launcher implements it (launcher/http_engine.h); the
+// server knows neither actors nor clients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem::server {
+
+struct EngineStatus {
+  bool ready = false;     // requests are being computed
+  bool draining = false;  // no new ones are taken
+  std::string reason;     // why it is not ready
+  proto::ServerInfo info;
+};
+
+class EngineApi {
+ public:
+  struct Request {
+    std::string id;           // unique among unfinished requests
+    std::string prompt_json;  // docs/jsonl.md
+    std::string params_json;  // docs/parameters.md
+    double timeout = 0;       // seconds; 0: none
+    int32_t priority = 0;
+  };
+  // News of a request; the last chunk has `finished` or an `error`. From a thread of the engine's,
+  // in order; must not block.
+  using OnChunk = std::function<void(const proto::RequestChunk&)>;
+
+  virtual ~EngineApi() = default;
+  // Any thread; never waits. What is wrong with the request comes as a chunk.
+  virtual void submit(const Request& request, OnChunk on_chunk) = 0;
+  virtual void cancel(const std::string& id) = 0;
+  // At most a few tenths of a second old.
+  virtual EngineStatus status() = 0;
+};
+
+}  // namespace tandem::server

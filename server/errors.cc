@@ -1,0 +1,61 @@
+#include "server/errors.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/request_json.h"
+
+namespace tandem::server {
+namespace {
+
+const char* type_of(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 408: return "timeout_error";
+    case 429: return "overloaded_error";
+    case 503: return "unavailable_error";
+    default: return status < 500 ? "invalid_request_error" : "internal_error";
+  }
+}
+
+}  // namespace
+
+int status_of(const std::string& type) {
+  if (type == "invalid_request_error" || type == "not_supported_error" || type == "resource_error")
+    return 400;
+  if (type == "not_found_error") return 404;
+  if (type == "overloaded_error") return 429;
+  if (type == "unavailable_error" || type == "connection_error") return 503;
+  if (type == "timeout_error") return 408;
+  if (type == "cancelled") return 499;
+  return 500;
+}
+
+std::string error_body(int status, const std::string& message, const std::string& type,
+                       const std::string& param) {
+  nlohmann::ordered_json error = {{"message", message}, {"type", type}};
+  error["param"] = param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(param);
+  error["code"] = status;
+  return nlohmann::ordered_json({{"error", error}})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+HttpResponse error_response(int status, const std::string& message, const std::string& type,
+                            const std::string& param) {
+  HttpResponse response{.status = status, .body = error_body(status, message, type, param)};
+  if (status == 429 || status == 503) response.headers.emplace_back("retry-after", "1");
+  if (status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
+  return response;
+}
+
+HttpResponse error_response(int status, const std::string& message) {
+  return error_response(status, message, type_of(status));
+}
+
+HttpResponse error_response(const InputError& error) {
+  const std::string type = api_name(error.kind());
+  return error_response(status_of(type), error.what(), type, error.param());
+}
+
+}  // namespace tandem::server

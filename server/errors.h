@@ -1,0 +1,23 @@
+// OpenAI's shape of errors.
+#pragma once
+
+#include <string>
+
+#include "kernels/core/error.h"
+#include "server/http.h"
+
+namespace tandem::server {
+
+// The HTTP status of an error by its type (InputError's api_name(), or a client library's).
+int status_of(const std::string& type);
+// {"error": {"message", "type", "param", "code"}}; code is the status. 429 and 503 say Retry-After.
+HttpResponse error_response(int status, const std::string& message, const std::string& type,
+                            const std::string& param = {});
+// The type that goes with the status.
+HttpResponse error_response(int status, const std::string& message);
+HttpResponse error_response(const InputError& error);
+// The JSON alone.
+std::string error_body(int status, const std::string& message, const std::string& type,
+                       const std::string& param);
+
+}  // namespace tandem::server

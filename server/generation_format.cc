@@ -1,0 +1,120 @@
+#include "server/generation_format.h"
+
+namespace tandem::server {
+namespace {
+
+Json usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+}
+
+Json bytes_of(const std::string& text) {
+  Json bytes = Json::array();
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json chat_token(const proto::TokenLogprob& t) {
+  return {{"token", t.decoded_token()},
+          {"logprob", t.logprob()},
+          {"bytes", bytes_of(t.decoded_token())}};
+}
+
+}  // namespace
+
+Json GenerationFormat::envelope(const char* object) const {
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+}
+
+Json GenerationFormat::logprobs(const Choice& choice) const {
+  if (!request_.logprobs) return {};
+  if (request_.endpoint == Endpoint::kChat) {
+    Json content = Json::array();
+    for (const proto::TokenLogprobs& t : choice.logprobs) {
+      Json token = chat_token(t.top(0));
+      token["top_logprobs"] = Json::array();
+      for (int i = 1; i < t.top_size(); ++i) token["top_logprobs"].push_back(chat_token(t.top(i)));
+      content.push_back(std::move(token));
+    }
+    return {{"content", content}};
+  }
+  Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  size_t offset = choice.text_offset;
+  for (const proto::TokenLogprobs& t : choice.logprobs) {
+    Json top = Json::object();
+    for (int i = 1; i < t.top_size(); ++i) {
+      // Two tokens may have the same text; the likelier one came first.
+      const std::string& text = t.top(i).decoded_token();
+      if (!top.contains(text)) top[text] = t.top(i).logprob();
+    }
+    tokens.push_back(t.top(0).decoded_token());
+    values.push_back(t.top(0).logprob());
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += t.top(0).decoded_token().size();
+  }
+  return {{"tokens", tokens},
+          {"token_logprobs", values},
+          {"top_logprobs", tops},
+          {"text_offset", offsets}};
+}
+
+Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
+  Json body = {{"index", choice.index}};
+  if (request_.endpoint == Endpoint::kCompletions) {
+    body["text"] = choice.text;
+  } else if (whole) {
+    body["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  } else {
+    body["delta"] = choice.text.empty() && !choice.finish_reason.empty()
+                        ? Json::object()
+                        : Json({{"content", choice.text}});
+  }
+  body["logprobs"] = choice.logprobs.empty() ? Json() : logprobs(choice);
+  body["finish_reason"] = text_or_null(choice.finish_reason);
+  if (!choice.finish_reason.empty()) body["stop_reason"] = text_or_null(choice.stop_reason);
+  if (request_.return_token_ids) body["token_ids"] = choice.token_ids;
+  // HuggingFace's sequences_scores.
+  if (choice.score) body["score"] = *choice.score;
+  return body;
+}
+
+std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
+  Json body =
+      envelope(request_.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion");
+  body["choices"] = Json::array();
+  for (const Choice& choice : choices) body["choices"].push_back(choice_body(choice, true));
+  body["usage"] = usage_json(usage);
+  return dump(body);
+}
+
+std::string GenerationFormat::chunk(Json choices, const Usage* usage) const {
+  Json body =
+      envelope(request_.endpoint == Endpoint::kChat ? "chat.completion.chunk" : "text_completion");
+  body["choices"] = std::move(choices);
+  if (usage != nullptr) body["usage"] = usage_json(*usage);
+  return frame(dump(body));
+}
+
+std::string GenerationFormat::first_event(int index, const Usage& usage) const {
+  const Json choice = {{"index", index},
+                       {"delta", {{"role", "assistant"}, {"content", ""}}},
+                       {"logprobs", nullptr},
+                       {"finish_reason", nullptr}};
+  return chunk(Json::array({choice}), request_.continuous_usage ? &usage : nullptr);
+}
+
+std::string GenerationFormat::event(const Choice& news, const Usage& usage) const {
+  return chunk(Json::array({choice_body(news, false)}),
+               request_.continuous_usage ? &usage : nullptr);
+}
+
+std::string GenerationFormat::usage_event(const Usage& usage) const {
+  return chunk(Json::array(), &usage);
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,52 @@
+// OpenAI's JSON of generated text: whole answers and chunks of streams, for both endpoints.
+#pragma once
+
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+#include "server/generation_request.h"
+#include "server/json_body.h"
+
+namespace tandem::server {
+
+// A sequence of the answer, or what a chunk adds to it.
+struct Choice {
+  int index = 0;
+  std::string text;
+  std::vector<int32_t> token_ids;
+  std::vector<proto::TokenLogprobs> logprobs;
+  size_t text_offset = 0;  // of `text` in the whole
+  std::optional<double> score, cumulative_logprob;
+  std::string finish_reason, stop_reason;
+};
+
+struct Usage {
+  int prompt_tokens = 0, completion_tokens = 0;
+};
+
+class GenerationFormat {
+ public:
+  GenerationFormat(const GenerationRequest& request, std::string id, std::time_t created)
+      : request_(request), id_(std::move(id)), created_(created) {}
+
+  std::string whole(const std::vector<Choice>& choices, const Usage& usage) const;
+  // Events of a stream, framed.
+  std::string first_event(int index, const Usage& usage) const;  // chat: the role
+  std::string event(const Choice& news, const Usage& usage) const;
+  std::string usage_event(const Usage& usage) const;
+  static std::string frame(const std::string& data) { return "data: " + data + "\n\n"; }
+
+ private:
+  Json envelope(const char* object) const;
+  Json logprobs(const Choice& choice) const;
+  Json choice_body(const Choice& choice, bool whole) const;
+  std::string chunk(Json choices, const Usage* usage) const;
+
+  const GenerationRequest& request_;
+  std::string id_;
+  std::time_t created_;
+};
+
+}  // namespace tandem::server

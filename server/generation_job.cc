@@ -1,0 +1,186 @@
+#include "server/generation_job.h"
+
+#include "kernels/core/error.h"
+#include "server/errors.h"
+
+namespace tandem::server {
+namespace {
+
+double seconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+std::string answer_id(const GenerationRequest& request, const Exchange& exchange) {
+  return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + exchange.request().id;
+}
+
+}  // namespace
+
+GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange,
+                             GenerationRequest request)
+    : app_(app),
+      exchange_(std::move(exchange)),
+      request_(std::move(request)),
+      format_(request_, answer_id(request_, *exchange_), std::time(nullptr)),
+      parts_(request_.prompts.size()),
+      choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].index = static_cast<int>(i);
+    if (!request_.echoes.empty()) choices_[i].text = request_.echoes[i / request_.sequences];
+  }
+}
+
+GenerationJob::~GenerationJob() = default;
+
+void GenerationJob::start() {
+  const int count = static_cast<int>(parts_.size());
+  const int before = app_.prompts_under_way.fetch_add(count);
+  if (before + count > app_.config.max_requests) {
+    app_.prompts_under_way -= count;
+    return exchange_->respond(error_response(429, "the server has as many requests as it takes (" +
+                                                      std::to_string(app_.config.max_requests) +
+                                                      "); try again later"));
+  }
+  app_.metrics.requests_under_way(count);
+  exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
+  // The client chooses x-request-id, and may choose one twice.
+  static std::atomic<uint64_t> serial{0};
+  const std::string unique = exchange_->request().id + "-" + std::to_string(serial++);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].id = unique + "-" + std::to_string(i);
+    EngineApi::Request r;
+    r.id = parts_[i].id;
+    r.prompt_json = dump(request_.prompts[i]);
+    r.params_json = dump(request_.params);
+    r.timeout = request_.timeout;
+    r.priority = request_.priority;
+    app_.engine.submit(r, [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
+      self->exchange_->post([self, i, chunk] { self->on_chunk(i, chunk); });
+    });
+  }
+}
+
+void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
+  Part& part = parts_[index];
+  if (part.done) return;
+  count_tokens(part, chunk);
+  if (chunk.has_error()) {
+    part_ended(part, chunk);
+    if (!ended_) fail(chunk.error());
+    return;
+  }
+  if (!ended_ && request_.stream) begin_stream();
+  if (!ended_)
+    for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
+  if (!chunk.finished()) return;
+  part_ended(part, chunk);
+  if (!ended_ && num_done_ == parts_.size()) finish();
+}
+
+void GenerationJob::count_tokens(Part& part, const proto::RequestChunk& chunk) {
+  if (chunk.has_inputs()) part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+  int tokens = 0;
+  for (const proto::CompletionChunk& news : chunk.outputs()) tokens += news.token_ids_size();
+  if (tokens == 0) return;
+  const Clock::time_point now = Clock::now();
+  if (!part.any) {
+    part.first_token = seconds(now - begun_);
+    app_.metrics.first_token(part.first_token);
+    app_.metrics.tokens_came(tokens, -1);
+  } else {
+    app_.metrics.tokens_came(tokens, seconds(now - part.last_token) / chunk.outputs_size());
+  }
+  part.any = true;
+  part.last_token = now;
+  part.output_tokens += tokens;
+}
+
+void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
+  if (news.index() < 0 || news.index() >= request_.sequences) return;
+  Choice& choice =
+      choices_[part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index())];
+  choice.text += news.text();
+  choice.token_ids.insert(choice.token_ids.end(), news.token_ids().begin(), news.token_ids().end());
+  choice.logprobs.insert(choice.logprobs.end(), news.logprobs().begin(), news.logprobs().end());
+  if (news.has_score()) choice.score = news.score();
+  choice.finish_reason = news.finish_reason();
+  choice.stop_reason = news.stop_reason();
+  if (!request_.stream) return;
+  // Tokens that are no text yet wait for the next event, unless somebody counts them.
+  const bool worth = !choice.text.empty() || !choice.finish_reason.empty() ||
+                     (request_.return_token_ids && !choice.token_ids.empty());
+  if (!worth) return;
+  exchange_->write(format_.event(choice, usage()));
+  choice.text_offset += choice.text.size();
+  choice.text.clear();
+  choice.token_ids.clear();
+  choice.logprobs.clear();
+}
+
+void GenerationJob::begin_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
+                           .headers = {{"x-accel-buffering", "no"}}});
+  if (request_.endpoint == Endpoint::kChat)
+    for (const Choice& choice : choices_)
+      exchange_->write(format_.first_event(choice.index, usage()));
+}
+
+void GenerationJob::part_ended(Part& part, const proto::RequestChunk& chunk) {
+  part.done = true;
+  ++num_done_;
+  --app_.prompts_under_way;
+  app_.metrics.requests_under_way(-1);
+  Metrics::Ended ended;
+  ended.reason = "stop";
+  for (const proto::CompletionChunk& news : chunk.outputs())
+    if (!news.finish_reason().empty()) ended.reason = news.finish_reason();
+  if (chunk.has_error()) ended.reason = chunk.error().type();
+  ended.total = seconds(Clock::now() - begun_);
+  ended.queue = chunk.metrics().queue_time();
+  ended.first_token = part.first_token;
+  ended.prompt_tokens = part.prompt_tokens;
+  ended.output_tokens = part.output_tokens;
+  app_.metrics.request_ended(ended);
+}
+
+void GenerationJob::fail(const proto::Error& error) {
+  ended_ = true;
+  const int status = status_of(error.type());
+  if (!streaming_) {
+    exchange_->respond(error_response(status, error.message(), error.type(), error.param()));
+  } else {
+    exchange_->write(
+        GenerationFormat::frame(error_body(status, error.message(), error.type(), error.param())));
+    exchange_->write(GenerationFormat::frame("[DONE]"));
+    exchange_->end();
+  }
+  cancel();
+}
+
+// What is still under way; the engine answers each with an error, which ends its part.
+void GenerationJob::cancel() {
+  ended_ = true;
+  for (const Part& part : parts_)
+    if (!part.done && !part.id.empty()) app_.engine.cancel(part.id);
+}
+
+void GenerationJob::finish() {
+  ended_ = true;
+  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage())});
+  if (request_.include_usage) exchange_->write(format_.usage_event(usage()));
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
+}
+
+Usage GenerationJob::usage() const {
+  Usage u;
+  for (const Part& part : parts_) {
+    u.prompt_tokens += part.prompt_tokens;
+    u.completion_tokens += part.output_tokens;
+  }
+  return u;
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,39 @@
+// The bodies of /v1/completions and /v1/chat/completions: what they ask of the engine, and how they
+// want it back. Throws InputError naming the field.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/config.h"
+
+namespace tandem::server {
+
+enum class Endpoint { kCompletions, kChat };
+
+struct GenerationRequest {
+  Endpoint endpoint = Endpoint::kCompletions;
+  std::string model;
+  std::vector<nlohmann::json> prompts;  // docs/jsonl.md
+  std::vector<std::string> echoes;      // of each prompt, if the text is to begin with it
+  nlohmann::json params = nlohmann::json::object();  // docs/parameters.md
+  int sequences = 1;                                 // of each prompt
+  bool stream = false;
+  bool include_usage = false;     // a last chunk with the usage
+  bool continuous_usage = false;  // every chunk
+  bool return_token_ids = false;
+  bool logprobs = false;
+  int32_t priority = 0;
+  double timeout = 0;  // seconds; 0: none
+};
+
+GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
+GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
+
+// Takes "model" out of the body. Throws InputError (kNotFound) if it is another one.
+std::string check_model(const ServerConfig& config, nlohmann::json& body);
+
+}  // namespace tandem::server

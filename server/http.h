@@ -1,0 +1,58 @@
+// HTTP as handlers see it: no sockets, no library.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tandem::server {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;
+  std::string path;   // decoded, without the query
+  std::string query;  // as it was sent
+  Headers headers;    // names in lower case
+  std::string body;
+  std::string remote;  // address of the peer
+  std::string id;      // x-request-id: the client's if it is fit for a log, else a random one
+  bool secure = false;
+
+  // Null if there is none.
+  const std::string* header(std::string_view name) const {
+    for (const auto& [key, value] : headers)
+      if (key == name) return &value;
+    return nullptr;
+  }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string body = {};
+  std::string content_type = "application/json";
+  Headers headers = {};
+};
+
+// One request and its answer: either respond(), or start_stream(), write() any number of times, and
+// end(). All functions but post() belong to the connection's own strand, where handlers are called.
+// Once the client has gone they do nothing.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const HttpRequest& request() const = 0;
+  virtual void respond(HttpResponse response) = 0;
+  virtual void start_stream(HttpResponse head) = 0;  // its body is empty
+  virtual void write(std::string data) = 0;
+  virtual void end() = 0;
+  // Called at most once, if the client goes away, or does not read, before the answer has ended.
+  virtual void on_gone(std::function<void()> callback) = 0;
+  // Runs f on the strand. Any thread.
+  virtual void post(std::function<void()> f) = 0;
+};
+
+}  // namespace tandem::server

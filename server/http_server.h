@@ -1,0 +1,32 @@
+// The listening port and its connections. Owns the threads that run them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "server/config.h"
+#include "server/connection.h"
+
+namespace tandem::server {
+
+class HttpServer {
+ public:
+  // Listens at once. Throws InputError naming the flag: an address that does not resolve, a port in
+  // use, a certificate that cannot be read. config and hooks outlive the server.
+  HttpServer(const ServerConfig& config, ConnectionHooks& hooks);
+  // stop(). No Exchange may be used afterwards.
+  ~HttpServer();
+
+  uint16_t port() const;
+  int num_connections() const;
+  // Takes no new connections; those there are end with their answers.
+  void drain();
+  // Ends all connections and the threads. Idempotent.
+  void stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem::server

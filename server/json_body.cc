@@ -1,0 +1,86 @@
+#include "server/json_body.h"
+
+#include "kernels/core/error.h"
+#include "runtime/request_json.h"
+
+namespace tandem::server {
+namespace {
+
+InputError wrong(const char* name, const std::string& expected, const nlohmann::json& found) {
+  std::string text = dump_line(found);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return invalid_request(name, "expected " + expected + ", found " + text);
+}
+
+std::string between(const std::string& what, const std::string& least, const std::string& most) {
+  return what + " from " + least + " to " + most;
+}
+
+}  // namespace
+
+nlohmann::json parse_body(const HttpRequest& request) {
+  const std::string* type = request.header("content-type");
+  if (type != nullptr && type->find("json") == std::string::npos)
+    throw invalid_request("content-type",
+                          "expected application/json, found " + type->substr(0, 80));
+  if (request.body.empty()) throw invalid_request("body", "is empty; expected a JSON object");
+  nlohmann::json body = parse_json_line(request.body);
+  if (!body.is_object())
+    throw invalid_request("body", std::string("expected a JSON object, found ") + body.type_name());
+  return body;
+}
+
+std::optional<nlohmann::json> take(nlohmann::json& body, const char* name) {
+  const auto it = body.find(name);
+  if (it == body.end()) return std::nullopt;
+  nlohmann::json value = std::move(*it);
+  body.erase(it);
+  if (value.is_null()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> take_bool(nlohmann::json& body, const char* name) {
+  const auto value = take(body, name);
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) throw wrong(name, "true or false", *value);
+  return value->get<bool>();
+}
+
+std::optional<int64_t> take_int(nlohmann::json& body, const char* name, int64_t least,
+                                int64_t most) {
+  const auto value = take(body, name);
+  if (!value) return std::nullopt;
+  const std::string expected = between("an integer", std::to_string(least), std::to_string(most));
+  if (!value->is_number_integer()) throw wrong(name, expected, *value);
+  // Unsigned ones beyond int64 would wrap.
+  if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+    throw wrong(name, expected, *value);
+  const auto number = value->get<int64_t>();
+  if (number < least || number > most) throw wrong(name, expected, *value);
+  return number;
+}
+
+std::optional<double> take_number(nlohmann::json& body, const char* name, double least,
+                                  double most) {
+  const auto value = take(body, name);
+  if (!value) return std::nullopt;
+  const std::string expected =
+      between("a number", nlohmann::json(least).dump(), nlohmann::json(most).dump());
+  if (!value->is_number()) throw wrong(name, expected, *value);
+  const auto number = value->get<double>();
+  if (!(number >= least && number <= most)) throw wrong(name, expected, *value);
+  return number;
+}
+
+std::optional<std::string> take_string(nlohmann::json& body, const char* name) {
+  const auto value = take(body, name);
+  if (!value) return std::nullopt;
+  if (!value->is_string()) throw wrong(name, "a string", *value);
+  return value->get<std::string>();
+}
+
+void refuse_rest(const nlohmann::json& body) {
+  if (!body.empty()) throw invalid_request(body.begin().key(), "is not a field of this request");
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,35 @@
+// JSON in and out of HTTP bodies.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "server/http.h"
+
+namespace tandem::server {
+
+using Json = nlohmann::ordered_json;
+
+// One line; invalid UTF-8 becomes U+FFFD.
+inline std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The body as an object. Throws InputError: malformed, too deep, not UTF-8, another type.
+nlohmann::json parse_body(const HttpRequest& request);
+
+// Take a field out of the object: absent and null are nothing. Throw InputError naming it.
+std::optional<bool> take_bool(nlohmann::json& body, const char* name);
+std::optional<int64_t> take_int(nlohmann::json& body, const char* name, int64_t least,
+                                int64_t most);
+std::optional<double> take_number(nlohmann::json& body, const char* name, double least,
+                                  double most);
+std::optional<std::string> take_string(nlohmann::json& body, const char* name);
+// The value, whatever it is; nothing if it is absent or null.
+std::optional<nlohmann::json> take(nlohmann::json& body, const char* name);
+// What is left is not known to anybody.
+void refuse_rest(const nlohmann::json& body);
+
+}  // namespace tandem::server

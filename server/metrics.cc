@@ -1,0 +1,190 @@
+#include "server/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace tandem::server {
+namespace {
+
+using Labels = std::map<std::string, std::string>;
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+const Buckets kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160};
+const Buckets kTokenSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5};
+const Buckets kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000};
+
+// Ours → vLLM's, where the meaning is the same.
+const std::map<std::string, std::string> kAliases{
+    {"tandem:num_requests_running", "vllm:num_requests_running"},
+    {"tandem:num_requests_waiting", "vllm:num_requests_waiting"},
+    {"tandem:num_requests_swapped", "vllm:num_requests_swapped"},
+    {"tandem:kv_cache_usage_perc", "vllm:kv_cache_usage_perc"},
+    {"tandem:num_preemptions_total", "vllm:num_preemptions_total"},
+    {"tandem:prompt_tokens_total", "vllm:prompt_tokens_total"},
+    {"tandem:generation_tokens_total", "vllm:generation_tokens_total"},
+    {"tandem:request_success_total", "vllm:request_success_total"},
+    {"tandem:time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
+    {"tandem:inter_token_latency_seconds", "vllm:inter_token_latency_seconds"},
+    {"tandem:time_per_output_token_seconds", "vllm:time_per_output_token_seconds"},
+    {"tandem:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds"},
+    {"tandem:request_queue_time_seconds", "vllm:request_queue_time_seconds"},
+    {"tandem:request_prompt_tokens", "vllm:request_prompt_tokens"},
+    {"tandem:request_generation_tokens", "vllm:request_generation_tokens"},
+};
+
+}  // namespace
+
+struct Metrics::Impl {
+  explicit Impl(const std::string& model) : labels{{"model_name", model}} {}
+
+  prometheus::Family<prometheus::Counter>& counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Labels(labels).Register(registry);
+  }
+  prometheus::Counter& counter(const char* name, const char* help) {
+    return counters(name, help).Add({});
+  }
+  prometheus::Family<prometheus::Gauge>& gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Labels(labels).Register(registry);
+  }
+  prometheus::Gauge& gauge(const char* name, const char* help) {
+    return gauges(name, help).Add({});
+  }
+  prometheus::Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Labels(labels).Register(registry).Add(
+        {}, buckets);
+  }
+  // A counter whose value someone else keeps, and may start anew.
+  struct Mirror {
+    prometheus::Counter& counter;
+    double last = 0;
+    void set(double value) {
+      counter.Increment(value < last ? value : value - last);
+      last = value;
+    }
+  };
+
+  Labels labels;
+  prometheus::Registry registry;
+  prometheus::Gauge& running =
+      gauge("tandem:num_requests_running", "Requests that the engine computes.");
+  prometheus::Gauge& waiting =
+      gauge("tandem:num_requests_waiting", "Requests that wait for their first step.");
+  prometheus::Gauge& swapped = gauge("tandem:num_requests_swapped",
+                                     "Preempted requests whose KV blocks are in host memory.");
+  prometheus::Gauge& kv_usage =
+      gauge("tandem:kv_cache_usage_perc", "Used KV blocks; 1 is all of them.");
+  prometheus::Gauge& under_way =
+      gauge("tandem:http_prompts_under_way", "Prompts that HTTP clients wait for.");
+  prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
+  prometheus::Family<prometheus::Gauge>& replica_up =
+      gauges("tandem:replica_up", "1 if the replica's workers are up.");
+  std::mutex mutex;  // of the mirrors
+  Mirror preemptions{
+      counter("tandem:num_preemptions_total", "Requests that made room for others.")};
+  Mirror restarts{
+      counter("tandem:worker_restarts_total", "Worker groups that were started again.")};
+  prometheus::Counter& prompt_tokens =
+      counter("tandem:prompt_tokens_total", "Tokens of encoder inputs.");
+  prometheus::Counter& generation_tokens =
+      counter("tandem:generation_tokens_total", "Generated tokens.");
+  prometheus::Family<prometheus::Counter>& success =
+      counters("tandem:request_success_total", "Requests that ended well, by reason.");
+  prometheus::Family<prometheus::Counter>& failures =
+      counters("tandem:request_failure_total", "Requests that failed, by type of error.");
+  prometheus::Family<prometheus::Counter>& http =
+      counters("tandem:http_requests_total", "HTTP requests, by route and status.");
+  prometheus::Histogram& first_token =
+      histogram("tandem:time_to_first_token_seconds", "From arrival to the first token.", kSeconds);
+  prometheus::Histogram& inter_token = histogram(
+      "tandem:inter_token_latency_seconds", "Between two tokens of a sequence.", kTokenSeconds);
+  prometheus::Histogram& per_token =
+      histogram("tandem:time_per_output_token_seconds",
+                "Mean time of a request's tokens behind its first.", kTokenSeconds);
+  prometheus::Histogram& total =
+      histogram("tandem:e2e_request_latency_seconds", "From arrival to the last token.", kSeconds);
+  prometheus::Histogram& queue =
+      histogram("tandem:request_queue_time_seconds", "From arrival to the first step.", kSeconds);
+  prometheus::Histogram& request_prompt =
+      histogram("tandem:request_prompt_tokens", "Tokens of a request's encoder input.", kTokens);
+  prometheus::Histogram& request_generation =
+      histogram("tandem:request_generation_tokens", "Tokens generated for a request.", kTokens);
+  prometheus::Histogram& http_time = histogram("tandem:http_request_duration_seconds",
+                                               "HTTP requests, answer included.", kSeconds);
+};
+
+Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::request_ended(const Ended& r) {
+  const bool success = r.reason == "stop" || r.reason == "length";
+  impl_->prompt_tokens.Increment(r.prompt_tokens);
+  if (!success) {
+    impl_->failures.Add({{"type", r.reason}}).Increment();
+    return;
+  }
+  impl_->success.Add({{"finished_reason", r.reason}}).Increment();
+  impl_->total.Observe(r.total);
+  impl_->queue.Observe(r.queue);
+  impl_->request_prompt.Observe(r.prompt_tokens);
+  impl_->request_generation.Observe(r.output_tokens);
+  if (r.output_tokens > 1 && r.first_token >= 0)
+    impl_->per_token.Observe((r.total - r.first_token) / (r.output_tokens - 1));
+}
+
+void Metrics::first_token(double seconds) { impl_->first_token.Observe(seconds); }
+
+void Metrics::tokens_came(int tokens, double seconds) {
+  impl_->generation_tokens.Increment(tokens);
+  // Several tokens that come together count as evenly spaced.
+  for (int i = 0; i < tokens && seconds >= 0; ++i) impl_->inter_token.Observe(seconds / tokens);
+}
+
+void Metrics::http_answered(const std::string& path, int status, double seconds) {
+  impl_->http.Add({{"path", path}, {"status", std::to_string(status)}}).Increment();
+  impl_->http_time.Observe(seconds);
+}
+
+void Metrics::requests_under_way(int change) { impl_->under_way.Increment(change); }
+
+std::string Metrics::text(const EngineStatus& status, int num_connections) {
+  double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
+  for (int i = 0; i < status.info.replicas_size(); ++i) {
+    const proto::ReplicaInfo& replica = status.info.replicas(i);
+    running += replica.stats().num_running();
+    waiting += replica.stats().num_waiting();
+    swapped += replica.stats().num_swapped();
+    preemptions += replica.stats().num_preemptions();
+    free += replica.stats().num_free_blocks();
+    blocks += replica.stats().num_total_blocks();
+    impl_->replica_up.Add({{"engine", std::to_string(i)}}).Set(replica.up() ? 1 : 0);
+  }
+  impl_->running.Set(running);
+  impl_->waiting.Set(waiting);
+  impl_->swapped.Set(swapped);
+  impl_->kv_usage.Set(blocks > 0 ? 1 - free / blocks : 0);
+  impl_->connections.Set(num_connections);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->preemptions.set(preemptions);
+    impl_->restarts.set(status.info.num_restarts());
+  }
+
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  const size_t own = families.size();
+  for (size_t i = 0; i < own; ++i) {
+    const auto alias = kAliases.find(families[i].name);
+    if (alias == kAliases.end()) continue;
+    families.push_back(families[i]);
+    families.back().name = alias->second;
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,38 @@
+// What the server counts, for Prometheus. Thread-safe. The names, and vLLM's for the same things:
+// docs/serving.md.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/engine_api.h"
+
+namespace tandem::server {
+
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model_name);
+  ~Metrics();
+
+  // A request to the engine (one prompt) has ended. Times in seconds; first_token < 0: none came.
+  struct Ended {
+    std::string reason;  // "stop", "length", "abort", or the type of an error
+    double total = 0, queue = 0, first_token = -1;
+    int prompt_tokens = 0, output_tokens = 0;
+  };
+  void request_ended(const Ended& request);
+  void first_token(double seconds);
+  // `seconds` since the chunk before, that brought `tokens` of one sequence.
+  void tokens_came(int tokens, double seconds);
+  void http_answered(const std::string& path, int status, double seconds);
+  void requests_under_way(int change);
+
+  // Prometheus' text format; the engine's own figures are taken from `status`.
+  std::string text(const EngineStatus& status, int num_connections);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem::server

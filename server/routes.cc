@@ -1,0 +1,25 @@
+#include "server/routes.h"
+
+namespace tandem::server {
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> all{
+      {"POST", "/v1/completions", post_completions, false, "Text for prompts"},
+      {"POST", "/v1/chat/completions", post_chat_completions, false, "Text for the last message"},
+      {"POST", "/tokenize", post_tokenize, false, "Token ids of a text"},
+      {"POST", "/detokenize", post_detokenize, false, "The text of token ids"},
+      {"GET", "/v1/models", get_models, false, "The model's names"},
+      {"GET", "/health", get_health, true, "200 while the engine computes, else 503"},
+      {"GET", "/ping", get_health, true, "The same"},
+      {"GET", "/live", get_live, true, "200 while the process runs"},
+      {"GET", "/v2/health/ready", get_health, true, "KServe's name for /health"},
+      {"GET", "/v2/health/live", get_live, true, "KServe's name for /live"},
+      {"GET", "/version", get_version, false, "Tandem's version"},
+      {"GET", "/metrics", get_metrics, false, "Prometheus metrics"},
+      {"GET", "/status", get_status, false, "What the engine does now, as JSON"},
+      {"GET", "/openapi.json", get_openapi, false, "This interface as an OpenAPI document"},
+  };
+  return all;
+}
+
+}  // namespace tandem::server

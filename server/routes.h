@@ -1,0 +1,40 @@
+// Every route of the server on one page (docs/serving.md describes them).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/application.h"
+#include "server/http.h"
+
+namespace tandem::server {
+
+// Answers, or sees to it that somebody will. An InputError becomes an error answer.
+using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+
+struct Route {
+  const char* method;
+  const char* path;
+  Handler handler;
+  bool open;  // needs no key
+  const char* summary;
+};
+const std::vector<Route>& routes();
+
+// generation_routes.cc
+void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// token_routes.cc
+void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// status_routes.cc
+void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_health(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_live(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+
+}  // namespace tandem::server

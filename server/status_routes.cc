@@ -1,0 +1,75 @@
+// Routes about the server itself.
+#include <nlohmann/json.hpp>
+
+#include "server/errors.h"
+#include "server/json_body.h"
+#include "server/openapi.h"
+#include "server/routes.h"
+
+namespace tandem::server {
+
+void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  Json data = Json::array();
+  for (const std::string& name : app.config.model_names)
+    data.push_back({{"id", name},
+                    {"object", "model"},
+                    {"created", app.created},
+                    {"owned_by", "tandem"},
+                    {"max_model_len", app.max_model_len}});
+  exchange->respond({.body = dump({{"object", "list"}, {"data", data}})});
+}
+
+// Follows the engine: 503 unless requests are being computed.
+void get_health(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  const EngineStatus status = app.engine.status();
+  if (status.ready && !status.draining)
+    return exchange->respond({.body = dump({{"status", "ok"}})});
+  exchange->respond(
+      error_response(503, status.draining ? "the server is shutting down" : status.reason));
+}
+
+void get_live(AppContext&, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = dump({{"status", "ok"}})});
+}
+
+void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = dump({{"version", app.version}})});
+}
+
+void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = app.metrics.text(app.engine.status(), app.num_connections()),
+                     .content_type = "text/plain; version=0.0.4; charset=utf-8"});
+}
+
+// For the page: what the engine does now.
+void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  const EngineStatus status = app.engine.status();
+  Json replicas = Json::array();
+  for (const proto::ReplicaInfo& r : status.info.replicas())
+    replicas.push_back({{"up", r.up()},
+                        {"generation", r.generation()},
+                        {"num_requests", r.num_requests()},
+                        {"running", r.stats().num_running()},
+                        {"waiting", r.stats().num_waiting()},
+                        {"swapped", r.stats().num_swapped()},
+                        {"preemptions", r.stats().num_preemptions()},
+                        {"free_blocks", r.stats().num_free_blocks()},
+                        {"total_blocks", r.stats().num_total_blocks()}});
+  exchange->respond({.body = dump({{"ready", status.ready},
+                                   {"draining", status.draining},
+                                   {"reason", status.reason},
+                                   {"version", app.version},
+                                   {"model", app.config.model_names.front()},
+                                   {"dtype", status.info.dtype()},
+                                   {"tensor_parallel_size", status.info.tensor_parallel_size()},
+                                   {"num_requests", status.info.num_requests()},
+                                   {"num_restarts", status.info.num_restarts()},
+                                   {"num_connections", app.num_connections()},
+                                   {"replicas", replicas}})});
+}
+
+void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = openapi_document(app.version)});
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,48 @@
+// Text ↔ token ids.
+#include "kernels/core/error.h"
+#include "server/errors.h"
+#include "server/generation_request.h"
+#include "server/json_body.h"
+#include "server/routes.h"
+
+namespace tandem::server {
+
+void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  nlohmann::json body = parse_body(exchange->request());
+  check_model(app.config, body);
+  const auto prompt = take_string(body, "prompt");
+  if (!prompt) throw invalid_request("prompt", "is missing");
+  const bool special = take_bool(body, "add_special_tokens").value_or(true);
+  const bool strings = take_bool(body, "return_token_strs").value_or(false);
+  refuse_rest(body);
+  check_utf8(*prompt, "prompt");
+  const std::vector<int32_t> ids = app.tokenizer.encode(*prompt, special);
+  Json answer = {{"count", ids.size()}, {"max_model_len", app.max_model_len}, {"tokens", ids}};
+  if (strings) {
+    Json texts = Json::array();
+    for (const int32_t id : ids) texts.push_back(app.tokenizer.token_bytes(id));
+    answer["token_strs"] = texts;
+  }
+  exchange->respond({.body = dump(answer)});
+}
+
+void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  nlohmann::json body = parse_body(exchange->request());
+  check_model(app.config, body);
+  const auto tokens = take(body, "tokens");
+  const bool skip = take_bool(body, "skip_special_tokens").value_or(false);
+  refuse_rest(body);
+  if (!tokens || !tokens->is_array())
+    throw invalid_request("tokens", "expected a list of token ids");
+  std::vector<int32_t> ids;
+  for (const nlohmann::json& id : *tokens) {
+    if (!id.is_number_integer() || id < 0 || id >= app.tokenizer.size())
+      throw invalid_request("tokens", "expected ids from 0 to " +
+                                          std::to_string(app.tokenizer.size() - 1) + ", found " +
+                                          id.dump().substr(0, 40));
+    ids.push_back(id.get<int32_t>());
+  }
+  exchange->respond({.body = dump({{"prompt", app.tokenizer.decode(ids, skip)}})});
+}
+
+}  // namespace tandem::server

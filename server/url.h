@@ -1,0 +1,16 @@
+// Targets and ids of requests.
+#pragma once
+
+#include <string>
+
+namespace tandem::server {
+
+// "/a%20b?c=d" → "/a b", "c=d". Escapes that make no sense stay as they are.
+void split_target(const std::string& target, std::string& path, std::string& query);
+// 32 hexadecimal digits.
+std::string random_id();
+// The client's, if it is 1 to 128 printable ASCII characters without blanks and quotes; else a
+// random one.
+std::string request_id_of(const std::string* given);
+
+}  // namespace tandem::server

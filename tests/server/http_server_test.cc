@@ -1,0 +1,432 @@
+// The server's sockets: bounds of size and time, what is no HTTP, clients that go or do not read.
+#include "server/http_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "kernels/core/error.h"
+
+namespace tandem::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+class RawClient {
+ public:
+  explicit RawClient(uint16_t port, int receive_buffer = 0) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    if (receive_buffer > 0)
+      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  RawClient(const RawClient&) = delete;
+  ~RawClient() { close(); }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  // False: the server has closed.
+  bool send(const std::string& bytes) {
+    for (size_t sent = 0; sent < bytes.size();) {
+      const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      sent += static_cast<size_t>(n);
+    }
+    return true;
+  }
+  // Reads until `enough` is in what has come, the server closes, or the time is over.
+  std::string read(const std::string& enough, std::chrono::milliseconds most = 5000ms) {
+    const auto deadline = Clock::now() + most;
+    while (enough.empty() || got_.find(enough) == std::string::npos) {
+      pollfd p{fd_, POLLIN, 0};
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0 || poll(&p, 1, static_cast<int>(left.count())) <= 0) break;
+      char buffer[65536];
+      const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+      if (n <= 0) {
+        closed_ = true;
+        break;
+      }
+      got_.append(buffer, static_cast<size_t>(n));
+    }
+    return std::exchange(got_, {});
+  }
+  std::string read_all(std::chrono::milliseconds most = 5000ms) { return read("", most); }
+  bool closed() const { return closed_; }
+
+ private:
+  int fd_;
+  std::string got_;
+  bool closed_ = false;
+};
+
+// Answers "METHOD path body"; on /stream and /hang as the test says.
+class Echo final : public ConnectionHooks {
+ public:
+  void handle(const std::shared_ptr<Exchange>& exchange) override {
+    const HttpRequest& r = exchange->request();
+    ++requests;
+    if (r.path == "/stream" || r.path == "/hang") {
+      exchange->on_gone([this] { ++gone; });
+      if (r.path == "/stream") exchange->start_stream({.content_type = "text/event-stream"});
+      const std::lock_guard lock(mutex);
+      open.push_back(exchange);
+      changed.notify_all();
+      return;
+    }
+    exchange->respond(
+        {.body = r.method + " " + r.path + " " + r.body, .content_type = "text/plain"});
+  }
+  void answered(const HttpRequest&, int status, size_t, double, bool complete) override {
+    last_status = status;
+    ++(complete ? complete_answers : broken_answers);
+  }
+  std::shared_ptr<Exchange> wait_for_open() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, 5s, [this] { return !open.empty(); });
+    if (open.empty()) return nullptr;
+    auto exchange = open.back();
+    open.pop_back();
+    return exchange;
+  }
+
+  std::atomic<int> requests{0}, gone{0}, complete_answers{0}, broken_answers{0}, last_status{0};
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::shared_ptr<Exchange>> open;
+};
+
+bool eventually(const std::function<bool()>& what, std::chrono::milliseconds most = 5000ms) {
+  const auto deadline = Clock::now() + most;
+  while (!what()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
+int status_of_answer(const std::string& answer) {
+  return answer.size() > 12 && answer.compare(0, 5, "HTTP/") == 0 ? std::atoi(answer.c_str() + 9)
+                                                                  : 0;
+}
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() {
+    config.port = 0;
+    config.max_header_bytes = 2048;
+    config.max_body_bytes = 10000;
+    config.header_timeout = config.body_timeout = config.write_timeout = 400ms;
+    config.idle_timeout = 800ms;
+  }
+  void start() { server = std::make_unique<HttpServer>(config, hooks); }
+  std::string ask(const std::string& bytes, const std::string& enough = "") {
+    if (!server) start();
+    RawClient client(server->port());
+    client.send(bytes);
+    return client.read(enough);
+  }
+  // It serves others as before.
+  void expect_well() {
+    EXPECT_EQ(status_of_answer(ask("GET /well HTTP/1.1\r\nConnection: close\r\n\r\n")), 200);
+  }
+
+  ServerConfig config;
+  Echo hooks;
+  std::unique_ptr<HttpServer> server;
+};
+
+TEST_F(HttpServerTest, KeepsConnectionsAndAnswersInOrder) {
+  start();
+  RawClient client(server->port());
+  client.send("GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_NE(client.read("GET /a ").find("200 OK"), std::string::npos);
+  // Pipelined, one with a body, split in the middle.
+  client.send("POST /b HTTP/1.1\r\nContent-Length: 3\r\n\r\nxyzGET /c%20d?q=1 HT");
+  std::this_thread::sleep_for(20ms);
+  client.send("TP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string both = client.read_all();
+  const size_t first = both.find("POST /b xyz"), second = both.find("GET /c d ");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_NE(second, std::string::npos);
+  EXPECT_LT(first, second);
+  EXPECT_TRUE(client.closed());
+  EXPECT_EQ(hooks.requests, 3);
+}
+
+TEST_F(HttpServerTest, Http10AndHead) {
+  const std::string old = ask("GET /a HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(status_of_answer(old), 200);
+  const std::string head = ask("HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(head.find("Content-Length: 8"), std::string::npos) << head;
+  EXPECT_EQ(head.find("HEAD /a"), std::string::npos) << "no body";
+}
+
+TEST_F(HttpServerTest, ChunkedBodiesAndContinue) {
+  const std::string chunked =
+      ask("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: "
+          "close\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  EXPECT_NE(chunked.find("POST /a abcde"), std::string::npos) << chunked;
+  start();
+  RawClient client(server->port());
+  client.send("POST /a HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_NE(client.read("100 Continue\r\n\r\n").find("100"), std::string::npos);
+  client.send("ok");
+  EXPECT_NE(client.read("POST /a ok").find("200"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, BoundsOfSize) {
+  EXPECT_EQ(status_of_answer(ask("GET /" + std::string(5000, 'a') + " HTTP/1.1\r\n\r\n")), 431);
+  EXPECT_EQ(status_of_answer(ask("GET / HTTP/1.1\r\nX: " + std::string(5000, 'a') + "\r\n\r\n")),
+            431);
+  std::string many = "GET / HTTP/1.1\r\n";
+  for (int i = 0; i < 1000; ++i) many += "X-" + std::to_string(i) + ": y\r\n";
+  EXPECT_EQ(status_of_answer(ask(many + "\r\n")), 431);
+  EXPECT_EQ(status_of_answer(ask("POST / HTTP/1.1\r\nContent-Length: 10001\r\n\r\n")), 413);
+  EXPECT_EQ(status_of_answer(ask("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")), 413);
+  std::string chunks = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 30; ++i) chunks += "200\r\n" + std::string(512, 'b') + "\r\n";
+  EXPECT_EQ(status_of_answer(ask(chunks + "0\r\n\r\n")), 413);
+  EXPECT_EQ(hooks.requests, 0);
+  expect_well();
+}
+
+TEST_F(HttpServerTest, WhatIsNoHttp) {
+  for (const char* bytes :
+       {"\r\n\r\n\r\n", "GARBAGE\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+        "GET / FTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        "GET / HTTP/1.1\r\n: empty\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdef\r\n",
+        "GET / HTTP/1.1\r\nX: a\x01"
+        "b\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"}) {
+    const int status = status_of_answer(ask(bytes));
+    EXPECT_TRUE(status == 400 || status == 408 || status == 413) << status << " for " << bytes;
+  }
+  EXPECT_EQ(hooks.requests, 0);
+  expect_well();
+}
+
+// Both lengths at once: how requests are smuggled past a proxy.
+TEST_F(HttpServerTest, ContradictoryLengthsAreNoTwoRequests) {
+  const std::string answer =
+      ask("POST /a HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET "
+          "/evil HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(status_of_answer(answer), 400) << answer;
+  EXPECT_EQ(answer.find("/evil"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, SlowClients) {
+  start();
+  std::vector<std::unique_ptr<RawClient>> lorises;
+  for (int i = 0; i < 50; ++i) {
+    lorises.push_back(std::make_unique<RawClient>(server->port()));
+    lorises.back()->send("GET / HTTP/1.1\r\n");
+  }
+  RawClient body(server->port()), silent(server->port());
+  body.send("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
+  // A byte now and then does not help.
+  for (int i = 0; i < 6; ++i) {
+    std::this_thread::sleep_for(100ms);
+    for (auto& loris : lorises) loris->send("X: y\r\n");
+    body.send("d");
+  }
+  expect_well();
+  for (auto& loris : lorises) {
+    EXPECT_EQ(status_of_answer(loris->read_all()), 408);
+    EXPECT_TRUE(loris->closed());
+  }
+  EXPECT_EQ(status_of_answer(body.read_all()), 408);
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_TRUE(silent.closed());
+  EXPECT_TRUE(eventually([this] { return server->num_connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, Streams) {
+  start();
+  RawClient client(server->port());
+  client.send("GET /stream HTTP/1.1\r\n\r\n");
+  auto exchange = hooks.wait_for_open();
+  ASSERT_NE(exchange, nullptr);
+  EXPECT_NE(client.read("\r\n\r\n").find("Transfer-Encoding: chunked"), std::string::npos);
+  exchange->post([exchange] { exchange->write("hello"); });
+  EXPECT_EQ(client.read("hello\r\n"), "5\r\nhello\r\n");
+  std::this_thread::sleep_for(1000ms);  // longer than any of the timeouts
+  exchange->post([exchange] {
+    exchange->write("x");
+    exchange->end();
+  });
+  EXPECT_EQ(client.read("0\r\n\r\n"), "1\r\nx\r\n0\r\n\r\n");
+  client.send("GET /next HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(status_of_answer(client.read("/next")), 200) << "the connection goes on";
+  EXPECT_EQ(hooks.gone, 0);
+}
+
+TEST_F(HttpServerTest, ClientsThatGoAreNoticed) {
+  start();
+  for (const char* path : {"/stream", "/hang"}) {
+    const int before = hooks.gone;
+    RawClient client(server->port());
+    client.send(std::string("GET ") + path + " HTTP/1.1\r\n\r\n");
+    auto exchange = hooks.wait_for_open();
+    ASSERT_NE(exchange, nullptr);
+    client.close();
+    EXPECT_TRUE(eventually([&] { return hooks.gone == before + 1; })) << path;
+    // What is said afterwards is heard by nobody.
+    exchange->post([exchange] {
+      exchange->write("x");
+      exchange->respond({});
+      exchange->end();
+    });
+  }
+  EXPECT_TRUE(eventually([this] { return server->num_connections() == 0; }));
+  expect_well();
+}
+
+TEST_F(HttpServerTest, ClientsThatDoNotReadAreGivenUp) {
+  config.max_unsent_bytes = 1 << 20;
+  start();
+  RawClient client(server->port(), 4096);
+  client.send("GET /stream HTTP/1.1\r\n\r\n");
+  auto exchange = hooks.wait_for_open();
+  ASSERT_NE(exchange, nullptr);
+  const std::string piece(100000, 'x');
+  for (int i = 0; i < 200 && hooks.gone == 0; ++i) {
+    exchange->post([exchange, piece] { exchange->write(piece); });
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_EQ(hooks.gone, 1);
+  EXPECT_TRUE(eventually([this] { return server->num_connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, DrainLetsAnswersOut) {
+  start();
+  RawClient idle(server->port()), busy(server->port());
+  idle.send("GET /a HTTP/1.1\r\n\r\n");
+  idle.read("GET /a");
+  busy.send("GET /stream HTTP/1.1\r\n\r\n");
+  auto exchange = hooks.wait_for_open();
+  ASSERT_NE(exchange, nullptr);
+  server->drain();
+  EXPECT_EQ(idle.read_all(), "");
+  EXPECT_TRUE(idle.closed());
+  exchange->post([exchange] {
+    exchange->write("last");
+    exchange->end();
+  });
+  EXPECT_NE(busy.read_all().find("last"), std::string::npos);
+  EXPECT_TRUE(busy.closed());
+  EXPECT_EQ(hooks.gone, 0);
+}
+
+TEST_F(HttpServerTest, StopEndsEverything) {
+  start();
+  RawClient busy(server->port());
+  busy.send("GET /hang HTTP/1.1\r\n\r\n");
+  ASSERT_NE(hooks.wait_for_open(), nullptr);
+  server->stop();
+  EXPECT_EQ(hooks.gone, 1);
+  busy.read_all();
+  EXPECT_TRUE(busy.closed());
+}
+
+TEST_F(HttpServerTest, TooManyConnections) {
+  config.max_connections = 4;
+  start();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server->port()));
+    clients.back()->send("GET /a HTTP/1.1\r\n\r\n");
+    clients.back()->read("GET /a");
+  }
+  RawClient fifth(server->port());
+  fifth.send("GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(fifth.read_all(), "");
+  EXPECT_TRUE(fifth.closed());
+  clients.clear();
+  EXPECT_TRUE(eventually([this] { return server->num_connections() == 0; }));
+  expect_well();
+}
+
+TEST_F(HttpServerTest, RequestIds) {
+  EXPECT_NE(ask("GET / HTTP/1.1\r\nX-Request-Id: mine-1\r\nConnection: close\r\n\r\n")
+                .find("x-request-id: mine-1\r\n"),
+            std::string::npos);
+  EXPECT_EQ(
+      ask("GET / HTTP/1.1\r\nX-Request-Id: not \"fit\"\r\nConnection: close\r\n\r\n").find("fit"),
+      std::string::npos);
+}
+
+// Random bytes, random cuts of real requests: an answer or a close, and nothing else is disturbed.
+TEST_F(HttpServerTest, RandomBytes) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  config.header_timeout = config.body_timeout = config.idle_timeout = 100ms;
+  start();
+  const std::string real =
+      "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: "
+      "application/json\r\nContent-Length: 15\r\n\r\n"
+      "{\"prompt\":\"abc\"}GET /b HTTP/1.1\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = real;
+    if (round % 3 == 0) {
+      bytes.resize(random() % 400);
+      for (char& c : bytes) c = static_cast<char>(random());
+    }
+    for (unsigned i = random() % 6; i > 0 && !bytes.empty(); --i)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    bytes.resize(random() % (bytes.size() + 1));
+    RawClient client(server->port());
+    client.send(bytes);
+    if (round % 2 == 0) client.read("\r\n", 20ms);
+  }
+  expect_well();
+  EXPECT_TRUE(eventually([this] { return server->num_connections() == 0; }));
+}
+
+TEST(HttpServerStart, SaysWhatIsWrong) {
+  Echo hooks;
+  ServerConfig taken;
+  taken.port = 0;
+  HttpServer first(taken, hooks);
+  const auto error_of = [&](auto change) -> std::string {
+    ServerConfig config;
+    config.port = 0;
+    change(config);
+    try {
+      HttpServer server(config, hooks);
+    } catch (const InputError& e) {
+      return e.param();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of([&](ServerConfig& c) { c.port = first.port(); }), "--port");
+  EXPECT_EQ(error_of([](ServerConfig& c) { c.host = "no.such.host.invalid"; }), "--host");
+  EXPECT_EQ(error_of([](ServerConfig& c) { c.tls_certificate = "/no/such/file"; }),
+            "--ssl-certfile");
+  EXPECT_EQ(error_of([](ServerConfig& c) { c.tls_key = "/no/such/file"; }), "--ssl-keyfile");
+}
+
+}  // namespace
+}  // namespace tandem::server

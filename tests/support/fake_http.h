@@ -1,0 +1,173 @@
+// The server without sockets and without an engine: an Exchange that keeps the answer, and an
+// engine whose news the test writes. One thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/application.h"
+#include "tests/runtime/fake_tokenizer.h"
+
+namespace tandem::test {
+
+class FakeExchange final : public server::Exchange {
+ public:
+  FakeExchange(std::string method, std::string path, std::string body = {},
+               server::Headers headers = {}) {
+    request_.method = std::move(method);
+    request_.path = std::move(path);
+    request_.body = std::move(body);
+    request_.headers = std::move(headers);
+    request_.id = "rid";
+    request_.remote = "192.0.2.1";
+  }
+
+  const server::HttpRequest& request() const override { return request_; }
+  void respond(server::HttpResponse response) override {
+    EXPECT_FALSE(head) << "a second answer";
+    head = std::move(response);
+    ended = true;
+  }
+  void start_stream(server::HttpResponse response) override {
+    EXPECT_FALSE(head);
+    head = std::move(response);
+  }
+  void write(std::string data) override {
+    EXPECT_TRUE(head && !ended);
+    stream += data;
+  }
+  void end() override {
+    EXPECT_FALSE(ended);
+    ended = true;
+  }
+  void on_gone(std::function<void()> callback) override { gone = std::move(callback); }
+  void post(std::function<void()> f) override { posted.push_back(std::move(f)); }
+
+  void run_posted() {
+    while (!posted.empty()) {
+      const auto f = std::move(posted.front());
+      posted.pop_front();
+      f();
+    }
+  }
+  int status() const { return head ? head->status : 0; }
+  nlohmann::json json() const { return nlohmann::json::parse(head ? head->body : ""); }
+  std::string error_param() const {
+    const auto param = json().at("error").at("param");
+    return param.is_null() ? "" : param.get<std::string>();
+  }
+  const std::string* header(const std::string& name) const {
+    for (const auto& [key, value] : head->headers)
+      if (key == name) return &value;
+    return nullptr;
+  }
+  // What stands behind "data: " in each event.
+  std::vector<std::string> events() const {
+    std::vector<std::string> out;
+    for (size_t at = 0; at < stream.size();) {
+      const size_t end = stream.find("\n\n", at);
+      EXPECT_NE(end, std::string::npos) << "an event is not framed";
+      if (end == std::string::npos) break;
+      EXPECT_EQ(stream.compare(at, 6, "data: "), 0);
+      out.push_back(stream.substr(at + 6, end - at - 6));
+      at = end + 2;
+    }
+    return out;
+  }
+
+  std::optional<server::HttpResponse> head;
+  std::string stream;
+  bool ended = false;
+  std::function<void()> gone;
+  std::deque<std::function<void()>> posted;
+
+ private:
+  server::HttpRequest request_;
+};
+
+class FakeEngineApi final : public server::EngineApi {
+ public:
+  void submit(const Request& request, OnChunk on_chunk) override {
+    requests.push_back(request);
+    callbacks[request.id] = std::move(on_chunk);
+  }
+  void cancel(const std::string& id) override {
+    cancelled.push_back(id);
+    proto::RequestChunk chunk;
+    chunk.mutable_error()->set_type("cancelled");
+    chunk.set_finished(true);
+    callbacks.at(id)(chunk);
+  }
+  server::EngineStatus status() override { return state; }
+
+  // News of request i: text and tokens of a sequence.
+  void say(size_t i, const std::string& text, std::vector<int32_t> tokens,
+           const std::string& finish = {}, int index = 0, bool last = true) {
+    proto::RequestChunk chunk;
+    if (!told_[i]) {
+      told_[i] = true;
+      for (int id = 0; id < 7; ++id) chunk.mutable_inputs()->add_encoder_prompt_token_ids(id);
+    }
+    proto::CompletionChunk* news = chunk.add_outputs();
+    news->set_index(index);
+    news->set_text(text);
+    for (const int32_t id : tokens) {
+      news->add_token_ids(id);
+      proto::TokenLogprob* token = news->add_logprobs()->add_top();
+      token->set_token_id(id);
+      token->set_logprob(-0.5f);
+      token->set_decoded_token("t" + std::to_string(id));
+    }
+    news->set_finish_reason(finish);
+    chunk.set_finished(last && !finish.empty());
+    callbacks.at(requests.at(i).id)(chunk);
+  }
+  void fail(size_t i, const std::string& type, const std::string& param = {}) {
+    proto::RequestChunk chunk;
+    chunk.mutable_error()->set_type(type);
+    chunk.mutable_error()->set_message("because");
+    chunk.mutable_error()->set_param(param);
+    chunk.set_finished(true);
+    callbacks.at(requests.at(i).id)(chunk);
+  }
+
+  std::vector<Request> requests;
+  std::map<std::string, OnChunk> callbacks;
+  std::vector<std::string> cancelled;
+  server::EngineStatus state;
+
+ private:
+  std::map<size_t, bool> told_;
+};
+
+// A server's application around them.
+struct FakeServer {
+  FakeServer() {
+    config.model_names = {"model", "alias"};
+    config.access_log = false;
+    engine.state.ready = true;
+  }
+  std::shared_ptr<FakeExchange> ask(const std::string& method, const std::string& path,
+                                    const std::string& body = {},
+                                    const server::Headers& headers = {}) {
+    auto exchange = std::make_shared<FakeExchange>(method, path, body, headers);
+    application.handle(exchange);
+    exchange->run_posted();
+    return exchange;
+  }
+
+  server::ServerConfig config;
+  FakeEngineApi engine;
+  FakeTokenizer tokenizer;
+  server::AppContext context{config, engine, tokenizer, 512, "1.2.3", server::Metrics("model")};
+  server::Application application{context};
+};
+
+}  // namespace tandem::test
