@@ -27,6 +27,7 @@ Run add_tokenize(CLI::App& app);
 Run add_encode(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_serve(CLI::App& app);
+Run add_bench(CLI::App& app);
 // wrap: what serves instead of the worker that is made; for tests.
 using WrapWorker = std::function<std::shared_ptr<Worker>(std::shared_ptr<Worker>)>;
 Run add_worker(CLI::App& app, WrapWorker wrap);

@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
       launcher::add_score);
   add("serve", "an engine with its workers, for clients", launcher::add_serve);
   add("worker", "one rank of a server's worker group", launcher::add_worker);
+  add("bench", "throughput and latency: of a running server, or of an engine of its own",
+      launcher::add_bench);
   add("tokenize", "texts to token ids and back", launcher::add_tokenize);
   add("encode", "the encoder's hidden states, or their mean: embeddings", launcher::add_encode);
   add("inspect", "what a checkpoint is, and the memory that it will take", launcher::add_inspect);

@@ -106,10 +106,8 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   choice.finish_reason = news.finish_reason();
   choice.stop_reason = news.stop_reason();
   if (!request_.stream) return;
-  // Tokens that are no text yet wait for the next event, unless somebody counts them.
-  const bool worth = !choice.text.empty() || !choice.finish_reason.empty() ||
-                     (request_.return_token_ids && !choice.token_ids.empty());
-  if (!worth) return;
+  // Tokens that are no text yet are news too: clients measure by them.
+  if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
   exchange_->write(format_.event(choice, usage()));
   choice.text_offset += choice.text.size();
   choice.text.clear();

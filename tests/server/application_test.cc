@@ -141,14 +141,15 @@ TEST(Generation, Stream) {
   e->run_posted();
   EXPECT_EQ(e->head->content_type, "text/event-stream; charset=utf-8");
   const auto events = e->events();
-  ASSERT_EQ(events.size(), 4u);
+  ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(json::parse(events[0])["choices"][0]["text"], "one");
   EXPECT_TRUE(json::parse(events[0])["choices"][0]["finish_reason"].is_null());
-  EXPECT_EQ(json::parse(events[1])["choices"][0]["text"], " two");
-  EXPECT_EQ(json::parse(events[1])["choices"][0]["finish_reason"], "length");
-  EXPECT_TRUE(json::parse(events[2])["choices"].empty());
-  EXPECT_EQ(json::parse(events[2])["usage"]["completion_tokens"], 3);
-  EXPECT_EQ(events[3], "[DONE]");
+  EXPECT_EQ(json::parse(events[1])["choices"][0]["text"], "");
+  EXPECT_EQ(json::parse(events[2])["choices"][0]["text"], " two");
+  EXPECT_EQ(json::parse(events[2])["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(json::parse(events[3])["choices"].empty());
+  EXPECT_EQ(json::parse(events[3])["usage"]["completion_tokens"], 3);
+  EXPECT_EQ(events[4], "[DONE]");
   EXPECT_TRUE(e->ended);
 }
 
