@@ -137,16 +137,25 @@ class FakeWorker {
 
   void check_reads(const Batch& batch, const Truth& truth) {
     const AttentionMetadata& attention = batch.input.attention;
+    size_t group = 0;  // entry of cross-attention
     for (size_t r = 0; r < batch.rows.size(); ++r) {
       const SampleRow& row = batch.rows[r];
       const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
       const int64_t encoder_id = row.group->encoder_seq_data().seq_id();
       check_keys(attention.self_pages, r, attention.seq_lens[r], seq_id, truth.at(seq_id));
-      check_keys(attention.cross_pages, r, attention.cross_seq_lens[r], encoder_id,
-                 truth.at(encoder_id));
-      EXPECT_EQ(attention.cross_seq_lens[r], static_cast<int>(truth.at(encoder_id).size()));
       EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(truth.at(seq_id).size()));
+      if (r > 0 && batch.rows[r - 1].group != row.group) ++group;
+      ASSERT_LE(attention.cross_query_start_loc.at(group), row.first_token);
+      ASSERT_GE(attention.cross_query_start_loc.at(group + 1), row.first_token + row.num_tokens);
+      check_keys(attention.cross_pages, group, attention.cross_seq_lens.at(group), encoder_id,
+                 truth.at(encoder_id));
+      EXPECT_EQ(attention.cross_seq_lens[group], static_cast<int>(truth.at(encoder_id).size()));
     }
+    const size_t groups = batch.rows.empty() ? 0 : group + 1;
+    EXPECT_EQ(attention.cross_seq_lens.size(), groups);
+    EXPECT_EQ(attention.cross_query_start_loc.size(), groups + 1);
+    EXPECT_EQ(attention.cross_query_start_loc.back(),
+              static_cast<int32_t>(batch.input.input_ids.size()));
   }
 
   void check_keys(const PageTable& pages, size_t row, int length, int64_t seq_id,
