@@ -35,7 +35,7 @@ struct Request {
 };
 
 struct Result {
-  double seconds = 0, ttft = 0, tpot = 0;
+  double seconds = 0, cpu_seconds = 0, ttft = 0, tpot = 0;
   uint64_t tokens = 0;
   std::vector<std::vector<int>> token_ids;
   std::vector<double> latencies;  // seconds, of each request
@@ -43,6 +43,16 @@ struct Result {
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of all threads, in user and kernel mode.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double peak_rss_mb() {
@@ -90,6 +100,7 @@ Result run_batch(LLMEngine& engine, const Options& o, const std::vector<Request>
   result.token_ids.resize(requests.size());
   result.latencies.resize(requests.size());
   const auto start = Clock::now();
+  const double cpu_before = cpu_seconds();
   for (size_t i = 0; i < requests.size(); ++i)
     engine.add_request(std::to_string(i), requests[i].prompt, params_of(o, requests[i]));
   while (engine.has_unfinished_requests())
@@ -106,6 +117,7 @@ Result run_batch(LLMEngine& engine, const Options& o, const std::vector<Request>
                      std::max(1, c.token_ids_size() - 1) / static_cast<double>(requests.size());
     }
   result.seconds = since(start);
+  result.cpu_seconds = cpu_seconds() - cpu_before;
   return result;
 }
 
@@ -133,6 +145,7 @@ int run(const Options& o) {
     if (o.as_json)
       rows.push_back({{"batch", batch},
                       {"seconds", best.seconds},
+                      {"cpu_seconds", best.cpu_seconds},
                       {"tokens_per_second", rate},
                       {"ttft_ms", best.ttft * 1e3},
                       {"tpot_ms", best.tpot * 1e3},
