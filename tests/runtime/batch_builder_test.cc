@@ -218,9 +218,8 @@ TEST(BatchBuilder, CrossAttentionByGroup) {
   SequenceTable table({.block_size = 4, .num_device_blocks = 20});
   proto::StepInput step;
   *step.add_groups() = make_group(1, 9, {1, 2, 3}, {{1, 1, 0, {0}}}, true);
-  *step.add_groups() =
-      make_group(2, 5, {9, 8},
-                 {{2, 2, 1, {4}}, {3, 2, 2, {5}}, {4, 2, 0, {6}}, {5, 3, 3, {7}}}, false);
+  *step.add_groups() = make_group(
+      2, 5, {9, 8}, {{2, 2, 1, {4}}, {3, 2, 2, {5}}, {4, 2, 0, {6}}, {5, 3, 3, {7}}}, false);
   *step.add_groups() = make_group(3, 4, {11}, {{6, 1, 1, {10}}}, false);
   const Batch batch = build_batch(table.apply(step), 4);
   const AttentionMetadata& attention = batch.input.attention;
