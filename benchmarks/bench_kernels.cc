@@ -54,8 +54,6 @@ struct Timing {
 };
 
 // --- What the machine can do
-// -----------------------------------------------------------------------
-
 std::atomic<float> sink;
 
 template <class V>
@@ -189,7 +187,6 @@ void print_header(const char* title) {
 }
 
 // --- GEMM
-// ------------------------------------------------------------------------------------------
 
 Tensor random_matrix(int64_t rows, int64_t columns) {
   static std::minstd_rand engine(1);
@@ -244,7 +241,6 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
 }
 
 // --- Attention
-// -------------------------------------------------------------------------------------
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 
@@ -315,13 +311,13 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
     qo.push_back(static_cast<int32_t>(s * queries));
     indptr.push_back(static_cast<int32_t>(s * pages));
   }
-  const Tensor indices = index_tensor(all);
+  const Tensor pages_of = index_tensor(all);
   ops::PagedAttentionArgs args{
       random_matrix(rows_of_q, kSize),
       kv,
       index_tensor(qo),
       index_tensor(indptr),
-      indices.rows(0, entries * pages),
+      pages_of.rows(0, entries * pages),
       index_tensor(std::vector<int32_t>(static_cast<size_t>(entries), block_size)),
       kHeads,
       kHeadDim,
@@ -342,7 +338,7 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
   expect_near(args.out, expected.out, 1e-5, name);
   const Timing timing = measure(probes, options.seconds, [&](int i) {
     const int64_t first = i % sets * entries * pages;
-    args.kv_page_indices = indices.rows(first, first + entries * pages);
+    args.kv_page_indices = pages_of.rows(first, first + entries * pages);
     ops::paged_attention(ctx, args);
   });
   print_row(name, timing, static_cast<double>(bytes), 0, probes);
@@ -393,9 +389,8 @@ int main(int argc, char** argv) {
       for (auto [s, n] : {std::pair{1, 256}, {8, 256}, {32, 256}, {8, 1024}})
         bench_paged(ctx, probes, options, s, n, 16, dtype, KvLayout::kHND);
     for (DType dtype : {DType::kF32, DType::kBF16})
-      for (int64_t count : {2, 4, 8})
-        for (bool together : {false, true})
-          bench_paged(ctx, probes, options, 8, 256, 16, dtype, KvLayout::kHND, {count, together});
+      for (Beams beams : {Beams{2, false}, {2, true}, {4, false}, {4, true}, {8, false}, {8, true}})
+        bench_paged(ctx, probes, options, 8, 256, 16, dtype, KvLayout::kHND, beams);
     bench_paged(ctx, probes, options, 8, 256, 32, DType::kF32, KvLayout::kHND);
     bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
   }
