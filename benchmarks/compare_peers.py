@@ -199,6 +199,7 @@ def measure(args, engines, batch, requests, new_tokens):
             done = engine.run(requests, new_tokens, batch, args.repeat)
             if [len(ids) for ids in done["token_ids"]] != new_tokens:
                 sys.exit(f"compare_peers: {name} did other work than asked for")
+            print(f"  {name}: {done['seconds']:.2f} s, CPU {done['cpu_seconds']:.2f} s", flush=True)
             row["peak_rss_mb"] = max(row["peak_rss_mb"], done["peak_rss_mb"])
             if turn < args.warm_up:  # warms up caches and primitive caches
                 continue
