@@ -54,8 +54,6 @@ struct Timing {
 };
 
 // --- What the machine can do
-// -----------------------------------------------------------------------
-
 std::atomic<float> sink;
 
 template <class V>
@@ -189,7 +187,6 @@ void print_header(const char* title) {
 }
 
 // --- GEMM
-// ------------------------------------------------------------------------------------------
 
 Tensor random_matrix(int64_t rows, int64_t columns) {
   static std::minstd_rand engine(1);
@@ -244,7 +241,6 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
 }
 
 // --- Attention
-// -------------------------------------------------------------------------------------
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 
@@ -281,8 +277,14 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
   print_row(name, timing, 0, 4.0 * static_cast<double>(t * length * kSize), probes);
 }
 
+// With beams, the queries of a sequence's beams see the same keys: as one entry, or as one each.
+struct Beams {
+  int64_t count = 1;
+  bool together = true;
+};
+
 void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
-                 int64_t keys, int block_size, DType dtype, KvLayout layout) {
+                 int64_t keys, int block_size, DType dtype, KvLayout layout, Beams beams = {}) {
   const int64_t pages = keys / block_size;
   // Several caches' worth, so that keys and values come from memory.
   const int64_t bytes = sequences * keys * kSize * 2 * static_cast<int64_t>(size_of(dtype));
@@ -297,38 +299,46 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
     std::iota(slots.begin(), slots.end(), static_cast<int32_t>(b * block_size));
     ops::write_kv(ctx, {rows, rows, index_tensor(slots), kv});
   }
-  std::vector<int32_t> order(static_cast<size_t>(kv.data.dim(0))), qo{0}, indptr{0};
+  std::vector<int32_t> order(static_cast<size_t>(kv.data.dim(0))), qo{0}, indptr{0}, all;
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::minstd_rand(2));
-  for (int64_t s = 1; s <= sequences; ++s) {
-    qo.push_back(static_cast<int32_t>(s));
+  const int64_t copies = beams.together ? 1 : beams.count, queries = beams.count / copies;
+  for (int64_t s = 0; s < sets * sequences; ++s)
+    for (int64_t c = 0; c < copies; ++c)
+      all.insert(all.end(), order.begin() + s * pages, order.begin() + (s + 1) * pages);
+  const int64_t entries = sequences * copies, rows_of_q = entries * queries;
+  for (int64_t s = 1; s <= entries; ++s) {
+    qo.push_back(static_cast<int32_t>(s * queries));
     indptr.push_back(static_cast<int32_t>(s * pages));
   }
-  const Tensor all = index_tensor(order);
+  const Tensor pages_of = index_tensor(all);
   ops::PagedAttentionArgs args{
-      random_matrix(sequences, kSize),
+      random_matrix(rows_of_q, kSize),
       kv,
       index_tensor(qo),
       index_tensor(indptr),
-      all.rows(0, sequences * pages),
-      index_tensor(std::vector<int32_t>(static_cast<size_t>(sequences), block_size)),
+      pages_of.rows(0, entries * pages),
+      index_tensor(std::vector<int32_t>(static_cast<size_t>(entries), block_size)),
       kHeads,
       kHeadDim,
       0.125f,
       false,
-      Tensor({sequences, kSize}, DType::kF32)};
+      Tensor({rows_of_q, kSize}, DType::kF32)};
   ops::paged_attention(ctx, args);
   const std::string name = std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
                            (layout == KvLayout::kHND ? "HND " : "NHD ") +
                            std::to_string(sequences) + " x " + std::to_string(keys) + " pages of " +
-                           std::to_string(block_size);
+                           std::to_string(block_size) +
+                           (beams.count == 1 ? ""
+                                             : ", " + std::to_string(beams.count) + " beams " +
+                                                   (beams.together ? "together" : "apart"));
   ops::PagedAttentionArgs expected = args;
-  expected.out = Tensor({sequences, kSize}, DType::kF32);
+  expected.out = Tensor({rows_of_q, kSize}, DType::kF32);
   reference::paged_attention(expected);
   expect_near(args.out, expected.out, 1e-5, name);
   const Timing timing = measure(probes, options.seconds, [&](int i) {
-    const int64_t first = i % sets * sequences * pages;
-    args.kv_page_indices = all.rows(first, first + sequences * pages);
+    const int64_t first = i % sets * entries * pages;
+    args.kv_page_indices = pages_of.rows(first, first + entries * pages);
     ops::paged_attention(ctx, args);
   });
   print_row(name, timing, static_cast<double>(bytes), 0, probes);
@@ -378,6 +388,9 @@ int main(int argc, char** argv) {
     for (DType dtype : {DType::kF32, DType::kBF16})
       for (auto [s, n] : {std::pair{1, 256}, {8, 256}, {32, 256}, {8, 1024}})
         bench_paged(ctx, probes, options, s, n, 16, dtype, KvLayout::kHND);
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      for (Beams beams : {Beams{2, false}, {2, true}, {4, false}, {4, true}, {8, false}, {8, true}})
+        bench_paged(ctx, probes, options, 8, 256, 16, dtype, KvLayout::kHND, beams);
     bench_paged(ctx, probes, options, 8, 256, 32, DType::kF32, KvLayout::kHND);
     bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
   }

@@ -1,7 +1,8 @@
-// Whole-model benchmark through the engine: a batch of equal requests, greedy, a fixed number of
-// new tokens. Prints throughput, time to first token, time per output token and peak memory.
-//   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--repeat 3]
-//               [--dtype float32] [--threads N] [--requests FILE] [--json]
+// Whole-model benchmark through the engine: requests that come at once, greedy or with beams, each
+// with a fixed number of new tokens. Prints throughput, time to first token, time per output token
+// and peak memory.
+//   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--beams 1]
+//               [--repeat 3] [--dtype float32] [--threads N] [--requests FILE] [--json]
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -23,18 +24,35 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string model, dtype = "float32", requests;
   std::vector<int> batches{1, 8, 32};
-  int source_tokens = 256, new_tokens = 64, repeat = 3, threads = 0, max_num_batched_tokens = 2048;
+  int source_tokens = 256, new_tokens = 64, beams = 1, repeat = 3, threads = 0;
+  int max_num_batched_tokens = 2048, max_num_seqs = 256;
   bool as_json = false;
 };
 
+struct Request {
+  json prompt;
+  int new_tokens;
+};
+
 struct Result {
-  double seconds = 0, ttft = 0, tpot = 0;
+  double seconds = 0, cpu_seconds = 0, ttft = 0, tpot = 0;
   uint64_t tokens = 0;
   std::vector<std::vector<int>> token_ids;
+  std::vector<double> latencies;  // seconds, of each request
 };
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of all threads, in user and kernel mode.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double peak_rss_mb() {
@@ -43,15 +61,18 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-std::vector<json> make_prompts(const Options& o, const ModelConfig& config, int batch) {
-  std::vector<json> prompts;
+std::vector<Request> make_requests(const Options& o, const ModelConfig& config, int batch) {
+  std::vector<Request> requests;
   if (!o.requests.empty()) {
     std::ifstream in(o.requests);
-    for (std::string line; std::getline(in, line) && static_cast<int>(prompts.size()) < batch;)
-      prompts.push_back({{"prompt_token_ids", json::parse(line).at("encoder_ids")}});
-    if (static_cast<int>(prompts.size()) < batch)
+    for (std::string line; std::getline(in, line) && static_cast<int>(requests.size()) < batch;) {
+      const json request = json::parse(line);
+      requests.push_back({{{"prompt_token_ids", request.at("encoder_ids")}},
+                          request.value("new_tokens", o.new_tokens)});
+    }
+    if (static_cast<int>(requests.size()) < batch)
       throw std::runtime_error("too few lines in " + o.requests);
-    return prompts;
+    return requests;
   }
   std::mt19937 rng(1);
   std::uniform_int_distribution<int> id(4, config.vocab_size - 2);
@@ -59,37 +80,44 @@ std::vector<json> make_prompts(const Options& o, const ModelConfig& config, int 
     std::vector<int> ids{config.bos_token_id};
     while (static_cast<int>(ids.size()) < o.source_tokens - 1) ids.push_back(id(rng));
     ids.push_back(config.eos_token_id.at(0));
-    prompts.push_back({{"prompt_token_ids", ids}});
+    requests.push_back({{{"prompt_token_ids", ids}}, o.new_tokens});
   }
-  return prompts;
+  return requests;
 }
 
-Result run_batch(LLMEngine& engine, const Options& o, const std::vector<json>& prompts) {
-  const json params = {{"max_tokens", o.new_tokens},
-                       {"min_tokens", o.new_tokens},
-                       {"num_beams", 1},
-                       {"do_sample", false},
-                       {"no_repeat_ngram_size", 0},
-                       {"ignore_eos", true},
-                       {"forced_eos_token_id", nullptr}};
+json params_of(const Options& o, const Request& request) {
+  return {{"max_tokens", request.new_tokens},
+          {"min_tokens", request.new_tokens},
+          {"num_beams", o.beams},
+          {"do_sample", false},
+          {"no_repeat_ngram_size", 0},
+          {"ignore_eos", true},
+          {"forced_eos_token_id", nullptr}};
+}
+
+Result run_batch(LLMEngine& engine, const Options& o, const std::vector<Request>& requests) {
   Result result;
-  result.token_ids.resize(prompts.size());
+  result.token_ids.resize(requests.size());
+  result.latencies.resize(requests.size());
   const auto start = Clock::now();
-  for (size_t i = 0; i < prompts.size(); ++i)
-    engine.add_request(std::to_string(i), prompts[i], params);
+  const double cpu_before = cpu_seconds();
+  for (size_t i = 0; i < requests.size(); ++i)
+    engine.add_request(std::to_string(i), requests[i].prompt, params_of(o, requests[i]));
   while (engine.has_unfinished_requests())
     for (const auto& output : engine.step()) {
       if (!output.finished()) continue;
       const auto& c = output.outputs(0);
-      result.token_ids[std::stoul(output.request_id())] = {c.token_ids().begin(),
-                                                           c.token_ids().end()};
+      const size_t i = std::stoul(output.request_id());
+      result.token_ids[i] = {c.token_ids().begin(), c.token_ids().end()};
+      result.latencies[i] = since(start);
       result.tokens += static_cast<uint64_t>(c.token_ids_size());
       const auto& m = output.metrics();
-      result.ttft += m.time_to_first_token() / static_cast<double>(prompts.size());
+      result.ttft += m.time_to_first_token() / static_cast<double>(requests.size());
       result.tpot += (m.total_time() - m.time_to_first_token()) /
-                     std::max(1, c.token_ids_size() - 1) / static_cast<double>(prompts.size());
+                     std::max(1, c.token_ids_size() - 1) / static_cast<double>(requests.size());
     }
   result.seconds = since(start);
+  result.cpu_seconds = cpu_seconds() - cpu_before;
   return result;
 }
 
@@ -101,6 +129,7 @@ int run(const Options& o) {
   config.max_num_batched_tokens = o.max_num_batched_tokens;
   // Runs repeat the same requests; bench_caches measures what the caches save.
   config.enable_encoder_cache = config.enable_prefix_caching = false;
+  config.max_num_seqs = o.max_num_seqs;
   LLMEngine engine(config);
   json rows = json::array();
   if (!o.as_json)
@@ -108,20 +137,22 @@ int run(const Options& o) {
         "| batch | tokens/s | TTFT ms | TPOT ms | seconds | peak MB "
         "|\n|---|---|---|---|---|---|\n");
   for (int batch : o.batches) {
-    const auto prompts = make_prompts(o, engine.model_config(), batch);
+    const auto requests = make_requests(o, engine.model_config(), batch);
     Result best;
     for (int i = 0; i < o.repeat; ++i) {
-      Result r = run_batch(engine, o, prompts);
+      Result r = run_batch(engine, o, requests);
       if (i == 0 || r.seconds < best.seconds) best = std::move(r);
     }
     const double rate = static_cast<double>(best.tokens) / best.seconds;
     if (o.as_json)
       rows.push_back({{"batch", batch},
                       {"seconds", best.seconds},
+                      {"cpu_seconds", best.cpu_seconds},
                       {"tokens_per_second", rate},
                       {"ttft_ms", best.ttft * 1e3},
                       {"tpot_ms", best.tpot * 1e3},
                       {"peak_rss_mb", peak_rss_mb()},
+                      {"latencies", best.latencies},
                       {"token_ids", best.token_ids}});
     else
       std::printf("| %d | %.1f | %.2f | %.3f | %.3f | %.0f |\n", batch, rate, best.ttft * 1e3,
@@ -135,18 +166,20 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times greedy generation of equal requests through the engine.");
+  CLI::App app("Times generation through the engine.");
   app.add_option("--model", o.model, "checkpoint directory")->required();
   app.add_option("--batch", o.batches, "batch sizes")->delimiter(',')->capture_default_str();
   app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")
       ->capture_default_str();
   app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
+  app.add_option("--beams", o.beams, "of each request")->capture_default_str();
   app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
   app.add_option("--dtype", o.dtype, "float32 or bfloat16")->capture_default_str();
   app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();
+  app.add_option("--max-num-seqs", o.max_num_seqs)->capture_default_str();
   app.add_option("--requests", o.requests,
-                 "JSONL with encoder_ids per line, instead of random ids");
+                 "JSONL with encoder_ids, and new_tokens if they differ, instead of random ids");
   app.add_flag("--json", o.as_json, "one JSON object, with the tokens");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -212,7 +212,10 @@ int bench_serve(const Options& o) {
 
 std::unique_ptr<LLMEngine> load(const Options& o) {
   ProgressBar bar("Loading");
-  return std::make_unique<LLMEngine>(o.engine.parse(),
+  EngineConfig config = o.engine.parse();
+  // Batches repeat: what is measured is the work, not that it can be saved.
+  config.enable_encoder_cache = config.enable_prefix_caching = false;
+  return std::make_unique<LLMEngine>(config,
                                      [&](size_t done, size_t total) { bar.update(done, total); });
 }
 

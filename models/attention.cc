@@ -3,12 +3,12 @@
 namespace tandem {
 namespace {
 
-Tensor paged(const Build& b, const Tensor& q, const KvPages& pages, const AttentionTensors& in,
+Tensor paged(const Build& b, const Tensor& q, const Tensor& start_loc, const KvPages& pages,
              const AttentionTensors::Pages& table, const Heads& heads, float scale, bool causal) {
   Tensor out({q.dim(0), heads.features().size()}, DType::kF32);
-  ops::paged_attention(
-      b.ctx, {q, pages, in.query_start_loc, table.indptr, table.page_indices, table.last_page_len,
-              heads.count(), heads.head_dim, scale, causal, out});
+  ops::paged_attention(b.ctx,
+                       {q, pages, start_loc, table.indptr, table.page_indices, table.last_page_len,
+                        heads.count(), heads.head_dim, scale, causal, out});
   return out;
 }
 
@@ -43,8 +43,8 @@ Tensor DecoderSelfAttention::forward(const Tensor& x, const AttentionTensors& in
                                      const KvPages& self_pages) const {
   const auto [q, k, v] = qkv_.forward(x);
   ops::write_kv(build_.ctx, {k, v, in.slot_mapping, self_pages});
-  return out_.forward(
-      paged(build_, q, self_pages, in, in.self_pages, heads_, scale_, /*causal=*/true));
+  return out_.forward(paged(build_, q, in.query_start_loc, self_pages, in.self_pages, heads_,
+                            scale_, /*causal=*/true));
 }
 
 CrossAttention::CrossAttention(const Weights& w, const Build& b, int64_t d_model, int heads,
@@ -63,8 +63,8 @@ void CrossAttention::write_kv(const Tensor& encoder_states, const AttentionTenso
 
 Tensor CrossAttention::forward(const Tensor& x, const AttentionTensors& in,
                                const KvPages& cross_pages) const {
-  return out_.forward(paged(build_, qkv_.forward_q(x), cross_pages, in, in.cross_pages, heads_,
-                            scale_, /*causal=*/false));
+  return out_.forward(paged(build_, qkv_.forward_q(x), in.cross_query_start_loc, cross_pages,
+                            in.cross_pages, heads_, scale_, /*causal=*/false));
 }
 
 }  // namespace tandem

@@ -15,6 +15,7 @@ struct AttentionTensors {
         slot_mapping(Tensor::borrow(m.slot_mapping)),
         encoder_start_loc(Tensor::borrow(m.encoder_start_loc)),
         cross_slot_mapping(Tensor::borrow(m.cross_slot_mapping)),
+        cross_query_start_loc(Tensor::borrow(m.cross_query_start_loc)),
         self_pages(m.self_pages),
         cross_pages(m.cross_pages) {}
 
@@ -26,6 +27,7 @@ struct AttentionTensors {
     Tensor indptr, page_indices, last_page_len;
   };
   Tensor query_start_loc, slot_mapping, encoder_start_loc, cross_slot_mapping;
+  Tensor cross_query_start_loc;
   Pages self_pages, cross_pages;
 };
 

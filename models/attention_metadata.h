@@ -40,9 +40,11 @@ struct AttentionMetadata {
   int32_t max_encoder_seq_len = 0;
   std::vector<int32_t> cross_slot_mapping;  // [encoder tokens of this step]
 
-  // Cross-attention: one entry per scheduled decoder sequence, as query_start_loc.
-  std::vector<int32_t> cross_seq_lens;  // [R] length of its encoder sequence
-  PageTable cross_pages;                // [R]
+  // Cross-attention: one entry per group with scheduled decoder tokens. Its sequences' rows are
+  // adjacent and see the same keys, so that beams and samples read them once.
+  std::vector<int32_t> cross_query_start_loc{0};  // [G + 1], indptr of the scheduled tokens
+  std::vector<int32_t> cross_seq_lens;            // [G] length of its encoder sequence
+  PageTable cross_pages;                          // [G]
 };
 
 // The flat token vectors of a step.

@@ -67,8 +67,13 @@ void append_sequence(const proto::SequenceGroupMetadata& group, int index, int b
   attention.seq_lens.push_back(end);
   attention.max_query_len = std::max(attention.max_query_len, end - first);
   append_pages(blocks, end, block_size, attention.self_pages);
+}
 
+// The rows of all its sequences, which were appended last, are one entry of cross-attention.
+void append_cross(const proto::SequenceGroupMetadata& group, int block_size, ModelInput& in) {
+  AttentionMetadata& attention = in.attention;
   const int encoder_len = group.encoder_seq_data().prompt_token_ids_size();
+  attention.cross_query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
   attention.cross_seq_lens.push_back(encoder_len);
   append_pages(group.cross_block_table().blocks(), encoder_len, block_size, attention.cross_pages);
 }
@@ -85,8 +90,10 @@ Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, i
   Batch batch;
   for (const proto::SequenceGroupMetadata* group : scheduled) {
     if (group->compute_encoder()) append_encoder(*group, block_size, batch.input);
+    const size_t rows = batch.rows.size();
     for (int i = 0; i < group->seq_data_size(); ++i)
       if (group->seq_data(i).token_chunk_size() > 0) append_sequence(*group, i, block_size, batch);
+    if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
   return batch;
 }

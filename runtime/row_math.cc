@@ -58,6 +58,17 @@ int32_t index_of(const Peak& peak, std::span<const float> values) {
   return found == values.end() ? 0 : static_cast<int32_t>(found - values.begin());
 }
 
+bool any_above(std::span<const float> values, float limit) {
+  std::array<int32_t, kLanes> above{};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) above[l] |= !(values[i + l] <= limit) ? 1 : 0;
+  bool any = false;
+  for (const int32_t a : above) any |= a != 0;
+  for (; i < values.size(); ++i) any |= !(values[i] <= limit);
+  return any;
+}
+
 void exp_all(std::span<const float> values, float top, std::span<float> out) {
   const float* const in = values.data();
   float* const to = out.data();

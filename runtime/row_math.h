@@ -55,6 +55,9 @@ Peak find_peak(std::span<const float> values);
 // Index of the peak: the first NaN if there is one, else the first of the largest values.
 int32_t index_of(const Peak& peak, std::span<const float> values);
 
+// Whether a value is above the limit, or NaN; if the limit is NaN, whether there is a value at all.
+bool any_above(std::span<const float> values, float limit);
+
 // out[i] = exp(values[i] - top), top the largest value.
 void exp_all(std::span<const float> values, float top, std::span<float> out);
 double sum_exp(std::span<const float> values, float top);

@@ -99,15 +99,23 @@ std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
   };
   k = std::min(k, logits.size());
   std::vector<Entry> heap;  // its front is the least of the best so far
-  for (size_t i = 0; i < logits.size() && k > 0; ++i) {
+  const auto offer = [&](size_t i) {
     const Entry entry{order_key(logits[i]), static_cast<int32_t>(i)};
     if (heap.size() == k) {
-      if (!before(entry, heap.front())) continue;
+      if (!before(entry, heap.front())) return;
       std::pop_heap(heap.begin(), heap.end(), before);
       heap.pop_back();
     }
     heap.push_back(entry);
     std::push_heap(heap.begin(), heap.end(), before);
+  };
+  // Soon most blocks have nothing above the least, which is quickly said.
+  for (size_t i = 0; i < logits.size() && k > 0; i += kRowBlock) {
+    const size_t end = std::min(logits.size(), i + kRowBlock);
+    if (heap.size() == k &&
+        !any_above(logits.subspan(i, end - i), logits[static_cast<size_t>(heap.front().id)]))
+      continue;
+    for (size_t j = i; j < end; ++j) offer(j);
   }
   std::sort_heap(heap.begin(), heap.end(), before);
   std::vector<int32_t> ids;

@@ -15,7 +15,7 @@ using testing::same_bits;
 class AttentionTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(AttentionTest);
 
-const std::initializer_list<int> kHeadDims = {8, 12, 14, 16, 48, 64, 80, 128};
+const std::initializer_list<int> kHeadDims = {8, 12, 14, 16, 32, 48, 64, 80, 128};
 
 struct Ragged {
   ops::RaggedAttentionArgs args;
@@ -200,6 +200,42 @@ TEST_P(AttentionTest, ChunksAndBatchesGiveTheSameBits) {
         ASSERT_TRUE(same_bits(alone.out, args.out.rows(qo[i] + q, qo[i] + q + 1)));
       }
   }
+}
+
+// Beams of a request see the same pages: as one entry of several queries they get the bits that
+// they get as an entry each.
+TEST_P(AttentionTest, BeamsTogetherGiveTheBitsOfEachAlone) {
+  Random random;
+  Context one(1), three(3);
+  for (int head_dim : kHeadDims)
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      Sequences s(random, 3, static_cast<int>(random.integer(1, 3)), head_dim, 0, 70);
+      int32_t total = 0;
+      for (int32_t& queries : s.queries)
+        total += queries = static_cast<int32_t>(random.integer(1, 9));
+      s.q = random.strided(total, s.size());
+      const auto args = s.page(three, random, random.pick({1, 3, 16, 32}),
+                               random.pick({KvLayout::kNHD, KvLayout::kHND}), dtype, false);
+      ops::paged_attention(three, args);
+      ops::PagedAttentionArgs apart = args;
+      std::vector<int32_t> qo{0}, kv{0}, last, pages;
+      for (int i = 0; i < 3; ++i)
+        for (int32_t q = 0; q < s.queries[static_cast<size_t>(i)]; ++q) {
+          const int32_t* indptr = args.kv_indptr.data<int32_t>();
+          const int32_t* all = args.kv_page_indices.data<int32_t>();
+          pages.insert(pages.end(), all + indptr[i], all + indptr[i + 1]);
+          qo.push_back(qo.back() + 1);
+          kv.push_back(static_cast<int32_t>(pages.size()));
+          last.push_back(args.kv_last_page_len.data<int32_t>()[i]);
+        }
+      apart.qo_indptr = indices(qo);
+      apart.kv_indptr = indices(kv);
+      apart.kv_page_indices = indices(pages);
+      apart.kv_last_page_len = indices(last);
+      apart.out = Tensor({total, s.size()}, DType::kF32);
+      ops::paged_attention(one, apart);
+      EXPECT_TRUE(same_bits(args.out, apart.out)) << "head_dim " << head_dim;
+    }
 }
 
 TEST(Attention, LevelsGiveTheSameBitsInF32) {

@@ -161,7 +161,7 @@ TEST_F(WorkedExample, Step2ChunkedPrefill) {
 }
 
 // Two groups with encoders of 3 and 5 tokens; the second has two sequences, which share its cross
-// table.
+// table and are one entry of cross-attention.
 TEST(BatchBuilder, EncodersAndCrossAttention) {
   SequenceTable table({.block_size = 2, .num_device_blocks = 20});
   proto::StepInput step;
@@ -179,10 +179,11 @@ TEST(BatchBuilder, EncodersAndCrossAttention) {
   EXPECT_THAT(attention.encoder_seq_lens, ElementsAre(3, 5));
   EXPECT_EQ(attention.max_encoder_seq_len, 5);
   EXPECT_THAT(attention.cross_slot_mapping, ElementsAre(8, 9, 4, 18, 19, 16, 17, 14));
-  EXPECT_THAT(attention.cross_seq_lens, ElementsAre(3, 5, 5));
-  EXPECT_THAT(attention.cross_pages.indptr, ElementsAre(0, 2, 5, 8));
-  EXPECT_THAT(attention.cross_pages.page_indices, ElementsAre(4, 2, 9, 8, 7, 9, 8, 7));
-  EXPECT_THAT(attention.cross_pages.last_page_len, ElementsAre(1, 1, 1));
+  EXPECT_THAT(attention.cross_query_start_loc, ElementsAre(0, 2, 5));
+  EXPECT_THAT(attention.cross_seq_lens, ElementsAre(3, 5));
+  EXPECT_THAT(attention.cross_pages.indptr, ElementsAre(0, 2, 5));
+  EXPECT_THAT(attention.cross_pages.page_indices, ElementsAre(4, 2, 9, 8, 7));
+  EXPECT_THAT(attention.cross_pages.last_page_len, ElementsAre(1, 1));
   EXPECT_THAT(in.input_ids, ElementsAre(100, 101, 200, 201, 300));
   EXPECT_THAT(attention.slot_mapping, ElementsAre(0, 1, 2, 3, 10));
   EXPECT_THAT(attention.query_start_loc, ElementsAre(0, 2, 4, 5));
@@ -204,10 +205,33 @@ TEST(BatchBuilder, EncodersAndCrossAttention) {
   EXPECT_THAT(second.input.attention.cross_slot_mapping, IsEmpty());
   EXPECT_THAT(second.input.input_ids, ElementsAre(77, 301));
   EXPECT_THAT(second.input.attention.slot_mapping, ElementsAre(22, 11));
+  EXPECT_THAT(second.input.attention.cross_query_start_loc, ElementsAre(0, 1, 2));
   EXPECT_THAT(second.input.attention.cross_seq_lens, ElementsAre(3, 5));
   EXPECT_THAT(second.input.attention.cross_pages.indptr, ElementsAre(0, 2, 5));
   EXPECT_THAT(second.input.attention.cross_pages.page_indices, ElementsAre(4, 2, 9, 8, 7));
   table.check_integrity();
+}
+
+// Beams, of which one is not scheduled, between a group whose encoder runs alone and one of a
+// single sequence.
+TEST(BatchBuilder, CrossAttentionByGroup) {
+  SequenceTable table({.block_size = 4, .num_device_blocks = 20});
+  proto::StepInput step;
+  *step.add_groups() = make_group(1, 9, {1, 2, 3}, {{1, 1, 0, {0}}}, true);
+  *step.add_groups() = make_group(
+      2, 5, {9, 8}, {{2, 2, 1, {4}}, {3, 2, 2, {5}}, {4, 2, 0, {6}}, {5, 3, 3, {7}}}, false);
+  *step.add_groups() = make_group(3, 4, {11}, {{6, 1, 1, {10}}}, false);
+  const Batch batch = build_batch(table.apply(step), 4);
+  const AttentionMetadata& attention = batch.input.attention;
+  EXPECT_EQ(attention.num_requests, 4);
+  EXPECT_THAT(attention.query_start_loc, ElementsAre(0, 1, 3, 6, 7));
+  EXPECT_THAT(batch.input.request_indices, ElementsAre(0, 1, 1, 2, 2, 2, 3));
+  EXPECT_THAT(attention.self_pages.indptr, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(attention.cross_query_start_loc, ElementsAre(0, 6, 7));
+  EXPECT_THAT(attention.cross_seq_lens, ElementsAre(5, 4));
+  EXPECT_THAT(attention.cross_pages.indptr, ElementsAre(0, 2, 3));
+  EXPECT_THAT(attention.cross_pages.page_indices, ElementsAre(9, 8, 11));
+  EXPECT_THAT(attention.cross_pages.last_page_len, ElementsAre(1, 4));
 }
 
 TEST(BatchBuilder, EncoderAlone) {
@@ -221,6 +245,7 @@ TEST(BatchBuilder, EncoderAlone) {
   EXPECT_EQ(batch.input.attention.max_query_len, 0);
   EXPECT_THAT(batch.input.attention.query_start_loc, ElementsAre(0));
   EXPECT_THAT(batch.input.attention.self_pages.indptr, ElementsAre(0));
+  EXPECT_THAT(batch.input.attention.cross_query_start_loc, ElementsAre(0));
   EXPECT_THAT(batch.input.attention.cross_pages.indptr, ElementsAre(0));
   EXPECT_THAT(batch.input.attention.cross_slot_mapping,
               ElementsAre(12, 13, 14, 15, 16, 17, 18, 19));

@@ -98,6 +98,31 @@ TEST(Argmax, OddValues) {
   EXPECT_EQ(argmax(Row{-kInf, -3}), 1);
 }
 
+// Equal values, NaN and infinities among them, at sizes on both sides of a block.
+TEST(TopIds, AsSortedAtEverySize) {
+  const unsigned seed = fresh_seed();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 rng(seed);
+  for (int trial = 0; trial < 400; ++trial) {
+    Row row(rng() % 1500);
+    const unsigned values = 1 + rng() % 2000;
+    for (float& x : row) {
+      x = static_cast<float>(rng() % values) - 1000.0f;
+      const unsigned odd = rng() % 400;
+      if (odd < 4) x = odd == 0 ? NAN : odd == 1 ? kInf : odd == 2 ? -kInf : -0.0f;
+    }
+    std::vector<int32_t> expected(row.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) {
+      const float x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
+      return std::isnan(x) ? !std::isnan(y) : x > y;
+    });
+    const size_t k = rng() % 12;
+    expected.resize(std::min(k, expected.size()));
+    ASSERT_EQ(top_ids(row, k), expected) << "of " << row.size();
+  }
+}
+
 TEST(LogSumExp, AgreesWithLongDouble) {
   const unsigned seed = fresh_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));

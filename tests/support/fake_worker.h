@@ -164,6 +164,7 @@ class FakeWorker {
 
   void check_reads(const Batch& batch, const Truth& truth) {
     const AttentionMetadata& attention = batch.input.attention;
+    size_t group = 0;  // entry of cross-attention
     for (size_t r = 0; r < batch.rows.size(); ++r) {
       const SampleRow& row = batch.rows[r];
       const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
@@ -172,10 +173,18 @@ class FakeWorker {
       std::vector<KvTag> cross;
       for (const int32_t token : truth.at(encoder_id))
         cross.push_back({source_of(*row.group), static_cast<int32_t>(cross.size()), token});
-      check_keys(attention.cross_pages, r, attention.cross_seq_lens[r], cross);
-      EXPECT_EQ(attention.cross_seq_lens[r], static_cast<int>(truth.at(encoder_id).size()));
       EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(truth.at(seq_id).size()));
+      if (r > 0 && batch.rows[r - 1].group != row.group) ++group;
+      ASSERT_LE(attention.cross_query_start_loc.at(group), row.first_token);
+      ASSERT_GE(attention.cross_query_start_loc.at(group + 1), row.first_token + row.num_tokens);
+      check_keys(attention.cross_pages, group, attention.cross_seq_lens.at(group), cross);
+      EXPECT_EQ(attention.cross_seq_lens[group], static_cast<int>(truth.at(encoder_id).size()));
     }
+    const size_t groups = batch.rows.empty() ? 0 : group + 1;
+    EXPECT_EQ(attention.cross_seq_lens.size(), groups);
+    EXPECT_EQ(attention.cross_query_start_loc.size(), groups + 1);
+    EXPECT_EQ(attention.cross_query_start_loc.back(),
+              static_cast<int32_t>(batch.input.input_ids.size()));
   }
 
   void check_keys(const PageTable& pages, size_t row, int length,

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""One peer of compare_peers.py, in a process of its own.
+
+Reads lines of JSON: "requests" with "new_tokens" of each, and "batch", how many to run at a time; or "judge", a method
+of HuggingFace's, with "requests" and "tokens". Answers each with a line.
+"""
+import argparse, json, os, pathlib, resource, sys, time
+
+
+class HuggingFace:
+    def __init__(self, args, dtype="float32"):
+        import torch, transformers
+
+        torch.set_num_threads(args.threads)
+        torch.set_grad_enabled(False)
+        self.torch, self.beams = torch, args.beams
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
+        self.model = transformers.AutoModelForSeq2SeqLM.from_pretrained(args.model, dtype=getattr(torch, dtype)).eval()
+
+    def generate(self, requests, new_tokens):
+        """Of unequal lengths, all get as many tokens as the longest and are cut."""
+        width, longest = max(map(len, requests)), max(new_tokens)
+        config = self.model.config
+        ids = self.torch.tensor([r + [config.pad_token_id] * (width - len(r)) for r in requests])
+        mask = self.torch.tensor([[1] * len(r) + [0] * (width - len(r)) for r in requests])
+        start = self.torch.tensor([[config.decoder_start_token_id, config.bos_token_id]]).repeat(len(requests), 1)
+        out = self.model.generate(
+            input_ids=ids, attention_mask=mask, decoder_input_ids=start, num_beams=self.beams, do_sample=False,
+            min_new_tokens=longest, max_new_tokens=longest, early_stopping=False, length_penalty=1.0)
+        return [row[2:2 + n] for row, n in zip(out.tolist(), new_tokens)]
+
+    def logits(self, source, target):
+        """Of every generated token."""
+        start = [self.model.config.decoder_start_token_id, self.model.config.bos_token_id]
+        return self.model(input_ids=self.torch.tensor([source]),
+                          decoder_input_ids=self.torch.tensor([start + target[:-1]])).logits[0, 1:]
+
+    def leads(self, requests, tokens):
+        """How far the best logit is ahead of the second, for every generated token (EOS left out)."""
+        result = []
+        for source, target in zip(requests, tokens):
+            logits = self.logits(source, target)
+            logits[:, self.model.config.eos_token_id] = float("-inf")
+            top = logits.topk(2).values
+            result.append((top[:, 0] - top[:, 1]).tolist())
+        return result
+
+    def scores(self, requests, tokens):
+        """Sums of log-probabilities, which is what beam search maximises."""
+        return [self.logits(source, target).log_softmax(-1).gather(1, self.torch.tensor(target)[:, None]).sum().item()
+                for source, target in zip(requests, tokens)]
+
+
+class OpenVino(HuggingFace):
+    def __init__(self, args):
+        import importlib.metadata, openvino, torch
+        from optimum.intel import OVModelForSeq2SeqLM
+
+        torch.set_num_threads(1)
+        self.torch, self.beams = torch, args.beams
+        self.version = f"openvino {openvino.__version__.split('-')[0]}, optimum-intel {importlib.metadata.version('optimum-intel')}"
+        # f32: on a CPU with bf16 instructions the default would compute in bf16.
+        config = {"INFERENCE_NUM_THREADS": str(args.threads), "INFERENCE_PRECISION_HINT": "f32",
+                  "PERFORMANCE_HINT": "LATENCY"}
+        folder = args.cache / "openvino"
+        if not (folder / "config.json").exists():
+            OVModelForSeq2SeqLM.from_pretrained(args.model, export=True, compile=False).save_pretrained(folder)
+        self.model = OVModelForSeq2SeqLM.from_pretrained(folder, ov_config=config)
+
+
+class CTranslate2:
+    def __init__(self, args, compute_type="float32"):
+        import ctranslate2
+
+        self.version, self.beams = f"ctranslate2 {ctranslate2.__version__}", args.beams
+        folder = args.cache / "ctranslate2"
+        if not (folder / "model.bin").exists():
+            ctranslate2.converters.TransformersConverter(str(args.model)).convert(str(folder), force=True)
+        self.translator = ctranslate2.Translator(
+            str(folder), device="cpu", compute_type=compute_type, inter_threads=1, intra_threads=args.threads)
+        ids = json.loads((args.model / "vocab.json").read_text(encoding="utf-8"))
+        self.ids = ids
+        self.tokens = {i: token for token, i in ids.items()}
+
+    def generate(self, requests, new_tokens):
+        """Greedily each its own number of tokens, with beams all the same."""
+        def is_done(step):
+            return step.step >= new_tokens[step.batch_id]  # step 0 is the prefix
+
+        unequal = len(set(new_tokens)) > 1
+        longest = max(new_tokens) + 1  # BOS counts as decoded and is part of the hypothesis
+        results = self.translator.translate_batch(
+            [[self.tokens[i] for i in r] for r in requests], target_prefix=[[self.tokens[r[0]]] for r in requests],
+            beam_size=self.beams, min_decoding_length=longest, max_decoding_length=longest,
+            **({"callback": is_done} if unequal else {}))
+        return [[self.ids[token] for token in r.hypotheses[0][1:]] for r in results]
+
+
+MAKERS = {
+    "hf": HuggingFace,
+    "hf-bf16": lambda args: HuggingFace(args, "bfloat16"),
+    "openvino": OpenVino,
+    "ct2": CTranslate2,
+    "ct2-int8": lambda args: CTranslate2(args, "int8"),
+    "ct2-bf16": lambda args: CTranslate2(args, "bfloat16"),
+}
+
+
+def generate(engine, requests, new_tokens, batch):
+    """In batches of requests sorted by length; each one's tokens, and the seconds after which it is there."""
+    order = sorted(range(len(requests)), key=lambda i: len(requests[i]))
+    tokens, latencies = [[] for _ in requests], [0.0] * len(requests)
+    start, used = time.perf_counter(), time.process_time()
+    for first in range(0, len(order), batch):
+        now = order[first:first + batch]
+        done = engine.generate([requests[i] for i in now], [new_tokens[i] for i in now])
+        for i, ids in zip(now, done):
+            tokens[i], latencies[i] = ids, time.perf_counter() - start
+    return {"token_ids": tokens, "latencies": latencies, "seconds": max(latencies),
+            "cpu_seconds": time.process_time() - used}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("engine", choices=MAKERS)
+    p.add_argument("--model", type=pathlib.Path, required=True)
+    p.add_argument("--cache", type=pathlib.Path, required=True, help="converted models")
+    p.add_argument("--threads", type=int, required=True)
+    p.add_argument("--beams", type=int, required=True)
+    args = p.parse_args()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries that print must not disturb the answers
+    engine = MAKERS[args.engine](args)
+    print(json.dumps({"version": engine.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        work = json.loads(line)
+        if "judge" in work:
+            answer = {"judged": getattr(engine, work["judge"])(work["requests"], work["tokens"])}
+        else:
+            answer = generate(engine, work["requests"], work["new_tokens"], work["batch"])
+        answer["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
