@@ -136,7 +136,6 @@ TEST(Cli, ServeChecksItsFlags) {
       {{"--ssl-certfile", "/no/such/file"}, "--ssl-certfile"},
       {{"--ssl-keyfile", "/no/such/file"}, "--ssl-keyfile"},
       {{"--prompt-template", "summarize:"}, "--prompt-template"},
-      {{"--max-body-size", "many"}, "--max-body-size"},
       {{"--tp", "2", "--cluster-port", port}, port},
       {{"--host", "203.0.113.7"}, "203.0.113.7"},
       {{"--tp", "0"}, "--tensor-parallel-size"},
@@ -175,6 +174,7 @@ TEST(Cli, ServeChecksItsFlags) {
   EXPECT_EQ(tandem({"serve"}).status, 2);
   EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0", "--client-port", "0"}).status, 1);
   EXPECT_EQ(tandem({"serve", kTiny, "--port", "many"}).status, 2);
+  EXPECT_EQ(tandem({"serve", kTiny, "--max-body-size", "many"}).status, 2);
   ::close(busy);
   fs::remove_all(dir);
 }
