@@ -117,6 +117,9 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_preemptions(scheduler_.num_preemptions());
   out.set_num_free_blocks(scheduler_.block_manager().num_free_device_blocks());
   out.set_num_total_blocks(scheduler_.block_manager().num_total_device_blocks());
+  out.set_num_cross_blocks(scheduler_.block_manager().num_cross_device_blocks());
+  out.set_num_free_host_blocks(scheduler_.block_manager().num_free_host_blocks());
+  out.set_num_total_host_blocks(scheduler_.block_manager().num_total_host_blocks());
   return out;
 }
 

@@ -153,6 +153,11 @@ void Metrics::http_answered(const std::string& path, int status, double seconds)
 
 void Metrics::requests_under_way(int change) { impl_->under_way.Increment(change); }
 
+Metrics::Totals Metrics::totals() const {
+  return {static_cast<int64_t>(impl_->prompt_tokens.Value()),
+          static_cast<int64_t>(impl_->generation_tokens.Value())};
+}
+
 std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
   for (int i = 0; i < status.info.replicas_size(); ++i) {

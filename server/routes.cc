@@ -18,6 +18,8 @@ const std::vector<Route>& routes() {
       {"GET", "/metrics", get_metrics, false, "Prometheus metrics"},
       {"GET", "/status", get_status, false, "What the engine does now, as JSON"},
       {"GET", "/openapi.json", get_openapi, false, "This interface as an OpenAPI document"},
+      {"GET", "/", get_page, true, "A page to try prompts and to watch the engine"},
+      {"GET", "/favicon.ico", get_icon, true, "The page's icon"},
   };
   return all;
 }

@@ -36,5 +36,8 @@ void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// page_routes.cc
+void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_icon(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tandem::server
