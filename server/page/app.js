@@ -166,8 +166,8 @@ class Run {
     this.showFacts(false);
   }
   showMeta(choice, news) {
-    const end = {stop: 'complete', length: 'at the limit'}[news.finish_reason] || news.finish_reason;
-    const count = `${choice.tokens} token${choice.tokens === 1 ? '' : 's'}, ${end}`;
+    const end = {stop: '', length: ', cut at the limit'}[news.finish_reason] ?? ', ' + news.finish_reason;
+    const count = `${choice.tokens} token${choice.tokens === 1 ? '' : 's'}${end}`;
     choice.meta.textContent = '';
     if (typeof news.score === 'number')
       choice.meta.append('score ', element('b', '', news.score.toFixed(3).replace('-', '−')), ' · ');
@@ -304,13 +304,13 @@ function showPool() {
   const parts = {self: sum('self_blocks'), cross: sum('cross_blocks'), cached: idle, free: sum('free_blocks') - idle};
   for (const [kind, blocks] of Object.entries(parts)) setText(kind + '-blocks', total ? count(blocks) : '–');
   $('cached-row').hidden = !status.replicas.some((r) => 'cached_blocks' in r);
-  const squares = (per) => per === 1 ? 'a square is a block' : `a square is ${count(per)} blocks`;
+  const scale = (per) => per === 1 ? '' : ` · ■ = ${count(per)} blocks`;
   const used = total ? Math.round(100 * (parts.self + parts.cross) / total) : 0;
   const per = drawBlocks($('blocks'), total, parts);
-  setText('pool-note', total ? `${count(total)} blocks, ${used} % used; ${squares(per)}` : 'no workers');
+  setText('pool-note', total ? `${used} % of ${count(total)} blocks in use${scale(per)}` : 'no workers');
   const host = sum('total_host_blocks'), swapped = host - sum('free_host_blocks');
   const hostPer = drawBlocks($('host-blocks'), host, {swap: swapped, free: host - swapped});
-  setText('host-note', host ? `${count(swapped)} of ${count(host)}; ${squares(hostPer)}` : 'none');
+  setText('host-note', host ? `${count(swapped)} of ${count(host)} blocks${scale(hostPer)}` : 'none');
 }
 
 function showWorkers() {

@@ -1,5 +1,4 @@
 """The page at "/" in headless Chromium. Skipped where there is no Chromium."""
-import json
 import urllib.parse
 
 import httpx
@@ -7,7 +6,7 @@ import pytest
 
 from browser import Browser, find_chromium
 
-GENERATED = "document.querySelector('#generate').disabled === false && document.querySelector('.run')"
+GENERATED = "document.querySelector('#generate').disabled === false && document.querySelector('.run') !== null"
 
 
 @pytest.fixture(scope="module")
@@ -135,28 +134,15 @@ def test_the_engine_live(page, server, texts):
     tokens = sum(len(c["token_ids"]) for c in ask(server, prompt=texts[0], max_tokens=20, return_token_ids=True))
     page.wait("document.querySelector('#total-tokens').textContent.replace(',', '') === '%d'" % (before + tokens))
     assert "Replica 0" in page.text("#workers li")
-    # A request that is being computed has blocks of both kinds.
-    page.click("[value=sample]")
-    page.type("#n", "128")
-    page.type("#temperature", "2")
-    page.type("#top_p", "1")
-    page.type("#max_tokens", "400")
-    seen = page.value("""new Promise((resolve) => {
-        const kinds = ['self', 'cross'], seen = {};
-        const look = () => {
-          for (const kind of kinds) {
-            const squares = document.querySelector('#blocks .' + kind).getAttribute('d').split('z').length - 1;
-            seen[kind] = Math.max(seen[kind] || 0, squares);
-          }
-          seen.running = Math.max(seen.running || 0, Number(document.querySelector('#running').textContent));
-          if (document.querySelector('#generate').disabled && !(seen.self && seen.cross && seen.running))
-            setTimeout(look, 10);
-          else { document.querySelector('#stop').click(); resolve(seen); }
-        };
-        document.querySelector('#generate').click();
-        look();
-      })""")
-    assert seen["self"] > 0 and seen["cross"] > 0 and seen["running"] == 1, json.dumps(seen)
+    squares = ("document.querySelector('#blocks .%s').getAttribute('d').includes('z') &&"
+               "document.querySelector('#%s-blocks').textContent !== '0'")
+    # A request that is being computed has blocks of both kinds; leaving the block cancels it.
+    long = {"prompt": texts[0], "stream": True, "n": 128, "min_tokens": 400, "max_tokens": 400, "temperature": 2}
+    with httpx.stream("POST", server.url + "/v1/completions", json=long, timeout=60) as answer:
+        assert next(answer.iter_lines()).startswith("data: ")
+        page.wait("document.querySelector('#running').textContent === '1'")
+        page.wait(" && ".join(squares % (kind, kind) for kind in ("self", "cross")))
+        page.wait("document.querySelector('#workers .word').textContent === 'computing'")
     page.wait("document.querySelector('#running').textContent === '0'")
     page.wait("document.querySelector('#self-blocks').textContent === '0'")
 
