@@ -139,7 +139,8 @@ def test_the_engine_live(page, server, texts):
     # A request that is being computed has blocks of both kinds; leaving the block cancels it.
     long = {"prompt": texts[0], "stream": True, "n": 128, "min_tokens": 400, "max_tokens": 400, "temperature": 2}
     with httpx.stream("POST", server.url + "/v1/completions", json=long, timeout=60) as answer:
-        assert next(answer.iter_lines()).startswith("data: ")
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
         page.wait("document.querySelector('#running').textContent === '1'")
         page.wait(" && ".join(squares % (kind, kind) for kind in ("self", "cross")))
         page.wait("document.querySelector('#workers .word').textContent === 'computing'")
