@@ -10,12 +10,13 @@ const element = (tag, className = '', text = '') => {
   return e;
 };
 const count = (n) => Math.round(n).toLocaleString('en');
+const brief = (n) => n < 1e6 ? count(n) : n.toLocaleString('en', {notation: 'compact', maximumFractionDigits: 2});
 const setText = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text; };
 
 // --- Key and theme ---------------------------------------------------------------------------------
 const KEY = 'tandem-api-key', THEME = 'tandem-theme';
 let apiKey = sessionStorage.getItem(KEY) || '';
-let keyWanted = null;  // a promise while the dialog is open; true when there is a new key
+let keyWanted = null;  // while the dialog is open: a promise, of whether there is a new key
 
 async function ask(path, options = {}) {
   for (;;) {
@@ -24,16 +25,16 @@ async function ask(path, options = {}) {
     if (used) headers.Authorization = 'Bearer ' + used;
     const response = await fetch(path, {...options, headers, cache: 'no-store'});
     if (response.status !== 401) return response;
-    if (used === apiKey && !(await wantKey())) return response;
+    if (used === apiKey && !(await wantKey(used !== ''))) return response;
   }
 }
-function wantKey() {
+function wantKey(wrong) {
   if (keyWanted) return keyWanted;
   $('key-button').hidden = false;
-  $('key-error').textContent = apiKey ? 'The server does not know this key.' : '';
+  $('key-error').textContent = wrong ? 'The server does not know this key.' : '';
   keyWanted = new Promise((resolve) => {
     const dialog = $('key-dialog');
-    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); };
+    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); if (given) setTimeout(poll); };
     dialog.onclose = () => done(false);
     $('key-cancel').onclick = () => done(false);
     $('key-form').onsubmit = (event) => {
@@ -49,7 +50,7 @@ function wantKey() {
   return keyWanted;
 }
 $('key-button').hidden = !apiKey;
-$('key-button').onclick = () => wantKey().then((given) => { if (given) poll(); });
+$('key-button').onclick = () => wantKey(false);
 
 const root = document.documentElement;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -194,7 +195,7 @@ class Run {
   fail(error) {
     this.failed = error.message;
     this.facts.textContent = 'failed';
-    this.list.replaceChildren();
+    if (this.first === undefined) this.list.replaceChildren();
     this.card.append(element('p', 'error', (error.param ? error.param + ': ' : '') + error.message));
     if (error.param) showFieldError(error.param, error.message);
   }
@@ -334,8 +335,8 @@ function showWorkers() {
     bar.children[1].style.width = r.up && r.total_blocks ? `${100 * r.cross_blocks / r.total_blocks}%` : '0';
   });
   const ranks = status.tensor_parallel_size || 1;
-  setText('workers-note', `${ranks === 1 ? 'a process' : ranks + ' processes'} a replica, ` +
-      (status.num_restarts ? `${count(status.num_restarts)} restarted` : 'none restarted'));
+  setText('workers-note', `${ranks} process${ranks === 1 ? '' : 'es'} per replica · ` +
+      (status.num_restarts ? `${count(status.num_restarts)} restart${status.num_restarts === 1 ? '' : 's'}` : 'no restarts'));
 }
 
 function showStatus(now) {
@@ -355,8 +356,8 @@ function showStatus(now) {
   const lately = history.slice(-3);
   setText('tps', count(lately.reduce((n, p) => n + p.rate, 0) / lately.length));
   setText('tps-peak', `peak ${count(Math.max(...history.map((p) => p.rate)))}`);
-  setText('total-tokens', count(tokens));
-  for (const field of ['running', 'waiting', 'swapped', 'preemptions']) setText(field, count(sum(field)));
+  setText('total-tokens', brief(tokens));
+  for (const field of ['running', 'waiting', 'swapped', 'preemptions']) setText(field, brief(sum(field)));
   drawSpark('spark-tps', [history.map((p) => p.rate)]);
   drawSpark('spark-requests', [history.map((p) => p.running), history.map((p) => p.running + p.waiting)]);
   showPool();
@@ -376,7 +377,7 @@ async function poll() {
   polling = true;
   let again = true;
   try {
-    const response = await ask('/status', {signal: keyWanted ? undefined : AbortSignal.timeout(120000)});
+    const response = await ask('/status', {signal: AbortSignal.timeout(5000)});
     if (response.ok) {
       status = await response.json();
       document.querySelector('.engine').classList.remove('stale');

@@ -1,4 +1,6 @@
 """The page at "/" in headless Chromium. Skipped where there is no Chromium."""
+import os
+import signal
 import urllib.parse
 
 import httpx
@@ -158,6 +160,8 @@ def test_nothing_sticks_out(page, width):
         assert page.value("[...document.querySelectorAll('body *')].filter(e => e.getClientRects().length &&"
                           "!e.closest('pre, .spark, .visually-hidden') &&"
                           "e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML.slice(0, 80))") == []
+        assert page.value("[...document.querySelectorAll('.card, .run, .field, .foot, .counts, .modes span')]"
+                          ".filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 80))") == []
 
 
 def test_light_and_dark(page):
@@ -181,6 +185,19 @@ def test_every_field_has_a_name(page):
                       ".map(e => e.outerHTML)") == []
     assert page.value("[...document.querySelectorAll('button, a')].filter(e => !e.textContent.trim() &&"
                       "!e.getAttribute('aria-label')).map(e => e.outerHTML)") == []
+
+
+def test_a_worker_that_dies(chromium, start_server):
+    server = start_server("--tensor-parallel-size", "2")
+    chromium.viewport(1280, 900)
+    chromium.open(server.url + "/")
+    chromium.wait("(document.querySelector('.what') || {textContent: ''}).textContent.includes('first generation')")
+    os.kill(server.workers()[0], signal.SIGKILL)
+    chromium.wait("document.querySelector('.what').textContent.includes('generation 2')")
+    chromium.wait("document.querySelector('#workers-note').textContent.includes('1 restart')")
+    chromium.wait("document.querySelector('#state').dataset.state === 'ready'")
+    server.stop()
+    chromium.wait("document.querySelector('#state-text').textContent === 'unreachable'")
 
 
 def test_key(chromium, start_server):
