@@ -100,10 +100,9 @@ function showFields() {
 }
 function showFieldError(name, message) {
   const place = $('error-' + name);
-  if (!place) return false;
+  if (!place) return;
   place.textContent = message;
   $(name).setAttribute('aria-invalid', 'true');
-  return true;
 }
 function clearErrors() {
   for (const e of document.querySelectorAll('#form [aria-invalid]')) e.removeAttribute('aria-invalid');
@@ -119,6 +118,7 @@ class Run {
     this.card.setAttribute('aria-busy', 'true');
     this.facts = element('p', 'facts', 'waiting for the first token');
     this.list = element('ol', 'texts');
+    this.facts.setAttribute('aria-live', 'off');
     this.card.append(element('h3', '', KINDS[kind].title), this.facts, this.list);
     const sequences = kind === 'sample' ? this.body.n : kind === 'beams' ? this.body.num_return_sequences : 1;
     this.choices = [];
@@ -179,15 +179,15 @@ class Run {
     const facts = [];
     if (this.first !== undefined) {
       const tokens = this.choices.reduce((sum, c) => sum + c.tokens, 0);
-      const wait = this.first - this.begun, rest = this.last - this.first;
+      const wait = this.first - this.begun;
       if (this.kind === 'beams') {
         facts.push(`all after ${count(wait)} ms`);
       } else {
         facts.push(`first token ${count(wait)} ms`);
-        if (rest > 0 && tokens > this.choices.length)
-          facts.push(`${count((tokens - this.choices.length) * 1000 / rest)} tokens/s`);
+        // With the wait for the first: tokens may arrive several at once, and seem faster than they are.
+        facts.push(`${count(tokens * 1000 / (this.last - this.begun))} tokens/s`);
       }
-      if (ended && this.usage) facts.push(`${this.usage.prompt_tokens} tokens read`);
+      if (ended && this.usage && kinds().length === 1) facts.push(`${this.usage.prompt_tokens} tokens read`);
     }
     if (word) facts.push(word);
     if (facts.length) this.facts.replaceChildren(...facts.map((fact) => element('span', '', fact)));
@@ -196,8 +196,9 @@ class Run {
     this.failed = error.message;
     this.facts.textContent = 'failed';
     if (this.first === undefined) this.list.replaceChildren();
-    this.card.append(element('p', 'error', (error.param ? error.param + ': ' : '') + error.message));
-    if (error.param) showFieldError(error.param, error.message);
+    this.card.append(element('p', 'error', error.message));
+    // The field says its name itself.
+    if (error.param) showFieldError(error.param, error.message.replace(error.param + ': ', ''));
   }
 }
 async function errorOf(response) {
