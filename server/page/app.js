@@ -336,7 +336,7 @@ function showWorkers() {
     bar.children[1].style.width = r.up && r.total_blocks ? `${100 * r.cross_blocks / r.total_blocks}%` : '0';
   });
   const ranks = status.tensor_parallel_size || 1;
-  setText('workers-note', `${ranks} process${ranks === 1 ? '' : 'es'} per replica · ` +
+  setText('workers-note', `${ranks} rank${ranks === 1 ? '' : 's'} per replica · ` +
       (status.num_restarts ? `${count(status.num_restarts)} restart${status.num_restarts === 1 ? '' : 's'}` : 'no restarts'));
 }
 

@@ -52,6 +52,13 @@ class Browser:
         self.buffer, self.numbers, self.session = b"", itertools.count(1), None
         self.loads = 0
         self.errors, self.urls = [], []  # of the page: what its console complained of; what it asked for
+        try:
+            self._attach()
+        except Exception:
+            self.close()
+            raise
+
+    def _attach(self):
         target = self.command("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -76,7 +83,7 @@ class Browser:
                 raise TimeoutError("chromium does not answer")
             data = os.read(self.read_end, 1 << 16)
             if not data:
-                raise RuntimeError("chromium has ended")
+                raise ConnectionError("chromium has ended")
             self.buffer += data
         message, _, self.buffer = self.buffer.partition(b"\0")
         return json.loads(message)

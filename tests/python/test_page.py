@@ -16,7 +16,10 @@ def chromium():
     program = find_chromium()
     if program is None:
         pytest.skip("no Chromium here (package \"chromium\")")
-    browser = Browser(program)
+    try:
+        browser = Browser(program)
+    except ConnectionError:  # a wrapper without its program, a container that forbids it
+        pytest.skip(program + " does not start here")
     yield browser
     browser.close()
 
