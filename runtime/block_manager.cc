@@ -31,6 +31,15 @@ int BlockManager::num_total_host_blocks() const { return host_.num_total(); }
 int BlockManager::num_free_device_blocks() const { return device_.num_free(); }
 int BlockManager::num_free_host_blocks() const { return host_.num_free(); }
 
+int BlockManager::num_cross_device_blocks() const {
+  // Groups that share a cross table share all of it: each counts its part.
+  double blocks = 0;
+  for (const auto& [id, table] : cross_tables_)
+    if (!table.on_host && !table.blocks.empty())
+      blocks += static_cast<double>(table.blocks.size()) / device_.refs(table.blocks.front());
+  return static_cast<int>(std::lround(blocks));
+}
+
 int BlockManager::blocks_for(int tokens) const {
   TANDEM_CHECK_GE(tokens, 0);
   return tokens / block_size_ + (tokens % block_size_ != 0);

@@ -67,6 +67,8 @@ class BlockManager {
   int num_total_host_blocks() const;
   int num_free_device_blocks() const;
   int num_free_host_blocks() const;
+  // Device blocks of cross tables; shared ones count once. O(groups).
+  int num_cross_device_blocks() const;
   int blocks_for(int tokens) const;  // ceil
   // The blocks that the group holds now, cross and self; shared ones count once.
   int num_blocks(const SequenceGroup& group) const;

@@ -125,6 +125,9 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_prefix_cache_hits(caches.prefix_hits);
   out.set_cache_evictions(caches.evicted_blocks);
   out.set_num_idle_blocks(scheduler_.block_manager().num_idle_device_blocks());
+  out.set_num_cross_blocks(scheduler_.block_manager().num_cross_device_blocks());
+  out.set_num_free_host_blocks(scheduler_.block_manager().num_free_host_blocks());
+  out.set_num_total_host_blocks(scheduler_.block_manager().num_total_host_blocks());
   return out;
 }
 

@@ -120,7 +120,8 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
   if (!context_.config.access_log) return;
   const std::string* trace = request.header("traceparent");
   // Whoever polls is not news.
-  const bool polled = known != routes().end() && known->open && status < 400;
+  const bool polled =
+      known != routes().end() && status < 400 && (known->open || known->handler == get_status);
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}{}", request.remote, request.method,
               known != routes().end() ? known->path : request.path.substr(0, 200), status,

@@ -26,6 +26,19 @@ struct AppContext {
   Metrics metrics;
   std::time_t created = std::time(nullptr);
   std::atomic<int> prompts_under_way{0};
+  // Takes room for that many prompts; false: the answer is a 429.
+  bool enter(int prompts) {
+    if (prompts_under_way.fetch_add(prompts) + prompts <= config.max_requests) {
+      metrics.requests_under_way(prompts);
+      return true;
+    }
+    prompts_under_way -= prompts;
+    return false;
+  }
+  void leave(int prompts) {
+    prompts_under_way -= prompts;
+    metrics.requests_under_way(-prompts);
+  }
   std::function<int()> num_connections = [] { return 0; };
 };
 

@@ -53,6 +53,11 @@ HttpResponse error_response(int status, const std::string& message) {
   return error_response(status, message, type_of(status));
 }
 
+HttpResponse too_many_requests(int limit) {
+  return error_response(429, "the server has as many requests as it takes (" +
+                                 std::to_string(limit) + "); try again later");
+}
+
 HttpResponse error_response(const InputError& error) {
   const std::string type = api_name(error.kind());
   return error_response(status_of(type), error.what(), type, error.param());

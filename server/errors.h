@@ -16,6 +16,7 @@ HttpResponse error_response(int status, const std::string& message, const std::s
 // The type that goes with the status.
 HttpResponse error_response(int status, const std::string& message);
 HttpResponse error_response(const InputError& error);
+HttpResponse too_many_requests(int limit);
 // The JSON alone.
 std::string error_body(int status, const std::string& message, const std::string& type,
                        const std::string& param);

@@ -33,15 +33,8 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
 GenerationJob::~GenerationJob() = default;
 
 void GenerationJob::start() {
-  const int count = static_cast<int>(parts_.size());
-  const int before = app_.prompts_under_way.fetch_add(count);
-  if (before + count > app_.config.max_requests) {
-    app_.prompts_under_way -= count;
-    return exchange_->respond(error_response(429, "the server has as many requests as it takes (" +
-                                                      std::to_string(app_.config.max_requests) +
-                                                      "); try again later"));
-  }
-  app_.metrics.requests_under_way(count);
+  if (!app_.enter(static_cast<int>(parts_.size())))
+    return exchange_->respond(too_many_requests(app_.config.max_requests));
   exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
   // The client chooses x-request-id, and may choose one twice.
   static std::atomic<uint64_t> serial{0};
@@ -128,8 +121,7 @@ void GenerationJob::begin_stream() {
 void GenerationJob::part_ended(Part& part, const proto::RequestChunk& chunk) {
   part.done = true;
   ++num_done_;
-  --app_.prompts_under_way;
-  app_.metrics.requests_under_way(-1);
+  app_.leave(1);
   Metrics::Ended ended;
   ended.reason = "stop";
   for (const proto::CompletionChunk& news : chunk.outputs())

@@ -27,6 +27,8 @@ const std::map<std::string, std::string> kAliases{
     {"tandem:num_requests_swapped", "vllm:num_requests_swapped"},
     {"tandem:kv_cache_usage_perc", "vllm:kv_cache_usage_perc"},
     {"tandem:num_preemptions_total", "vllm:num_preemptions_total"},
+    {"tandem:prefix_cache_queries_total", "vllm:prefix_cache_queries_total"},
+    {"tandem:prefix_cache_hits_total", "vllm:prefix_cache_hits_total"},
     {"tandem:prompt_tokens_total", "vllm:prompt_tokens_total"},
     {"tandem:generation_tokens_total", "vllm:generation_tokens_total"},
     {"tandem:request_success_total", "vllm:request_success_total"},
@@ -80,6 +82,8 @@ struct Metrics::Impl {
                                      "Preempted requests whose KV blocks are in host memory.");
   prometheus::Gauge& kv_usage =
       gauge("tandem:kv_cache_usage_perc", "Used KV blocks; 1 is all of them.");
+  prometheus::Family<prometheus::Gauge>& kv_blocks =
+      gauges("tandem:kv_cache_blocks", "KV blocks by what they hold.");
   prometheus::Gauge& under_way =
       gauge("tandem:http_prompts_under_way", "Prompts that HTTP clients wait for.");
   prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
@@ -90,6 +94,14 @@ struct Metrics::Impl {
       counter("tandem:num_preemptions_total", "Requests that made room for others.")};
   Mirror restarts{
       counter("tandem:worker_restarts_total", "Worker groups that were started again.")};
+  Mirror encoder_queries{
+      counter("tandem:encoder_cache_queries_total", "Requests whose source was looked for.")};
+  Mirror encoder_hits{
+      counter("tandem:encoder_cache_hits_total", "... whose encoder had run already.")};
+  Mirror prefix_queries{
+      counter("tandem:prefix_cache_queries_total", "Decoder tokens that were looked for.")};
+  Mirror prefix_hits{
+      counter("tandem:prefix_cache_hits_total", "... whose keys and values were there.")};
   prometheus::Counter& prompt_tokens =
       counter("tandem:prompt_tokens_total", "Tokens of encoder inputs.");
   prometheus::Counter& generation_tokens =
@@ -153,8 +165,15 @@ void Metrics::http_answered(const std::string& path, int status, double seconds)
 
 void Metrics::requests_under_way(int change) { impl_->under_way.Increment(change); }
 
+Metrics::Totals Metrics::totals() const {
+  return {static_cast<int64_t>(impl_->prompt_tokens.Value()),
+          static_cast<int64_t>(impl_->generation_tokens.Value())};
+}
+
 std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
+  double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
+         prefix_hits = 0;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
     running += replica.stats().num_running();
@@ -163,17 +182,34 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     preemptions += replica.stats().num_preemptions();
     free += replica.stats().num_free_blocks();
     blocks += replica.stats().num_total_blocks();
+    cross += replica.stats().num_cross_blocks();
+    idle += replica.stats().num_idle_blocks();
+    host += replica.stats().num_total_host_blocks() - replica.stats().num_free_host_blocks();
+    encoder_queries += static_cast<double>(replica.stats().encoder_cache_queries());
+    encoder_hits += static_cast<double>(replica.stats().encoder_cache_hits());
+    prefix_queries += static_cast<double>(replica.stats().prefix_cache_queries());
+    prefix_hits += static_cast<double>(replica.stats().prefix_cache_hits());
     impl_->replica_up.Add({{"engine", std::to_string(i)}}).Set(replica.up() ? 1 : 0);
   }
   impl_->running.Set(running);
   impl_->waiting.Set(waiting);
   impl_->swapped.Set(swapped);
   impl_->kv_usage.Set(blocks > 0 ? 1 - free / blocks : 0);
+  const std::pair<const char*, double> kinds[] = {{"self", blocks - free - cross},
+                                                  {"cross", cross},
+                                                  {"cached", idle},
+                                                  {"free", free - idle},
+                                                  {"host", host}};
+  for (const auto& [kind, count] : kinds) impl_->kv_blocks.Add({{"kind", kind}}).Set(count);
   impl_->connections.Set(num_connections);
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->preemptions.set(preemptions);
     impl_->restarts.set(status.info.num_restarts());
+    impl_->encoder_queries.set(encoder_queries);
+    impl_->encoder_hits.set(encoder_hits);
+    impl_->prefix_queries.set(prefix_queries);
+    impl_->prefix_hits.set(prefix_hits);
   }
 
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();

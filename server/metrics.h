@@ -2,6 +2,7 @@
 // docs/serving.md.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,12 @@ class Metrics {
   void tokens_came(int tokens, double seconds);
   void http_answered(const std::string& path, int status, double seconds);
   void requests_under_way(int change);
+
+  // Since the server started.
+  struct Totals {
+    int64_t prompt_tokens = 0, generation_tokens = 0;
+  };
+  Totals totals() const;
 
   // Prometheus' text format; the engine's own figures are taken from `status`.
   std::string text(const EngineStatus& status, int num_connections);

@@ -38,6 +38,11 @@ constexpr const char* kSchemas = R"json({
         "properties": {"role": {"enum": ["system", "developer", "user", "assistant"]},
           "content": {"oneOf": [{"type": "string"}, {"type": "array"}]}}}},
       "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer"}}}]},
+  "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
+    "text_1": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},
+      {"type": "array", "items": {"type": "string"}}]},
+    "text_2": {"description": "targets", "oneOf": [{"type": "string"},
+      {"type": "array", "items": {"type": "string"}}]}, "append_eos": {"type": "boolean", "default": true}}},
   "TokenizeRequest": {"type": "object", "required": ["prompt"], "properties": {
     "prompt": {"type": "string"}, "add_special_tokens": {"type": "boolean", "default": true},
     "return_token_strs": {"type": "boolean", "default": false}}},
@@ -49,6 +54,7 @@ constexpr const char* kSchemas = R"json({
 const char* body_of(const std::string& path) {
   if (path == "/v1/completions") return "CompletionRequest";
   if (path == "/v1/chat/completions") return "ChatCompletionRequest";
+  if (path == "/score" || path == "/v1/score") return "ScoreRequest";
   if (path == "/tokenize") return "TokenizeRequest";
   if (path == "/detokenize") return "DetokenizeRequest";
   return nullptr;

@@ -6,6 +6,8 @@ const std::vector<Route>& routes() {
   static const std::vector<Route> all{
       {"POST", "/v1/completions", post_completions, false, "Text for prompts"},
       {"POST", "/v1/chat/completions", post_chat_completions, false, "Text for the last message"},
+      {"POST", "/score", post_score, false, "How likely targets are, given their sources"},
+      {"POST", "/v1/score", post_score, false, "The same"},
       {"POST", "/tokenize", post_tokenize, false, "Token ids of a text"},
       {"POST", "/detokenize", post_detokenize, false, "The text of token ids"},
       {"GET", "/v1/models", get_models, false, "The model's names"},
@@ -18,6 +20,8 @@ const std::vector<Route>& routes() {
       {"GET", "/metrics", get_metrics, false, "Prometheus metrics"},
       {"GET", "/status", get_status, false, "What the engine does now, as JSON"},
       {"GET", "/openapi.json", get_openapi, false, "This interface as an OpenAPI document"},
+      {"GET", "/", get_page, true, "A page to try prompts and to watch the engine"},
+      {"GET", "/favicon.ico", get_icon, true, "The page's icon"},
   };
   return all;
 }

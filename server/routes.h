@@ -25,6 +25,8 @@ const std::vector<Route>& routes();
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// score_routes.cc
+void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // token_routes.cc
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
@@ -36,5 +38,8 @@ void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// page_routes.cc
+void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_icon(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tandem::server

@@ -45,16 +45,25 @@ void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const EngineStatus status = app.engine.status();
   Json replicas = Json::array();
-  for (const proto::ReplicaInfo& r : status.info.replicas())
+  for (const proto::ReplicaInfo& r : status.info.replicas()) {
+    const proto::SchedulerStats& stats = r.stats();
+    const int used = stats.num_total_blocks() - stats.num_free_blocks();
     replicas.push_back({{"up", r.up()},
                         {"generation", r.generation()},
                         {"num_requests", r.num_requests()},
-                        {"running", r.stats().num_running()},
-                        {"waiting", r.stats().num_waiting()},
-                        {"swapped", r.stats().num_swapped()},
-                        {"preemptions", r.stats().num_preemptions()},
-                        {"free_blocks", r.stats().num_free_blocks()},
-                        {"total_blocks", r.stats().num_total_blocks()}});
+                        {"running", stats.num_running()},
+                        {"waiting", stats.num_waiting()},
+                        {"swapped", stats.num_swapped()},
+                        {"preemptions", stats.num_preemptions()},
+                        {"free_blocks", stats.num_free_blocks()},
+                        {"total_blocks", stats.num_total_blocks()},
+                        {"self_blocks", used - stats.num_cross_blocks()},
+                        {"cross_blocks", stats.num_cross_blocks()},
+                        {"free_host_blocks", stats.num_free_host_blocks()},
+                        {"cached_blocks", stats.num_idle_blocks()},
+                        {"total_host_blocks", stats.num_total_host_blocks()}});
+  }
+  const Metrics::Totals totals = app.metrics.totals();
   exchange->respond({.body = dump({{"ready", status.ready},
                                    {"draining", status.draining},
                                    {"reason", status.reason},
@@ -65,6 +74,9 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                                    {"num_requests", status.info.num_requests()},
                                    {"num_restarts", status.info.num_restarts()},
                                    {"num_connections", app.num_connections()},
+                                   {"prompts_under_way", app.prompts_under_way.load()},
+                                   {"prompt_tokens", totals.prompt_tokens},
+                                   {"generation_tokens", totals.generation_tokens},
                                    {"replicas", replicas}})});
 }
 

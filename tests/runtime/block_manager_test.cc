@@ -86,6 +86,19 @@ TEST_F(Equations, FreeOnTheDevice) {
   check(20, 10);
 }
 
+TEST_F(Equations, CrossBlocksOnTheDevice) {
+  const auto other = make_group({.request_id = "other", .seq_ids = {3}, .encoder_len = 4});
+  EXPECT_EQ(blocks_.num_cross_device_blocks(), 0);
+  blocks_.allocate(*group_);
+  EXPECT_EQ(blocks_.num_cross_device_blocks(), 3);
+  blocks_.allocate(*other);
+  EXPECT_EQ(blocks_.num_cross_device_blocks(), 3 + 2);
+  blocks_.swap_out(*group_);
+  EXPECT_EQ(blocks_.num_cross_device_blocks(), 2);
+  blocks_.free_cross(*other);
+  EXPECT_EQ(blocks_.num_cross_device_blocks(), 0);
+}
+
 TEST_F(Equations, FreeOnTheHost) {
   blocks_.allocate(*group_);
   blocks_.swap_out(*group_);

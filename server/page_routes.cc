@@ -1,0 +1,68 @@
+// The page at "/": server/page's files, joined to a single one. The browser runs only the script
+// and the style whose hashes the header names, and talks to this server only.
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/check.h"
+#include "server/page_files.h"
+#include "server/routes.h"
+
+namespace tandem::server {
+namespace {
+
+constexpr std::string_view kStyleMark = "@STYLE@", kScriptMark = "@SCRIPT@";
+
+// As a Content-Security-Policy names an inline element with this text.
+std::string csp_hash(std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  unsigned int size = 0;
+  TANDEM_CHECK_EQ(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr),
+                  1);
+  std::array<unsigned char, 4 * ((SHA256_DIGEST_LENGTH + 2) / 3) + 1> base64{};
+  const int length = EVP_EncodeBlock(base64.data(), digest.data(), static_cast<int>(size));
+  return "'sha256-" + std::string(base64.begin(), base64.begin() + length) + "'";
+}
+
+void put(std::string& page, std::string_view mark, std::string_view text) {
+  const size_t at = page.find(mark);
+  TANDEM_CHECK(at != std::string::npos, "the page has no place for it");
+  page.replace(at, mark.size(), text);
+}
+
+HttpResponse make_page() {
+  HttpResponse response{.content_type = "text/html; charset=utf-8"};
+  response.body = page::index_html;
+  put(response.body, kStyleMark, page::style_css);
+  put(response.body, kScriptMark, page::app_js);
+  response.headers = {
+      {"content-security-policy",
+       "default-src 'none'; script-src " + csp_hash(page::app_js) + "; style-src " +
+           csp_hash(page::style_css) +
+           "; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+           "frame-ancestors 'none'; require-trusted-types-for 'script'"},
+      {"x-content-type-options", "nosniff"},
+      {"referrer-policy", "no-referrer"},
+      {"cache-control", "no-cache"}};
+  return response;
+}
+
+}  // namespace
+
+void get_page(AppContext&, const std::shared_ptr<Exchange>& exchange) {
+  static const HttpResponse page = make_page();
+  exchange->respond(page);
+}
+
+void get_icon(AppContext&, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = std::string(page::icon_svg),
+                     .content_type = "image/svg+xml",
+                     .headers = {{"content-security-policy", "default-src 'none'"},
+                                 {"x-content-type-options", "nosniff"},
+                                 {"cache-control", "max-age=86400"}}});
+}
+
+}  // namespace tandem::server
