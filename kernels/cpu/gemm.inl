@@ -1,9 +1,13 @@
 // The matrix product: micro-kernels of up to 6 rows by 16 to 64 columns over a panel of a packed
 // weight.
 //
-// An output element is one chain of fused products over k in ascending order, starting from zero,
-// whatever the tile's shape; cutting k into blocks stores and reloads the accumulator and changes
-// no bit. Latency is hidden by the number of columns and rows, never by splitting k.
+// In f32 and bf16 an output element is one chain of fused products over k in ascending order,
+// starting from zero, whatever the tile's shape; cutting k into blocks stores and reloads the
+// accumulator and changes no bit. Latency is hidden by the number of columns and rows, never by
+// splitting k.
+//
+// In int8 the accumulators are the bits of int32 sums, which are exact, and become floats at the
+// end.
 //
 // Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
 // keeps the accumulators in memory otherwise.
@@ -23,6 +27,7 @@ struct Tile {
 struct StepF32 {
   typedef float Word;
   static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -44,6 +49,7 @@ struct StepF32 {
 struct StepBf16 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -60,21 +66,25 @@ struct StepBf16 {
     }
   }
 };
-#else
-// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
-struct StepBf16 {
+#endif
+
+// A step whose words of w are taken apart: first their low, then their high parts. A word of x for
+// each.
+template <class Parts>
+struct StepInParts {
   typedef float Word;
   static constexpr int kWords = 2;
+  static constexpr bool kIntegers = Parts::kIntegers;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
     V wv[kVectors];
 #pragma GCC unroll 16
-    for (int j = 0; j < kVectors; ++j) wv[j] = low_bf16(load(w + j * kLanes));
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::low(load(w + j * kLanes));
     add_products<kRows, kVectors>(acc, x, ldx, wv);
-    asm("" : "+r"(w));  // load again: the pairs would not fit the registers
+    asm("" : "+r"(w));  // load again: both parts would not fit the registers
 #pragma GCC unroll 16
-    for (int j = 0; j < kVectors; ++j) wv[j] = high_bf16(load(w + j * kLanes));
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::high(load(w + j * kLanes));
     add_products<kRows, kVectors>(acc, x + 1, ldx, wv);
   }
 
@@ -87,9 +97,59 @@ struct StepBf16 {
       const V xv = set1(x[i * ldx]);
 #pragma GCC unroll 16
       for (int j = 0; j < kVectors; ++j)
-        acc[i * kVectors + j] = fma(xv, wv[j], acc[i * kVectors + j]);
+        acc[i * kVectors + j] = Parts::add_product(xv, wv[j], acc[i * kVectors + j]);
     }
   }
+};
+
+#ifndef TANDEM_ISA_BF16
+// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
+struct Bf16Parts {
+  static constexpr bool kIntegers = false;
+  [[gnu::always_inline]] static V low(V w) { return low_bf16(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_bf16(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) { return fma(x, w, acc); }
+};
+typedef StepInParts<Bf16Parts> StepBf16;
+#endif
+
+#ifdef TANDEM_ISA_VNNI
+// Four products of int8 in one instruction. It takes x as uint8: x + 128, which the sums of the
+// columns of w make up for in the end (wrapping around on the way changes nothing).
+struct StepI8 {
+  typedef uint32_t Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = true;
+  static constexpr bool kOffset = true;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    __m512i wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const __m512i xv = _mm512_set1_epi32(static_cast<int>(x[i * ldx]));
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = _mm512_castsi512_ps(
+            _mm512_dpbusd_epi32(_mm512_castps_si512(acc[i * kVectors + j]), xv, wv[j]));
+    }
+  }
+};
+#else
+// Four products of int8, widened to int16: of k 0 and 2, then of 1 and 3. (Pairs of products in
+// int16, as vpmaddubsw gives them, would overflow.)
+struct I8Parts {
+  static constexpr bool kIntegers = true;
+  [[gnu::always_inline]] static V low(V w) { return low_i8(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_i8(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) {
+    return add_i16_products(x, w, acc);
+  }
+};
+struct StepI8 : StepInParts<I8Parts> {
+  static constexpr bool kOffset = false;
 };
 #endif
 
@@ -161,6 +221,18 @@ TileFunction select_tile(int rows, int prefetch) {
   return TileTable<Step, 0>::table[rows - 1];
 }
 
+// The sums of row i to floats: times the scales of the column and of the row.
+template <class Step>
+inline void dequantise_row(const GemmBlock& b, int64_t i) {
+  float* c = b.c + i * b.ldc;
+  const V scale = set1(b.row_scales[i]);
+  for (int j = 0; j < b.columns; j += kLanes) {
+    V sum = load(c + j);
+    if constexpr (Step::kOffset) sum = subtract_i32(sum, load(b.column_offsets + j));
+    store(c + j, float_of_i32(sum) * load(b.column_scales + j) * scale);
+  }
+}
+
 // Adds the bias and applies the activation to one row.
 inline void finish_row(const GemmBlock& b, float* c) {
   if (b.bias != nullptr) {
@@ -216,7 +288,10 @@ void gemm(const GemmBlock& b) {
               : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
     }
     if (b.finish)
-      for (int i = 0; i < rows; ++i) finish_row(b, b.c + (row + i) * b.ldc);
+      for (int i = 0; i < rows; ++i) {
+        if constexpr (Step::kIntegers) dequantise_row<Step>(b, row + i);
+        finish_row(b, b.c + (row + i) * b.ldc);
+      }
     row += rows;
   }
 }
