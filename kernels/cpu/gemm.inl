@@ -27,7 +27,7 @@ struct Tile {
 struct StepF32 {
   typedef float Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = false;
+  static constexpr bool kIntegers = false, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -49,7 +49,7 @@ struct StepF32 {
 struct StepBf16 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = false;
+  static constexpr bool kIntegers = false, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -74,7 +74,7 @@ template <class Parts>
 struct StepInParts {
   typedef float Word;
   static constexpr int kWords = 2;
-  static constexpr bool kIntegers = Parts::kIntegers;
+  static constexpr bool kIntegers = Parts::kIntegers, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -119,8 +119,7 @@ typedef StepInParts<Bf16Parts> StepBf16;
 struct StepI8 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
-  static constexpr bool kIntegers = true;
-  static constexpr bool kOffset = true;
+  static constexpr bool kIntegers = true, kOffset = true;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -148,9 +147,7 @@ struct I8Parts {
     return add_i16_products(x, w, acc);
   }
 };
-struct StepI8 : StepInParts<I8Parts> {
-  static constexpr bool kOffset = false;
-};
+typedef StepInParts<I8Parts> StepI8;
 #endif
 
 template <class Step, int kRows, int kVectors, int kPrefetch>
@@ -221,25 +218,27 @@ TileFunction select_tile(int rows, int prefetch) {
   return TileTable<Step, 0>::table[rows - 1];
 }
 
-// The sums of row i to floats: times the scales of the column and of the row.
-template <class Step>
-inline void dequantise_row(const GemmBlock& b, int64_t i) {
-  float* c = b.c + i * b.ldc;
-  const V scale = set1(b.row_scales[i]);
-  for (int j = 0; j < b.columns; j += kLanes) {
-    V sum = load(c + j);
-    if constexpr (Step::kOffset) sum = subtract_i32(sum, load(b.column_offsets + j));
-    store(c + j, float_of_i32(sum) * load(b.column_scales + j) * scale);
-  }
+// The lanes of the bias at column j, of those that matter.
+inline V bias_at(const GemmBlock& b, int j) {
+  const int rest = b.columns - j;
+  return rest >= kLanes ? load(b.bias + j) : load_n(b.bias + j, rest);
 }
 
-// Adds the bias and applies the activation to one row.
-inline void finish_row(const GemmBlock& b, float* c) {
-  if (b.bias != nullptr) {
-    int j = 0;
-    for (; j + kLanes <= b.columns; j += kLanes) store(c + j, load(c + j) + load(b.bias + j));
-    const int rest = b.columns - j;
-    if (rest > 0) store_n(c + j, load_n(c + j, rest) + load_n(b.bias + j, rest), rest);
+// Row i ends: integer sums become floats, times the scales of their columns and of the row; then
+// the bias and the activation. (All 64 columns of c may be written.)
+template <class Step>
+inline void finish_row(const GemmBlock& b, int64_t i) {
+  float* c = b.c + i * b.ldc;
+  if (Step::kIntegers || b.bias != nullptr) {
+    const V scale = Step::kIntegers ? set1(b.row_scales[i]) : zero();
+    for (int j = 0; j < b.columns; j += kLanes) {
+      V v = load(c + j);
+      if constexpr (Step::kIntegers) {
+        if (Step::kOffset) v = subtract_i32(v, load(b.column_offsets + j));
+        v = float_of_i32(v) * load(b.column_scales + j) * scale;
+      }
+      store(c + j, b.bias != nullptr ? v + bias_at(b, j) : v);
+    }
   }
   if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
 }
@@ -288,10 +287,7 @@ void gemm(const GemmBlock& b) {
               : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
     }
     if (b.finish)
-      for (int i = 0; i < rows; ++i) {
-        if constexpr (Step::kIntegers) dequantise_row<Step>(b, row + i);
-        finish_row(b, b.c + (row + i) * b.ldc);
-      }
+      for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
     row += rows;
   }
 }

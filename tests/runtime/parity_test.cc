@@ -17,7 +17,7 @@ namespace tandem {
 namespace {
 
 constexpr float kLogitsTolerance = 3e-4f, kEncoderTolerance = 1e-4f;
-constexpr float kInt8LogitsTolerance = 0.1f;  // of the largest
+constexpr double kInt8Error = 0.15, kInt8LogitsTolerance = 2.5;  // logits are up to 12
 constexpr int kBlockSize = 4;
 
 float max_difference(const Tensor& got, const HostTensor& want) {
@@ -53,7 +53,7 @@ proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder,
 // The largest differences of all cases.
 struct Differences {
   float encoder = 0, hidden = 0, logits = 0;
-  float largest_logit = 0;
+  double logit_squares = 0, logit_errors = 0;  // sums of squares
 };
 
 // Runs all cases that have tensors in that compute type.
@@ -83,8 +83,11 @@ void compare(const std::string& name, DType dtype, Differences& worst) {
     keep_worst(worst.hidden, hidden, "decoder_last_hidden_state");
     const Tensor logits = model->compute_logits(hidden);
     keep_worst(worst.logits, logits, "decoder_logits");
-    for (int64_t i = 0; i < logits.size(); ++i)
-      worst.largest_logit = std::max(worst.largest_logit, std::abs(logits.data<float>()[i]));
+    const Tensor want = to_float(tensors.at(key + "decoder_logits"));
+    for (int64_t i = 0; i < want.size(); ++i) {
+      worst.logit_squares += std::pow(want.data<float>()[i], 2);
+      worst.logit_errors += std::pow(logits.data<float>()[i] - want.data<float>()[i], 2);
+    }
     ++compared;
   }
   EXPECT_GT(compared, 0);
@@ -100,12 +103,18 @@ TEST_P(Parity, TensorsAgreeWithHuggingFace) {
   EXPECT_LE(worst.logits, kLogitsTolerance);
 }
 
-// int8 rounds weights and inputs to 1/127 of the largest: near, and not the same.
+// int8 rounds weights and inputs to 1/127 of the largest: near, and not the same. HuggingFace's
+// model with every Linear rounded so is off by 0.10 (bart-base-shape) and 0.08 (bart-tiny) of the
+// root mean square, at most by 1.6 and 1.7: these checkpoints have random weights of a great
+// spread.
 TEST_P(Parity, Int8IsNear) {
   Differences worst;
   compare(GetParam(), DType::kI8, worst);
-  std::cout << "int8 differs by " << worst.logits << " of " << worst.largest_logit << "\n";
-  EXPECT_LE(worst.logits, kInt8LogitsTolerance * worst.largest_logit);
+  const double error = std::sqrt(worst.logit_errors / worst.logit_squares);
+  std::cout << "int8 differs by " << error << " of the root mean square, at most by "
+            << worst.logits << "\n";
+  EXPECT_LE(error, kInt8Error);
+  EXPECT_LE(worst.logits, kInt8LogitsTolerance);
   EXPECT_GT(worst.logits, kLogitsTolerance);
 }
 
