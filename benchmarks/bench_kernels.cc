@@ -217,7 +217,7 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
     copies.emplace_back(ctx, std::span(&view, 1), dtype);
   } while (copies.size() * copies[0].bytes() < (size_t{256} << 20));
   const double bytes = static_cast<double>(n * k) * static_cast<double>(size_of(dtype));
-  for (int64_t t : {1, 8, 32, 256, 1024}) {
+  for (int64_t t : {1, 2, 4, 8, 32, 128, 1024}) {
     if (t > 32 && n > 10000) continue;
     const Tensor x = random_matrix(t, k), out({t, n}, DType::kF32);
     auto run = [&](int i) {
@@ -229,10 +229,12 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
     for (int64_t row : {int64_t{0}, t - 1})
       reference::linear(view, x.rows(row, row + 1), bias, Activation::kNone,
                         expected.rows(row != 0, 1 + (row != 0)));
-    const std::string name = std::string(dtype == DType::kF32 ? "f32 " : "bf16 ") +
+    const std::string name = std::string(dtype == DType::kF32    ? "f32 "
+                                         : dtype == DType::kBF16 ? "bf16 "
+                                                                 : "int8 ") +
                              std::to_string(k) + "x" + std::to_string(n) +
                              " T=" + std::to_string(t);
-    const double tolerance = dtype == DType::kF32 ? 1e-4 : 0.3;
+    const double tolerance = dtype == DType::kF32 ? 1e-4 : dtype == DType::kBF16 ? 0.3 : 2;
     expect_near(out.rows(0, 1), expected.rows(0, 1), tolerance, name);
     if (t > 1) expect_near(out.rows(t - 1, t), expected.rows(1, 2), tolerance, name);
     const Timing timing = measure(probes, options.seconds, run);
@@ -377,7 +379,7 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads\n", name_of(cpu_isa()), ctx.threads());
   if (options.gemm) {
     print_header("linear");
-    for (DType dtype : {DType::kF32, DType::kBF16})
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
       for (auto [k, n] : {std::pair{768, 768}, {768, 2304}, {768, 3072}, {3072, 768}, {768, 50265}})
         bench_linear(ctx, probes, options, k, n, dtype);
   }
@@ -395,6 +397,7 @@ int main(int argc, char** argv) {
     bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
   }
   std::printf(
-      "\nprobes: memory %.1f GB/s, f32 FMA %.1f GFLOP/s (bf16 products may be twice as fast)\n",
+      "\nprobes: memory %.1f GB/s, f32 FMA %.1f GFLOP/s (bf16 and int8 products may be two and "
+      "four times as fast)\n",
       probes.bandwidth() * 1e-9, probes.rate() * 1e-9);
 }

@@ -125,7 +125,9 @@ int run(const Options& o) {
   EngineConfig config;
   config.model = o.model;
   config.threads = o.threads;
-  config.dtype = o.dtype == "bfloat16" ? DType::kBF16 : DType::kF32;
+  config.dtype = o.dtype == "bfloat16" ? DType::kBF16
+                 : o.dtype == "int8"   ? DType::kI8
+                                       : DType::kF32;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
   // Runs repeat the same requests; bench_caches measures what the caches save.
   config.enable_encoder_cache = config.enable_prefix_caching = false;
@@ -174,7 +176,9 @@ int main(int argc, char** argv) {
   app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
   app.add_option("--beams", o.beams, "of each request")->capture_default_str();
   app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
-  app.add_option("--dtype", o.dtype, "float32 or bfloat16")->capture_default_str();
+  app.add_option("--dtype", o.dtype, "float32, bfloat16 or int8")
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
+      ->capture_default_str();
   app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();
   app.add_option("--max-num-seqs", o.max_num_seqs)->capture_default_str();

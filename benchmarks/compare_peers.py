@@ -18,12 +18,14 @@ CTranslate2's max_batch_size does; CTranslate2 drops what is done out of a runni
 longest. A request's latency is the time until it, or its batch, is done.
 
 --install makes --venv and installs the peers there with pip. Without --venv this interpreter must have them.
-Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, ct2-int8, ct2-bf16, hf-bf16: their agreement is reported only.
+Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, ct2-int8, ct2-bf16, hf-bf16: their
+agreement is reported only.
 """
 import argparse, datetime, json, os, pathlib, platform, random, statistics, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ["ctranslate2", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
+OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8"}
 NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino"]
 EXACT = {"tandem", "ct2", "openvino"}  # fp32: must agree with HuggingFace; with beams Tandem alone
 TIE = 1e-3  # HuggingFace's own lead of the best logit, below which fp32 engines may differ
@@ -132,10 +134,10 @@ def install(args):
 
 
 def start(name, args):
-    if name.startswith("tandem"):
-        return Tandem(args, "bfloat16" if name == "tandem-bf16" else "float32")
+    if name in OURS:
+        return Tandem(args, OURS[name])
     if name not in NAMES:
-        sys.exit(f"compare_peers: no engine {name}: tandem, tandem-bf16, {', '.join(NAMES)}")
+        sys.exit(f"compare_peers: no engine {name}: {', '.join([*OURS, *NAMES])}")
     return Peer(name, args)
 
 
@@ -228,7 +230,7 @@ def summarise(batch, rows, new_tokens):
             "ttft_ms": statistics.median(row["ttft_ms"] or [0]), "peak_rss_mb": row["peak_rss_mb"]})
     # Round by round, so that what slowed a round down cancels out.
     for r in results:
-        for ours in ("tandem", "tandem-bf16"):
+        for ours in OURS:
             if ours in rows:
                 r[f"{ours}_ratio"] = statistics.median(a / b for a, b in zip(r["rounds"], rows[ours]["seconds"]))
     return results
@@ -252,11 +254,12 @@ def markdown(report):
     last = "p50, s | p95, s" if report["mixed"] else "first token, ms" if report["beams"] == 1 else ""
     lines = [f"{report['model']}: {work}, {how}, {report['threads']} threads, {report['cpu']}, {report['date']}. "
              f"Median of {report['rounds']} interleaved rounds.", "",
-             f"| batch | engine | s | CPU s | tokens/s | tandem is faster by | tandem-bf16 by | {last + ' | ' if last else ''}"
+             "| batch | engine | s | CPU s | tokens/s | tandem is faster by | tandem-bf16 by | tandem-int8 by | "
+             f"{last + ' | ' if last else ''}"
              "peak memory, MB |",
-             "|---" * (8 + (last.count("|") + 1 if last else 0)) + "|"]
+             "|---" * (9 + (last.count("|") + 1 if last else 0)) + "|"]
     for r in report["results"]:
-        ratios = [f"{r[k]:.2f}" if k in r else "" for k in ("tandem_ratio", "tandem-bf16_ratio")]
+        ratios = [f"{r[k]:.2f}" if k in r else "" for k in (f"{ours}_ratio" for ours in OURS)]
         cells = [r["batch"], r["engine"], f"{r['seconds']:.2f}", f"{r['cpu_seconds']:.2f}", f"{r['tokens_per_second']:.0f}", *ratios]
         cells += [f"{r['p50']:.2f}", f"{r['p95']:.2f}"] if report["mixed"] else \
             [f"{r['ttft_ms']:.0f}"] if report["beams"] == 1 else []

@@ -1,5 +1,8 @@
 // Linear layers: packing, checks, dispatch.
+#include <string>
+
 #include "kernels/check_args.h"
+#include "kernels/core/error.h"
 #include "kernels/op_table.h"
 
 namespace tandem {
@@ -7,8 +10,12 @@ namespace tandem {
 PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
     : dtype_(dtype) {
   TANDEM_CHECK(!parts.empty());
-  TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
   k_ = parts[0].columns;
+  if (dtype == DType::kI8 && k_ > kMaxI8Features)
+    throw not_supported("dtype", "int8 sums hold " + std::to_string(kMaxI8Features) +
+                                     " input features of a linear layer, it has " +
+                                     std::to_string(k_));
   for (const MatrixView& part : parts) {
     TANDEM_CHECK_EQ(part.columns, k_);
     TANDEM_CHECK_GE(part.rows, 0);

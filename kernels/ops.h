@@ -36,12 +36,16 @@ struct MatrixView {
   int64_t row_stride = 0;  // elements
 };
 
+// So many products of int8, and 128 times the sum of so many weights, fit an int32.
+constexpr int64_t kMaxI8Features = int64_t{1} << 17;
+
 // A weight in the layout of the device's GEMM. Made once at load, read-only afterwards.
 class PackedWeight {
  public:
   PackedWeight() = default;
   // Stacks the parts along the output features (Q, K and V become one weight). All parts have the
-  // same number of columns. `dtype` is the compute type: f32 or bf16.
+  // same number of columns. `dtype` is the compute type: f32, bf16 or i8. Throws InputError for i8
+  // and more than kMaxI8Features columns.
   PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
 
   int64_t out_features() const { return n_; }
@@ -72,6 +76,10 @@ namespace ops {
 
 // out[t] = activation(W x[t] + bias), bias optional (empty). With bf16 weights, x is rounded to
 // bf16 and products are summed in f32.
+// With i8 weights, an output feature n has the scale s_n = max_k |W_nk| / 127 and a row of x the
+// scale s_t = max_k |x_tk| / 127; both are rounded to multiples of their scales, ties to even, and
+// the product is s_n s_t times an exact integer sum, the same on all levels and ranges of rows. A
+// row or feature with a NaN or an infinity gives NaN, one below 1e-30 in all elements counts as 0.
 struct LinearArgs {
   const PackedWeight* weight;
   Tensor x;     // [T, in_features]

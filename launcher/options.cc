@@ -86,7 +86,8 @@ void EngineOptions::add_model(CLI::App& app) {
       ->required()
       ->type_name("DIR");
   app.add_option("--dtype", dtype,
-                 "auto, float32 or bfloat16: what weights and products are computed in")
+                 "auto, float32, bfloat16 or int8: what weights and products are computed in; auto "
+                 "is bfloat16 for checkpoints stored so, else float32")
       ->capture_default_str();
   app.add_option("--threads", config.threads, "compute threads; 0: one per core")
       ->capture_default_str();
@@ -121,6 +122,7 @@ EngineConfig EngineOptions::parse() const {
   c.dtype = choose(Dtypes{{"auto", std::nullopt},
                           {"float32", DType::kF32},
                           {"bfloat16", DType::kBF16},
+                          {"int8", DType::kI8},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
   if (!kv_cache_memory.empty())

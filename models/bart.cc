@@ -119,7 +119,7 @@ class Bart final : public Model {
 
   KvCacheSpec kv_cache_spec() const override {
     const Heads heads(build_, config_.decoder_attention_heads, decoder_head_dim());
-    return {config_.decoder_layers, heads.count(), heads.head_dim, build_.dtype};
+    return {config_.decoder_layers, heads.count(), heads.head_dim, kv_cache_dtype(build_.dtype)};
   }
 
   Tensor encode(const ModelInput& in) override {

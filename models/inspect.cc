@@ -9,6 +9,7 @@
 #include <map>
 #include <system_error>
 
+#include "models/model.h"
 #include "models/printable.h"
 
 namespace tandem {
@@ -69,7 +70,7 @@ Memory memory(const ModelConfig& config, uint64_t parameters, DType dtype) {
   m.dtype = name_of(dtype);
   m.weight_bytes = parameters * size_of(dtype);
   m.self_bytes_per_token = 2 * static_cast<uint64_t>(config.decoder_layers) *
-                           static_cast<uint64_t>(config.d_model) * size_of(dtype);
+                           static_cast<uint64_t>(config.d_model) * size_of(kv_cache_dtype(dtype));
   m.cross_bytes_per_token = m.self_bytes_per_token;
   return m;
 }
@@ -159,7 +160,7 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
   out.decoder_ffn_dim = config.decoder_ffn_dim;
   out.generation = config.generation;
   if (config.d_model > 0 && config.decoder_layers > 0 && config.max_position_embeddings > 0)
-    for (DType t : {DType::kF32, DType::kBF16})
+    for (DType t : {DType::kF32, DType::kBF16, DType::kI8})
       out.memory.push_back(memory(config, out.parameters, t));
   return out;
 }

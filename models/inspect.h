@@ -42,7 +42,7 @@ struct InspectReport {
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
   int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
   nlohmann::json generation;   // defaults of a request
-  std::vector<Memory> memory;  // float32, bfloat16; empty where the shapes are not known
+  std::vector<Memory> memory;  // float32, bfloat16, int8; empty where the shapes are not known
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);

@@ -17,7 +17,7 @@ namespace tandem {
 struct Build {
   Context& ctx;
   Communicator& comm;
-  DType dtype;  // compute type of the linear layers and of the KV cache: f32 or bf16
+  DType dtype;  // compute type of the linear layers: f32, bf16 or i8
 };
 
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
@@ -35,7 +35,8 @@ class ColumnParallelLinear {
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
-// ranks.
+// ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than one
+// rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one rank.)
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part);

@@ -35,7 +35,7 @@ struct EngineConfig {
 };
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
-// does not fit bfloat16's precision).
+// does not fit bfloat16's precision). Never int8, which changes tokens more than a request expects.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
 int default_threads();

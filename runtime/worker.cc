@@ -11,9 +11,9 @@ namespace tandem {
 namespace {
 
 DType dtype_named(const std::string& name) {
-  for (const DType t : {DType::kF32, DType::kBF16})
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kI8})
     if (name == name_of(t)) return t;
-  throw invalid_request("setup.dtype", "\"" + name + "\" is not float32 or bfloat16");
+  throw invalid_request("setup.dtype", "\"" + name + "\" is not float32, bfloat16 or int8");
 }
 
 EngineConfig config_of(const proto::WorkerSetup& setup) {

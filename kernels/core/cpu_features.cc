@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr CpuIsa kLevels[] = {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512,
+constexpr CpuIsa kLevels[] = {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni,
                               CpuIsa::kAvx512Bf16};
 
 CpuIsa choose() {
@@ -31,6 +31,7 @@ const char* name_of(CpuIsa isa) {
     case CpuIsa::kGeneric: return "generic";
     case CpuIsa::kAvx2: return "avx2";
     case CpuIsa::kAvx512: return "avx512";
+    case CpuIsa::kAvx512Vnni: return "avx512_vnni";
     case CpuIsa::kAvx512Bf16: return "avx512_bf16";
   }
   return "?";
@@ -43,7 +44,8 @@ CpuIsa best_cpu_isa() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return CpuIsa::kAvx2;
-  return __builtin_cpu_supports("avx512bf16") ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
+  if (!__builtin_cpu_supports("avx512vnni")) return CpuIsa::kAvx512;
+  return __builtin_cpu_supports("avx512bf16") ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512Vnni;
 #else
   return CpuIsa::kGeneric;
 #endif
@@ -57,8 +59,10 @@ CpuIsa cpu_isa_from_name(std::string_view name) {
                                                 ", its best is " + name_of(best_cpu_isa()));
     return isa;
   }
-  throw invalid_request("TANDEM_CPU_ISA", "expected generic, avx2, avx512 or avx512_bf16, got \"" +
-                                              std::string(name) + "\"");
+  throw invalid_request("TANDEM_CPU_ISA",
+                        "expected generic, avx2, avx512, avx512_vnni or "
+                        "avx512_bf16, got \"" +
+                            std::string(name) + "\"");
 }
 
 CpuIsa cpu_isa() { return current().load(std::memory_order_relaxed); }

@@ -12,10 +12,11 @@ enum class CpuIsa : uint8_t {
   kGeneric,     // any CPU
   kAvx2,        // AVX2 and FMA
   kAvx512,      // AVX-512 F, BW, DQ, VL
+  kAvx512Vnni,  // and vpdpbusd
   kAvx512Bf16,  // and vdpbf16ps
 };
 
-const char* name_of(CpuIsa isa);  // "generic", "avx2", "avx512", "avx512_bf16"
+const char* name_of(CpuIsa isa);  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
 
 // The best level of this CPU and this build.
 CpuIsa best_cpu_isa();

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8 };
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kI8 };
 
 constexpr size_t size_of(DType t) {
   switch (t) {
@@ -17,7 +17,8 @@ constexpr size_t size_of(DType t) {
     case DType::kF16:
     case DType::kBF16: return 2;
     case DType::kI64: return 8;
-    case DType::kU8: return 1;
+    case DType::kU8:
+    case DType::kI8: return 1;
   }
   return 0;
 }
@@ -30,6 +31,7 @@ constexpr const char* name_of(DType t) {
     case DType::kI32: return "int32";
     case DType::kI64: return "int64";
     case DType::kU8: return "uint8";
+    case DType::kI8: return "int8";
   }
   return "?";
 }

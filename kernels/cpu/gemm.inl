@@ -1,9 +1,13 @@
 // The matrix product: micro-kernels of up to 6 rows by 16 to 64 columns over a panel of a packed
 // weight.
 //
-// An output element is one chain of fused products over k in ascending order, starting from zero,
-// whatever the tile's shape; cutting k into blocks stores and reloads the accumulator and changes
-// no bit. Latency is hidden by the number of columns and rows, never by splitting k.
+// In f32 and bf16 an output element is one chain of fused products over k in ascending order,
+// starting from zero, whatever the tile's shape; cutting k into blocks stores and reloads the
+// accumulator and changes no bit. Latency is hidden by the number of columns and rows, never by
+// splitting k.
+//
+// In int8 the accumulators are the bits of int32 sums, which are exact, and become floats at the
+// end.
 //
 // Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
 // keeps the accumulators in memory otherwise.
@@ -23,6 +27,7 @@ struct Tile {
 struct StepF32 {
   typedef float Word;
   static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -44,6 +49,7 @@ struct StepF32 {
 struct StepBf16 {
   typedef uint32_t Word;
   static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
@@ -60,21 +66,25 @@ struct StepBf16 {
     }
   }
 };
-#else
-// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
-struct StepBf16 {
+#endif
+
+// A step whose words of w are taken apart: first their low, then their high parts. A word of x for
+// each.
+template <class Parts>
+struct StepInParts {
   typedef float Word;
   static constexpr int kWords = 2;
+  static constexpr bool kIntegers = Parts::kIntegers, kOffset = false;
   template <int kRows, int kVectors>
   [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
                                               int64_t ldx, const float* w) {
     V wv[kVectors];
 #pragma GCC unroll 16
-    for (int j = 0; j < kVectors; ++j) wv[j] = low_bf16(load(w + j * kLanes));
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::low(load(w + j * kLanes));
     add_products<kRows, kVectors>(acc, x, ldx, wv);
-    asm("" : "+r"(w));  // load again: the pairs would not fit the registers
+    asm("" : "+r"(w));  // load again: both parts would not fit the registers
 #pragma GCC unroll 16
-    for (int j = 0; j < kVectors; ++j) wv[j] = high_bf16(load(w + j * kLanes));
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::high(load(w + j * kLanes));
     add_products<kRows, kVectors>(acc, x + 1, ldx, wv);
   }
 
@@ -87,10 +97,57 @@ struct StepBf16 {
       const V xv = set1(x[i * ldx]);
 #pragma GCC unroll 16
       for (int j = 0; j < kVectors; ++j)
-        acc[i * kVectors + j] = fma(xv, wv[j], acc[i * kVectors + j]);
+        acc[i * kVectors + j] = Parts::add_product(xv, wv[j], acc[i * kVectors + j]);
     }
   }
 };
+
+#ifndef TANDEM_ISA_BF16
+// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
+struct Bf16Parts {
+  static constexpr bool kIntegers = false;
+  [[gnu::always_inline]] static V low(V w) { return low_bf16(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_bf16(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) { return fma(x, w, acc); }
+};
+typedef StepInParts<Bf16Parts> StepBf16;
+#endif
+
+#ifdef TANDEM_ISA_VNNI
+// Four products of int8 in one instruction. It takes x as uint8: x + 128, which the sums of the
+// columns of w make up for in the end (wrapping around on the way changes nothing).
+struct StepI8 {
+  typedef uint32_t Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = true, kOffset = true;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    __m512i wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const __m512i xv = _mm512_set1_epi32(static_cast<int>(x[i * ldx]));
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = _mm512_castsi512_ps(
+            _mm512_dpbusd_epi32(_mm512_castps_si512(acc[i * kVectors + j]), xv, wv[j]));
+    }
+  }
+};
+#else
+// Four products of int8, widened to int16: of k 0 and 2, then of 1 and 3. (Pairs of products in
+// int16, as vpmaddubsw gives them, would overflow.)
+struct I8Parts {
+  static constexpr bool kIntegers = true;
+  [[gnu::always_inline]] static V low(V w) { return low_i8(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_i8(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) {
+    return add_i16_products(x, w, acc);
+  }
+};
+typedef StepInParts<I8Parts> StepI8;
 #endif
 
 template <class Step, int kRows, int kVectors, int kPrefetch>
@@ -161,13 +218,27 @@ TileFunction select_tile(int rows, int prefetch) {
   return TileTable<Step, 0>::table[rows - 1];
 }
 
-// Adds the bias and applies the activation to one row.
-inline void finish_row(const GemmBlock& b, float* c) {
-  if (b.bias != nullptr) {
-    int j = 0;
-    for (; j + kLanes <= b.columns; j += kLanes) store(c + j, load(c + j) + load(b.bias + j));
-    const int rest = b.columns - j;
-    if (rest > 0) store_n(c + j, load_n(c + j, rest) + load_n(b.bias + j, rest), rest);
+// The lanes of the bias at column j, of those that matter.
+inline V bias_at(const GemmBlock& b, int j) {
+  const int rest = b.columns - j;
+  return rest >= kLanes ? load(b.bias + j) : load_n(b.bias + j, rest);
+}
+
+// Row i ends: integer sums become floats, times the scales of their columns and of the row; then
+// the bias and the activation. (All 64 columns of c may be written.)
+template <class Step>
+inline void finish_row(const GemmBlock& b, int64_t i) {
+  float* c = b.c + i * b.ldc;
+  if (Step::kIntegers || b.bias != nullptr) {
+    const V scale = Step::kIntegers ? set1(b.row_scales[i]) : zero();
+    for (int j = 0; j < b.columns; j += kLanes) {
+      V v = load(c + j);
+      if constexpr (Step::kIntegers) {
+        if (Step::kOffset) v = subtract_i32(v, load(b.column_offsets + j));
+        v = float_of_i32(v) * load(b.column_scales + j) * scale;
+      }
+      store(c + j, b.bias != nullptr ? v + bias_at(b, j) : v);
+    }
   }
   if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
 }
@@ -216,7 +287,7 @@ void gemm(const GemmBlock& b) {
               : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
     }
     if (b.finish)
-      for (int i = 0; i < rows; ++i) finish_row(b, b.c + (row + i) * b.ldc);
+      for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
     row += rows;
   }
 }

@@ -14,6 +14,7 @@ const IsaKernels& isa_kernels() {
   switch (cpu_isa()) {
 #if defined(__x86_64__)
     case CpuIsa::kAvx512Bf16: return kAvx512Bf16Kernels;
+    case CpuIsa::kAvx512Vnni: return kAvx512VnniKernels;
     case CpuIsa::kAvx512: return kAvx512Kernels;
     case CpuIsa::kAvx2: return kAvx2Kernels;
 #endif

@@ -5,9 +5,9 @@
 // function with external linkage compiled with AVX-512 could be the copy that the linker keeps for
 // all.
 //
-// All levels give the same bits in f32: sums run in one fixed order (one chain per output element
-// in the matrix products; 16 lanes and a fixed tree in reductions), products are fused, and nothing
-// else is.
+// All levels give the same bits in f32 and in int8: sums of floats run in one fixed order (one
+// chain per output element in the matrix products; 16 lanes and a fixed tree in reductions),
+// products are fused, and nothing else is.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@ constexpr int kPanelColumns = 64;  // output features in a panel of a packed wei
 constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes
 constexpr int kLanes16 = 16;       // lanes of a reduction
 
-// c (+)= x w for one block of one panel. A step is one k in f32 and two in bf16: 64 x 4 bytes of w,
-// and of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two rounded floats).
+// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
+// bytes of w, and of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two
+// rounded floats), or in int8 i8_step_words words (four uint8, or two int16 pairs).
 struct GemmBlock {
   const void* x;  // [rows][steps]
   int64_t ldx;    // 4-byte words from row to row
@@ -31,12 +32,17 @@ struct GemmBlock {
   int64_t steps;
   const void* next;  // block to prefetch meanwhile, of as many steps; or nullptr
   int columns;       // of the panel that matter, 1..64
-  float* c;          // [rows][64]: all 64 are written
+  float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
   int64_t ldc;
   bool accumulate;    // start from c, else from 0
   bool finish;        // then add the bias and apply the activation, to `columns`
   const float* bias;  // [columns] or nullptr
   Activation activation;
+  // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
+  // times the sums of the columns of w.
+  const float* row_scales;      // [rows]
+  const float* column_scales;   // [64]
+  const float* column_offsets;  // [64]
 };
 
 // One head of one sequence in the encoder: keys and values as they come from the projection.
@@ -100,6 +106,10 @@ struct IsaKernels {
   int bf16_step_words;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
+  void (*gemm_i8)(const GemmBlock&);
+  int i8_step_words;
+  // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
+  float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
@@ -113,6 +123,7 @@ struct IsaKernels {
 extern const IsaKernels kGenericKernels;
 extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvx512Kernels;
+extern const IsaKernels kAvx512VnniKernels;
 extern const IsaKernels kAvx512Bf16Kernels;
 
 // Those of cpu_isa().

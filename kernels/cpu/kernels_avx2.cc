@@ -14,6 +14,8 @@ namespace {
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"
 //
+#include "kernels/cpu/quantise.inl"
+//
 #include "kernels/cpu/softmax.inl"
 //
 #include "kernels/cpu/attention_paged.inl"

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/isa.h"
 
+#define TANDEM_ISA_VNNI 1
 #define TANDEM_ISA_BF16 1
 
 namespace tandem::cpu {
@@ -16,6 +17,8 @@ namespace {
 //
 #include "kernels/cpu/gemm.inl"
 #include "kernels/cpu/rows.inl"
+//
+#include "kernels/cpu/quantise.inl"
 //
 #include "kernels/cpu/softmax.inl"
 //

@@ -55,6 +55,27 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
 }
+// The bytes 0 and 2, or 1 and 3, of the 32-bit lanes as pairs of int16.
+inline V low_i8(V quads) {
+  return _mm256_castsi256_ps(
+      _mm256_srai_epi16(_mm256_slli_epi16(_mm256_castps_si256(quads), 8), 8));
+}
+inline V high_i8(V quads) {
+  return _mm256_castsi256_ps(_mm256_srai_epi16(_mm256_castps_si256(quads), 8));
+}
+// On the bits of lanes as int32: acc + the products of int16 pairs, conversion, differences, and
+// the larger one.
+inline V add_i16_products(V x, V w, V acc) {
+  return _mm256_castsi256_ps(_mm256_add_epi32(
+      _mm256_castps_si256(acc), _mm256_madd_epi16(_mm256_castps_si256(x), _mm256_castps_si256(w))));
+}
+inline V float_of_i32(V a) { return _mm256_cvtepi32_ps(_mm256_castps_si256(a)); }
+inline V subtract_i32(V a, V b) {
+  return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+inline V max_i32(V a, V b) {
+  return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[2]) {
   const V b = a[0] + a[1];

@@ -45,6 +45,27 @@ inline V low_bf16(V pairs) {
 inline V high_bf16(V pairs) {
   return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-65536)));
 }
+// The bytes 0 and 2, or 1 and 3, of the 32-bit lanes as pairs of int16.
+inline V low_i8(V quads) {
+  return _mm512_castsi512_ps(
+      _mm512_srai_epi16(_mm512_slli_epi16(_mm512_castps_si512(quads), 8), 8));
+}
+inline V high_i8(V quads) {
+  return _mm512_castsi512_ps(_mm512_srai_epi16(_mm512_castps_si512(quads), 8));
+}
+// On the bits of lanes as int32: acc + the products of int16 pairs, conversion, differences, and
+// the larger one.
+inline V add_i16_products(V x, V w, V acc) {
+  return _mm512_castsi512_ps(_mm512_add_epi32(
+      _mm512_castps_si512(acc), _mm512_madd_epi16(_mm512_castps_si512(x), _mm512_castps_si512(w))));
+}
+inline V float_of_i32(V a) { return _mm512_cvtepi32_ps(_mm512_castps_si512(a)); }
+inline V subtract_i32(V a, V b) {
+  return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+inline V max_i32(V a, V b) {
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[1]) {
   const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a[0]), _mm512_extractf32x8_ps(a[0], 1));

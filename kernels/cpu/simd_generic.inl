@@ -122,6 +122,24 @@ inline V high_bf16(V pairs) {
   }
   return v;
 }
+// The bytes 0 and 2, or 1 and 3, of the 32-bit lanes as pairs of int16.
+typedef int32_t VI32 __attribute__((vector_size(16)));
+typedef int16_t VI16 __attribute__((vector_size(16)));
+inline V low_i8(V quads) { return (V)(((VI16)quads << 8) >> 8); }
+inline V high_i8(V quads) { return (V)((VI16)quads >> 8); }
+// On the bits of lanes as int32: acc + the products of int16 pairs, conversion, differences, and
+// the larger one.
+inline V add_i16_products(V x, V w, V acc) {
+  const VI32 a = (VI32)x, b = (VI32)w;
+  const VI32 low = ((a << 16) >> 16) * ((b << 16) >> 16), high = (a >> 16) * (b >> 16);
+  return (V)((VI32)acc + low + high);
+}
+inline V float_of_i32(V a) { return __builtin_convertvector((VI32)a, V); }
+inline V subtract_i32(V a, V b) { return (V)((VI32)a - (VI32)b); }
+inline V max_i32(V a, V b) {
+  const VI32 larger = (VI32)a > (VI32)b;
+  return (V)(((VI32)a & larger) | ((VI32)b & ~larger));
+}
 // Sum of 16 lanes along a tree: lanes 8, 4, 2 and 1 apart.
 inline float reduce_add(const V (&a)[4]) {
   const V b = a[0] + a[2], c = a[1] + a[3];

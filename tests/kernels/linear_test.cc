@@ -88,7 +88,7 @@ TEST_P(LinearTest, EmptySidesAreFine) {
   const Tensor w = random.matrix(5, 3), bias = random.vector(5);
   const MatrixView view = view_of(w), no_columns{nullptr, DType::kF32, 5, 0, 0},
                    no_rows{nullptr, DType::kF32, 0, 3, 3};
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
     EXPECT_EQ(run(ctx, PackedWeight(ctx, {&view, 1}, dtype), Tensor({0, 3}, DType::kF32), bias,
                   Activation::kNone)
                   .dim(0),
@@ -133,7 +133,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
     const auto activation = static_cast<Activation>(random.integer(0, 7));
-    for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       const PackedWeight packed(one, {&view, 1}, dtype);
       const Tensor all = run(three, packed, x, bias, activation);
       EXPECT_TRUE(same_bits(run(one, packed, x, bias, activation), all));
@@ -153,7 +153,7 @@ TEST_P(LinearTest, ColumnsAreShardInvariant) {
   Context ctx(2);
   const Tensor w = random.matrix(150, 90), x = random.matrix(7, 90), bias = random.vector(150);
   const MatrixView view = view_of(w);
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
     const Tensor all = run(ctx, PackedWeight(ctx, {&view, 1}, dtype), x, bias, Activation::kGelu);
     for (auto [begin, end] : {std::pair{0, 50}, {13, 29}, {50, 150}, {149, 150}}) {
       const MatrixView part = view_of(w.rows(begin, end));

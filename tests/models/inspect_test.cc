@@ -36,12 +36,15 @@ TEST(Inspect, BartTiny) {
   const uint64_t decoder = 2 * (2 * attention + feed_forward + 3 * norm) + 130 * d + norm;
   EXPECT_EQ(r.parameters, 2000 * d + 2000 + encoder + decoder);
   EXPECT_EQ(r.tied_tensors, 0u);
-  ASSERT_EQ(r.memory.size(), 2u);
+  ASSERT_EQ(r.memory.size(), 3u);
   EXPECT_EQ(r.memory[0].weight_bytes, r.parameters * 4);
   EXPECT_EQ(r.memory[0].self_bytes_per_token, 2u * 2 * 64 * 4);  // K and V, 2 layers
   EXPECT_EQ(r.memory[1].dtype, "bfloat16");
   EXPECT_EQ(r.memory[1].cross_bytes_per_token, 2u * 2 * 64 * 2);
   EXPECT_EQ(r.memory[1].cache_bytes(32, 128), 32u * 128 * (512 + 512));
+  EXPECT_EQ(r.memory[2].dtype, "int8");
+  EXPECT_EQ(r.memory[2].weight_bytes, r.parameters);
+  EXPECT_EQ(r.memory[2].self_bytes_per_token, r.memory[1].self_bytes_per_token);  // in bfloat16
   EXPECT_EQ(r.generation["max_length"], 60);
 }
 

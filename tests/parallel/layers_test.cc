@@ -77,33 +77,34 @@ Tensor random_matrix(int64_t rows, int64_t columns, uint64_t seed) {
 }
 
 // Up to the rounding of sums that are added in another order.
-void expect_close(const Tensor& got, const Tensor& want) {
+void expect_close(const Tensor& got, const Tensor& want, double tolerance) {
   ASSERT_EQ(got.shape(), want.shape());
   float largest = 1;
   for (int64_t i = 0; i < want.size(); ++i)
     largest = std::max(largest, std::abs(want.data<float>()[i]));
   for (int64_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(got.data<float>()[i], want.data<float>()[i], 2e-6 * largest) << i;
+    ASSERT_NEAR(got.data<float>()[i], want.data<float>()[i], tolerance * largest) << i;
 }
 
 using Forward = std::function<Tensor(const Build&)>;
 
 // What forward() returns on rank 0 of one, on all ranks of every group: close, and bitwise equal
 // among the ranks.
-void expect_same_on_ranks(const Forward& forward) {
+void expect_same_on_ranks(const Forward& forward, DType dtype = DType::kF32,
+                          double tolerance = 2e-6) {
   Context one(1);
   const auto local = make_local_communicator();
-  const Tensor want = forward({one, *local, DType::kF32});
+  const Tensor want = forward({one, *local, dtype});
   for (const int ranks : {2, 3, 4, 6}) {
     SCOPED_TRACE(::testing::Message() << ranks << " ranks");
     std::vector<Tensor> got(static_cast<size_t>(ranks));
     const auto errors = testing::run_ranks(ranks, {}, [&](Communicator& comm) {
       Context ctx(1);
-      got[static_cast<size_t>(comm.rank())] = forward({ctx, comm, DType::kF32});
+      got[static_cast<size_t>(comm.rank())] = forward({ctx, comm, dtype});
     });
     for (const auto& e : errors) ASSERT_EQ(e, "");
     for (const Tensor& t : got) {
-      expect_close(t, want);
+      expect_close(t, want, tolerance);
       EXPECT_EQ(std::memcmp(t.raw(), got[0].raw(), t.bytes()), 0);
     }
   }
@@ -127,6 +128,33 @@ TEST_P(Layers, ColumnThenRow) {
       return second.forward(first.forward(x));
     });
   }
+}
+
+// int8: what shards its outputs gives the bits of one rank; what shards its inputs has other
+// scales.
+TEST_P(Layers, ColumnThenRowInInt8) {
+  source_.add_linear("fc1", 20, 130);
+  source_.add_linear("fc2", 130, 24);
+  const Tensor x = random_matrix(kRows, 20, 1), wide = random_matrix(kRows, 130, 2);
+  const auto column = [&](const Build& b) {
+    const ColumnParallelLinear layer(root_ / "fc1", b, 20, 130, Activation::kGelu);
+    const Range part = shard_range(130, b.comm.rank(), b.comm.size());
+    Tensor all = Tensor::zeros({kRows, 130}, DType::kF32);
+    const Tensor y = layer.forward(x);
+    for (int64_t i = 0; i < kRows; ++i)
+      std::memcpy(all.row<float>(i) + part.begin, y.row<float>(i),
+                  static_cast<size_t>(part.size()) * sizeof(float));
+    b.comm.all_reduce(all);
+    return all;
+  };
+  expect_same_on_ranks(column, DType::kI8, 0);
+  expect_same_on_ranks(
+      [&](const Build& b) {
+        const Range part = shard_range(130, b.comm.rank(), b.comm.size());
+        const RowParallelLinear layer(root_ / "fc2", b, 130, 24, part);
+        return layer.forward(wide.columns(part.begin, part.end));
+      },
+      DType::kI8, 0.03);
 }
 
 // The heads' outputs, summed through an output projection, as attention does.

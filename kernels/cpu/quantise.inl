@@ -1,0 +1,88 @@
+// A row of activations in int8: q = round(127 x / max|x|), so that x is about q max|x| / 127. All
+// levels give the same q. A row with a NaN or an infinity has no such scale: its q are 0 and its
+// scale is NaN, which makes its products NaN. Rows of nothing but (almost) zeros have scale 0.
+
+constexpr float kLeastRange = 1e-30f;  // below, 127 / max|x| could overflow
+constexpr uint32_t kInfinityBits = 0x7f800000u;
+
+// The bits of the largest |x|, whose order as integers is that of the floats, with infinity and
+// then NaN on top.
+inline uint32_t largest_magnitude(const float* x, int64_t k) {
+  V top[4] = {zero(), zero(), zero(), zero()};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= k; i += 4 * kLanes)
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) top[j] = max_i32(top[j], abs(load(x + i + j * kLanes)));
+  for (; i < k; i += kLanes) {
+    const int n = k - i < kLanes ? static_cast<int>(k - i) : kLanes;
+    top[0] = max_i32(top[0], abs(load_n(x + i, n)));
+  }
+  alignas(64) float lanes[kLanes];
+  store(lanes, max_i32(max_i32(top[0], top[1]), max_i32(top[2], top[3])));
+  uint32_t largest = 0;
+  for (int l = 0; l < kLanes; ++l)
+    if (bits_of(lanes[l]) > largest) largest = bits_of(lanes[l]);
+  return largest;
+}
+
+#ifdef TANDEM_ISA_VNNI
+// Bytes q + 128, four in a word; those beyond k are 128.
+constexpr uint32_t kQuantisedZero = 0x80808080u;
+
+inline __m512i scaled_i32(__m512 x, __m512 scale) { return _mm512_cvtps_epi32(x * scale); }
+
+inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+  const __m512 s = _mm512_set1_ps(scale);
+  // packs_* work within 128 bits: they leave the words of the four vectors as 0 4 8 12, 1 5 ...
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i offset = _mm512_set1_epi32(static_cast<int>(kQuantisedZero));
+  int64_t i = 0;
+  for (; i + 64 <= k; i += 64) {
+    const __m512i low =
+        _mm512_packs_epi32(scaled_i32(load(x + i), s), scaled_i32(load(x + i + 16), s));
+    const __m512i high =
+        _mm512_packs_epi32(scaled_i32(load(x + i + 32), s), scaled_i32(load(x + i + 48), s));
+    const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+    _mm512_storeu_si512(out + i / 4, _mm512_xor_si512(bytes, offset));
+  }
+  for (; i < k; i += 16) {
+    const int n = k - i < 16 ? static_cast<int>(k - i) : 16;
+    const __m128i bytes = _mm512_cvtsepi32_epi8(scaled_i32(load_n(x + i, n), s));
+    _mm_mask_storeu_epi32(out + i / 4, static_cast<__mmask8>((1u << ((n + 3) / 4)) - 1u),
+                          _mm_xor_si128(bytes, _mm512_castsi512_si128(offset)));
+  }
+}
+#else
+// int16, in pairs of k 0 and 2, and 1 and 3, of a step: two words; those beyond k are 0.
+constexpr uint32_t kQuantisedZero = 0;
+
+inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+  for (int64_t i = 0; i < k; i += kLanes16) {
+    alignas(64) float q[kLanes16];
+    int16_t pairs[kLanes16];
+    for (int64_t j = 0; j < kLanes16; j += kLanes) {
+      const int64_t rest = k - i - j;
+      const V v = rest >= kLanes ? load(x + i + j)
+                  : rest > 0     ? load_n(x + i + j, static_cast<int>(rest))
+                                 : zero();
+      store(q + j, round_nearest(v * set1(scale)));
+    }
+    for (int j = 0; j < kLanes16; ++j)
+      pairs[j / 4 * 4 + j % 4 / 2 + j % 2 * 2] = static_cast<int16_t>(q[j]);
+    const int64_t steps = k - i < kLanes16 ? (k - i + 3) / 4 : kLanes16 / 4;
+    __builtin_memcpy(out + i / 2, pairs, static_cast<size_t>(steps) * 8);
+  }
+}
+#endif
+
+float to_i8_steps(const float* x, int64_t k, uint32_t* out) {
+  const uint32_t bits = largest_magnitude(x, k);
+  float largest;
+  __builtin_memcpy(&largest, &bits, sizeof largest);
+  if (bits >= kInfinityBits || largest < kLeastRange) {
+    for (int64_t i = 0; i < (k + 3) / 4 * StepI8::kWords; ++i) out[i] = kQuantisedZero;
+    return bits >= kInfinityBits ? __builtin_nanf("") : 0.0f;
+  }
+  quantise_row(x, k, 127.0f / largest, out);
+  return largest / 127.0f;
+}

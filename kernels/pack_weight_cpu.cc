@@ -1,0 +1,137 @@
+// Packs weights for the CPU's linear layers (kernels/cpu/packed_weight.h), from the types of a
+// checkpoint to the compute type. In int8 each output feature has its own scale, its largest
+// magnitude / 127; one with a NaN or an infinity has the scale NaN, which makes its products NaN.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/packed_weight.h"
+
+namespace tandem::cpu {
+namespace {
+
+float element(const std::byte* row, int64_t i, DType dtype) {
+  if (dtype == DType::kF32) {
+    float f;
+    std::memcpy(&f, row + i * 4, 4);
+    return f;
+  }
+  uint16_t h;
+  std::memcpy(&h, row + i * 2, 2);
+  return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
+}
+
+// The bytes of row n of the stacked parts.
+struct Row {
+  const std::byte* data;
+  DType dtype;
+};
+Row find_row(std::span<const MatrixView> parts, int64_t n) {
+  size_t i = 0;
+  while (n >= parts[i].rows) n -= parts[i++].rows;
+  const MatrixView& part = parts[i];
+  return {static_cast<const std::byte*>(part.data) +
+              static_cast<size_t>(n * part.row_stride) * size_of(part.dtype),
+          part.dtype};
+}
+
+// Elements [begin, end) of a row to column j of a panel.
+void pack_f32(const Row& row, int64_t begin, int64_t end, float* column) {
+  for (int64_t k = begin; k < end; ++k) column[k * kPanelColumns] = element(row.data, k, row.dtype);
+}
+void pack_bf16(const Row& row, int64_t begin, int64_t end, uint16_t* column) {
+  for (int64_t k = begin; k < end; ++k)
+    column[k / 2 * kPanelColumns * 2 + k % 2] = float_to_bf16(element(row.data, k, row.dtype));
+}
+// To the nearest integer, ties to even, for |x| < 2^22.
+float round_nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+// Returns the sum of the elements. With `inverse` = 0 they are all zero.
+int32_t pack_i8(const Row& row, int64_t begin, int64_t end, float inverse, int8_t* column) {
+  int32_t sum = 0;
+  for (int64_t k = begin; k < end; ++k) {
+    const float q = inverse == 0 ? 0 : round_nearest(element(row.data, k, row.dtype) * inverse);
+    column[k / 4 * kPanelColumns * 4 + k % 4] = static_cast<int8_t>(q);
+    sum += static_cast<int32_t>(q);
+  }
+  return sum;
+}
+
+// Of an output feature in int8.
+struct Scale {
+  float scale;    // times q is the weight
+  float inverse;  // times the weight, rounded, is q; 0: all q are 0
+};
+Scale scale_of(const Row& row, int64_t k) {
+  constexpr float kLeastRange = 1e-30f;  // below, the inverse could overflow
+  float largest = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < k; ++i) {
+    const float magnitude = std::abs(element(row.data, i, row.dtype));
+    finite &= std::isfinite(magnitude);
+    largest = std::max(largest, magnitude);
+  }
+  if (!finite) return {std::numeric_limits<float>::quiet_NaN(), 0};
+  return largest < kLeastRange ? Scale{0, 0} : Scale{largest / 127.0f, 127.0f / largest};
+}
+
+constexpr int64_t kBlock = 64;  // of k, so that the lines written to stay in cache
+
+// The features of one panel, the first of which is row `first` of the parts.
+void pack_panel(std::span<const MatrixView> parts, int64_t first, int64_t columns, int64_t k,
+                DType dtype, std::byte* to) {
+  for (int64_t begin = 0; begin < k; begin += kBlock) {
+    const int64_t end = std::min(k, begin + kBlock);
+    for (int64_t j = 0; j < columns; ++j) {
+      const Row row = find_row(parts, first + j);
+      if (dtype == DType::kF32) {
+        pack_f32(row, begin, end, reinterpret_cast<float*>(to) + j);
+      } else {
+        pack_bf16(row, begin, end, reinterpret_cast<uint16_t*>(to) + 2 * j);
+      }
+    }
+  }
+}
+
+void pack_panel_i8(std::span<const MatrixView> parts, int64_t first, int64_t columns, int64_t k,
+                   std::byte* to) {
+  Scale scales[kPanelColumns];
+  float* scale_of_column = reinterpret_cast<float*>(to + steps_of(k, DType::kI8) * kStepBytes);
+  int32_t* offset_of_column = reinterpret_cast<int32_t*>(scale_of_column + kPanelColumns);
+  for (int64_t j = 0; j < columns; ++j) {
+    scales[j] = scale_of(find_row(parts, first + j), k);
+    scale_of_column[j] = scales[j].scale;
+  }
+  for (int64_t begin = 0; begin < k; begin += kBlock) {
+    const int64_t end = std::min(k, begin + kBlock);
+    for (int64_t j = 0; j < columns; ++j)
+      offset_of_column[j] +=
+          128 * pack_i8(find_row(parts, first + j), begin, end, scales[j].inverse,
+                        reinterpret_cast<int8_t*>(to) + 4 * j);
+  }
+}
+
+}  // namespace
+
+Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype) {
+  int64_t n = 0;
+  for (const MatrixView& part : parts) n += part.rows;
+  const int64_t k = parts[0].columns, bytes = panel_bytes(k, dtype),
+                panels = ceil_div(n, kPanelColumns);
+  const bool i8 = dtype == DType::kI8;
+  Tensor data({panels * bytes}, DType::kU8);
+  auto job = [&](int64_t panel, int) {
+    std::byte* to = static_cast<std::byte*>(data.raw()) + panel * bytes;
+    const int64_t first = panel * kPanelColumns;
+    const int64_t columns = std::min<int64_t>(kPanelColumns, n - first);
+    if (i8 || columns < kPanelColumns || k % 2 != 0) std::memset(to, 0, static_cast<size_t>(bytes));
+    if (i8) {
+      pack_panel_i8(parts, first, columns, k, to);
+    } else {
+      pack_panel(parts, first, columns, k, dtype, to);
+    }
+  };
+  run_tasks(ctx, panels, job);
+  return data;
+}
+
+}  // namespace tandem::cpu

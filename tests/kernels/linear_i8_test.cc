@@ -1,0 +1,236 @@
+// int8 linear layers against a naive version with the same quantisation: the sums are exact, so the
+// bits must be the same, on every level.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/core/error.h"
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::near;
+using testing::Random;
+using testing::same_bits;
+using testing::view_of;
+
+class LinearI8Test : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(LinearI8Test);
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Tensor run(Context& ctx, const PackedWeight& w, const Tensor& x, const Tensor& bias,
+           Activation activation = Activation::kNone) {
+  Tensor out({x.dim(0), w.out_features()}, DType::kF32);
+  ops::linear(ctx, {&w, x, bias, activation, out});
+  return out;
+}
+
+// A row (of x or of the weight) in int8, as kernels/ops.h has it.
+struct Quantised {
+  std::vector<int> q;
+  float scale;
+};
+Quantised quantise(const float* x, int64_t k) {
+  Quantised out{std::vector<int>(static_cast<size_t>(k)), 0};
+  float largest = 0;
+  for (int64_t i = 0; i < k; ++i) {
+    if (!std::isfinite(x[i])) {
+      out.scale = kNan;
+      return out;
+    }
+    largest = std::max(largest, std::abs(x[i]));
+  }
+  if (largest < 1e-30f) return out;
+  out.scale = largest / 127.0f;
+  const float inverse = 127.0f / largest;
+  for (int64_t i = 0; i < k; ++i)
+    out.q[static_cast<size_t>(i)] = static_cast<int>(std::nearbyint(x[i] * inverse));
+  return out;
+}
+
+Tensor expected(const Tensor& w, const Tensor& x, const Tensor& bias) {
+  const int64_t k = x.dim(1);
+  Tensor out({x.dim(0), w.dim(0)}, DType::kF32);
+  std::vector<Quantised> features;
+  for (int64_t n = 0; n < w.dim(0); ++n) features.push_back(quantise(w.row<float>(n), k));
+  for (int64_t t = 0; t < x.dim(0); ++t) {
+    const Quantised row = quantise(x.row<float>(t), k);
+    for (int64_t n = 0; n < w.dim(0); ++n) {
+      const Quantised& feature = features[static_cast<size_t>(n)];
+      int64_t sum = 0;
+      for (size_t i = 0; i < row.q.size(); ++i) sum += row.q[i] * feature.q[i];
+      float y = static_cast<float>(sum) * feature.scale * row.scale;
+      if (!bias.empty()) y += bias.data<float>()[n];
+      out.row<float>(t)[n] = y;
+    }
+  }
+  return out;
+}
+
+const std::initializer_list<int64_t> kOddSizes = {1,  2,  3,  5,  15,  16,  17, 56,
+                                                  63, 64, 65, 79, 130, 200, 257};
+
+TEST_P(LinearI8Test, HasTheBitsOfTheNaiveVersion) {
+  Random random;
+  Context one(1), three(3);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
+    const Tensor w = random.strided(n, k), x = random.strided(t, k);
+    const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
+    const MatrixView view = view_of(w);
+    const PackedWeight packed(one, {&view, 1}, DType::kI8);
+    EXPECT_EQ(packed.bytes(), static_cast<size_t>((n + 63) / 64 * ((k + 3) / 4 + 2) * 256));
+    Tensor want = expected(w, x, bias);
+    EXPECT_TRUE(same_bits(run(one, packed, x, bias), want));
+    EXPECT_TRUE(same_bits(run(three, packed, x, bias), want));
+    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    for (int64_t i = 0; i < want.size(); ++i)
+      want.data<float>()[i] =
+          static_cast<float>(reference::activate(activation, want.data<float>()[i]));
+    EXPECT_TRUE(near(run(one, packed, x, bias, activation), want, 2e-6, 2e-6));
+  }
+}
+
+// The largest sums: no instruction on the way may saturate.
+TEST_P(LinearI8Test, LongRowsOfTheLargestValues) {
+  Random random;
+  Context ctx(2);
+  for (const int64_t k : {1023, 4096}) {
+    Tensor w({70, k}, DType::kF32), x({5, k}, DType::kF32);
+    for (const Tensor& m : {w, x})
+      for (int64_t i = 0; i < m.dim(0); ++i)
+        for (int64_t j = 0; j < k; ++j)
+          m.row<float>(i)[j] = i == 0   ? 2.0f
+                               : i == 1 ? -2.0f
+                                        : random.pick({-1.0f, 1.0f}) * static_cast<float>(i);
+    const MatrixView view = view_of(w);
+    const PackedWeight packed(ctx, {&view, 1}, DType::kI8);
+    const Tensor y = run(ctx, packed, x, Tensor());
+    EXPECT_TRUE(same_bits(y, expected(w, x, Tensor())));
+    EXPECT_NEAR(y.row<float>(0)[1], -4.0 * static_cast<double>(k), 1e-2);
+  }
+}
+
+TEST_P(LinearI8Test, OutliersZerosAndTinyRows) {
+  Random random;
+  Context ctx(2);
+  const int64_t k = 130;
+  const Tensor w = random.matrix(70, k), x = random.matrix(8, k), bias = random.vector(70);
+  std::fill_n(w.row<float>(3), k, 0.0f);  // as a padding token in a tied embedding
+  std::fill_n(x.row<float>(1), k, 0.0f);
+  std::fill_n(x.row<float>(2), k, -1e-35f);
+  std::fill_n(x.row<float>(4), k, 1e-42f);
+  x.row<float>(5)[7] = -3e38f;
+  x.row<float>(6)[129] = 1e20f;
+  w.row<float>(69)[0] = 1e10f;
+  const MatrixView view = view_of(w);
+  const PackedWeight packed(ctx, {&view, 1}, DType::kI8);
+  const Tensor y = run(ctx, packed, x, bias);
+  EXPECT_TRUE(same_bits(y, expected(w, x, bias)));
+  for (int64_t t : {1, 2, 4}) EXPECT_TRUE(same_bits(y.rows(t, t + 1), bias.reshape({1, 70})));
+  for (int64_t t = 0; t < 8; ++t) EXPECT_EQ(y.row<float>(t)[3], bias.data<float>()[3]);
+}
+
+// A row with a NaN or an infinity gives NaN and leaves the others alone; a feature too.
+TEST_P(LinearI8Test, NotFiniteRowsAndFeaturesGiveNan) {
+  Random random;
+  Context ctx(2);
+  for (const int64_t k : {1, 17, 64, 200}) {
+    for (const float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
+      const Tensor w = random.matrix(70, k), x = random.matrix(9, k), bias = random.vector(70);
+      const Tensor before = expected(w, x, bias);
+      const int64_t row = random.integer(0, 8), feature = random.integer(0, 69);
+      x.row<float>(row)[random.integer(0, k - 1)] = bad;
+      w.row<float>(feature)[random.integer(0, k - 1)] = bad;
+      const MatrixView view = view_of(w);
+      const Tensor y = run(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, bias);
+      for (int64_t t = 0; t < 9; ++t)
+        for (int64_t n = 0; n < 70; ++n)
+          if (t == row || n == feature) {
+            EXPECT_TRUE(std::isnan(y.row<float>(t)[n])) << t << " " << n;
+          } else {
+            EXPECT_EQ(y.row<float>(t)[n], before.row<float>(t)[n]) << t << " " << n;
+          }
+    }
+  }
+}
+
+TEST_P(LinearI8Test, StacksPartsOfAnyFloatType) {
+  Random random;
+  Context ctx(2);
+  const int64_t k = 33;
+  const Tensor a = random.matrix(50, k), b = testing::to_bf16(random.matrix(70, k));
+  Tensor half({9, k}, DType::kF16), all({129, k}, DType::kF32);
+  for (int64_t i = 0; i < half.size(); ++i)
+    static_cast<uint16_t*>(half.raw())[i] =
+        static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
+  for (int64_t j = 0; j < k; ++j) {
+    for (int64_t i = 0; i < 50; ++i) all.row<float>(i)[j] = a.row<float>(i)[j];
+    for (int64_t i = 0; i < 9; ++i)
+      all.row<float>(50 + i)[j] = f16_to_float(static_cast<uint16_t*>(half.raw())[i * k + j]);
+    for (int64_t i = 0; i < 70; ++i)
+      all.row<float>(59 + i)[j] = bf16_to_float(b.row<uint16_t>(i)[j]);
+  }
+  const MatrixView parts[] = {view_of(a), view_of(half), view_of(b)};
+  const Tensor x = random.matrix(5, k);
+  EXPECT_TRUE(same_bits(run(ctx, PackedWeight(ctx, parts, DType::kI8), x, Tensor()),
+                        expected(all, x, Tensor())));
+}
+
+// Rounding to 1/127 of the largest: the error of a product of random vectors.
+TEST_P(LinearI8Test, IsNearThePlainProduct) {
+  Random random;
+  Context ctx(2);
+  const int64_t k = 768;
+  const Tensor w = random.matrix(100, k), x = random.matrix(12, k);
+  const MatrixView view = view_of(w);
+  Tensor exact({12, 100}, DType::kF32);
+  reference::linear(view, x, Tensor(), Activation::kNone, exact);
+  const Tensor y = run(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, Tensor());
+  double squares = 0, errors = 0;
+  for (int64_t i = 0; i < y.size(); ++i) {
+    squares += exact.data<float>()[i] * exact.data<float>()[i];
+    errors += std::pow(y.data<float>()[i] - exact.data<float>()[i], 2);
+  }
+  // Each factor is off by a uniform error of 1/sqrt(12) steps, a step being about 3.3/127.
+  EXPECT_LT(std::sqrt(errors / squares), 0.02);
+  EXPECT_GT(errors, 0);
+}
+
+TEST(LinearI8, LevelsGiveTheSameBits) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 10; ++round) {
+    const int64_t t = random.integer(1, 30), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
+    const MatrixView view = view_of(w);
+    const PackedWeight packed(ctx, {&view, 1}, DType::kI8);  // is the same for all
+    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    Tensor first;
+    for (CpuIsa isa : testing::available_isas()) {
+      set_cpu_isa(isa);
+      const Tensor y = run(ctx, packed, x, bias, activation);
+      if (first.empty()) first = y;
+      EXPECT_TRUE(same_bits(y, first)) << name_of(isa);
+    }
+    set_cpu_isa(best_cpu_isa());
+  }
+}
+
+TEST(LinearI8, TooManyInputFeaturesAreAnError) {
+  Context ctx(1);
+  const std::vector<float> row(static_cast<size_t>(kMaxI8Features) + 1, 1.0f);
+  const MatrixView most{row.data(), DType::kF32, 1, kMaxI8Features, kMaxI8Features},
+      more{row.data(), DType::kF32, 1, kMaxI8Features + 1, kMaxI8Features + 1};
+  EXPECT_THROW(PackedWeight(ctx, {&more, 1}, DType::kI8), InputError);
+  Tensor x({1, kMaxI8Features}, DType::kF32);
+  std::fill_n(x.data<float>(), kMaxI8Features, -1.0f);
+  const Tensor y = run(ctx, PackedWeight(ctx, {&most, 1}, DType::kI8), x, Tensor());
+  EXPECT_NEAR(y.data<float>()[0], -static_cast<double>(kMaxI8Features), 1);
+}
+
+}  // namespace
+}  // namespace tandem

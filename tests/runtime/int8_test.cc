@@ -1,0 +1,146 @@
+// Whole requests in int8: their tokens and scores depend neither on the batch, nor on the threads,
+// nor on the level of the CPU, greedy or with beams; a worker takes the type by its name.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "kernels/core/cpu_features.h"
+#include "kernels/core/error.h"
+#include "runtime/llm_engine.h"
+#include "runtime/worker.h"
+#include "tests/support/goldens.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using Results = std::map<std::string, json>;
+
+EngineConfig config_for(const std::string& checkpoint) {
+  EngineConfig config;
+  config.model = testing::golden_dir(checkpoint);
+  config.dtype = DType::kI8;
+  config.threads = 1;
+  config.block_size = 4;
+  config.kv_cache_memory = size_t{64} << 20;
+  config.swap_space = size_t{16} << 20;
+  config.seed = 1;
+  return config;
+}
+
+std::vector<json> cases_of(const std::string& checkpoint) {
+  std::vector<json> cases;
+  const json golden = testing::load_golden(checkpoint);
+  for (const auto& c : golden.at("cases"))
+    if (c.contains("output_ids")) cases.push_back(c);
+  const auto beams = std::count_if(cases.begin(), cases.end(),
+                                   [](const json& c) { return c.contains("sequences_scores"); });
+  EXPECT_GE(beams, 1) << checkpoint;
+  EXPECT_GT(cases.size(), static_cast<size_t>(beams)) << checkpoint;
+  return cases;
+}
+
+// All that ends, by request: the sequences of each, with scores and log-probabilities.
+void run_all(LLMEngine& engine, Results& results) {
+  for (int i = 0; engine.has_unfinished_requests(); ++i) {
+    ASSERT_LT(i, 100000) << "no progress";
+    for (const auto& output : engine.step()) {
+      if (!output.finished()) continue;
+      json& sequences = results[output.request_id()];
+      for (const auto& c : output.outputs())
+        sequences.push_back(
+            {{"tokens", std::vector<int>(c.token_ids().begin(), c.token_ids().end())},
+             {"score", c.score()},
+             {"cumulative_logprob", c.cumulative_logprob()}});
+    }
+  }
+  engine.check_integrity();
+}
+
+void add(LLMEngine& engine, const json& c) {
+  json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
+  if (c.contains("decoder_prompt_ids"))
+    prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
+  engine.add_request(c.at("name"), prompt, c.at("generation"));
+}
+
+Results one_by_one(const EngineConfig& config, const std::vector<json>& cases) {
+  LLMEngine engine(config);
+  EXPECT_EQ(engine.dtype(), DType::kI8);
+  Results results;
+  for (const json& c : cases) {
+    add(engine, c);
+    run_all(engine, results);
+  }
+  EXPECT_EQ(results.size(), cases.size());
+  return results;
+}
+
+Results together(const EngineConfig& config, std::vector<json> cases, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::shuffle(cases.begin(), cases.end(), random);
+  LLMEngine engine(config);
+  Results results;
+  for (const json& c : cases) add(engine, c);
+  run_all(engine, results);
+  return results;
+}
+
+class Int8 : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Int8, ResultsDoNotDependOnTheBatch) {
+  EngineConfig config = config_for(GetParam());
+  const std::vector<json> cases = cases_of(GetParam());
+  const Results alone = one_by_one(config, cases);
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  EXPECT_EQ(together(config, cases, seed), alone);
+  config.threads = 3;
+  config.block_size = 16;
+  config.max_num_batched_tokens = 128;
+  config.enable_encoder_cache = config.enable_prefix_caching = false;
+  EXPECT_EQ(together(config, cases, seed + 1), alone);
+}
+
+TEST_P(Int8, ResultsDoNotDependOnTheCpu) {
+  const EngineConfig config = config_for(GetParam());
+  const std::vector<json> cases = cases_of(GetParam());
+  const Results best = together(config, cases, 1);
+  for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+    if (isa >= best_cpu_isa()) continue;
+    set_cpu_isa(isa);
+    EXPECT_EQ(together(config, cases, 1), best) << name_of(isa);
+    set_cpu_isa(best_cpu_isa());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, Int8, ::testing::Values("bart-tiny", "bart-odd-heads"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Int8Worker, LoadsByTheNameOfTheType) {
+  const EngineConfig config = config_for("bart-tiny");
+  proto::WorkerSetup setup = setup_for(config, DType::kI8);
+  EXPECT_EQ(setup.dtype(), "int8");
+  setup.set_size(1);
+  const auto worker = [] {
+    return make_model_worker([](const proto::WorkerSetup&) { return make_local_communicator(); });
+  };
+  EXPECT_GT(worker()->load(setup, {}).num_device_blocks(), 0);
+  setup.set_dtype("int4");
+  try {
+    worker()->load(setup, {});
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(e.param(), "setup.dtype");
+    EXPECT_NE(std::string(e.what()).find("float32, bfloat16 or int8"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
