@@ -130,18 +130,18 @@ class AsyncClient:
 
     async def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         body = await self._json("POST", "/detokenize", {"tokens": list(tokens), "skip_special_tokens": skip_special_tokens})
-        return body["prompt"]
+        return str(body["prompt"])
 
     async def models(self) -> List[ModelInfo]:
         data = (await self._json("GET", "/v1/models"))["data"]
         return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
 
     async def version(self) -> str:
-        return (await self._json("GET", "/version"))["version"]
+        return str((await self._json("GET", "/version"))["version"])
 
     async def status(self) -> Dict[str, Any]:
         """The engine now: replicas, queues, blocks."""
-        return await self._json("GET", "/status")
+        return dict(await self._json("GET", "/status"))
 
     async def metrics(self) -> str:
         """In Prometheus's text format."""

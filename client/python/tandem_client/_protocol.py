@@ -40,7 +40,7 @@ class Retries:
                 return error.retry_after * random.uniform(1.0, 1.2) if error.retry_after <= self.max_wait else None
         elif not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
             return None
-        return min(self.max_wait, self.backoff * 2**attempt) * random.uniform(0.5, 1.0)
+        return float(min(self.max_wait, self.backoff * 2**attempt)) * random.uniform(0.5, 1.0)
 
 
 def retry_after(headers: Mapping[str, str]) -> Optional[float]:

@@ -114,19 +114,19 @@ class Client:
         return Tokens(body["tokens"], body["count"], body["max_model_len"], body.get("token_strs"))
 
     def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        return self._json("POST", "/detokenize",
-                          {"tokens": list(tokens), "skip_special_tokens": skip_special_tokens})["prompt"]
+        body = self._json("POST", "/detokenize", {"tokens": list(tokens), "skip_special_tokens": skip_special_tokens})
+        return str(body["prompt"])
 
     def models(self) -> List[ModelInfo]:
         data = self._json("GET", "/v1/models")["data"]
         return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
 
     def version(self) -> str:
-        return self._json("GET", "/version")["version"]
+        return str(self._json("GET", "/version")["version"])
 
     def status(self) -> Dict[str, Any]:
         """The engine now: replicas, queues, blocks."""
-        return self._json("GET", "/status")
+        return dict(self._json("GET", "/status"))
 
     def metrics(self) -> str:
         """In Prometheus's text format."""
