@@ -42,7 +42,8 @@ void apply_config_file(CLI::App& app) {
   const CLI::Option* config = app.get_option("--config");
   if (config->empty()) return;
   const std::string file = config->as<std::string>();
-  if (!std::filesystem::is_regular_file(file)) throw UsageError("--config", file + ": no such file");
+  if (!std::filesystem::is_regular_file(file))
+    throw UsageError("--config", file + ": no such file");
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigTOML().from_file(file);
@@ -54,8 +55,8 @@ void apply_config_file(CLI::App& app) {
     if (item.name == "++" || item.name == "--") continue;  // a section begins, ends
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
-      throw UsageError("--config", file + ": \"" + item.fullname() + "\" is no flag of " +
-                                       app.get_name());
+      throw UsageError("--config",
+                       file + ": \"" + item.fullname() + "\" is no flag of " + app.get_name());
     if (!option->empty()) continue;
     try {
       set_option(*option, item);
