@@ -1,14 +1,28 @@
-# cmake --install build [--prefix DIR]: the program and its licence; the demo model with TANDEM_INSTALL_DEMO.
-# The client library (component "client") for find_package(Tandem): one public header and the messages.
+# cmake --install build [--prefix DIR]: the component "server" (the program, its service, manual page, completions, dashboards
+# and documents; the demo model with TANDEM_INSTALL_DEMO), and "client", the client library for find_package(Tandem): one
+# public header and the messages. docs/deploying.md
 include(GNUInstallDirs)
 option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
 if(TARGET tandem)
-  install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
 endif()
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+set(doc ${CMAKE_INSTALL_DATADIR}/doc/tandem)
+install(FILES README.md packaging/debian/copyright DESTINATION ${doc} COMPONENT server)
+install(DIRECTORY docs/ DESTINATION ${doc} COMPONENT server FILES_MATCHING PATTERN *.md PATTERN *.svg PATTERN *.png)
+foreach(folder docker kubernetes slurm)
+  install(DIRECTORY packaging/${folder} DESTINATION ${doc}/examples COMPONENT server)
+endforeach()
+install(DIRECTORY packaging/grafana packaging/prometheus DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT server)
+install(FILES packaging/completions/tandem.bash RENAME tandem COMPONENT server
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES packaging/completions/tandem.fish COMPONENT server
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(CODE "set(source \"${CMAKE_SOURCE_DIR}\")\nset(binary \"${CMAKE_BINARY_DIR}\")" COMPONENT server)
+install(SCRIPT cmake/install_system_files.cmake COMPONENT server)
 if(TANDEM_INSTALL_DEMO)
-  install(DIRECTORY examples/demo-model examples/texts DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem)
+  install(DIRECTORY examples/demo-model examples/texts DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem COMPONENT server)
 endif()
+include(package)
 
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)

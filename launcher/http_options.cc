@@ -109,17 +109,6 @@ server::ServerConfig HttpOptions::parse(const std::string& model, const std::str
   return c;
 }
 
-void add_environment_and_config(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    if (name.empty() || name == "help" || !option->get_envname().empty()) continue;
-    std::string variable = "TANDEM_" + name;
-    for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-    option->envname(variable);
-  }
-  app.set_config("--config", "", "file with flags: name = value on each line (TOML)");
-}
-
 HttpFrontend::HttpFrontend(server::ServerConfig config, const std::string& model,
                            actors::Cluster& cluster)
     : config_(std::move(config)),

@@ -23,9 +23,6 @@ struct HttpOptions {
   server::ServerConfig parse(const std::string& model, const std::string& host) const;
 };
 
-// TANDEM_FLAG_NAME for each flag that has no variable yet, and --config.
-void add_environment_and_config(CLI::App& app);
-
 // Serves HTTP from its construction on; 503 until the cluster is up. The cluster outlives it.
 class HttpFrontend {
  public:

@@ -10,6 +10,7 @@
 #include "kernels/core/error.h"
 #include "launcher/cluster_options.h"
 #include "launcher/command.h"
+#include "launcher/config_file.h"
 #include "launcher/http_options.h"
 #include "launcher/options.h"
 #include "launcher/signals.h"
@@ -136,7 +137,10 @@ Run add_serve(CLI::App& app) {
   o->engine.add_engine(app);
   o->cluster.add(app);
   add_environment_and_config(app);
-  return [o] { return run(*o); };
+  return [o, &app] {
+    apply_config_file(app);
+    return run(*o);
+  };
 }
 
 }  // namespace tandem::launcher

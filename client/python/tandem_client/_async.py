@@ -1,0 +1,205 @@
+"""The client for asyncio. _sync.py is its twin: a change here is one there."""
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+import httpx
+
+from . import _protocol as protocol
+from ._errors import ApiError, TandemError
+from ._protocol import Retries
+from ._types import Chunk, Completion, Health, ModelInfo, Prompt, Tokens, completion_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import GenerationParams
+
+
+class AsyncStream:
+    """Chunks as the server sends them; the request is sent at the first use. Closing it (leaving its `async with`, or
+    close()) before its end cancels the request."""
+
+    def __init__(self, send: Callable[[], Awaitable[httpx.Response]]) -> None:
+        self._send = send
+        self._response: Optional[httpx.Response] = None
+        self._closed = False
+        self.request_id = ""
+        self._chunks = self._read()
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self
+
+    async def __anext__(self) -> Chunk:
+        return await self._chunks.__anext__()
+
+    async def __aenter__(self) -> AsyncStream:
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._response is not None:
+            await self._response.aclose()
+
+    async def result(self) -> Completion:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.Collector()
+        async for chunk in self:
+            collector.add(chunk)
+        return collector.completion(self.request_id)
+
+    async def _open(self) -> httpx.Response:
+        if self._response is None:
+            self._response = await self._send()
+            self.request_id = self._response.headers.get("x-request-id", "")
+        return self._response
+
+    async def _read(self) -> AsyncIterator[Chunk]:
+        if self._closed:
+            return
+        response = await self._open()
+        reader = protocol.EventReader(self.request_id)
+        try:
+            async for data in response.aiter_bytes():
+                for chunk in reader.feed(data):
+                    yield chunk
+            reader.end()
+        except (httpx.TransportError, httpx.StreamError) as e:
+            if not self._closed:
+                raise protocol.connection_error(e) from e
+        finally:
+            await response.aclose()
+
+
+class AsyncClient:
+    """
+    base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. verify, cert: as for httpx. Of one
+    event loop.
+    """
+
+    def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
+                 model: Optional[str] = None, timeout: Union[float, None, httpx.Timeout] = 600.0,
+                 connect_timeout: float = 10.0, retries: Union[int, Retries] = Retries(), verify: Any = True, cert: Any = None,
+                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.AsyncBaseTransport] = None) -> None:
+        self.model = model
+        self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
+        self._timeout = protocol.timeouts(timeout, connect_timeout)
+        base = base_url.rstrip("/")
+        self._http = httpx.AsyncClient(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
+                                  headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
+                                  limits=httpx.Limits(max_connections=None), transport=transport)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connections, and with them requests under way."""
+        await self._http.aclose()
+
+    async def complete(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Completion:
+        """Text for a prompt (the encoder's input) or several."""
+        return await self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> AsyncStream:
+        """The same as it is generated."""
+        return self._stream("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    async def chat(self, messages: Union[str, Sequence[Mapping[str, Any]]], *, model: Optional[str] = None,
+             **params: Unpack[GenerationParams]) -> Completion:
+        """Text for the last message of the user, or for a text, in the server's template."""
+        return await self._generate("/v1/chat/completions", protocol.chat_body(messages, model or self.model, params))
+
+    def chat_stream(self, messages: Union[str, Sequence[Mapping[str, Any]]], *, model: Optional[str] = None,
+                    **params: Unpack[GenerationParams]) -> AsyncStream:
+        return self._stream("/v1/chat/completions", protocol.chat_body(messages, model or self.model, params))
+
+    async def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
+        body = await self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
+                                                "return_token_strs": return_token_strs})
+        return Tokens(body["tokens"], body["count"], body["max_model_len"], body.get("token_strs"))
+
+    async def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        body = await self._json("POST", "/detokenize", {"tokens": list(tokens), "skip_special_tokens": skip_special_tokens})
+        return str(body["prompt"])
+
+    async def models(self) -> List[ModelInfo]:
+        data = (await self._json("GET", "/v1/models"))["data"]
+        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+
+    async def version(self) -> str:
+        return str((await self._json("GET", "/version"))["version"])
+
+    async def status(self) -> Dict[str, Any]:
+        """The engine now: replicas, queues, blocks."""
+        return dict(await self._json("GET", "/status"))
+
+    async def metrics(self) -> str:
+        """In Prometheus's text format."""
+        return (await self._send("GET", "/metrics")).text
+
+    async def health(self) -> Health:
+        """Whether requests are being computed. A server that is not there raises ConnectionFailed."""
+        try:
+            await self._send("GET", "/health", retries=Retries(count=0))
+        except ApiError as e:
+            return Health(False, e.message)
+        return Health(True)
+
+    async def wait_until_ready(self, timeout: float = 600.0, interval: float = 0.2) -> None:
+        """Until /health says so; also waits for a server that is not there yet. Raises TandemError after `timeout` s."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                health = await self.health()
+                if health:
+                    return
+                reason = health.reason
+            except TandemError as e:
+                reason = str(e)
+            if time.monotonic() >= end:
+                raise TandemError(f"not ready after {timeout:g} s: {reason}")
+            await asyncio.sleep(interval)
+
+    async def _generate(self, path: str, body: Dict[str, Any]) -> Completion:
+        response = await self._send("POST", path, body)
+        return completion_of(response.json(), response.headers.get("x-request-id", ""))
+
+    def _stream(self, path: str, body: Dict[str, Any]) -> AsyncStream:
+        return AsyncStream(lambda: self._send("POST", path, protocol.streamed(body), stream=True))
+
+    async def _json(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
+        return (await self._send(method, path, body)).json()
+
+    async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, stream: bool = False,
+              retries: Optional[Retries] = None) -> httpx.Response:
+        retries = retries or self._retries
+        attempt = 0
+        while True:
+            request = self._http.build_request(method, path, json=body,
+                                               timeout=protocol.read_timeout(body or {}, self._timeout))
+            try:
+                response = await self._http.send(request, stream=stream)
+                if response.status_code == 200:
+                    return response
+                await response.aread()
+                await response.aclose()
+                error: Exception = protocol.response_error(response)
+            except httpx.TransportError as e:
+                error = e
+            wait = retries.wait(attempt, error)
+            if wait is None:
+                if isinstance(error, httpx.TransportError):
+                    raise protocol.connection_error(error) from error
+                raise error
+            await asyncio.sleep(wait)
+            attempt += 1

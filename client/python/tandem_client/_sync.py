@@ -1,0 +1,190 @@
+"""The client for threads. _async.py is its twin: a change here is one there."""
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+import httpx
+
+from . import _protocol as protocol
+from ._errors import ApiError, TandemError
+from ._protocol import Retries
+from ._types import Chunk, Completion, Health, ModelInfo, Prompt, Tokens, completion_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import GenerationParams
+
+
+class Stream:
+    """Chunks as the server sends them. Closing it (leaving its `with`, or close()) before its end cancels the request."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._closed = False
+        self.request_id: str = response.headers.get("x-request-id", "")
+        self._chunks = self._read()
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self._response.close()
+
+    def result(self) -> Completion:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.Collector()
+        for chunk in self:
+            collector.add(chunk)
+        return collector.completion(self.request_id)
+
+    def _read(self) -> Iterator[Chunk]:
+        reader = protocol.EventReader(self.request_id)
+        try:
+            for data in self._response.iter_bytes():
+                yield from reader.feed(data)
+            reader.end()
+        except (httpx.TransportError, httpx.StreamError) as e:
+            if not self._closed:
+                raise protocol.connection_error(e) from e
+        finally:
+            self._response.close()
+
+
+class Client:
+    """
+    base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. verify, cert: as for httpx. Safe for use by several
+    threads.
+    """
+
+    def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
+                 model: Optional[str] = None, timeout: Union[float, None, httpx.Timeout] = 600.0,
+                 connect_timeout: float = 10.0, retries: Union[int, Retries] = Retries(), verify: Any = True, cert: Any = None,
+                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.BaseTransport] = None) -> None:
+        self.model = model
+        self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
+        self._timeout = protocol.timeouts(timeout, connect_timeout)
+        base = base_url.rstrip("/")
+        self._http = httpx.Client(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
+                                  headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
+                                  limits=httpx.Limits(max_connections=None), transport=transport)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections, and with them requests under way."""
+        self._http.close()
+
+    def complete(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Completion:
+        """Text for a prompt (the encoder's input) or several."""
+        return self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Stream:
+        """The same as it is generated."""
+        return self._stream("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    def chat(self, messages: Union[str, Sequence[Mapping[str, Any]]], *, model: Optional[str] = None,
+             **params: Unpack[GenerationParams]) -> Completion:
+        """Text for the last message of the user, or for a text, in the server's template."""
+        return self._generate("/v1/chat/completions", protocol.chat_body(messages, model or self.model, params))
+
+    def chat_stream(self, messages: Union[str, Sequence[Mapping[str, Any]]], *, model: Optional[str] = None,
+                    **params: Unpack[GenerationParams]) -> Stream:
+        return self._stream("/v1/chat/completions", protocol.chat_body(messages, model or self.model, params))
+
+    def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
+        body = self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
+                                                "return_token_strs": return_token_strs})
+        return Tokens(body["tokens"], body["count"], body["max_model_len"], body.get("token_strs"))
+
+    def detokenize(self, tokens: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        body = self._json("POST", "/detokenize", {"tokens": list(tokens), "skip_special_tokens": skip_special_tokens})
+        return str(body["prompt"])
+
+    def models(self) -> List[ModelInfo]:
+        data = self._json("GET", "/v1/models")["data"]
+        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+
+    def version(self) -> str:
+        return str(self._json("GET", "/version")["version"])
+
+    def status(self) -> Dict[str, Any]:
+        """The engine now: replicas, queues, blocks."""
+        return dict(self._json("GET", "/status"))
+
+    def metrics(self) -> str:
+        """In Prometheus's text format."""
+        return self._send("GET", "/metrics").text
+
+    def health(self) -> Health:
+        """Whether requests are being computed. A server that is not there raises ConnectionFailed."""
+        try:
+            self._send("GET", "/health", retries=Retries(count=0))
+        except ApiError as e:
+            return Health(False, e.message)
+        return Health(True)
+
+    def wait_until_ready(self, timeout: float = 600.0, interval: float = 0.2) -> None:
+        """Until /health says so; also waits for a server that is not there yet. Raises TandemError after `timeout` s."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                health = self.health()
+                if health:
+                    return
+                reason = health.reason
+            except TandemError as e:
+                reason = str(e)
+            if time.monotonic() >= end:
+                raise TandemError(f"not ready after {timeout:g} s: {reason}")
+            time.sleep(interval)
+
+    def _generate(self, path: str, body: Dict[str, Any]) -> Completion:
+        response = self._send("POST", path, body)
+        return completion_of(response.json(), response.headers.get("x-request-id", ""))
+
+    def _stream(self, path: str, body: Dict[str, Any]) -> Stream:
+        return Stream(self._send("POST", path, protocol.streamed(body), stream=True))
+
+    def _json(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
+        return self._send(method, path, body).json()
+
+    def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, stream: bool = False,
+              retries: Optional[Retries] = None) -> httpx.Response:
+        retries = retries or self._retries
+        attempt = 0
+        while True:
+            request = self._http.build_request(method, path, json=body,
+                                               timeout=protocol.read_timeout(body or {}, self._timeout))
+            try:
+                response = self._http.send(request, stream=stream)
+                if response.status_code == 200:
+                    return response
+                response.read()
+                response.close()
+                error: Exception = protocol.response_error(response)
+            except httpx.TransportError as e:
+                error = e
+            wait = retries.wait(attempt, error)
+            if wait is None:
+                if isinstance(error, httpx.TransportError):
+                    raise protocol.connection_error(error) from error
+                raise error
+            time.sleep(wait)
+            attempt += 1

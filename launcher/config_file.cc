@@ -1,0 +1,69 @@
+// CLI11 reads configuration files for the program's own flags only, not for those of its
+// subcommands: this is theirs.
+#include "launcher/config_file.h"
+
+#include <cctype>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launcher/command.h"
+
+namespace tandem::launcher {
+namespace {
+
+void set_option(CLI::Option& option, const CLI::ConfigItem& item) {
+  if (option.get_expected_min() == 0) {
+    if (item.inputs.size() > 1) throw CLI::ConversionError::TooManyInputsFlag(item.name);
+    const std::string value = item.inputs.empty() ? "true" : item.inputs.front();
+    option.add_result(option.get_flag_value(item.name, value));
+  } else {
+    option.add_result(item.inputs);
+  }
+  option.run_callback();
+}
+
+}  // namespace
+
+void add_environment_and_config(CLI::App& app) {
+  app.add_option("--config", "file with flags: name = value on each line (TOML)")
+      ->type_name("FILE");
+  for (CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    if (name.empty() || name == "help" || !option->get_envname().empty()) continue;
+    std::string variable = "TANDEM_" + name;
+    for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    option->envname(variable);
+  }
+}
+
+void apply_config_file(CLI::App& app) {
+  const CLI::Option* config = app.get_option("--config");
+  if (config->empty()) return;
+  const std::string file = config->as<std::string>();
+  if (!std::filesystem::is_regular_file(file))
+    throw UsageError("--config", file + ": no such file");
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_file(file);
+  } catch (const std::exception& e) {
+    throw UsageError("--config", file + ": " + e.what());
+  }
+  // What was given before the file was looked at wins; of two lines of the file the first.
+  for (const CLI::ConfigItem& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // a section begins, ends
+    CLI::Option* option = app.get_option_no_throw("--" + item.name);
+    if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
+      throw UsageError("--config",
+                       file + ": \"" + item.fullname() + "\" is no flag of " + app.get_name());
+    if (!option->empty()) continue;
+    try {
+      set_option(*option, item);
+    } catch (const std::exception& e) {
+      throw UsageError("--config", file + ": " + item.name + ": " + e.what());
+    }
+  }
+}
+
+}  // namespace tandem::launcher

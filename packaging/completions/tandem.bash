@@ -1,0 +1,52 @@
+# bash completion for tandem; written by scripts/make_man_and_completions
+_tandem() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command="" word flags=""
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "$command $word" in
+      " generate") command="generate" ;;
+      " score") command="score" ;;
+      " serve") command="serve" ;;
+      " worker") command="worker" ;;
+      " bench") command="bench" ;;
+      " tokenize") command="tokenize" ;;
+      " encode") command="encode" ;;
+      " inspect") command="inspect" ;;
+      "bench serve") command="bench serve" ;;
+      "bench throughput") command="bench throughput" ;;
+      "bench latency") command="bench latency" ;;
+    esac
+  done
+  if [ "$prev" = = ]; then
+    prev=${COMP_WORDS[COMP_CWORD-2]}
+  elif [ "$cur" = = ]; then
+    cur=
+  fi
+  case $prev in
+    --dtype) COMPREPLY=($(compgen -W "auto float32 bfloat16" -- "$cur")); return ;;
+    --log-level) COMPREPLY=($(compgen -W "trace debug info warning error off" -- "$cur")); return ;;
+    --log-format) COMPREPLY=($(compgen -W "text json" -- "$cur")); return ;;
+    --preemption-mode) COMPREPLY=($(compgen -W "auto recompute swap" -- "$cur")); return ;;
+    --cpu-binding) COMPREPLY=($(compgen -W "auto rank none" -- "$cur")); return ;;
+    --distributed-executor-backend) COMPREPLY=($(compgen -W "auto threads mpi join" -- "$cur")); return ;;
+    --pooling) COMPREPLY=($(compgen -W "mean none" -- "$cur")); return ;;
+    --format) COMPREPLY=($(compgen -W "json npy" -- "$cur")); return ;;
+    --config | --api-key-file | --ssl-certfile | --ssl-keyfile | --output | --dataset-path | --plot | --save-result | --input | --model | --hostfile | --worker-program | --access-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+  esac
+  case $command in
+    "") flags="generate score serve worker bench tokenize encode inspect -h --help --version" ;;
+    "generate") flags="-h --help --input --lines --jsonl --stream --model --dtype --threads --connect --access-file --max-num-seqs --max-num-batched-tokens --block-size --kv-cache-memory --num-gpu-blocks-override --swap-space --preemption-mode --enable-prefix-caching --no-enable-prefix-caching --enable-encoder-cache --no-enable-encoder-cache --seed --log-level --log-format --tensor-parallel-size --tp --data-parallel-size --dp --distributed-executor-backend --hostfile --worker-program --cpu-binding --run-ahead --max-restarts --restart-window --startup-timeout --step-timeout --worker-timeout --cluster-host --cluster-port --max-new-tokens --max-tokens --max-length --min-new-tokens --min-tokens --min-length --num-beams --n --num-return-sequences --best-of --do-sample --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --frequency-penalty --no-repeat-ngram-size --encoder-no-repeat-ngram-size --length-penalty --early-stopping --bad-words-ids --suppress-tokens --begin-suppress-tokens --forced-bos-token-id --forced-eos-token-id --stop --stop-token-ids --ignore-eos --logprobs --prompt-logprobs --truncate-prompt-tokens --include-stop-str-in-output" ;;
+    "score") flags="-h --help --input --jsonl --no-eos --logprobs --truncate-prompt-tokens --model --dtype --threads --connect --access-file --max-num-seqs --max-num-batched-tokens --block-size --kv-cache-memory --num-gpu-blocks-override --swap-space --preemption-mode --enable-prefix-caching --no-enable-prefix-caching --enable-encoder-cache --no-enable-encoder-cache --seed --log-level --log-format --tensor-parallel-size --tp --data-parallel-size --dp --distributed-executor-backend --hostfile --worker-program --cpu-binding --run-ahead --max-restarts --restart-window --startup-timeout --step-timeout --worker-timeout --cluster-host --cluster-port" ;;
+    "serve") flags="-h --help --model --dtype --threads --host --client-port --max-requests --orphan-timeout --drain-timeout --max-num-seqs --max-num-batched-tokens --block-size --kv-cache-memory --num-gpu-blocks-override --swap-space --preemption-mode --enable-prefix-caching --no-enable-prefix-caching --enable-encoder-cache --no-enable-encoder-cache --seed --log-level --log-format --config --port --no-http --served-model-name --api-key --api-key-file --ssl-certfile --ssl-keyfile --allowed-origins --prompt-template --http-threads --max-http-prompts --max-connections --max-body-size --max-header-size --request-timeout --keep-alive-timeout --header-timeout --body-timeout --write-timeout --disable-access-log --tensor-parallel-size --tp --data-parallel-size --dp --distributed-executor-backend --hostfile --worker-program --cpu-binding --run-ahead --max-restarts --restart-window --startup-timeout --step-timeout --worker-timeout --cluster-host --cluster-port" ;;
+    "worker") flags="-h --help --connect --access-file --cpu-binding --worker-timeout --log-level --log-format --replica --replicas --ranks --generation --crash-directory --mpi" ;;
+    "bench") flags="serve throughput latency -h --help" ;;
+    "tokenize") flags="-h --help --model --input --lines --jsonl --no-special-tokens" ;;
+    "encode") flags="-h --help --input --lines --jsonl --model --dtype --threads --pooling --format --output --max-num-batched-tokens" ;;
+    "inspect") flags="-h --help --model --json" ;;
+    "bench serve") flags="-h --help --dataset-path --random-input-len --random-output-len --random-range-ratio --random-vocab --num-prompts --seed --extra-body --metric-percentiles --save-result --base-url --endpoint --api-key --request-rate --burstiness --max-concurrency --goodput --plot" ;;
+    "bench throughput") flags="-h --help --dataset-path --random-input-len --random-output-len --random-range-ratio --random-vocab --num-prompts --seed --extra-body --metric-percentiles --save-result --plot --model --dtype --threads" ;;
+    "bench latency") flags="-h --help --dataset-path --random-input-len --random-output-len --random-range-ratio --random-vocab --num-prompts --seed --extra-body --metric-percentiles --save-result --model --dtype --threads --batch-size --num-iters --num-iters-warmup" ;;
+  esac
+  COMPREPLY=($(compgen -W "$flags" -- "$cur"))
+  [[ $cur == -* ]] || COMPREPLY+=($(compgen -f -- "$cur"))
+}
+complete -o filenames -F _tandem tandem
