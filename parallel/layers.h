@@ -35,8 +35,9 @@ class ColumnParallelLinear {
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
-// ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than one
-// rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one rank.)
+// ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than
+// one rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one
+// rank.)
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part);
