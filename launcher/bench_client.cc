@@ -123,7 +123,7 @@ class Load {
 
     boost::beast::flat_buffer buffer;
     http::response_parser<http::buffer_body> parser;
-    parser.body_limit(boost::none);
+    parser.body_limit(uint64_t{1} << 40);  // Boost 1.74 does not take "none"
     co_await http::async_read_header(socket, buffer, parser, into(ec));
     if (ec) co_return "read: " + ec.message();
     const unsigned status = parser.get().result_int();
