@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -109,15 +111,23 @@ server::ServerConfig HttpOptions::parse(const std::string& model, const std::str
   return c;
 }
 
+struct HttpFrontend::Pool {
+  boost::asio::thread_pool threads{1};
+};
+
 HttpFrontend::HttpFrontend(server::ServerConfig config, const std::string& model,
                            actors::Cluster& cluster)
     : config_(std::move(config)),
       tokenizer_(Tokenizer::load(model)),
-      engine_(make_http_engine(cluster)) {
+      engine_(make_http_engine(cluster)),
+      pool_(std::make_unique<Pool>()) {
   const ModelConfig model_config = ModelConfig::load(model);
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, *tokenizer_, static_cast<int>(model_config.max_position_embeddings),
       kVersion, server::Metrics(config_.model_names.front())});
+  context_->run_apart = [this](std::function<void()> f) {
+    boost::asio::post(pool_->threads, std::move(f));
+  };
   application_ = std::make_unique<server::Application>(*context_);
   http_ = std::make_unique<server::HttpServer>(config_, *application_);
   context_->num_connections = [this] { return http_ ? http_->num_connections() : 0; };
@@ -125,6 +135,7 @@ HttpFrontend::HttpFrontend(server::ServerConfig config, const std::string& model
 
 HttpFrontend::~HttpFrontend() {
   engine_.reset();
+  pool_->threads.join();
   http_.reset();
 }
 

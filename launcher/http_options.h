@@ -36,6 +36,8 @@ class HttpFrontend {
   server::ServerConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<server::EngineApi> engine_;
+  struct Pool;
+  std::unique_ptr<Pool> pool_;  // for what would hold up connections
   std::unique_ptr<server::AppContext> context_;
   std::unique_ptr<server::Application> application_;
   std::unique_ptr<server::HttpServer> http_;

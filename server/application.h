@@ -39,6 +39,8 @@ struct AppContext {
     prompts_under_way -= prompts;
     metrics.requests_under_way(-prompts);
   }
+  // Runs f where it holds up no connection; by default here and now.
+  std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
 };
 

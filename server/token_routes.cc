@@ -7,6 +7,27 @@
 
 namespace tandem::server {
 
+namespace {
+
+HttpResponse tokenized(const AppContext& app, const std::string& text, bool special, bool strings) {
+  try {
+    const std::vector<int32_t> ids = app.tokenizer.encode(text, special);
+    Json answer = {{"count", ids.size()}, {"max_model_len", app.max_model_len}, {"tokens", ids}};
+    if (strings) {
+      Json texts = Json::array();
+      for (const int32_t id : ids) texts.push_back(app.tokenizer.token_bytes(id));
+      answer["token_strs"] = texts;
+    }
+    return {.body = dump(answer)};
+  } catch (const InputError& e) {
+    return error_response(e);
+  } catch (const std::exception&) {
+    return error_response(500, "an error of the server");
+  }
+}
+
+}  // namespace
+
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
   check_model(app.config, body);
@@ -16,14 +37,11 @@ void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const bool strings = take_bool(body, "return_token_strs").value_or(false);
   refuse_rest(body);
   check_utf8(*prompt, "prompt");
-  const std::vector<int32_t> ids = app.tokenizer.encode(*prompt, special);
-  Json answer = {{"count", ids.size()}, {"max_model_len", app.max_model_len}, {"tokens", ids}};
-  if (strings) {
-    Json texts = Json::array();
-    for (const int32_t id : ids) texts.push_back(app.tokenizer.token_bytes(id));
-    answer["token_strs"] = texts;
-  }
-  exchange->respond({.body = dump(answer)});
+  // Megabytes take a while; other connections share this thread.
+  app.run_apart([&app, exchange, text = *prompt, special, strings] {
+    HttpResponse response = tokenized(app, text, special, strings);
+    exchange->post([exchange, response] { exchange->respond(response); });
+  });
 }
 
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
