@@ -158,11 +158,20 @@ struct FakeServer {
                                     const std::string& body = {},
                                     const server::Headers& headers = {}) {
     auto exchange = std::make_shared<FakeExchange>(method, path, body, headers);
+    exchanges.push_back(exchange);
     application.handle(exchange);
     exchange->run_posted();
     return exchange;
   }
+  // As a connection does at its end: the callback refers to who refers to the exchange.
+  ~FakeServer() {
+    for (const auto& exchange : exchanges) {
+      exchange->gone = nullptr;
+      exchange->posted.clear();
+    }
+  }
 
+  std::vector<std::shared_ptr<FakeExchange>> exchanges;
   server::ServerConfig config;
   FakeEngineApi engine;
   FakeTokenizer tokenizer;
