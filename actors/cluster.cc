@@ -187,6 +187,7 @@ Credentials Cluster::issue_client_credentials() {
   return impl_->authority.issue("tandem client");
 }
 
+const RequestProcessor& Cluster::request_processor() const { return *impl_->shared->processor; }
 int Cluster::num_replicas() const { return impl_->shared->config.data_parallel_size; }
 ClusterStatus Cluster::status() const { return impl_->shared->board.get(); }
 

@@ -12,6 +12,7 @@
 #include "actors/protocol/credentials.h"
 #include "runtime/engine_config.h"
 #include "runtime/engine_core.h"
+#include "runtime/request_processor.h"
 #include "runtime/supervisor_core.h"
 #include "runtime/worker.h"
 
@@ -73,6 +74,8 @@ class Cluster {
   Credentials issue_client_credentials();
 
   int num_replicas() const;
+  // The model's config and tokenizer, as requests are prepared with them.
+  const RequestProcessor& request_processor() const;
   ClusterStatus status() const;
   // Until the status differs from `seen` or the time is over.
   ClusterStatus wait_for_change(const ClusterStatus& seen, std::chrono::milliseconds most) const;

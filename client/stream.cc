@@ -103,46 +103,12 @@ std::optional<proto::RequestChunk> Stream::next_chunk() {
   changed_.wait(lock, [this] { return done_ || version_ > seen_version_; });
   if (version_ > seen_version_) {
     seen_version_ = version_;
-    return chunk_since_last();
+    proto::RequestChunk chunk = cursor_.next_chunk(output_);
+    chunk.set_request_id(id);
+    return chunk;
   }
   if (error_) std::rethrow_exception(error_);
   return std::nullopt;
-}
-
-proto::RequestChunk Stream::chunk_since_last() {
-  proto::RequestChunk chunk;
-  chunk.set_request_id(id);
-  if (output_.has_inputs() && !seen_inputs_) {
-    *chunk.mutable_inputs() = output_.inputs();
-    seen_inputs_ = true;
-  }
-  for (const proto::CompletionOutput& output : output_.outputs()) {
-    Position& seen = seen_[output.index()];
-    if (seen.finished ||
-        (seen.num_tokens == output.token_ids_size() && seen.text_bytes == output.text().size() &&
-         output.finish_reason().empty()))
-      continue;
-    proto::CompletionChunk& news = *chunk.add_outputs();
-    news.set_index(output.index());
-    news.set_token_offset(seen.num_tokens);
-    news.mutable_token_ids()->Add(output.token_ids().begin() + seen.num_tokens,
-                                  output.token_ids().end());
-    news.set_text_offset(static_cast<int64_t>(seen.text_bytes));
-    news.set_text(output.text().substr(seen.text_bytes));
-    for (int k = seen.num_tokens; k < output.logprobs_size(); ++k)
-      *news.add_logprobs() = output.logprobs(k);
-    news.set_cumulative_logprob(output.cumulative_logprob());
-    if (output.has_score()) news.set_score(output.score());
-    news.set_finish_reason(output.finish_reason());
-    news.set_stop_reason(output.stop_reason());
-    seen = {output.token_ids_size(), output.text().size(), !output.finish_reason().empty()};
-  }
-  chunk.set_prompt_logprobs_offset(seen_prompt_logprobs_);
-  for (; seen_prompt_logprobs_ < output_.prompt_logprobs_size(); ++seen_prompt_logprobs_)
-    *chunk.add_prompt_logprobs() = output_.prompt_logprobs(seen_prompt_logprobs_);
-  chunk.set_finished(output_.finished());
-  if (output_.has_metrics()) *chunk.mutable_metrics() = output_.metrics();
-  return chunk;
 }
 
 // --- Handle --------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@
 #include <exception>
 #include <functional>
 #include <future>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "client/client_core.h"
+#include "client/output_cursor.h"
 #include "client/tandem_client.h"
 
 namespace tandem::client {
@@ -40,13 +40,6 @@ class Stream {
   std::optional<proto::RequestChunk> next_chunk();
 
  private:
-  struct Position {
-    int num_tokens = 0;
-    size_t text_bytes = 0;
-    bool finished = false;
-  };
-  proto::RequestChunk chunk_since_last();
-
   const ChunkCallback on_chunk_;
   std::function<void()> cancel_;
   std::mutex mutex_;
@@ -58,9 +51,7 @@ class Stream {
   std::shared_future<proto::RequestOutput> future_;
   // Of next_chunk().
   uint64_t version_ = 0, seen_version_ = 0;
-  bool seen_inputs_ = false;
-  int seen_prompt_logprobs_ = 0;
-  std::map<int, Position> seen_;
+  OutputCursor cursor_;
 };
 
 }  // namespace tandem::client

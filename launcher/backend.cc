@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "client/output_cursor.h"
 #include "runtime/request_json.h"
 
 namespace tandem::launcher {
@@ -23,7 +24,7 @@ class LocalBackend final : public Backend {
     if (!engine_->has_unfinished_requests()) return out;
     for (proto::RequestOutput& output : engine_->step()) {
       const uint64_t number = std::stoull(output.request_id());
-      if (sink_) sink_(number, news_of(number, output));
+      if (sink_) sink_(number, sent_[number].next_chunk(output));
       if (!output.finished()) continue;
       sent_.erase(number);
       out.push_back({number, std::move(output), {}});
@@ -33,37 +34,8 @@ class LocalBackend final : public Backend {
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
 
  private:
-  // What has been handed on of a sequence.
-  struct Sent {
-    int num_tokens = 0;
-    size_t text_bytes = 0;
-    bool finished = false;
-  };
-
-  proto::RequestChunk news_of(uint64_t number, const proto::RequestOutput& output) {
-    proto::RequestChunk chunk;
-    auto& sent = sent_[number];
-    for (const proto::CompletionOutput& c : output.outputs()) {
-      Sent& have = sent[c.index()];
-      const bool finished = !c.finish_reason().empty();
-      if (have.num_tokens == c.token_ids_size() && have.text_bytes == c.text().size() &&
-          have.finished == finished)
-        continue;
-      proto::CompletionChunk& news = *chunk.add_outputs();
-      news.set_index(c.index());
-      news.mutable_token_ids()->Add(c.token_ids().begin() + have.num_tokens, c.token_ids().end());
-      news.set_text(c.text().substr(have.text_bytes));
-      for (int k = have.num_tokens; k < c.logprobs_size(); ++k)
-        *news.add_logprobs() = c.logprobs(k);
-      news.set_finish_reason(c.finish_reason());
-      news.set_stop_reason(c.stop_reason());
-      have = {c.token_ids_size(), c.text().size(), finished};
-    }
-    return chunk;
-  }
-
   std::unique_ptr<LLMEngine> engine_;
-  std::map<uint64_t, std::map<int, Sent>> sent_;  // of a stream
+  std::map<uint64_t, client::OutputCursor> sent_;  // of a stream
 };
 
 ErrorKind kind_named(const std::string& type) {

@@ -16,6 +16,7 @@
 #include "launcher/command.h"
 #include "launcher/options.h"
 #include "launcher/progress.h"
+#include "launcher/requests.h"
 #include "runtime/llm_engine.h"
 #include "runtime/request_json.h"
 
@@ -210,13 +211,10 @@ int bench_serve(const Options& o) {
              : 1;
 }
 
-std::unique_ptr<LLMEngine> load(const Options& o) {
-  ProgressBar bar("Loading");
-  EngineConfig config = o.engine.parse();
-  // Batches repeat: what is measured is the work, not that it can be saved.
+// Batches repeat: what is measured is the work, not that it can be saved.
+EngineConfig without_caches(EngineConfig config) {
   config.enable_encoder_cache = config.enable_prefix_caching = false;
-  return std::make_unique<LLMEngine>(config,
-                                     [&](size_t done, size_t total) { bar.update(done, total); });
+  return config;
 }
 
 // Gives the engine all items at once. Times from then on.
@@ -262,7 +260,7 @@ int bench_throughput(const Options& o) {
   parse_report(o);
   std::mt19937_64 random(o.data.seed);
   const auto items = o.data.items(random);
-  const auto engine = load(o);
+  const auto engine = load_engine(without_caches(o.engine.parse()));
   const auto begun = Clock::now();
   const auto requests = run_batch(*engine, items, extra, "Requests");
   const double duration = std::chrono::duration<double>(Clock::now() - begun).count();
@@ -281,7 +279,7 @@ int bench_latency(Options o) {
   o.data.num_prompts = o.batch;
   std::mt19937_64 random(o.data.seed);
   const auto items = o.data.items(random);
-  const auto engine = load(o);
+  const auto engine = load_engine(without_caches(o.engine.parse()));
   std::vector<double> times;
   for (int i = 0; i < o.warmup + o.iterations; ++i) {
     const auto begun = Clock::now();

@@ -12,7 +12,6 @@
 
 #include "kernels/core/error.h"
 #include "launcher/http_engine.h"
-#include "models/config.h"
 #include "runtime/engine_config.h"
 #include "runtime/version.h"
 
@@ -115,15 +114,13 @@ struct HttpFrontend::Pool {
   boost::asio::thread_pool threads{1};
 };
 
-HttpFrontend::HttpFrontend(server::ServerConfig config, const std::string& model,
-                           actors::Cluster& cluster)
+HttpFrontend::HttpFrontend(server::ServerConfig config, actors::Cluster& cluster)
     : config_(std::move(config)),
-      tokenizer_(Tokenizer::load(model)),
       engine_(make_http_engine(cluster)),
       pool_(std::make_unique<Pool>()) {
-  const ModelConfig model_config = ModelConfig::load(model);
+  const RequestProcessor& processor = cluster.request_processor();
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
-      config_, *engine_, *tokenizer_, static_cast<int>(model_config.max_position_embeddings),
+      config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,
       kVersion, server::Metrics(config_.model_names.front())});
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));

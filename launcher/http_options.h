@@ -6,7 +6,6 @@
 #include <string>
 
 #include "actors/cluster.h"
-#include "runtime/tokenizer.h"
 #include "server/application.h"
 #include "server/config.h"
 #include "server/http_server.h"
@@ -26,7 +25,7 @@ struct HttpOptions {
 // Serves HTTP from its construction on; 503 until the cluster is up. The cluster outlives it.
 class HttpFrontend {
  public:
-  HttpFrontend(server::ServerConfig config, const std::string& model, actors::Cluster& cluster);
+  HttpFrontend(server::ServerConfig config, actors::Cluster& cluster);
   ~HttpFrontend();
   uint16_t port() const { return http_->port(); }
   // After the cluster has drained: lets the last answers go out.
@@ -34,7 +33,6 @@ class HttpFrontend {
 
  private:
   server::ServerConfig config_;
-  std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<server::EngineApi> engine_;
   struct Pool;
   std::unique_ptr<Pool> pool_;  // for what would hold up connections

@@ -20,12 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
-  ProgressBar bar("Loading");
-  return std::make_unique<LLMEngine>(config,
-                                     [&](size_t done, size_t total) { bar.update(done, total); });
-}
-
 // Requests in flight and the results that wait for their turn.
 class Session {
  public:
@@ -200,6 +194,12 @@ std::unique_ptr<Backend> connect(const RequestOptions& options) {
 }
 
 }  // namespace
+
+std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
+  ProgressBar bar("Loading");
+  return std::make_unique<LLMEngine>(config,
+                                     [&](size_t done, size_t total) { bar.update(done, total); });
+}
 
 void RequestOptions::add(CLI::App& app) {
   engine.add_model(app);

@@ -12,6 +12,7 @@
 #include "launcher/cluster_options.h"
 #include "launcher/input.h"
 #include "launcher/options.h"
+#include "runtime/llm_engine.h"
 #include "runtime/request_json.h"
 
 namespace tandem::launcher {
@@ -27,6 +28,9 @@ class RequestFormat {
   virtual std::string write(const proto::RequestOutput& output, const nlohmann::json& id,
                             const Tokenizer* tokenizer) const = 0;
 };
+
+// With a progress bar.
+std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config);
 
 struct RequestOptions {
   std::string command;  // "tandem generate", for the server's log

@@ -81,7 +81,7 @@ int serve(const Options& options, MpiSession* job) {
                  cluster->cluster_port());
   std::optional<HttpFrontend> http;
   if (!options.http.off) {
-    http.emplace(http_config, engine.model.string(), *cluster);
+    http.emplace(http_config, *cluster);
     spdlog::info("HTTP at {}://{}:{}/", http_config.tls_certificate.empty() ? "http" : "https",
                  http_config.host, http->port());
   }

@@ -18,8 +18,7 @@ std::string answer_id(const GenerationRequest& request, const Exchange& exchange
 
 GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange,
                              GenerationRequest request)
-    : app_(app),
-      exchange_(std::move(exchange)),
+    : EngineJob(app, std::move(exchange)),
       request_(std::move(request)),
       format_(request_, answer_id(request_, *exchange_), std::time(nullptr)),
       parts_(request_.prompts.size()),
@@ -30,62 +29,45 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
   }
 }
 
-GenerationJob::~GenerationJob() = default;
-
 void GenerationJob::start() {
-  if (!app_.enter(static_cast<int>(parts_.size())))
-    return exchange_->respond(too_many_requests(app_.config.max_requests));
-  exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
-  // The client chooses x-request-id, and may choose one twice.
-  static std::atomic<uint64_t> serial{0};
-  const std::string unique = exchange_->request().id + "-" + std::to_string(serial++);
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].id = unique + "-" + std::to_string(i);
-    EngineApi::Request r;
-    r.id = parts_[i].id;
-    r.prompt_json = dump(request_.prompts[i]);
-    r.params_json = dump(request_.params);
-    r.timeout = request_.timeout;
-    r.priority = request_.priority;
-    app_.engine.submit(r, [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
-      self->exchange_->post([self, i, chunk] { self->on_chunk(i, chunk); });
-    });
-  }
+  EngineApi::Request r;
+  r.params_json = dump(request_.params);
+  r.timeout = request_.timeout;
+  r.priority = request_.priority;
+  std::vector<EngineApi::Request> requests(request_.prompts.size(), r);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt_json = dump(request_.prompts[i]);
+  EngineJob::start(std::move(requests));
 }
 
 void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
   Part& part = parts_[index];
-  if (part.done) return;
   count_tokens(part, chunk);
-  if (chunk.has_error()) {
-    part_ended(part, chunk);
-    if (!ended_) fail(chunk.error());
-    return;
-  }
-  if (!ended_ && request_.stream) begin_stream();
-  if (!ended_)
-    for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
-  if (!chunk.finished()) return;
-  part_ended(part, chunk);
-  if (!ended_ && num_done_ == parts_.size()) finish();
+  if (chunk.finished() || chunk.has_error()) count_end(part, chunk);
+  if (ended() || chunk.has_error()) return;
+  if (request_.stream) begin_stream();
+  for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
 }
 
 void GenerationJob::count_tokens(Part& part, const proto::RequestChunk& chunk) {
-  if (chunk.has_inputs()) part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+  if (chunk.has_inputs()) {  // they may come twice
+    usage_.prompt_tokens -= part.prompt_tokens;
+    part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    usage_.prompt_tokens += part.prompt_tokens;
+  }
   int tokens = 0;
   for (const proto::CompletionChunk& news : chunk.outputs()) tokens += news.token_ids_size();
   if (tokens == 0) return;
   const Clock::time_point now = Clock::now();
-  if (!part.any) {
+  if (part.first_token < 0) {
     part.first_token = seconds(now - begun_);
     app_.metrics.first_token(part.first_token);
     app_.metrics.tokens_came(tokens, -1);
   } else {
     app_.metrics.tokens_came(tokens, seconds(now - part.last_token) / chunk.outputs_size());
   }
-  part.any = true;
   part.last_token = now;
   part.output_tokens += tokens;
+  usage_.completion_tokens += tokens;
 }
 
 void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
@@ -101,7 +83,7 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   if (!request_.stream) return;
   // Tokens that are no text yet are news too: clients measure by them.
   if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
-  exchange_->write(format_.event(choice, usage()));
+  exchange_->write(format_.event(choice, usage_));
   choice.text_offset += choice.text.size();
   choice.text.clear();
   choice.token_ids.clear();
@@ -115,13 +97,10 @@ void GenerationJob::begin_stream() {
                            .headers = {{"x-accel-buffering", "no"}}});
   if (request_.endpoint == Endpoint::kChat)
     for (const Choice& choice : choices_)
-      exchange_->write(format_.first_event(choice.index, usage()));
+      exchange_->write(format_.first_event(choice.index, usage_));
 }
 
-void GenerationJob::part_ended(Part& part, const proto::RequestChunk& chunk) {
-  part.done = true;
-  ++num_done_;
-  app_.leave(1);
+void GenerationJob::count_end(const Part& part, const proto::RequestChunk& chunk) {
   Metrics::Ended ended;
   ended.reason = "stop";
   for (const proto::CompletionChunk& news : chunk.outputs())
@@ -136,41 +115,18 @@ void GenerationJob::part_ended(Part& part, const proto::RequestChunk& chunk) {
 }
 
 void GenerationJob::fail(const proto::Error& error) {
-  ended_ = true;
-  const int status = status_of(error.type());
-  if (!streaming_) {
-    exchange_->respond(error_response(status, error.message(), error.type(), error.param()));
-  } else {
-    exchange_->write(
-        GenerationFormat::frame(error_body(status, error.message(), error.type(), error.param())));
-    exchange_->write(GenerationFormat::frame("[DONE]"));
-    exchange_->end();
-  }
-  cancel();
-}
-
-// What is still under way; the engine answers each with an error, which ends its part.
-void GenerationJob::cancel() {
-  ended_ = true;
-  for (const Part& part : parts_)
-    if (!part.done && !part.id.empty()) app_.engine.cancel(part.id);
-}
-
-void GenerationJob::finish() {
-  ended_ = true;
-  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage())});
-  if (request_.include_usage) exchange_->write(format_.usage_event(usage()));
+  if (!streaming_) return EngineJob::fail(error);
+  exchange_->write(GenerationFormat::frame(
+      error_body(status_of(error.type()), error.message(), error.type(), error.param())));
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();
 }
 
-Usage GenerationJob::usage() const {
-  Usage u;
-  for (const Part& part : parts_) {
-    u.prompt_tokens += part.prompt_tokens;
-    u.completion_tokens += part.output_tokens;
-  }
-  return u;
+void GenerationJob::finish() {
+  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage_)});
+  if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
 }
 
 }  // namespace tandem::server

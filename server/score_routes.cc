@@ -1,9 +1,8 @@
 // Scores of targets: a request to the engine for each, one answer for all.
-#include <atomic>
 #include <cmath>
 
 #include "kernels/core/error.h"
-#include "server/errors.h"
+#include "server/engine_job.h"
 #include "server/generation_request.h"
 #include "server/json_body.h"
 #include "server/routes.h"
@@ -24,45 +23,19 @@ std::vector<std::string> texts_of(const std::optional<nlohmann::json>& value, co
   return texts;
 }
 
-class ScoreJob : public std::enable_shared_from_this<ScoreJob> {
+class ScoreJob final : public EngineJob {
  public:
-  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model,
-           std::vector<nlohmann::json> prompts)
-      : app_(app),
-        exchange_(std::move(exchange)),
-        model_(std::move(model)),
-        prompts_(std::move(prompts)),
-        parts_(prompts_.size()) {}
-
-  void start() {
-    if (!app_.enter(static_cast<int>(parts_.size())))
-      return exchange_->respond(too_many_requests(app_.config.max_requests));
-    exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
-    static std::atomic<uint64_t> serial{0};
-    const std::string unique = exchange_->request().id + "-score" + std::to_string(serial++);
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].id = unique + "-" + std::to_string(i);
-      EngineApi::Request r;
-      r.id = parts_[i].id;
-      r.prompt_json = dump(prompts_[i]);
-      r.timeout = app_.config.request_timeout;
-      app_.engine.submit(r, [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
-        self->exchange_->post([self, i, chunk] { self->on_chunk(i, chunk); });
-      });
-    }
-  }
+  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, size_t targets)
+      : EngineJob(app, std::move(exchange)), model_(std::move(model)), parts_(targets) {}
 
  private:
   struct Part {
-    std::string id;
-    bool done = false;
     int source_tokens = 0, target_start = 0;
     std::vector<proto::TokenLogprobs> logprobs;
   };
 
-  void on_chunk(size_t index, const proto::RequestChunk& chunk) {
+  void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
     Part& part = parts_[index];
-    if (part.done) return;
     if (chunk.has_inputs()) {
       part.source_tokens = chunk.inputs().encoder_prompt_token_ids_size();
       part.target_start = chunk.inputs().target_start();
@@ -70,21 +43,9 @@ class ScoreJob : public std::enable_shared_from_this<ScoreJob> {
     for (const auto& logprobs : chunk.prompt_logprobs()) part.logprobs.push_back(logprobs);
     for (const auto& news : chunk.outputs())
       for (const auto& logprobs : news.logprobs()) part.logprobs.push_back(logprobs);
-    if (!chunk.finished() && !chunk.has_error()) return;
-    part.done = true;
-    app_.leave(1);
-    if (chunk.has_error()) {
-      if (!std::exchange(ended_, true)) {
-        const proto::Error& e = chunk.error();
-        exchange_->respond(error_response(status_of(e.type()), e.message(), e.type(), e.param()));
-        cancel();
-      }
-    } else if (++num_done_ == parts_.size() && !std::exchange(ended_, true)) {
-      answer();
-    }
   }
 
-  void answer() {
+  void finish() override {
     Json data = Json::array();
     int tokens = 0;
     for (const Part& part : parts_) {
@@ -119,19 +80,8 @@ class ScoreJob : public std::enable_shared_from_this<ScoreJob> {
                {{"prompt_tokens", tokens}, {"completion_tokens", 0}, {"total_tokens", tokens}}}})});
   }
 
-  void cancel() {
-    ended_ = true;
-    for (const Part& part : parts_)
-      if (!part.done && !part.id.empty()) app_.engine.cancel(part.id);
-  }
-
-  AppContext& app_;
-  std::shared_ptr<Exchange> exchange_;
   const std::string model_;
-  const std::vector<nlohmann::json> prompts_;
   std::vector<Part> parts_;
-  size_t num_done_ = 0;
-  bool ended_ = false;
 };
 
 }  // namespace
@@ -150,12 +100,14 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (targets.size() > static_cast<size_t>(app.config.max_prompts))
     throw invalid_request(
         "text_2", "at most " + std::to_string(app.config.max_prompts) + " targets fit a request");
-  std::vector<nlohmann::json> prompts;
-  for (size_t i = 0; i < targets.size(); ++i)
-    prompts.push_back({{"encoder_prompt", sources[sources.size() == 1 ? 0 : i]},
-                       {"target", targets[i]},
-                       {"append_eos", append_eos}});
-  std::make_shared<ScoreJob>(app, exchange, model, std::move(prompts))->start();
+  std::vector<EngineApi::Request> requests(targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    requests[i].prompt_json = dump({{"encoder_prompt", sources[sources.size() == 1 ? 0 : i]},
+                                    {"target", targets[i]},
+                                    {"append_eos", append_eos}});
+    requests[i].timeout = app.config.request_timeout;
+  }
+  std::make_shared<ScoreJob>(app, exchange, model, targets.size())->start(std::move(requests));
 }
 
 }  // namespace tandem::server

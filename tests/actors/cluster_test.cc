@@ -13,24 +13,13 @@
 #include <thread>
 
 #include "client/local/cluster_client.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_cluster_config.h"
 
 namespace tandem::actors {
 namespace {
 
 using nlohmann::json;
 using Tokens = std::vector<int>;
-
-ClusterConfig config_for(const std::string& checkpoint) {
-  ClusterConfig c;
-  c.engine.model = testing::golden_dir(checkpoint);
-  c.engine.dtype = DType::kF32;
-  c.engine.threads = 1;
-  c.engine.kv_cache_memory = size_t{32} << 20;
-  c.engine.swap_space = size_t{8} << 20;
-  c.engine.seed = 1;
-  return c;
-}
 
 struct Case {
   std::string name;
@@ -93,7 +82,7 @@ TEST(Cluster, GoldensOnThreads) {
          {std::tuple{1, 1, 1}, {1, 1, 2}, {2, 1, 2}, {4, 1, 3}, {2, 2, 2}}) {
       SCOPED_TRACE(std::string(checkpoint) + " tp " + std::to_string(tp) + " dp " +
                    std::to_string(dp) + " steps " + std::to_string(steps));
-      ClusterConfig config = config_for(checkpoint);
+      ClusterConfig config = testing::golden_cluster_config(checkpoint);
       config.tensor_parallel_size = tp;
       config.data_parallel_size = dp;
       config.max_steps_in_flight = steps;
@@ -170,7 +159,7 @@ TEST(ClusterFaults, ThrowsNowAndThen) {
   faults.after = [](int step, proto::StepOutput&) {
     if (step % 17 == 0) throw CommunicatorError("step " + std::to_string(step) + " fails");
   };
-  expect_recovery(faults, config_for("bart-tiny"), 3);
+  expect_recovery(faults, testing::golden_cluster_config("bart-tiny"), 3);
 }
 
 // A request that no worker survives is refused; those that ran beside it finish.
@@ -181,7 +170,8 @@ TEST(ClusterFaults, PoisonousRequest) {
     for (const auto& group : out.outputs())
       if (group.request_id() == "poison") throw std::runtime_error("cannot swallow this");
   };
-  Cluster cluster(config_for("bart-tiny"), [&] { return std::make_unique<FaultyWorker>(faults); });
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"),
+                  [&] { return std::make_unique<FaultyWorker>(faults); });
   auto client = client::connect_to(cluster, "test");
   std::vector<client::RequestHandle> handles;
   for (const Case& c : cases) handles.push_back(client.submit(c.request));
@@ -214,7 +204,7 @@ TEST(ClusterFaults, AnswersNonsense) {
     if (step % 20 == 19 && out.outputs_size() > 0)
       out.mutable_outputs(0)->add_samples()->set_seq_id(-5);
   };
-  expect_recovery(faults, config_for("bart-tiny"), 4);
+  expect_recovery(faults, testing::golden_cluster_config("bart-tiny"), 4);
 }
 
 TEST(ClusterFaults, HangsInAStep) {
@@ -222,7 +212,7 @@ TEST(ClusterFaults, HangsInAStep) {
   faults.after = [&](int step, proto::StepOutput&) {
     if (step == 9) faults.block_until_aborted();
   };
-  ClusterConfig config = config_for("bart-tiny");
+  ClusterConfig config = testing::golden_cluster_config("bart-tiny");
   config.step_timeout = 0.5;
   expect_recovery(faults, config, 1);
 }
@@ -232,14 +222,14 @@ TEST(ClusterFaults, FailsWhileLoading) {
   faults.on_load = [](int generation) {
     if (generation <= 2) throw std::runtime_error("no memory today");
   };
-  expect_recovery(faults, config_for("bart-tiny"), 0);
+  expect_recovery(faults, testing::golden_cluster_config("bart-tiny"), 0);
   EXPECT_EQ(faults.generations, 3);
 }
 
 TEST(ClusterFaults, GivesUpInTheEnd) {
   Faults faults;
   faults.after = [](int, proto::StepOutput&) { throw CommunicatorError("never"); };
-  ClusterConfig config = config_for("bart-tiny");
+  ClusterConfig config = testing::golden_cluster_config("bart-tiny");
   config.max_restarts = 2;
   Cluster cluster(config, [&] { return std::make_unique<FaultyWorker>(faults); });
   auto client = client::connect_to(cluster, "test");
@@ -260,7 +250,8 @@ TEST(ClusterFaults, GivesUpInTheEnd) {
 TEST(ClusterFaults, BadModelIsNotTriedAgain) {
   Faults faults;
   faults.on_load = [](int) { throw invalid_model("model.safetensors", "is broken"); };
-  Cluster cluster(config_for("bart-tiny"), [&] { return std::make_unique<FaultyWorker>(faults); });
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"),
+                  [&] { return std::make_unique<FaultyWorker>(faults); });
   ASSERT_TRUE(wait_for(cluster, [](const auto& s) { return s.given_up.has_value(); }));
   EXPECT_TRUE(cluster.status().bad_input);
   EXPECT_NE(cluster.status().given_up->find("is broken"), std::string::npos);
@@ -271,7 +262,7 @@ TEST(ClusterFaults, BadModelIsNotTriedAgain) {
 
 TEST(Cluster, DrainFinishesWhatHasBegun) {
   const auto cases = golden_cases("bart-tiny");
-  Cluster cluster(config_for("bart-tiny"), std::unique_ptr<GroupLauncher>());
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   std::vector<client::RequestHandle> handles;
   for (const Case& c : cases) handles.push_back(client.submit(c.request));
@@ -294,7 +285,7 @@ TEST(Cluster, DrainFinishesWhatHasBegun) {
 
 TEST(Cluster, BadRequestsDisturbNobody) {
   const auto cases = golden_cases("bart-tiny");
-  Cluster cluster(config_for("bart-tiny"), std::unique_ptr<GroupLauncher>());
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   const std::pair<const char*, const char*> bad[] = {
       {R"({"prompt_token_ids": []})", "{}"},
@@ -327,7 +318,8 @@ TEST(Cluster, CancelledAndLateRequestsFreeEverything) {
   faults.after = [](int, proto::StepOutput&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   };
-  Cluster cluster(config_for("bart-tiny"), [&] { return std::make_unique<FaultyWorker>(faults); });
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"),
+                  [&] { return std::make_unique<FaultyWorker>(faults); });
   auto client = client::connect_to(cluster, "test");
   std::vector<client::RequestHandle> handles;
   for (int i = 0; i < 20; ++i) {

@@ -11,23 +11,12 @@
 
 #include "actors/cluster.h"
 #include "client/local/cluster_client.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_cluster_config.h"
 
 namespace tandem::actors {
 namespace {
 
 using nlohmann::json;
-
-ClusterConfig small_config(const std::string& checkpoint = "bart-tiny") {
-  ClusterConfig c;
-  c.engine.model = testing::golden_dir(checkpoint);
-  c.engine.dtype = DType::kF32;
-  c.engine.threads = 1;
-  c.engine.kv_cache_memory = size_t{32} << 20;
-  c.engine.swap_space = size_t{8} << 20;
-  c.engine.seed = 1;
-  return c;
-}
 
 // What a client has put together from chunks.
 struct Collected {
@@ -79,7 +68,7 @@ bool is_ascii(const std::string& text) {
 }
 
 TEST(Streams, DeltasOfEverySequenceMakeItsOutput) {
-  Cluster cluster(small_config(), std::unique_ptr<GroupLauncher>());
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   bool multi_byte = false;
   int stopped = 0;
@@ -114,7 +103,7 @@ TEST(Streams, DeltasOfEverySequenceMakeItsOutput) {
 }
 
 TEST(Streams, BestOfAndBeamsComeAtTheEnd) {
-  Cluster cluster(small_config(), std::unique_ptr<GroupLauncher>());
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   const json sampled = {{"n", 2},           {"best_of", 5},  {"seed", 4}, {"temperature", 1.5},
                         {"max_tokens", 12}, {"num_beams", 1}};
@@ -130,7 +119,7 @@ TEST(Streams, BestOfAndBeamsComeAtTheEnd) {
 }
 
 TEST(Streams, MetricsTellPreemptions) {
-  ClusterConfig config = small_config();
+  ClusterConfig config = testing::golden_cluster_config("bart-tiny");
   config.engine.block_size = 2;
   config.engine.num_gpu_blocks_override = 80;
   Cluster cluster(config, std::unique_ptr<GroupLauncher>());
@@ -147,7 +136,7 @@ TEST(Streams, MetricsTellPreemptions) {
 }
 
 TEST(Streams, ScoresOfTargets) {
-  Cluster cluster(small_config(), std::unique_ptr<GroupLauncher>());
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"), std::unique_ptr<GroupLauncher>());
   auto client = client::connect_to(cluster, "test");
   const json golden = testing::load_golden("bart-tiny");
   int compared = 0;

@@ -281,6 +281,23 @@ def test_streams_that_go_wrong():
         list(client.stream("p"))
 
 
+def test_a_closed_stream_has_ended():
+    """Chunks that came in one piece with the last one taken are not given out after close()."""
+    answer = event("a") + event("b") + b"data: [DONE]\n\n"
+    _, client = scripted(answer)
+    with client.stream("p") as stream:
+        assert next(stream).text == "a"
+    assert list(stream) == []
+
+    async def main():
+        async with tc.AsyncClient("http://server", transport=httpx.MockTransport(Script(answer))) as client:
+            async with client.stream("p") as stream:
+                assert (await stream.__anext__()).text == "a"
+            assert [chunk async for chunk in stream] == []
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_in_pieces_of_any_size(size):
     from tandem_client._protocol import EventReader

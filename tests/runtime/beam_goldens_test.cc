@@ -7,35 +7,13 @@
 #include <random>
 
 #include "runtime/llm_engine.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_config.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 using Ids = std::vector<int>;
-
-EngineConfig config_for(const std::string& checkpoint) {
-  EngineConfig config;
-  config.model = testing::golden_dir(checkpoint);
-  config.dtype = DType::kF32;
-  config.threads = 1;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
-  return config;
-}
-
-std::vector<json> cases_of(const std::string& checkpoint) {
-  std::vector<json> cases;
-  const json golden = testing::load_golden(checkpoint);
-  for (const auto& c : golden.at("cases"))
-    if (c.contains("output_ids")) cases.push_back(c);
-  const auto beams = std::count_if(cases.begin(), cases.end(),
-                                   [](const json& c) { return c.contains("sequences_scores"); });
-  EXPECT_GE(beams, 1) << checkpoint;
-  return cases;
-}
 
 // HuggingFace pads what ends before the longest.
 Ids unpadded(Ids ids, int pad) {
@@ -60,7 +38,7 @@ void check(const json& c, const proto::RequestOutput& got, int pad) {
 
 void expect_goldens(const EngineConfig& config, const std::string& checkpoint, uint32_t seed) {
   LLMEngine engine(config);
-  std::vector<json> cases = cases_of(checkpoint);
+  std::vector<json> cases = testing::generated_cases(checkpoint);
   std::mt19937 random(seed);
   std::shuffle(cases.begin(), cases.end(), random);
   for (const json& c : cases) {
@@ -89,7 +67,7 @@ class BeamGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BeamGoldens, AmongTheOthers) {
   for (const int block_size : {1, 2, 16, 32}) {
-    EngineConfig config = config_for(GetParam());
+    EngineConfig config = testing::golden_config(GetParam());
     config.block_size = block_size;
     expect_goldens(config, GetParam(), static_cast<uint32_t>(block_size));
   }
@@ -97,7 +75,7 @@ TEST_P(BeamGoldens, AmongTheOthers) {
 
 TEST_P(BeamGoldens, Preempted) {
   for (const auto mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
-    EngineConfig config = config_for(GetParam());
+    EngineConfig config = testing::golden_config(GetParam());
     config.block_size = 4;
     config.preemption = mode;
     config.num_gpu_blocks_override = 80;
@@ -106,7 +84,7 @@ TEST_P(BeamGoldens, Preempted) {
 }
 
 TEST_P(BeamGoldens, FewTokensAStep) {
-  EngineConfig config = config_for(GetParam());
+  EngineConfig config = testing::golden_config(GetParam());
   config.max_num_batched_tokens = 8;
   expect_goldens(config, GetParam(), 4);
 }
@@ -132,7 +110,7 @@ std::vector<proto::RequestOutput> run(LLMEngine& engine, const json& params) {
 
 // Beams change until the end, so nothing is shown before.
 TEST(Beams, OneOutputAtTheEnd) {
-  LLMEngine engine(config_for("bart-tiny"));
+  LLMEngine engine(testing::golden_config("bart-tiny"));
   const auto outputs = run(engine, {{"num_beams", 4}, {"n", 3}, {"max_new_tokens", 12}});
   ASSERT_EQ(outputs.size(), 1u);
   ASSERT_EQ(outputs[0].outputs_size(), 3);
@@ -142,7 +120,7 @@ TEST(Beams, OneOutputAtTheEnd) {
 }
 
 TEST(Beams, SamplingFollowsTheSeed) {
-  LLMEngine engine(config_for("bart-tiny"));
+  LLMEngine engine(testing::golden_config("bart-tiny"));
   std::vector<std::string> texts;
   for (const int seed : {1, 1, 2, 3, 4}) {
     const auto outputs = run(engine, {{"num_beams", 3},
@@ -159,7 +137,7 @@ TEST(Beams, SamplingFollowsTheSeed) {
 }
 
 TEST(Beams, AbortFreesAll) {
-  LLMEngine engine(config_for("bart-tiny"));
+  LLMEngine engine(testing::golden_config("bart-tiny"));
   engine.add_request("x", tiny_prompt(), {{"num_beams", 4}, {"max_new_tokens", 30}});
   for (int i = 0; i < 4; ++i) engine.step();
   EXPECT_TRUE(engine.abort_request("x"));

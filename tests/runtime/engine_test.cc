@@ -9,7 +9,7 @@
 #include <random>
 
 #include "runtime/llm_engine.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_config.h"
 
 namespace tandem {
 namespace {
@@ -23,13 +23,8 @@ constexpr int kTrials = 1000;
 #endif
 
 EngineConfig config_for(const std::string& checkpoint) {
-  EngineConfig config;
-  config.model = testing::golden_dir(checkpoint);
-  config.dtype = DType::kF32;
+  EngineConfig config = testing::golden_config(checkpoint);
   config.threads = 2;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
   return config;
 }
 

@@ -10,7 +10,7 @@
 #include "kernels/core/error.h"
 #include "runtime/llm_engine.h"
 #include "runtime/worker.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_config.h"
 
 namespace tandem {
 namespace {
@@ -19,27 +19,10 @@ using nlohmann::json;
 using Results = std::map<std::string, json>;
 
 EngineConfig config_for(const std::string& checkpoint) {
-  EngineConfig config;
-  config.model = testing::golden_dir(checkpoint);
+  EngineConfig config = testing::golden_config(checkpoint);
   config.dtype = DType::kI8;
-  config.threads = 1;
   config.block_size = 4;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
   return config;
-}
-
-std::vector<json> cases_of(const std::string& checkpoint) {
-  std::vector<json> cases;
-  const json golden = testing::load_golden(checkpoint);
-  for (const auto& c : golden.at("cases"))
-    if (c.contains("output_ids")) cases.push_back(c);
-  const auto beams = std::count_if(cases.begin(), cases.end(),
-                                   [](const json& c) { return c.contains("sequences_scores"); });
-  EXPECT_GE(beams, 1) << checkpoint;
-  EXPECT_GT(cases.size(), static_cast<size_t>(beams)) << checkpoint;
-  return cases;
 }
 
 // All that ends, by request: the sequences of each, with scores and log-probabilities.
@@ -92,7 +75,7 @@ class Int8 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Int8, ResultsDoNotDependOnTheBatch) {
   EngineConfig config = config_for(GetParam());
-  const std::vector<json> cases = cases_of(GetParam());
+  const std::vector<json> cases = testing::generated_cases(GetParam());
   const Results alone = one_by_one(config, cases);
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -106,7 +89,7 @@ TEST_P(Int8, ResultsDoNotDependOnTheBatch) {
 
 TEST_P(Int8, ResultsDoNotDependOnTheCpu) {
   const EngineConfig config = config_for(GetParam());
-  const std::vector<json> cases = cases_of(GetParam());
+  const std::vector<json> cases = testing::generated_cases(GetParam());
   const Results best = together(config, cases, 1);
   for (const CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
     if (isa >= best_cpu_isa()) continue;

@@ -8,23 +8,12 @@
 #include <vector>
 
 #include "runtime/llm_engine.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_config.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-
-EngineConfig small_config() {
-  EngineConfig config;
-  config.model = testing::golden_dir("bart-odd-heads");
-  config.dtype = DType::kF32;
-  config.threads = 1;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
-  return config;
-}
 
 json prompt_of(int i) {
   std::vector<int> encoder{0}, decoder{2};
@@ -75,20 +64,20 @@ TEST(Seeds, DetermineTheResultWhateverElseRuns) {
   constexpr int kRequests = 8;
   Results alone;
   {
-    LLMEngine engine(small_config());
+    LLMEngine engine(testing::golden_config("bart-odd-heads"));
     for (int i = 0; i < kRequests; ++i) {
       engine.add_request(std::to_string(i), prompt_of(i), params_of(i));
       alone.merge(run_all(engine));
     }
   }
   std::map<std::string, EngineConfig> configs;
-  configs["together"] = small_config();
-  configs["chunked"] = small_config();
+  configs["together"] = testing::golden_config("bart-odd-heads");
+  configs["chunked"] = testing::golden_config("bart-odd-heads");
   configs["chunked"].max_num_batched_tokens = 7;
   configs["chunked"].block_size = 4;
   for (const auto mode : {PreemptionMode::kSwap, PreemptionMode::kRecompute}) {
     EngineConfig& config = configs[mode == PreemptionMode::kSwap ? "swapped" : "recomputed"];
-    config = small_config();
+    config = testing::golden_config("bart-odd-heads");
     config.block_size = 2;
     config.num_gpu_blocks_override = 90;
     config.preemption = mode;
@@ -112,7 +101,7 @@ TEST(Seeds, DetermineTheResultWhateverElseRuns) {
 }
 
 TEST(BestOf, ReturnsTheBestOfWhatNWouldReturn) {
-  LLMEngine engine(small_config());
+  LLMEngine engine(testing::golden_config("bart-odd-heads"));
   json params = {{"seed", 3}, {"n", 6}, {"max_tokens", 9}, {"temperature", 1.5}, {"num_beams", 1}};
   engine.add_request("all", prompt_of(1), params);
   auto all = run_all(engine).at("all");
@@ -143,7 +132,7 @@ TEST(BestOf, ReturnsTheBestOfWhatNWouldReturn) {
 }
 
 TEST(Beams, LogprobsOfTokensAndOfThePrompt) {
-  LLMEngine engine(small_config());
+  LLMEngine engine(testing::golden_config("bart-odd-heads"));
   json params = {{"num_beams", 4},       {"n", 4},
                  {"max_tokens", 8},      {"logprobs", 0},
                  {"prompt_logprobs", 2}, {"no_repeat_ngram_size", 2}};

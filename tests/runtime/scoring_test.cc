@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/llm_engine.h"
-#include "tests/support/goldens.h"
+#include "tests/support/golden_config.h"
 
 namespace tandem {
 namespace {
@@ -17,17 +17,6 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<int>;
 constexpr double kTolerance = 3e-4;
-
-EngineConfig config_for(const std::string& checkpoint) {
-  EngineConfig config;
-  config.model = testing::golden_dir(checkpoint);
-  config.dtype = DType::kF32;
-  config.threads = 1;
-  config.kv_cache_memory = size_t{64} << 20;
-  config.swap_space = size_t{16} << 20;
-  config.seed = 1;
-  return config;
-}
 
 struct Scored {
   Ids tokens;
@@ -84,7 +73,7 @@ class ScoringGoldens : public ::testing::TestWithParam<const char*> {};
 // All in one batch; behind [start], and behind the decoder prompt where the case has one.
 TEST_P(ScoringGoldens, AgreeWithHuggingFace) {
   for (const int budget : {2048, 5}) {
-    EngineConfig config = config_for(GetParam());
+    EngineConfig config = testing::golden_config(GetParam());
     config.max_num_batched_tokens = budget;
     config.block_size = budget == 5 ? 2 : 16;
     LLMEngine engine(config);
@@ -131,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Bart, ScoringGoldens,
 // What is generated gets the log-probabilities again that it was generated with; up to the last
 // position, and not beyond it.
 TEST(Scoring, ATargetMayFillTheDecoder) {
-  LLMEngine engine(config_for("bart-odd-heads"));
+  LLMEngine engine(testing::golden_config("bart-odd-heads"));
   constexpr int kPositions = 96;
   const json source = ids({0, 17, 33, 21, 2});
   const json start = ids({2, 40});
@@ -168,7 +157,7 @@ TEST(Scoring, ATargetMayFillTheDecoder) {
 }
 
 TEST(Scoring, EndTokensOfTextsAndIds) {
-  LLMEngine engine(config_for("bart-tiny"));
+  LLMEngine engine(testing::golden_config("bart-tiny"));
   const auto tokens = [&](const json& target, const json& append) {
     json prompt = {{"encoder_prompt", "a small lighthouse"}, {"target", target}};
     if (!append.is_null()) prompt["append_eos"] = append;
@@ -192,7 +181,7 @@ TEST(Scoring, EndTokensOfTextsAndIds) {
 }
 
 TEST(Scoring, TheModelsDefaultsDoNotMatter) {
-  EngineConfig config = config_for("bart-tiny");
+  EngineConfig config = testing::golden_config("bart-tiny");
   LLMEngine engine(config);
   const json prompt = {{"encoder_prompt", "a small lighthouse"}, {"target", ids({7, 7, 7, 7})}};
   const Scored alone = scored(run(engine, prompt));
@@ -201,7 +190,7 @@ TEST(Scoring, TheModelsDefaultsDoNotMatter) {
 }
 
 TEST(Scoring, BadRequests) {
-  LLMEngine engine(config_for("bart-tiny"));
+  LLMEngine engine(testing::golden_config("bart-tiny"));
   const auto with = [](const json& more) {
     json prompt = {{"encoder_prompt", "x"}, {"target", "y"}};
     prompt.update(more);

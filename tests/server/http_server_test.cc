@@ -1,12 +1,7 @@
 // The server's sockets: bounds of size and time, what is no HTTP, clients that go or do not read.
 #include "server/http_server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -15,64 +10,14 @@
 #include <thread>
 
 #include "kernels/core/error.h"
+#include "tests/support/raw_client.h"
 
 namespace tandem::server {
 namespace {
 
 using namespace std::chrono_literals;
+using test::RawClient;
 using Clock = std::chrono::steady_clock;
-
-class RawClient {
- public:
-  explicit RawClient(uint16_t port, int receive_buffer = 0) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    if (receive_buffer > 0)
-      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  }
-  RawClient(const RawClient&) = delete;
-  ~RawClient() { close(); }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-  // False: the server has closed.
-  bool send(const std::string& bytes) {
-    for (size_t sent = 0; sent < bytes.size();) {
-      const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      sent += static_cast<size_t>(n);
-    }
-    return true;
-  }
-  // Reads until `enough` is in what has come, the server closes, or the time is over.
-  std::string read(const std::string& enough, std::chrono::milliseconds most = 5000ms) {
-    const auto deadline = Clock::now() + most;
-    while (enough.empty() || got_.find(enough) == std::string::npos) {
-      pollfd p{fd_, POLLIN, 0};
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-      if (left.count() <= 0 || poll(&p, 1, static_cast<int>(left.count())) <= 0) break;
-      char buffer[65536];
-      const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
-      if (n <= 0) {
-        closed_ = true;
-        break;
-      }
-      got_.append(buffer, static_cast<size_t>(n));
-    }
-    return std::exchange(got_, {});
-  }
-  std::string read_all(std::chrono::milliseconds most = 5000ms) { return read("", most); }
-  bool closed() const { return closed_; }
-
- private:
-  int fd_;
-  std::string got_;
-  bool closed_ = false;
-};
 
 // Answers "METHOD path body"; on /stream and /hang as the test says.
 class Echo final : public ConnectionHooks {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +28,20 @@ inline nlohmann::json load_golden(const std::string& checkpoint) {
   nlohmann::json golden = load_json(golden_dir(checkpoint) / "golden.json");
   if (golden.contains("same_as")) return load_golden(golden["same_as"].get<std::string>());
   return golden;
+}
+
+// Its cases that generate, of one sequence and of beams.
+inline std::vector<nlohmann::json> generated_cases(const std::string& checkpoint) {
+  std::vector<nlohmann::json> cases;
+  const nlohmann::json golden = load_golden(checkpoint);
+  for (const auto& c : golden.at("cases"))
+    if (c.contains("output_ids")) cases.push_back(c);
+  const auto beams = std::count_if(cases.begin(), cases.end(), [](const nlohmann::json& c) {
+    return c.contains("sequences_scores");
+  });
+  EXPECT_GE(beams, 1) << checkpoint;
+  EXPECT_GT(cases.size(), static_cast<size_t>(beams)) << checkpoint;
+  return cases;
 }
 
 // Tensors of golden.safetensors by name; empty where there is no such file.

@@ -33,6 +33,8 @@ class AsyncStream:
         return self
 
     async def __anext__(self) -> Chunk:
+        if self._closed:  # what had arrived before is not wanted either
+            raise StopAsyncIteration
         return await self._chunks.__anext__()
 
     async def __aenter__(self) -> AsyncStream:
@@ -61,8 +63,6 @@ class AsyncStream:
         return self._response
 
     async def _read(self) -> AsyncIterator[Chunk]:
-        if self._closed:
-            return
         response = await self._open()
         reader = protocol.EventReader(self.request_id)
         try:

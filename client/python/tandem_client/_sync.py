@@ -30,6 +30,8 @@ class Stream:
         return self
 
     def __next__(self) -> Chunk:
+        if self._closed:  # what had arrived before is not wanted either
+            raise StopIteration
         return next(self._chunks)
 
     def __enter__(self) -> Stream:

@@ -1,0 +1,57 @@
+#include "server/engine_job.h"
+
+#include <atomic>
+
+#include "server/errors.h"
+
+namespace tandem::server {
+
+void EngineJob::start(std::vector<EngineApi::Request> requests) {
+  if (!app_.enter(static_cast<int>(requests.size())))
+    return exchange_->respond(too_many_requests(app_.config.max_requests));
+  exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
+  // The client chooses x-request-id, and may choose one twice.
+  static std::atomic<uint64_t> serial{0};
+  const std::string unique = exchange_->request().id + "-" + std::to_string(serial++);
+  parts_.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].id = parts_[i].id = unique + "-" + std::to_string(i);
+    app_.engine.submit(requests[i],
+                       [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
+                         self->exchange_->post([self, i, chunk] { self->receive(i, chunk); });
+                       });
+  }
+}
+
+void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
+  Part& part = parts_[request];
+  if (part.done) return;
+  on_chunk(request, chunk);
+  if (!chunk.finished() && !chunk.has_error()) return;
+  part.done = true;
+  app_.leave(1);
+  ++num_done_;
+  if (ended_) return;
+  if (chunk.has_error()) {
+    ended_ = true;
+    fail(chunk.error());
+    cancel();
+  } else if (num_done_ == parts_.size()) {
+    ended_ = true;
+    finish();
+  }
+}
+
+// What is still under way; the engine answers each with an error, which ends its part.
+void EngineJob::cancel() {
+  ended_ = true;
+  for (const Part& part : parts_)
+    if (!part.done) app_.engine.cancel(part.id);
+}
+
+void EngineJob::fail(const proto::Error& error) {
+  exchange_->respond(
+      error_response(status_of(error.type()), error.message(), error.type(), error.param()));
+}
+
+}  // namespace tandem::server
