@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/core/check.h"
+#include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 
 namespace tandem {
@@ -16,6 +17,13 @@ inline void check_shape_and_type(const Tensor& t, const int64_t* dims, int rank,
   if (same) return;
   TANDEM_CHECK_EQ(to_string(t.shape()), to_string(Shape(dims, dims + rank)));
   TANDEM_CHECK_EQ(std::string(name_of(t.dtype())), name_of(dtype));
+}
+
+// What goes from layer to layer, on the device of the context and in its type.
+inline void check_activations(const Context& ctx, const Tensor& t, int64_t rows, int64_t columns) {
+  const int64_t dims[] = {rows, columns};
+  check_shape_and_type(t, dims, 2, ctx.activations());
+  TANDEM_CHECK(t.device() == ctx.device(), "a tensor of another device");
 }
 
 inline void check_matrix(const Tensor& t, int64_t rows, int64_t columns) {
@@ -31,9 +39,13 @@ inline void check_table_type(const Tensor& t) {
   TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16);
 }
 
+// The contents of indices are checked where the host can read them: on the CPU in the ops, for a
+// device before they are sent there (models/step_tensors.h).
+
 // Offsets of `sequences` ranges: from 0, not decreasing, to `end`.
 inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {
   check_vector(t, sequences + 1, DType::kI32);
+  if (t.device() != Device::kCpu) return;
   const int32_t* p = t.data<int32_t>();
   TANDEM_CHECK_EQ(p[0], 0);
   for (int64_t i = 0; i < sequences; ++i) TANDEM_CHECK_LE(p[i], p[i + 1]);
@@ -42,6 +54,7 @@ inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {
 
 // Every element in [begin, end).
 inline void check_range(const Tensor& t, int64_t begin, int64_t end) {
+  if (t.device() != Device::kCpu) return;
   const int32_t* p = t.data<int32_t>();
   int32_t low = 0, high = 0;
   for (int64_t i = 0; i < t.size(); ++i) {

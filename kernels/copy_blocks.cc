@@ -13,6 +13,7 @@ void copy_blocks(Context& ctx, const CopyBlocksArgs& args) {
   TANDEM_CHECK_EQ(args.pairs.rank(), 1);
   check_vector(args.pairs, args.pairs.dim(0), DType::kI32);
   TANDEM_CHECK_EQ(args.pairs.dim(0) % 2, 0);
+  TANDEM_CHECK(args.pairs.device() == Device::kCpu, "the host says what is copied");
   const int32_t* pairs = args.pairs.data<int32_t>();
   for (int64_t i = 0; i < args.pairs.dim(0); i += 2) {
     TANDEM_CHECK_GE(pairs[i], 0);

@@ -11,7 +11,7 @@ void embedding(Context& ctx, const EmbeddingArgs& args) {
   const int64_t size = args.tokens.dim(1);
   check_vector(args.ids, rows, DType::kI32);
   check_table_type(args.tokens);
-  check_matrix(args.out, rows, size);
+  check_activations(ctx, args.out, rows, size);
   if (!args.positions.empty()) {
     TANDEM_CHECK_EQ(args.positions.rank(), 2);
     TANDEM_CHECK_EQ(args.positions.dim(1), size);

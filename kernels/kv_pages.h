@@ -19,7 +19,7 @@ inline KvStrides kv_strides(const KvPages& pages) {
   TANDEM_CHECK_EQ(t.rank(), 5);
   TANDEM_CHECK_EQ(t.dim(1), 2);
   TANDEM_CHECK(t.contiguous());
-  TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16);
+  TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16 || t.dtype() == DType::kF16);
   const bool nhd = pages.layout == KvLayout::kNHD;
   KvStrides s{};
   s.num_blocks = t.dim(0);

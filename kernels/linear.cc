@@ -10,7 +10,11 @@ namespace tandem {
 PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
     : dtype_(dtype) {
   TANDEM_CHECK(!parts.empty());
-  TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
+  if (ctx.on_cpu()) {
+    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
+  } else {
+    TANDEM_CHECK(dtype == ctx.activations());
+  }
   k_ = parts[0].columns;
   if (dtype == DType::kI8 && k_ > kMaxI8Features)
     throw not_supported("dtype", "int8 sums hold " + std::to_string(kMaxI8Features) +
@@ -34,9 +38,14 @@ void linear(Context& ctx, const LinearArgs& args) {
   const PackedWeight& w = *args.weight;
   TANDEM_CHECK_EQ(args.x.rank(), 2);
   const int64_t rows = args.x.dim(0);
-  check_matrix(args.x, rows, w.in_features());
-  check_matrix(args.out, rows, w.out_features());
-  if (!args.bias.empty()) check_vector(args.bias, w.out_features(), DType::kF32);
+  check_activations(ctx, args.x, rows, w.in_features());
+  if (args.out.dtype() == DType::kF32) {
+    check_matrix(args.out, rows, w.out_features());
+  } else {
+    check_activations(ctx, args.out, rows, w.out_features());
+  }
+  if (!args.bias.empty())
+    check_vector(args.bias, w.out_features(), ctx.on_cpu() ? DType::kF32 : args.out.dtype());
   if (rows == 0 || w.out_features() == 0) return;
   ops_of(ctx).linear(ctx, args);
 }

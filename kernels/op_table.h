@@ -1,5 +1,5 @@
 // The implementations of a device: one function per op, whose arguments are checked already. The
-// CPU's table is a constant; a plugin registers its own.
+// CPU's table is a constant; a plugin's comes with its backend (core/device_backend.h).
 #pragma once
 
 #include <span>
@@ -21,14 +21,11 @@ struct OpTable {
   void (*paged_attention)(Context&, const ops::PagedAttentionArgs&);
   void (*copy_blocks)(Context&, const ops::CopyBlocksArgs&);
   void (*argmax)(Context&, const ops::ArgmaxArgs&);
+  void (*select)(Context&, const ops::SelectArgs&);
 };
 
 extern const OpTable kCpuOps;
 
-// For a plugin, before the first Context of that device. The table lives as long as the process.
-void register_ops(Device device, const OpTable& table);
-
-// The table of the context's device, which must be registered.
 const OpTable& ops_of(const Context& ctx);
 
 }  // namespace tandem

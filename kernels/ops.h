@@ -1,14 +1,15 @@
 // Every op, on one page. An op checks its shapes once (kernels/NAME.cc) and calls the device's
 // implementation (kernels/NAME_cpu.cc, ...). kernels/reference.h has a plain version of each.
 //
-// Conventions: activations are float32 matrices [tokens, features] without padding, whose rows may
-// be strided (Tensor::columns); indices are int32. `indptr` arrays have one element more than there
+// Conventions: activations are matrices [tokens, features] of Context::activations() (float32 on the
+// CPU) without padding, whose rows may be strided (Tensor::columns); indices are int32. `indptr` arrays have one element more than there
 // are sequences and start at 0 (sequence i owns rows [indptr[i], indptr[i+1])). Outputs are given
 // by the caller and may not alias inputs unless said so.
 //
 // Batch invariance: each output row depends on its own sequence only, bit for bit. Every sum has a
 // fixed order that does not depend on the other rows, on their number, on the number of threads, on
 // the page size, or on how a prompt was cut into chunks.
+// (On CUDA `linear` is an exception: docs/gpu.md.)
 #pragma once
 
 #include <span>
@@ -39,7 +40,8 @@ struct MatrixView {
 // So many products of int8, and 128 times the sum of so many weights, fit an int32.
 constexpr int64_t kMaxI8Features = int64_t{1} << 17;
 
-// A weight in the layout of the device's GEMM. Made once at load, read-only afterwards.
+// A weight in the layout of the device's GEMM. Made once at load, read-only afterwards. On CUDA its
+// type is that of the activations.
 class PackedWeight {
  public:
   PackedWeight() = default;
@@ -83,9 +85,9 @@ namespace ops {
 struct LinearArgs {
   const PackedWeight* weight;
   Tensor x;     // [T, in_features]
-  Tensor bias;  // [out_features] f32, or empty
+  Tensor bias;  // [out_features] f32 (on CUDA of the type of `out`), or empty
   Activation activation = Activation::kNone;
-  Tensor out;  // [T, out_features]
+  Tensor out;  // [T, out_features], of the activations' type or f32
 };
 void linear(Context& ctx, const LinearArgs& args);
 
@@ -121,14 +123,22 @@ void layer_norm(Context& ctx, const LayerNormArgs& args);
 
 // out[i] = x[rows[i]].
 struct GatherRowsArgs {
-  Tensor x;     // [T, d] f32
+  Tensor x;     // [T, d]
   Tensor rows;  // [R] i32
-  Tensor out;   // [R, d] f32
+  Tensor out;   // [R, d]
 };
 void gather_rows(Context& ctx, const GatherRowsArgs& args);
 
 // --- Attention (FlashInfer's layouts)
 // --------------------------------------------------------------
+
+// The plan of a step on a device (kernels/attention_plan.h), made from the same lengths as the page
+// table or `indptr` beside it. The CPU needs none.
+struct DeviceAttentionPlan {
+  Tensor rows, tiles;    // [W, kAttentionWorkInts] i32
+  Tensor tickets;        // [tickets * num_heads] i32, zero before and after each use
+  int32_t partials = 0;  // slots of partial results
+};
 
 // Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is
 // skipped.
@@ -147,6 +157,7 @@ struct RaggedAttentionArgs {
   int head_dim;
   float scale;
   Tensor out;  // [T, num_heads * head_dim]
+  const DeviceAttentionPlan* plan = nullptr;
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
@@ -166,6 +177,7 @@ struct PagedAttentionArgs {
   float scale;
   bool causal;
   Tensor out;  // [T, num_heads * head_dim]
+  const DeviceAttentionPlan* plan = nullptr;
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 
@@ -173,7 +185,7 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 // write) or the device's and the host's (swap).
 struct CopyBlocksArgs {
   Tensor src, dst;  // [num_blocks, ...] of equal block shape and type
-  Tensor pairs;     // [2 * P] i32
+  Tensor pairs;     // [2 * P] i32, on the host
 };
 void copy_blocks(Context& ctx, const CopyBlocksArgs& args);
 
@@ -187,6 +199,36 @@ struct ArgmaxArgs {
   Tensor ids;     // [R] i32
 };
 void argmax(Context& ctx, const ArgmaxArgs& args);
+
+// What logits processors do to single entries of a row, in the list's order. `value` is a float.
+enum class LogitEdit : int32_t {
+  kAdd,       // x + value
+  kPenalise,  // x < 0 ? x * value : x / value
+  kSet,       // value
+  kFavour,    // x + |x| * value where x is finite
+};
+// How a row is processed: bits.
+enum : int32_t {
+  kRowLogSoftmax = 1,  // processors see x - log_sum rather than x
+  kRowMasked = 2,      // every entry is -inf before the edits (a forced token)
+};
+
+// For each row: the log of the sum of its exponentials; then its processors; then the k largest of
+// what is left, largest first, of equals the lower id first, a NaN before all. `logits` are scratch
+// afterwards. Edits of one entry are adjacent.
+struct SelectArgs {
+  Tensor logits;       // [R, V] f32
+  Tensor flags;        // [R] i32
+  Tensor edit_indptr;  // [R + 1] i32, into edits
+  Tensor edits;        // [E, 3] i32: id, LogitEdit, the bits of the value
+  int k;               // 1 .. kMaxSelect, at most V
+  Tensor log_sums;     // [R] f32: NaN for a row with a NaN or +inf, -inf where all are -inf
+  Tensor edited;       // [E] f32: what the entry held before any edit
+  Tensor ids;          // [R, k] i32
+  Tensor values;       // [R, k] f32
+};
+constexpr int kMaxSelect = 64;
+void select(Context& ctx, const SelectArgs& args);
 
 }  // namespace ops
 }  // namespace tandem

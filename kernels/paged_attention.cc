@@ -21,16 +21,8 @@ void check_sequences(const PagedAttentionArgs& args, int64_t sequences, int64_t 
   }
 }
 
-}  // namespace
-
-void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
-  const KvStrides s = kv_strides(args.pages);
-  TANDEM_CHECK_EQ(s.num_heads, int64_t{args.num_heads});
-  TANDEM_CHECK_EQ(s.head_dim, int64_t{args.head_dim});
-  TANDEM_CHECK_EQ(args.q.rank(), 2);
-  const int64_t rows = args.q.dim(0), size = s.num_heads * s.head_dim;
-  check_matrix(args.q, rows, size);
-  check_matrix(args.out, rows, size);
+// What the CPU reads. A device reads its plan, which was made of them.
+void check_tables(const PagedAttentionArgs& args, int64_t rows, const KvStrides& s) {
   TANDEM_CHECK_EQ(args.kv_last_page_len.rank(), 1);
   TANDEM_CHECK_EQ(args.kv_page_indices.rank(), 1);
   const int64_t sequences = args.kv_last_page_len.dim(0);
@@ -40,6 +32,20 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   check_indptr(args.kv_indptr, sequences, args.kv_page_indices.dim(0));
   check_range(args.kv_page_indices, 0, s.num_blocks);
   check_sequences(args, sequences, s.block_size);
+}
+
+}  // namespace
+
+void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  TANDEM_CHECK_EQ(s.num_heads, int64_t{args.num_heads});
+  TANDEM_CHECK_EQ(s.head_dim, int64_t{args.head_dim});
+  TANDEM_CHECK_EQ(args.q.rank(), 2);
+  const int64_t rows = args.q.dim(0), size = s.num_heads * s.head_dim;
+  check_activations(ctx, args.q, rows, size);
+  check_activations(ctx, args.out, rows, size);
+  if (args.plan == nullptr) check_tables(args, rows, s);
+  TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);
 }
 

@@ -149,12 +149,12 @@ int run(const Options& options) {
   const Inputs inputs = read_inputs(options, *tokenizer, config);
 
   Checkpoint checkpoint = Checkpoint::open(engine.model);
-  Context ctx(engine.threads ? engine.threads : default_threads());
+  const DType dtype = resolve_dtype(engine, config.checkpoint_dtype);
+  const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
-  const auto model =
-      load_model(config, checkpoint, {ctx, *comm, resolve_dtype(engine, config.checkpoint_dtype)});
+  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype});
   std::vector<Row> rows;
-  const auto states = encode_sequences(*model, inputs.tokens, options.max_num_batched_tokens);
+  const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   for (size_t i = 0; i < states.size(); ++i) {
     Tensor values = states[i];
     if (options.pooling == "mean") {

@@ -86,8 +86,12 @@ void EngineOptions::add_model(CLI::App& app) {
       ->required()
       ->type_name("DIR");
   app.add_option("--dtype", dtype,
-                 "auto, float32, bfloat16 or int8: what weights and products are computed in; auto "
-                 "is bfloat16 for checkpoints stored so, else float32")
+                 "auto, float32, float16 (GPUs), bfloat16 or int8 (CPUs): what weights and "
+                 "products are computed in; auto is the checkpoint's own 16-bit type where the "
+                 "device has it, else float32")
+      ->capture_default_str();
+  app.add_option("--device", config.device,
+                 "auto, cpu, cuda or cuda:N; auto is a GPU where there is one")
       ->capture_default_str();
   app.add_option("--threads", config.threads, "compute threads; 0: one per core")
       ->capture_default_str();
@@ -103,6 +107,11 @@ void EngineOptions::add_engine(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--kv-cache-memory", kv_cache_memory,
                  "memory of the KV cache, e.g. 4GiB; default: by need and by what is free");
+  app.add_option("--gpu-memory-utilization", config.gpu_memory_utilization,
+                 "part of a GPU's memory to use: weights, one step, and the KV cache in the rest")
+      ->capture_default_str();
+  app.add_flag("--enforce-eager", config.enforce_eager,
+               "on a GPU: run every step kernel by kernel, none as a recorded graph");
   app.add_option("--num-gpu-blocks-override", config.num_gpu_blocks_override,
                  "blocks of the KV cache on the device, whatever the device is");
   app.add_option("--swap-space", swap_space, "host memory for preempted requests")
@@ -121,6 +130,8 @@ EngineConfig EngineOptions::parse() const {
   using Dtypes = std::vector<std::pair<std::string, std::optional<DType>>>;
   c.dtype = choose(Dtypes{{"auto", std::nullopt},
                           {"float32", DType::kF32},
+                          {"float16", DType::kF16},
+                          {"half", DType::kF16},
                           {"bfloat16", DType::kBF16},
                           {"int8", DType::kI8},
                           {"float", DType::kF32}},

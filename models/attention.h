@@ -2,34 +2,11 @@
 // states in and gets states back.
 #pragma once
 
-#include "models/attention_metadata.h"
 #include "models/model.h"
+#include "models/step_tensors.h"
 #include "parallel/layers.h"
 
 namespace tandem {
-
-// AttentionMetadata as op arguments; borrows from it.
-struct AttentionTensors {
-  explicit AttentionTensors(const AttentionMetadata& m)
-      : query_start_loc(Tensor::borrow(m.query_start_loc)),
-        slot_mapping(Tensor::borrow(m.slot_mapping)),
-        encoder_start_loc(Tensor::borrow(m.encoder_start_loc)),
-        cross_slot_mapping(Tensor::borrow(m.cross_slot_mapping)),
-        cross_query_start_loc(Tensor::borrow(m.cross_query_start_loc)),
-        self_pages(m.self_pages),
-        cross_pages(m.cross_pages) {}
-
-  struct Pages {
-    explicit Pages(const PageTable& t)
-        : indptr(Tensor::borrow(t.indptr)),
-          page_indices(Tensor::borrow(t.page_indices)),
-          last_page_len(Tensor::borrow(t.last_page_len)) {}
-    Tensor indptr, page_indices, last_page_len;
-  };
-  Tensor query_start_loc, slot_mapping, encoder_start_loc, cross_slot_mapping;
-  Tensor cross_query_start_loc;
-  Pages self_pages, cross_pages;
-};
 
 // Heads of one layer: all of them, and those of this rank.
 struct Heads {
@@ -56,7 +33,7 @@ class EncoderAttention {
  public:
   EncoderAttention(const Weights& w, const Build& b, int64_t d_model, int heads, int head_dim,
                    float scale, const AttentionNames& names = {});
-  Tensor forward(const Tensor& x, const AttentionTensors& in) const;
+  Tensor forward(const Tensor& x, const StepTensors& in) const;
 
  private:
   Build build_;
@@ -70,7 +47,7 @@ class DecoderSelfAttention {
  public:
   DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model, int heads, int head_dim,
                        float scale, const AttentionNames& names = {});
-  Tensor forward(const Tensor& x, const AttentionTensors& in, const KvPages& self_pages) const;
+  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& self_pages) const;
 
  private:
   Build build_;
@@ -85,9 +62,9 @@ class CrossAttention {
   CrossAttention(const Weights& w, const Build& b, int64_t d_model, int heads, int head_dim,
                  float scale, const AttentionNames& names = {});
   // Once per request: keys and values of the encoder's output.
-  void write_kv(const Tensor& encoder_states, const AttentionTensors& in,
+  void write_kv(const Tensor& encoder_states, const StepTensors& in,
                 const KvPages& cross_pages) const;
-  Tensor forward(const Tensor& x, const AttentionTensors& in, const KvPages& cross_pages) const;
+  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& cross_pages) const;
 
  private:
   Build build_;

@@ -22,7 +22,7 @@ struct EncoderLayer {
         feed_forward(w / "fc1", w / "fc2", b, c.d_model, c.encoder_ffn_dim, c.activation),
         final_norm(w / "final_layer_norm", b, c.d_model) {}
 
-  Tensor forward(const Tensor& x, const AttentionTensors& in) const {
+  Tensor forward(const Tensor& x, const StepTensors& in) const {
     const Tensor h = attention_norm.forward(attention.forward(x, in), x);
     return final_norm.forward(feed_forward.forward(h), h);
   }
@@ -44,7 +44,7 @@ struct DecoderLayer {
         feed_forward(w / "fc1", w / "fc2", b, c.d_model, c.decoder_ffn_dim, c.activation),
         final_norm(w / "final_layer_norm", b, c.d_model) {}
 
-  Tensor forward(const Tensor& x, const AttentionTensors& in, const KvPages& pages) const {
+  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& pages) const {
     const Tensor h = self_norm.forward(self_attention.forward(x, in, pages), x);
     const Tensor g = cross_norm.forward(cross_attention.forward(h, in, pages), h);
     return final_norm.forward(feed_forward.forward(g), g);
@@ -96,12 +96,11 @@ struct Embeddings {
         position_weights(
             (w / "embed_positions")
                 .get("weight", {c.max_position_embeddings + kPositionOffset, c.d_model})),
-        positions(table_of(position_weights)),
+        positions(b.ctx.resident(table_of(position_weights))),
         norm(w / "layernorm_embedding", b, c.d_model) {}
 
-  Tensor forward(const std::vector<int32_t>& ids, const std::vector<int32_t>& position_ids) const {
-    return norm.forward(tokens.forward(Tensor::borrow(ids), Tensor::borrow(position_ids), positions,
-                                       kPositionOffset));
+  Tensor forward(const Tensor& ids, const Tensor& position_ids) const {
+    return norm.forward(tokens.forward(ids, position_ids, positions, kPositionOffset));
   }
 
   VocabParallelEmbedding tokens;
@@ -122,24 +121,28 @@ class Bart final : public Model {
     return {config_.decoder_layers, heads.count(), heads.head_dim, kv_cache_dtype(build_.dtype)};
   }
 
-  Tensor encode(const ModelInput& in) override {
-    const AttentionTensors attention(in.attention);
+  StepLayout step_layout() const override {
+    const Heads encoder(build_, config_.encoder_attention_heads, encoder_head_dim());
+    const Heads decoder(build_, config_.decoder_attention_heads, decoder_head_dim());
+    return {encoder.count(), encoder.head_dim, decoder.count(), decoder.head_dim};
+  }
+
+  Tensor encode(const StepTensors& in) override {
     Tensor x = encoder_embeddings_.forward(in.encoder_input_ids, in.encoder_positions);
-    for (const EncoderLayer& layer : encoder_layers_) x = layer.forward(x, attention);
+    for (const EncoderLayer& layer : encoder_layers_) x = layer.forward(x, in);
     return x;
   }
 
-  void write_cross_kv(const ModelInput& in, const Tensor& encoder_states, KvCache& cache) override {
-    const AttentionTensors attention(in.attention);
+  void write_cross_kv(const StepTensors& in, const Tensor& encoder_states,
+                      KvCache& cache) override {
     for (size_t i = 0; i < decoder_layers_.size(); ++i)
-      decoder_layers_[i].cross_attention.write_kv(encoder_states, attention, cache.layers[i]);
+      decoder_layers_[i].cross_attention.write_kv(encoder_states, in, cache.layers[i]);
   }
 
-  Tensor decode(const ModelInput& in, KvCache& cache) override {
-    const AttentionTensors attention(in.attention);
+  Tensor decode(const StepTensors& in, KvCache& cache) override {
     Tensor x = decoder_embeddings_.forward(in.input_ids, in.positions);
     for (size_t i = 0; i < decoder_layers_.size(); ++i)
-      x = decoder_layers_[i].forward(x, attention, cache.layers[i]);
+      x = decoder_layers_[i].forward(x, in, cache.layers[i]);
     return x;
   }
 
@@ -164,7 +167,7 @@ class Bart final : public Model {
         head_(tokens.head, logits_bias(root, c), b) {
     for (int i = 0; i < c.encoder_layers; ++i)
       encoder_layers_.emplace_back(model / "encoder" / "layers" / i, b, c,
-                                   c.d_model / c.encoder_attention_heads);
+                                   encoder_head_dim());
     for (int i = 0; i < c.decoder_layers; ++i)
       decoder_layers_.emplace_back(model / "decoder" / "layers" / i, b, c, decoder_head_dim());
     // Old checkpoints carry the layout's version beside the weights.
@@ -180,6 +183,7 @@ class Bart final : public Model {
     const auto bias = root.find("final_logits_bias", {1, c.vocab_size});
     return bias ? to_float(*bias) : Tensor();
   }
+  int encoder_head_dim() const { return config_.d_model / config_.encoder_attention_heads; }
   int decoder_head_dim() const { return config_.d_model / config_.decoder_attention_heads; }
 
   ModelConfig config_;

@@ -7,8 +7,8 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "models/attention_metadata.h"
 #include "models/config.h"
+#include "models/step_tensors.h"
 #include "parallel/layers.h"
 
 namespace tandem {
@@ -44,16 +44,18 @@ class Model {
   virtual const ModelConfig& config() const = 0;
   virtual KvCacheSpec kv_cache_spec() const = 0;
 
+  virtual StepLayout step_layout() const = 0;
+
   // Runs the encoder over the encoder tokens of `in`, ragged; returns the last hidden states
-  // [encoder tokens, d_model].
-  virtual Tensor encode(const ModelInput& in) = 0;
+  // [encoder tokens, d_model]. On a device this and all other results are gone with the step.
+  virtual Tensor encode(const StepTensors& in) = 0;
   // Computes every layer's cross-attention keys and values of encode()'s result, once per request,
-  // and writes them to the slots of in.attention.cross_slot_mapping.
-  virtual void write_cross_kv(const ModelInput& in, const Tensor& encoder_states,
+  // and writes them to the slots of in.cross_slot_mapping.
+  virtual void write_cross_kv(const StepTensors& in, const Tensor& encoder_states,
                               KvCache& cache) = 0;
   // Runs the decoder over the scheduled tokens; writes their keys and values; returns the last
   // hidden states [T, d_model].
-  virtual Tensor decode(const ModelInput& in, KvCache& cache) = 0;
+  virtual Tensor decode(const StepTensors& in, KvCache& cache) = 0;
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
   // The same for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids]. Nothing

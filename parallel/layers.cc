@@ -18,7 +18,7 @@ Range all_of(int64_t n) { return {0, n}; }
 
 Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias, const Tensor& x,
                   Activation activation = Activation::kNone) {
-  Tensor out({x.dim(0), weight.out_features()}, DType::kF32);
+  const Tensor out = b.ctx.make({x.dim(0), weight.out_features()});
   ops::linear(b.ctx, {&weight, x, bias, activation, out});
   return out;
 }
@@ -41,7 +41,7 @@ Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64
     std::memcpy(to, part.raw(), part.bytes());
     to += rows.size();
   }
-  return {PackedWeight(b.ctx, parts, b.dtype), bias};
+  return {PackedWeight(b.ctx, parts, b.dtype), b.ctx.resident_bias(bias, b.ctx.activations())};
 }
 
 Range head_rows(const Build& b, int heads, int head_dim) {
@@ -72,7 +72,7 @@ RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t i
   const MatrixView view = view_of(t, all_of(out), part);
   weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
   const HostTensor bias = w.get("bias", {out});
-  if (b.comm.rank() == 0) bias_ = to_float(bias);
+  if (b.comm.rank() == 0) bias_ = b.ctx.resident_bias(to_float(bias), b.ctx.activations());
 }
 
 Tensor RowParallelLinear::forward(const Tensor& x) const {
@@ -129,8 +129,8 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
 
 LayerNorm::LayerNorm(const Weights& w, const Build& b, int64_t features, float eps)
     : build_(b),
-      weight_(to_float(w.get("weight", {features}))),
-      bias_(to_float(w.get("bias", {features}))),
+      weight_(b.ctx.resident(to_float(w.get("weight", {features})))),
+      bias_(b.ctx.resident(to_float(w.get("bias", {features})))),
       eps_(eps) {}
 
 Tensor LayerNorm::forward(Tensor x, const Tensor& residual) const {
@@ -154,7 +154,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const B
   HostTensor part = tokens;
   part.data += static_cast<size_t>(ids_.begin * tokens.shape[1]) * size_of(tokens.dtype);
   part.shape[0] = ids_.size();
-  table_ = table_of(part);
+  table_ = b.ctx.resident(table_of(part));
 }
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position_ids,
@@ -162,7 +162,7 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position
   const bool sharded = build_.comm.size() > 1;
   // Positions are added on one rank only, so that the sum over ranks holds them once.
   const Tensor used = sharded && build_.comm.rank() != 0 ? Tensor() : positions;
-  Tensor out({ids.dim(0), table_.dim(1)}, DType::kF32);
+  const Tensor out = build_.ctx.make({ids.dim(0), table_.dim(1)});
   ops::embedding(build_.ctx, {ids, position_ids, table_, used, scale_, position_offset,
                               static_cast<int32_t>(ids_.begin), out});
   if (sharded) build_.comm.all_reduce(out);
@@ -175,39 +175,50 @@ ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, con
   const MatrixView view = view_of(weight, rows, all_of(weight.shape[1]));
   weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
   if (!bias.empty()) {
-    bias_ = Tensor({rows.size()}, DType::kF32);
-    std::memcpy(bias_.raw(), bias.data<float>() + rows.begin, bias_.bytes());
+    bias_ = b.ctx.resident(bias.reshape({vocabulary_}).rows(rows.begin, rows.end));
   }
 }
 
 Tensor ParallelLMHead::forward_shard(const Tensor& x) const {
-  return run_linear(build_, weight_, bias_, x);
+  const Tensor out = build_.ctx.make({x.dim(0), weight_.out_features()}, DType::kF32);
+  ops::linear(build_.ctx, {&weight_, x, bias_, Activation::kNone, out});
+  return out;
 }
 
 Tensor ParallelLMHead::forward(const Tensor& x) const {
-  return gather_vocabulary(build_.comm, forward_shard(x), vocabulary_);
+  return gather_vocabulary(build_, forward_shard(x), vocabulary_);
 }
 
-Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabulary) {
-  const int ranks = comm.size();
+namespace {
+
+// Rows of a matrix to those of another, on one device.
+void copy_rows(Context& ctx, const Tensor& from, const Tensor& to) {
+  if (!ctx.on_cpu()) return ctx.backend().copy_matrix(from, to);
+  for (int64_t i = 0; i < from.dim(0); ++i)
+    std::memcpy(to.row<float>(i), from.row<float>(i), static_cast<size_t>(from.dim(1)) * 4);
+}
+
+}  // namespace
+
+Tensor gather_vocabulary(const Build& b, const Tensor& shard, int64_t vocabulary) {
+  const int ranks = b.comm.size();
   const int64_t rows = shard.dim(0);
-  TANDEM_CHECK_EQ(shard.dim(1), shard_range(vocabulary, comm.rank(), ranks).size());
+  TANDEM_CHECK_EQ(shard.dim(1), shard_range(vocabulary, b.comm.rank(), ranks).size());
   if (ranks == 1) return shard;
   // Equal parts for the gather (the last columns of a narrower shard are not used).
   const int64_t widest = shard_range(vocabulary, 0, ranks).size();
-  Tensor part = shard, all({ranks * rows, widest}, DType::kF32);
+  Tensor part = shard;
+  const Tensor all = b.ctx.make({ranks * rows, widest}, DType::kF32);
   if (shard.dim(1) != widest) {
-    part = Tensor::zeros({rows, widest}, DType::kF32);
-    for (int64_t i = 0; i < rows; ++i)
-      std::memcpy(part.row<float>(i), shard.row<float>(i), static_cast<size_t>(shard.dim(1)) * 4);
+    part = b.ctx.make({rows, widest}, DType::kF32);
+    copy_rows(b.ctx, shard, part.columns(0, shard.dim(1)));
   }
-  comm.all_gather(part, all);
-  Tensor out({rows, vocabulary}, DType::kF32);
+  b.comm.all_gather(part, all);
+  const Tensor out = b.ctx.make({rows, vocabulary}, DType::kF32);
   for (int r = 0; r < ranks; ++r) {
     const Range ids = shard_range(vocabulary, r, ranks);
-    for (int64_t i = 0; i < rows; ++i)
-      std::memcpy(out.row<float>(i) + ids.begin, all.row<float>(r * rows + i),
-                  static_cast<size_t>(ids.size()) * 4);
+    copy_rows(b.ctx, all.rows(r * rows, (r + 1) * rows).columns(0, ids.size()),
+              out.columns(ids.begin, ids.end));
   }
   return out;
 }

@@ -17,7 +17,7 @@ namespace tandem {
 struct Build {
   Context& ctx;
   Communicator& comm;
-  DType dtype;  // compute type of the linear layers: f32, bf16 or i8
+  DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
 };
 
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
@@ -129,7 +129,7 @@ class ParallelLMHead {
 };
 
 // [R, ids of this rank] → [R, vocabulary] on all ranks; the shards are shard_range's.
-Tensor gather_vocabulary(Communicator& comm, const Tensor& shard, int64_t vocabulary);
+Tensor gather_vocabulary(const Build& b, const Tensor& shard, int64_t vocabulary);
 // The same, but row rows[i] on rank owners[i] only; returns this rank's, in the order of i.
 Tensor gather_vocabulary_of_rows(Communicator& comm, const Tensor& shard, int64_t vocabulary,
                                  std::span<const int64_t> rows, std::span<const int> owners);

@@ -19,7 +19,21 @@ void append(ModelInput& in, const std::vector<int32_t>& ids) {
 
 }  // namespace
 
-std::vector<Tensor> encode_sequences(Model& model, std::span<const std::vector<int32_t>> sequences,
+Tensor host_floats(Context& ctx, const Tensor& t) {
+  const Tensor here = ctx.on_host(t);
+  if (here.dtype() == DType::kF32) return here;
+  TANDEM_CHECK(here.contiguous());
+  TANDEM_CHECK(here.dtype() == DType::kBF16 || here.dtype() == DType::kF16);
+  Tensor out(here.shape(), DType::kF32);
+  const auto* from = static_cast<const uint16_t*>(here.raw());
+  for (int64_t i = 0; i < here.size(); ++i)
+    out.data<float>()[i] =
+        here.dtype() == DType::kBF16 ? bf16_to_float(from[i]) : f16_to_float(from[i]);
+  return out;
+}
+
+std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
+                                     std::span<const std::vector<int32_t>> sequences,
                                      int max_batched_tokens) {
   std::vector<Tensor> out;
   for (size_t first = 0; first < sequences.size();) {
@@ -29,7 +43,9 @@ std::vector<Tensor> encode_sequences(Model& model, std::span<const std::vector<i
            (last == first || in.encoder_input_ids.size() + sequences[last].size() <=
                                  static_cast<size_t>(max_batched_tokens)))
       append(in, sequences[last++]);
-    const Tensor states = model.encode(in);
+    if (!ctx.on_cpu()) ctx.backend().begin_step();
+    const Tensor states =
+        host_floats(ctx, model.encode(StepTensors(ctx, StepPlan(ctx, in, model.step_layout()))));
     const auto& start = in.attention.encoder_start_loc;
     for (size_t i = 0; i < last - first; ++i) out.push_back(states.rows(start[i], start[i + 1]));
     first = last;

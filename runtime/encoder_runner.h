@@ -8,10 +8,14 @@
 
 namespace tandem {
 
-// Last hidden states [tokens, d_model] of each sequence, in order. Every sequence has at least one
+// Last hidden states [tokens, d_model] of each sequence, in order, f32 in host memory. Every sequence has at least one
 // token. Sequences share batches of at most max_batched_tokens tokens (a longer one runs alone).
-std::vector<Tensor> encode_sequences(Model& model, std::span<const std::vector<int32_t>> sequences,
+std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
+                                     std::span<const std::vector<int32_t>> sequences,
                                      int max_batched_tokens);
+
+// A tensor of activations as f32 in host memory; on the CPU the tensor itself.
+Tensor host_floats(Context& ctx, const Tensor& t);
 
 // Mean over the rows: [d_model].
 std::vector<float> mean_pool(const Tensor& states);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "kernels/core/error.h"
+#include "kernels/core/plugin.h"
 #include "runtime/kv_cache.h"
 
 namespace tandem {
@@ -29,23 +30,73 @@ void EngineConfig::check() const {
   check_range("--max-num-seqs", max_num_seqs, 1, 1 << 20);
   check_range("--max-num-batched-tokens", max_num_batched_tokens, 1, 1 << 24);
   check_range("--block-size", block_size, 1, 1024);
+  if (!(gpu_memory_utilization > 0 && gpu_memory_utilization <= 1))
+    throw invalid_request("--gpu-memory-utilization",
+                          std::to_string(gpu_memory_utilization) + " is not above 0 and up to 1");
   if (num_gpu_blocks_override)
     check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
 }
 
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype) {
   if (config.dtype) return *config.dtype;
+  if (checkpoint_dtype == DType::kF16 && choose_device(config.device).device == Device::kCuda)
+    return DType::kF16;
   return checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
-CacheSize cache_size_for(const EngineConfig& config, const KvCacheSpec& spec, int max_positions,
-                         int ranks_on_host) {
-  // As many bytes as requests of maximal length could use, but no more than half of what is free,
-  // and 4 GiB.
-  const size_t free = available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host));
-  const size_t bytes = config.kv_cache_memory.value_or(std::min(kMaxDefaultCacheBytes, free));
+std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
+                                      int rank) {
+  const DeviceChoice choice = choose_device(config.device, rank);
+  const char* problem = nullptr;
+  if (choice.device == Device::kCpu) {
+    if (dtype != DType::kF16) return std::make_unique<Context>(threads);
+    problem = "float16 needs a GPU; a CPU computes in float32, bfloat16 or int8";
+  } else if (dtype == DType::kI8) {
+    problem = "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16";
+  }
+  if (problem != nullptr) throw not_supported("--dtype", problem);
+  return std::make_unique<Context>(threads, cuda_plugin()->make_backend(choice.index), dtype);
+}
+
+namespace {
+
+// Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
+// that choosing among them takes.
+size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
+  const auto tokens = static_cast<size_t>(
+      std::max(config.max_num_batched_tokens, m.max_position_embeddings));
+  const auto widest = static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) +
+                                          6 * m.d_model);
+  const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
+  return tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
+         (size_t{256} << 20);
+}
+
+size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,
+                           int ranks_on_host) {
+  if (const DeviceBackend* backend = ctx.backend_or_null()) {
+    const DeviceMemory memory = backend->memory();
+    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
+                                             config.gpu_memory_utilization);
+    const size_t taken = memory.total - memory.free + step_bytes(config, ctx, m);
+    return allowed > taken ? allowed - taken : 0;
+  }
+  // No more than half of what is free, and 4 GiB.
+  return std::min(kMaxDefaultCacheBytes,
+                  available_memory() / 2 / static_cast<size_t>(std::max(1, ranks_on_host)));
+}
+
+}  // namespace
+
+CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
+                         const KvCacheSpec& spec, int ranks_on_host) {
+  // As many bytes as requests of maximal length could use, if there are so many.
+  const size_t bytes = config.kv_cache_memory
+                           ? *config.kv_cache_memory
+                           : default_cache_bytes(config, ctx, model, ranks_on_host);
   const auto blocks = [&](size_t pool) {
-    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, max_positions);
+    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs,
+                             model.max_position_embeddings);
   };
   const CacheSize size{config.num_gpu_blocks_override.value_or(blocks(bytes)),
                        blocks(config.swap_space)};

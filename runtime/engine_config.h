@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,7 +19,8 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 struct EngineConfig {
   std::filesystem::path model;
   std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()
-  int threads = 0;             // 0: one per core that this process may use
+  std::string device = "auto";  // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
+  int threads = 0;              // 0: one per core that this process may use
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
   int block_size = 16;
@@ -28,6 +30,8 @@ struct EngineConfig {
   PreemptionMode preemption = PreemptionMode::kAuto;
   bool enable_prefix_caching = true;  // of decoder prompts (docs/scheduling.md §8)
   bool enable_encoder_cache = true;   // of requests with the same input
+  double gpu_memory_utilization = 0.9;  // of a GPU's memory, weights and all
+  bool enforce_eager = false;           // on a GPU: no recorded steps
   std::optional<uint64_t> seed;       // of requests without one; absent: random
 
   // Throws InputError naming the flag.
@@ -36,7 +40,13 @@ struct EngineConfig {
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
 // does not fit bfloat16's precision). Never int8, which changes tokens more than a request expects.
+// On a GPU float16 stays float16.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
+
+// Where the model of a rank runs: the device that config.device names. Throws InputError: no such
+// device, or one that does not compute in `dtype`. `rank`: among the ranks of this host.
+std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
+                                      int rank = 0);
 
 int default_threads();
 
@@ -46,9 +56,10 @@ struct CacheSize {
   int num_host_blocks = 0;
 };
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
-// (shared with `ranks_on_host` ranks). Throws InputError (kResource) if not even one block fits.
-CacheSize cache_size_for(const EngineConfig& config, const KvCacheSpec& spec, int max_positions,
-                         int ranks_on_host = 1);
+// (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the weights
+// and the largest step). Throws InputError (kResource) if not even one block fits.
+CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
+                         const KvCacheSpec& spec, int ranks_on_host = 1);
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.

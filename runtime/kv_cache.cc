@@ -10,12 +10,12 @@
 namespace tandem {
 namespace {
 
-KvCache make_pool(const KvCacheSpec& spec, int block_size, int num_blocks) {
+template <class Allocate>
+KvCache make_pool(const KvCacheSpec& spec, int block_size, int num_blocks, Allocate allocate) {
   KvCache cache;
   cache.block_size = block_size;
   for (int i = 0; i < spec.num_layers; ++i) {
-    // Pages are committed by the system when they are first written.
-    Tensor data({num_blocks, 2, spec.num_heads, block_size, spec.head_dim}, spec.dtype);
+    Tensor data = allocate({num_blocks, 2, spec.num_heads, block_size, spec.head_dim});
     cache.layers.push_back({std::move(data), KvLayout::kHND});
   }
   return cache;
@@ -31,10 +31,18 @@ size_t read_number(const char* file, size_t otherwise) {
 
 }  // namespace
 
-KvCachePools::KvCachePools(const KvCacheSpec& spec, int block_size, int num_device_blocks,
-                           int num_host_blocks)
-    : device_(make_pool(spec, block_size, num_device_blocks)),
-      host_(make_pool(spec, block_size, num_host_blocks)) {}
+// On the CPU pages are committed by the system when they are first written.
+KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size,
+                           int num_device_blocks, int num_host_blocks)
+    : device_(make_pool(spec, block_size, num_device_blocks,
+                        [&](const Shape& shape) {
+                          return ctx.on_cpu() ? Tensor(shape, spec.dtype)
+                                              : ctx.backend().allocate(shape, spec.dtype);
+                        })),
+      host_(make_pool(spec, block_size, num_host_blocks, [&](const Shape& shape) {
+        return ctx.on_cpu() ? Tensor(shape, spec.dtype)
+                            : ctx.backend().allocate_host(shape, spec.dtype);
+      })) {}
 
 void KvCachePools::apply_copies(Context& ctx, const proto::StepInput& step) {
   copy(ctx, device_, host_, step.swap_out(), "swap_out");

@@ -11,7 +11,8 @@ namespace tandem {
 // Owned by the model runner. All layers have the same number of blocks.
 class KvCachePools {
  public:
-  KvCachePools(const KvCacheSpec& spec, int block_size, int num_device_blocks, int num_host_blocks);
+  KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size, int num_device_blocks,
+               int num_host_blocks);
 
   KvCache& device() { return device_; }
   // The step's block copies, in the protocol's order: swap out, swap in, copy.

@@ -10,17 +10,17 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
     : engine_config_(config),
       processor_(config.model, config.seed),
       dtype_(resolve_dtype(config, model_config().checkpoint_dtype)),
-      ctx_(std::make_unique<Context>(config.threads ? config.threads : default_threads())),
+      ctx_(make_context(config, dtype_, config.threads ? config.threads : default_threads())),
       comm_(make_local_communicator()) {
   config.check();
   Checkpoint checkpoint = Checkpoint::open(config.model);
   auto model = load_model(model_config(), checkpoint, {*ctx_, *comm_, dtype_}, progress);
-  const CacheSize cache =
-      cache_size_for(config, model->kv_cache_spec(), model_config().max_position_embeddings);
+  const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
   scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, cache));
   runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
                                                         config.block_size, cache.num_device_blocks,
-                                                        cache.num_host_blocks);
+                                                        cache.num_host_blocks,
+                                                        !config.enforce_eager);
 }
 
 LLMEngine::~LLMEngine() = default;

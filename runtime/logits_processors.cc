@@ -11,12 +11,70 @@
 #include <span>
 #include <vector>
 
+#include "kernels/core/check.h"
+
 namespace tandem {
 
 namespace {
 
-using Row = std::span<float>;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+// What processors do to a row: to one that is there, or to be done later (LogitEdits).
+class DenseRow {
+ public:
+  explicit DenseRow(std::span<float> row) : row_(row) {}
+
+  void add(int32_t id, float value) {
+    if (has(id)) at(id) += value;
+  }
+  // A negative score is multiplied, another one divided.
+  void penalise(int32_t id, float factor) {
+    if (has(id)) at(id) = at(id) < 0 ? at(id) * factor : at(id) / factor;
+  }
+  void set(int32_t id, float value) {
+    if (has(id)) at(id) = value;
+  }
+  void favour(int32_t id, float factor) {
+    if (has(id) && std::isfinite(at(id))) at(id) += std::fabs(at(id)) * factor;
+  }
+  void mask_all() { std::fill(row_.begin(), row_.end(), kMasked); }
+  void replace_invalid() {
+    constexpr float kMax = std::numeric_limits<float>::max();
+    for (float& score : row_) {
+      if (std::isnan(score))
+        score = 0.0f;
+      else if (std::isinf(score))
+        score = score > 0 ? kMax : -kMax;
+    }
+  }
+
+ private:
+  bool has(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < row_.size(); }
+  float& at(int32_t id) { return row_[static_cast<size_t>(id)]; }
+  std::span<float> row_;
+};
+
+class RecordedRow {
+ public:
+  RecordedRow(LogitEdits& edits, int64_t size) : edits_(edits), size_(size) {}
+
+  void add(int32_t id, float value) { put(id, ops::LogitEdit::kAdd, value); }
+  void penalise(int32_t id, float factor) { put(id, ops::LogitEdit::kPenalise, factor); }
+  void set(int32_t id, float value) { put(id, ops::LogitEdit::kSet, value); }
+  void favour(int32_t id, float factor) { put(id, ops::LogitEdit::kFavour, factor); }
+  void mask_all() {
+    edits_.list.clear();
+    edits_.masked = true;
+  }
+  void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
+
+ private:
+  void put(int32_t id, ops::LogitEdit edit, float value) {
+    if (id >= 0 && id < size_) edits_.list.push_back({id, edit, value});
+  }
+  LogitEdits& edits_;
+  int64_t size_;
+};
 
 // The decoder sequence so far.
 std::vector<int32_t> history_of(const SamplerSequence& seq) {
@@ -29,14 +87,9 @@ int64_t decoder_length(const SamplerSequence& seq) {
   return static_cast<int64_t>(seq.prompt_ids.size() + seq.output_ids.size());
 }
 
-bool in_row(int32_t id, Row row) { return id >= 0 && static_cast<size_t>(id) < row.size(); }
-
-void mask(int32_t id, Row row) {
-  if (in_row(id, row)) row[static_cast<size_t>(id)] = kMasked;
-}
-
-void mask_all(const auto& ids, Row row) {
-  for (const int32_t id : ids) mask(id, row);
+template <class Row>
+void mask(const auto& ids, Row& row) {
+  for (const int32_t id : ids) row.set(id, kMasked);
 }
 
 bool is_on(double penalty) { return penalty != 0.0 && penalty != 1.0; }
@@ -56,7 +109,8 @@ bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> tail) {
 }
 
 // Biases of all sequences that the next token would complete are summed, then added.
-void add_biases(const proto::SamplingParams& p, std::span<const int32_t> history, Row row) {
+template <class Row>
+void add_biases(const proto::SamplingParams& p, std::span<const int32_t> history, Row& row) {
   std::map<int32_t, float> sums;
   for (const auto& bias : p.sequence_bias()) {
     const std::span<const int32_t> ids(bias.ids().data(), static_cast<size_t>(bias.ids_size()));
@@ -64,82 +118,72 @@ void add_biases(const proto::SamplingParams& p, std::span<const int32_t> history
       sums[ids.back()] += bias.bias();
   }
   for (const auto& [id, bias] : p.logit_bias()) sums[id] += bias;
-  for (const auto& [id, bias] : sums)
-    if (in_row(id, row)) row[static_cast<size_t>(id)] += bias;
+  for (const auto& [id, bias] : sums) row.add(id, bias);
 }
 
-// Once for each distinct id: a negative score is multiplied, another one divided.
-void penalise_repetition(std::vector<int32_t> ids, float factor, Row row) {
+// Once for each distinct id.
+template <class Row>
+void penalise_repetition(std::vector<int32_t> ids, float factor, Row& row) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  for (const int32_t id : ids) {
-    if (!in_row(id, row)) continue;
-    float& score = row[static_cast<size_t>(id)];
-    score = score < 0 ? score * factor : score / factor;
-  }
+  for (const int32_t id : ids) row.penalise(id, factor);
 }
 
 // vLLM's, over generated tokens: frequency counts each occurrence, presence the first one.
-void penalise_presence(const SamplerSequence& seq, Row row) {
+template <class Row>
+void penalise_presence(const SamplerSequence& seq, Row& row) {
   const auto presence = static_cast<float>(seq.params->presence_penalty());
   const auto frequency = static_cast<float>(seq.params->frequency_penalty());
   std::vector<int32_t> ids(seq.output_ids.begin(), seq.output_ids.end());
   std::sort(ids.begin(), ids.end());
   for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
     while (end < ids.size() && ids[end] == ids[begin]) ++end;
-    if (!in_row(ids[begin], row)) continue;
-    float& score = row[static_cast<size_t>(ids[begin])];
-    score -= frequency * static_cast<float>(end - begin);
-    score -= presence;
+    row.add(ids[begin], -(frequency * static_cast<float>(end - begin)));
+    row.add(ids[begin], -presence);
   }
 }
 
 // Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder
 // sequence.
-void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n, Row row) {
+template <class Row>
+void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n,
+                 Row& row) {
   const size_t prefix_size = static_cast<size_t>(n) - 1;
   if (history.size() < prefix_size) return;
   const auto prefix = history.last(prefix_size);
   for (size_t i = 0; i + prefix_size < text.size(); ++i)
     if (std::equal(prefix.begin(), prefix.end(), text.begin() + static_cast<long>(i)))
-      mask(text[i + prefix_size], row);
+      row.set(text[i + prefix_size], kMasked);
 }
 
 // An EOS by itself is never a bad word.
-void mask_bad_words(const proto::SamplingParams& p, std::span<const int32_t> history, Row row) {
+template <class Row>
+void mask_bad_words(const proto::SamplingParams& p, std::span<const int32_t> history, Row& row) {
   for (const auto& word : p.bad_words_ids()) {
     const std::span<const int32_t> ids(word.ids().data(), static_cast<size_t>(word.ids_size()));
     if (ids.empty()) continue;
     const bool is_eos =
         ids.size() == 1 && std::find(p.eos_token_id().begin(), p.eos_token_id().end(), ids[0]) !=
                                p.eos_token_id().end();
-    if (!is_eos && ends_with(history, ids.first(ids.size() - 1))) mask(ids.back(), row);
+    if (!is_eos && ends_with(history, ids.first(ids.size() - 1))) row.set(ids.back(), kMasked);
   }
 }
 
-void mask_early_ends(const SamplerSequence& seq, Row row) {
+template <class Row>
+void mask_early_ends(const SamplerSequence& seq, Row& row) {
   const auto generated = static_cast<int64_t>(seq.output_ids.size());
-  if (generated < seq.params->min_tokens()) mask_all(seq.params->eos_token_id(), row);
-  if (generated < seq.params->min_tokens_stop()) mask_all(seq.params->stop_token_ids(), row);
+  if (generated < seq.params->min_tokens()) mask(seq.params->eos_token_id(), row);
+  if (generated < seq.params->min_tokens_stop()) mask(seq.params->stop_token_ids(), row);
 }
 
-void force(const auto& ids, Row row) {
-  std::fill(row.begin(), row.end(), kMasked);
-  for (const int32_t id : ids)
-    if (in_row(id, row)) row[static_cast<size_t>(id)] = 0.0f;
+template <class Row>
+void force(const auto& ids, Row& row) {
+  row.mask_all();
+  for (const int32_t id : ids) row.set(id, 0.0f);
 }
 
-void replace_invalid(Row row) {
-  constexpr float kMax = std::numeric_limits<float>::max();
-  for (float& score : row) {
-    if (std::isnan(score))
-      score = 0.0f;
-    else if (std::isinf(score))
-      score = score > 0 ? kMax : -kMax;
-  }
-}
-
-void favour_eos(const SamplerSequence& seq, Row row) {
+template <class Row>
+void favour_eos(const SamplerSequence& seq, Row& row) {
   const auto& decay = seq.params->exponential_decay_length_penalty();
   const int64_t over = decoder_length(seq) - decay.start_length();
   if (over <= 0) return;
@@ -147,11 +191,7 @@ void favour_eos(const SamplerSequence& seq, Row row) {
   std::vector<int32_t> ids(seq.params->eos_token_id().begin(), seq.params->eos_token_id().end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  for (const int32_t id : ids) {
-    if (!in_row(id, row)) continue;
-    float& score = row[static_cast<size_t>(id)];
-    if (std::isfinite(score)) score += std::fabs(score) * factor;
-  }
+  for (const int32_t id : ids) row.favour(id, factor);
 }
 
 bool has_biases(const proto::SamplingParams& p) {
@@ -173,18 +213,8 @@ bool too_short(const SamplerSequence& seq) {
   return generated < std::max(seq.params->min_tokens(), seq.params->min_tokens_stop());
 }
 
-}  // namespace
-
-bool needs_processing(const SamplerSequence& seq) {
-  const proto::SamplingParams& p = *seq.params;
-  return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
-         has_presence(seq) || p.no_repeat_ngram_size() > 0 ||
-         p.encoder_no_repeat_ngram_size() > 0 || p.bad_words_ids_size() > 0 || too_short(seq) ||
-         bos_is_forced(seq) || eos_is_forced(seq) || p.remove_invalid_values() ||
-         p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
-}
-
-void process_logits(const SamplerSequence& seq, Row row) {
+template <class Row>
+void process(const SamplerSequence& seq, Row& row) {
   const proto::SamplingParams& p = *seq.params;
   const std::vector<int32_t> history = history_of(seq);
   if (has_biases(p)) add_biases(p, history, row);
@@ -201,10 +231,36 @@ void process_logits(const SamplerSequence& seq, Row row) {
   mask_early_ends(seq, row);
   if (bos_is_forced(seq)) force(std::initializer_list<int32_t>{p.forced_bos_token_id()}, row);
   if (eos_is_forced(seq)) force(p.forced_eos_token_id(), row);
-  if (p.remove_invalid_values()) replace_invalid(row);
+  if (p.remove_invalid_values()) row.replace_invalid();
   if (p.has_exponential_decay_length_penalty()) favour_eos(seq, row);
-  mask_all(p.suppress_tokens(), row);
-  if (begins(seq)) mask_all(p.begin_suppress_tokens(), row);
+  mask(p.suppress_tokens(), row);
+  if (begins(seq)) mask(p.begin_suppress_tokens(), row);
+}
+
+}  // namespace
+
+bool needs_processing(const SamplerSequence& seq) {
+  const proto::SamplingParams& p = *seq.params;
+  return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
+         has_presence(seq) || p.no_repeat_ngram_size() > 0 ||
+         p.encoder_no_repeat_ngram_size() > 0 || p.bad_words_ids_size() > 0 || too_short(seq) ||
+         bos_is_forced(seq) || eos_is_forced(seq) || p.remove_invalid_values() ||
+         p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
+}
+
+void process_logits(const SamplerSequence& seq, std::span<float> logits) {
+  DenseRow row(logits);
+  process(seq, row);
+}
+
+std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary) {
+  if (seq.params->remove_invalid_values()) return std::nullopt;
+  LogitEdits edits;
+  RecordedRow row(edits, vocabulary);
+  process(seq, row);
+  std::stable_sort(edits.list.begin(), edits.list.end(),
+                   [](const auto& a, const auto& b) { return a.id < b.id; });
+  return edits;
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/ops.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -25,6 +26,18 @@ struct SamplerSequence {
 bool needs_processing(const SamplerSequence& seq);
 // Logits processors in HuggingFace's order, in place; masked entries become -inf.
 void process_logits(const SamplerSequence& seq, std::span<float> logits);
+// The same as a list of what happens to single entries, in the order of their ids; of one entry in
+// the order of the processors. Nothing if a processor changes whole rows.
+struct LogitEdits {
+  struct Edit {
+    int32_t id;
+    ops::LogitEdit edit;
+    float value;
+  };
+  std::vector<Edit> list;
+  bool masked = false;  // before the list every entry is -inf
+};
+std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary);
 // Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits,
 // in HuggingFace's order; in place.
 void warp_logits(const proto::SamplingParams& params, std::span<float> logits);

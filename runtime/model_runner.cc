@@ -38,12 +38,14 @@ PromptRows prompt_rows(const SampleRow& row) {
 
 EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator& comm,
                                                      std::unique_ptr<Model> model, int block_size,
-                                                     int num_device_blocks, int num_host_blocks)
+                                                     int num_device_blocks, int num_host_blocks,
+                                                     bool record_steps)
     : ctx_(ctx),
       comm_(comm),
       model_(std::move(model)),
       block_size_(block_size),
-      pools_(model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
+      pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
+      device_decoder_(ctx, *model_, record_steps),
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->config().max_position_embeddings}) {}
 
@@ -51,6 +53,7 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
   proto::StepOutput out;
   out.set_step(step.step());
   const auto scheduled = table_.apply(step);  // checks the message, the copies too
+  if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   pools_.apply_copies(ctx_, step);
   const Batch batch = build_batch(scheduled, block_size_);
   for (const auto* group : scheduled) {
@@ -78,19 +81,29 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
 
 void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput& out) {
   if (batch.input.has_encoder_work()) {
-    const Tensor states = model_->encode(batch.input);
-    model_->write_cross_kv(batch.input, states, pools_.device());
+    const StepTensors step(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
+    const Tensor states = model_->encode(step);
+    model_->write_cross_kv(step, states, pools_.device());
   }
-  if (batch.input.has_decoder_work()) {
-    const Tensor hidden = model_->decode(batch.input, pools_.device());
+  if (!batch.input.has_decoder_work()) {
+    if (!ctx_.on_cpu()) ctx_.backend().synchronize();
+  } else if (!ctx_.on_cpu()) {
+    decode_on_device(batch, out);
+  } else {
+    const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
     add_prompt_logprobs(batch, hidden, out);
     sample(batch, hidden, out);
   }
 }
 
 Tensor EncoderDecoderModelRunner::rows_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
-  Tensor chosen({static_cast<int64_t>(rows.size()), hidden.dim(1)}, DType::kF32);
-  ops::gather_rows(ctx_, {hidden, Tensor::borrow(rows), chosen});
+  const Tensor chosen = ctx_.make({static_cast<int64_t>(rows.size()), hidden.dim(1)});
+  Tensor indices = Tensor::borrow(rows);
+  if (!ctx_.on_cpu()) {
+    indices = ctx_.make(indices.shape(), DType::kI32);
+    ctx_.backend().copy_in(Tensor::borrow(rows), indices);
+  }
+  ops::gather_rows(ctx_, {hidden, indices, chosen});
   return chosen;
 }
 
@@ -106,29 +119,60 @@ std::vector<proto::SequenceOutput> EncoderDecoderModelRunner::sample_rows(
   return sampled;
 }
 
-void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
-                                       proto::StepOutput& out) {
+namespace {
+
+std::vector<const SampleRow*> sampled_rows(const Batch& batch) {
   std::vector<const SampleRow*> rows;
-  std::vector<SamplerSequence> views;
-  std::vector<int32_t> indices;
-  for (const SampleRow& row : batch.rows) {
-    if (!row.samples) continue;
-    rows.push_back(&row);
-    views.push_back(sampler_view(row));
-    indices.push_back(row.first_token + row.num_tokens - 1);
-  }
-  if (rows.empty()) return;
-  const Tensor chosen = rows_of(hidden, indices);
-  std::vector<proto::SequenceOutput> sampled =
-      comm_.size() == 1 ? sample_rows(views, model_->compute_logits(chosen))
-                        : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
-                                         model_->config().vocab_size);
+  for (const SampleRow& row : batch.rows)
+    if (row.samples) rows.push_back(&row);
+  return rows;
+}
+
+int32_t last_token(const SampleRow& row) { return row.first_token + row.num_tokens - 1; }
+
+void put_samples(const std::vector<const SampleRow*>& rows,
+                 std::vector<proto::SequenceOutput> sampled, proto::StepOutput& out) {
   std::unordered_map<std::string, proto::SequenceGroupOutput*> outputs;
   for (auto& group : *out.mutable_outputs()) outputs.emplace(group.request_id(), &group);
   for (size_t i = 0; i < rows.size(); ++i) {
     sampled[i].set_seq_id(rows[i]->group->seq_data(rows[i]->seq_index).seq_id());
     *outputs.at(rows[i]->group->request_id())->add_samples() = std::move(sampled[i]);
   }
+}
+
+}  // namespace
+
+void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
+                                       proto::StepOutput& out) {
+  const auto rows = sampled_rows(batch);
+  if (rows.empty()) return;
+  std::vector<SamplerSequence> views;
+  std::vector<int32_t> indices;
+  for (const SampleRow* row : rows) {
+    views.push_back(sampler_view(*row));
+    indices.push_back(last_token(*row));
+  }
+  const Tensor chosen = rows_of(hidden, indices);
+  put_samples(rows,
+              comm_.size() == 1
+                  ? sample_rows(views, model_->compute_logits(chosen))
+                  : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
+                                   model_->config().vocab_size),
+              out);
+}
+
+void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, proto::StepOutput& out) {
+  const auto rows = sampled_rows(batch);
+  std::vector<DecoderRow> wanted;
+  for (const SampleRow* row : rows) wanted.push_back({sampler_view(*row), last_token(*row)});
+  const bool prompts = std::any_of(batch.rows.begin(), batch.rows.end(), [](const SampleRow& row) {
+    return row.group->sampling_params().has_prompt_logprobs();
+  });
+  Tensor hidden;
+  put_samples(rows,
+              device_decoder_.run(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr),
+              out);
+  if (prompts) add_prompt_logprobs(batch, hidden, out);
 }
 
 // One group at a time: prompts are short, and the logits of a whole step's prompts could be large.
@@ -141,7 +185,7 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
-    const Tensor logits = model_->compute_logits(rows_of(hidden, indices));
+    const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(hidden, indices)));
     if (comm_.rank() != 0) continue;  // it took part in the gather
     const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
     auto* group =

@@ -8,6 +8,7 @@
 #include "models/model.h"
 #include "parallel/communicator.h"
 #include "runtime/batch_builder.h"
+#include "runtime/device_decoder.h"
 #include "runtime/kv_cache.h"
 #include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
@@ -29,9 +30,11 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   // several ranks every rank's runner executes the same steps, in the same order, and returns the
   // same tokens; log-probabilities that requests ask for, and candidates of beams, are in rank 0's
   // output only. Where one
-  // rank's execute() fails behind the checks of the message, it aborts the group.
+  // rank's execute() fails behind the checks of the message, it aborts the group. `record_steps`:
+  // on a device, steps of a shape seen before are replayed (DeviceBackend::record).
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
-                            int block_size, int num_device_blocks, int num_host_blocks);
+                            int block_size, int num_device_blocks, int num_host_blocks,
+                            bool record_steps = true);
 
   proto::StepOutput execute(const proto::StepInput& step) override;
 
@@ -41,6 +44,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   std::vector<proto::SequenceOutput> sample_rows(const std::vector<SamplerSequence>& rows,
                                                  const Tensor& logits);
   void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
+  void decode_on_device(const Batch& batch, proto::StepOutput& out);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;
@@ -48,6 +52,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   std::unique_ptr<Model> model_;
   int block_size_;
   KvCachePools pools_;
+  DeviceDecoder device_decoder_;
   SequenceTable table_;
 };
 

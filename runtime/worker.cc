@@ -5,15 +5,17 @@
 #include <utility>
 
 #include "kernels/core/check.h"
+#include "parallel/device_communicator.h"
 #include "runtime/engine_config.h"
 
 namespace tandem {
 namespace {
 
 DType dtype_named(const std::string& name) {
-  for (const DType t : {DType::kF32, DType::kBF16, DType::kI8})
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8})
     if (name == name_of(t)) return t;
-  throw invalid_request("setup.dtype", "\"" + name + "\" is not float32, bfloat16 or int8");
+  throw invalid_request("setup.dtype",
+                        "\"" + name + "\" is not float32, float16, bfloat16 or int8");
 }
 
 EngineConfig config_of(const proto::WorkerSetup& setup) {
@@ -27,6 +29,9 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   if (setup.has_num_gpu_blocks_override())
     c.num_gpu_blocks_override = setup.num_gpu_blocks_override();
   c.swap_space = setup.swap_space();
+  if (setup.has_device()) c.device = setup.device();
+  if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
+  c.enforce_eager = setup.enforce_eager();
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
@@ -48,14 +53,18 @@ class ModelWorker final : public Worker {
       if (aborted_) comm_->abort();
     }
     const int ranks_here = std::max(setup.size(), setup.num_ranks());
-    ctx_ = std::make_unique<Context>(
-        config_.threads > 0 ? config_.threads
-                            : threads_of_rank(default_threads(), ranks_here, has_own_cores_));
+    const int threads = config_.threads > 0
+                            ? config_.threads
+                            : threads_of_rank(default_threads(), ranks_here, has_own_cores_);
+    // Ranks of a host take one device each; replicas follow one another.
+    ctx_ = make_context(config_, *config_.dtype, threads,
+                        setup.replica() * setup.size() + setup.rank());
+    join_device_group(setup);
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     model_ = load_model(model_config, checkpoint, {*ctx_, *comm_, *config_.dtype}, progress);
-    const CacheSize cache = cache_size_for(config_, model_->kv_cache_spec(),
-                                           model_config.max_position_embeddings, ranks_here);
+    const CacheSize cache =
+        cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(), ranks_here);
     proto::WorkerLoaded out;
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
@@ -66,7 +75,7 @@ class ModelWorker final : public Worker {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     runner_ = std::make_unique<EncoderDecoderModelRunner>(
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
-        start.num_host_blocks());
+        start.num_host_blocks(), !config_.enforce_eager);
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
@@ -81,13 +90,23 @@ class ModelWorker final : public Worker {
   }
 
  private:
+  // On devices the group's data goes from device to device; what the ranks of the host's group say
+  // to each other is only how to find each other.
+  void join_device_group(const proto::WorkerSetup& setup) {
+    if (ctx_->on_cpu() || comm_->size() == 1) return;
+    auto joined = make_device_group(*ctx_, comm_, communicator_options(setup).timeout);
+    const std::lock_guard lock(mutex_);
+    comm_ = std::move(joined);
+    if (aborted_) comm_->abort();
+  }
+
   CommunicatorFactory make_communicator_;
   bool has_own_cores_;
   EngineConfig config_;
-  std::mutex mutex_;  // of comm_ (the pointer) and aborted_
+  std::unique_ptr<Context> ctx_;  // outlives the group, which may be one of devices
+  std::mutex mutex_;              // of comm_ (the pointer) and aborted_
   std::shared_ptr<Communicator> comm_;
   bool aborted_ = false;
-  std::unique_ptr<Context> ctx_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<EncoderDecoderModelRunner> runner_;
 };
@@ -122,6 +141,9 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
     out.set_num_gpu_blocks_override(*config.num_gpu_blocks_override);
   out.set_swap_space(config.swap_space);
   out.set_max_num_seqs(config.max_num_seqs);
+  out.set_device(config.device);
+  out.set_gpu_memory_utilization(config.gpu_memory_utilization);
+  out.set_enforce_eager(config.enforce_eager);
   return out;
 }
 

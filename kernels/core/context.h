@@ -2,23 +2,65 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include "kernels/core/device_backend.h"
 #include "kernels/core/tensor.h"
 #include "kernels/core/thread_pool.h"
 
 namespace tandem {
 
-enum class Device : uint8_t { kCpu, kCuda };
-
 class Context {
  public:
+  // The CPU.
   explicit Context(int threads) : pool_(std::make_unique<ThreadPool>(threads)) {}
+  // A device, with host threads for what stays there. `activations`: f32, f16 or bf16.
+  Context(int threads, std::unique_ptr<DeviceBackend> backend, DType activations)
+      : pool_(std::make_unique<ThreadPool>(threads)),
+        backend_(std::move(backend)),
+        activations_(activations) {}
 
-  Device device() const { return Device::kCpu; }
+  Device device() const { return backend_ ? backend_->device() : Device::kCpu; }
+  bool on_cpu() const { return backend_ == nullptr; }
+  DeviceBackend& backend() {
+    TANDEM_CHECK(backend_ != nullptr, "the CPU has no backend");
+    return *backend_;
+  }
+  // Null on the CPU.
+  const DeviceBackend* backend_or_null() const { return backend_.get(); }
   ThreadPool& pool() { return *pool_; }
   int threads() const { return pool_->threads(); }
 
-  // Scratch of the calling op, 64-byte aligned, at least `bytes`; valid until the next call.
+  // The type of what goes from layer to layer. The CPU's is f32.
+  DType activations() const { return activations_; }
+  // What an op of this step writes: on a device it is gone with the step.
+  Tensor make(const Shape& shape, DType dtype) {
+    return backend_ ? backend_->scratch(shape, dtype) : Tensor(shape, dtype);
+  }
+  Tensor make(const Shape& shape) { return make(shape, activations_); }
+
+  // A parameter of the model where the ops read it. On the CPU the tensor itself.
+  Tensor resident(const Tensor& host) {
+    if (!backend_ || host.empty()) return host;
+    const Tensor there = backend_->allocate(host.shape(), host.dtype());
+    backend_->copy_in(host, there);
+    return there;
+  }
+
+  // The same for a bias (f32): a device adds it in the type of the sums it is added to.
+  Tensor resident_bias(const Tensor& host, DType type);
+
+  // The tensor in host memory, all work on it done. On the CPU the tensor itself.
+  Tensor on_host(const Tensor& t) {
+    if (t.device() == Device::kCpu) return t;
+    const Tensor here(t.shape(), t.dtype());
+    backend().copy_out(t, here);
+    backend().synchronize();
+    return here;
+  }
+
+  // The CPU's scratch of the calling op, 64-byte aligned, at least `bytes`; valid until the next
+  // call.
   void* workspace(size_t bytes) {
     if (static_cast<size_t>(workspace_.size()) < bytes)
       workspace_ = Tensor({static_cast<int64_t>(bytes + bytes / 4)}, DType::kU8);
@@ -27,6 +69,8 @@ class Context {
 
  private:
   std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<DeviceBackend> backend_;
+  DType activations_ = DType::kF32;
   Tensor workspace_;
 };
 

@@ -59,6 +59,14 @@ Tensor Tensor::borrow(void* data, Shape shape, DType dtype) {
   return t;
 }
 
+Tensor Tensor::adopt(std::shared_ptr<void> storage, void* data, Shape shape, DType dtype,
+                     Device device) {
+  Tensor t = borrow(data, std::move(shape), dtype);
+  t.storage_ = std::move(storage);
+  t.device_ = device;
+  return t;
+}
+
 int64_t Tensor::size() const { return shape_.empty() ? 0 : product(shape_); }
 
 bool Tensor::contiguous() const {

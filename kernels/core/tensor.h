@@ -17,6 +17,9 @@ namespace tandem {
 
 using Shape = std::vector<int64_t>;
 
+// Where a tensor's memory lies. Only the device's ops may touch kCuda memory.
+enum class Device : uint8_t { kCpu, kCuda };
+
 std::string to_string(const Shape& shape);
 
 template <class T>
@@ -50,6 +53,9 @@ class Tensor {
   static Tensor zeros(Shape shape, DType dtype);
   // Borrows memory that outlives the tensor.
   static Tensor borrow(void* data, Shape shape, DType dtype);
+  // Memory of a device; `storage` gives it back when the last tensor on it has gone.
+  static Tensor adopt(std::shared_ptr<void> storage, void* data, Shape shape, DType dtype,
+                      Device device);
   template <class T>
   static Tensor borrow(std::span<T> data) {
     return borrow(const_cast<std::remove_const_t<T>*>(data.data()),
@@ -67,6 +73,7 @@ class Tensor {
   int64_t size() const;  // number of elements
   size_t bytes() const { return static_cast<size_t>(size()) * size_of(dtype_); }
   DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
   // Elements from one row (index of dimension 0) to the next.
   int64_t row_stride() const { return row_stride_; }
   bool contiguous() const;
@@ -93,6 +100,7 @@ class Tensor {
   Shape shape_;
   int64_t row_stride_ = 0;
   DType dtype_ = DType::kF32;
+  Device device_ = Device::kCpu;
 };
 
 }  // namespace tandem

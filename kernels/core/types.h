@@ -45,6 +45,21 @@ inline uint16_t float_to_bf16(float f) {
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
+// Rounds to nearest, ties to even; what is too large becomes an infinity, NaN stays NaN.
+inline uint16_t float_to_f16(float f) {
+  const uint32_t u = std::bit_cast<uint32_t>(f);
+  const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
+  const uint32_t size = u & 0x7fffffffu;
+  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (size >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to 2^16
+  if (size < 0x38800000u) {  // below the least normal one: multiples of 2^-24
+    const float scaled = std::nearbyint(std::bit_cast<float>(size) * 16777216.0f);
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(scaled));
+  }
+  const uint32_t rounded = size + 0xfffu + ((size >> 13) & 1u);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
 inline float f16_to_float(uint16_t h) {
   const uint32_t sign = uint32_t{h & 0x8000u} << 16;
   const uint32_t exponent = (h >> 10) & 0x1fu;

@@ -65,7 +65,7 @@ void compare(const std::string& name, DType dtype, Differences& worst) {
   Context ctx(2);
   const auto comm = make_local_communicator();
   const auto model = load_model(config, checkpoint, {ctx, *comm, dtype});
-  KvCachePools pools(model->kv_cache_spec(), kBlockSize, 256, 0);
+  KvCachePools pools(ctx, model->kv_cache_spec(), kBlockSize, 256, 0);
   int compared = 0;
   for (const auto& c : golden.at("cases")) {
     const std::string key = c.at("name").get<std::string>() + ".";
@@ -73,13 +73,14 @@ void compare(const std::string& name, DType dtype, Differences& worst) {
     auto group = make_group(c.at("encoder_ids").get<std::vector<int>>(),
                             c.at("teacher_forced_decoder_ids").get<std::vector<int>>(), 1);
     const Batch batch = build_batch({&group}, kBlockSize);
-    const Tensor states = model->encode(batch.input);
+    const StepTensors step(batch.input);
+    const Tensor states = model->encode(step);
     const auto keep_worst = [&](float& to, const Tensor& got, const char* tensor) {
       to = std::max(to, max_difference(got, tensors.at(key + tensor)));
     };
     keep_worst(worst.encoder, states, "encoder_last_hidden_state");
-    model->write_cross_kv(batch.input, states, pools.device());
-    const Tensor hidden = model->decode(batch.input, pools.device());
+    model->write_cross_kv(step, states, pools.device());
+    const Tensor hidden = model->decode(step, pools.device());
     keep_worst(worst.hidden, hidden, "decoder_last_hidden_state");
     const Tensor logits = model->compute_logits(hidden);
     keep_worst(worst.logits, logits, "decoder_logits");

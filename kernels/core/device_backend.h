@@ -1,0 +1,65 @@
+// What a device other than the CPU brings: memory, a stream of work, recorded steps. A plugin
+// implements it (kernels/core/plugin.h); a Context owns one. One thread uses it, the worker's,
+// unless said otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "kernels/core/tensor.h"
+
+namespace tandem {
+
+struct OpTable;
+
+struct DeviceMemory {
+  size_t free = 0;   // bytes
+  size_t total = 0;
+};
+
+// All work goes to one stream, in the order of the calls, and runs behind the host. Memory is given
+// back in the stream's order too, so that a tensor may go while work on it is under way.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+  virtual Device device() const = 0;
+  // For logs: "NVIDIA H100 80GB HBM3 (cuda:0, 9.0)".
+  virtual std::string name() const = 0;
+  virtual const OpTable& ops() const = 0;
+  virtual DeviceMemory memory() const = 0;
+
+  // Kept as long as the tensor: weights, pools. Uninitialised. Throws InputError (kResource).
+  virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
+  // Host memory that the device reaches (pinned). Throws InputError (kResource).
+  virtual Tensor allocate_host(const Shape& shape, DType dtype) = 0;
+  // Of a step: gone at the next begin_step(), at the latest.
+  virtual Tensor scratch(const Shape& shape, DType dtype) = 0;
+  // No tensor of scratch() is left alive (a recorded step's own ones excepted).
+  virtual void begin_step() = 0;
+
+  // From host memory, which may change as soon as the call returns. Contiguous, of equal bytes.
+  virtual void copy_in(const Tensor& host, const Tensor& device) = 0;
+  // To host memory, in the stream's order; readable after synchronize().
+  virtual void copy_out(const Tensor& device, const Tensor& host) = 0;
+  // Rows of a matrix to those of another, either strided, both on the device.
+  virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
+  // Waits for all work so far. An error of the device is a broken invariant and stops the process.
+  virtual void synchronize() = 0;
+  // Called again and again while synchronize() waits; what it throws, synchronize() throws. For
+  // collectives whose other ranks are lost. Null: nothing.
+  virtual void watch(std::function<void()> check) = 0;
+
+  // Whether attention of several queries may run as tiles on tensor cores.
+  virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
+
+  // A step that is the same but for the contents of its inputs is recorded once and replayed as a
+  // whole. record() calls `step`, whose work is recorded and not run; false if the device cannot.
+  // replay() runs the recording of that number.
+  virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
+  virtual void replay(uint64_t key) = 0;
+  virtual void forget_recordings() = 0;
+};
+
+}  // namespace tandem

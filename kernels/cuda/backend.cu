@@ -1,0 +1,229 @@
+// Memory, copies and recordings of a CUDA device (backend.h).
+#include "kernels/cuda/backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "kernels/core/error.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/gemm_cache.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ops_cuda.h"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr size_t kStagingBytes = size_t{4} << 20;
+constexpr size_t kStagingBuffers = 4;
+constexpr size_t kFirstSegment = size_t{64} << 20;
+
+size_t bytes_of(const Shape& shape, DType dtype) {
+  size_t n = size_of(dtype);
+  for (const int64_t d : shape) n *= static_cast<size_t>(d);
+  return n;
+}
+
+[[noreturn]] void no_memory(const char* where, size_t bytes) {
+  cudaGetLastError();  // the failure is told, and does not stick
+  throw InputError(ErrorKind::kResource, std::string(where) + " has no " + std::to_string(bytes) +
+                                             " bytes left (see --gpu-memory-utilization and "
+                                             "--kv-cache-memory)");
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(int index) : index_(index) {
+  TANDEM_CUDA_CHECK(cudaSetDevice(index));
+  cudaDeviceProp properties{};
+  TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  product_ = properties.name;
+  capability_ = 10 * properties.major + properties.minor;
+  TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  staging_.resize(kStagingBuffers);
+  for (Staging& s : staging_) {
+    if (cudaMallocHost(&s.data, kStagingBytes) != cudaSuccess)
+      no_memory("page-locked host memory", kStagingBytes);
+    TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&s.sent, cudaEventDisableTiming));
+  }
+  gemms_ = std::make_unique<GemmCache>();
+}
+
+CudaBackend::~CudaBackend() {
+  cudaSetDevice(index_);
+  cudaStreamSynchronize(stream_);
+  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
+  gemms_.reset();
+  for (void* segment : segments_) cudaFree(segment);
+  for (const Staging& s : staging_) {
+    cudaEventDestroy(s.sent);
+    cudaFreeHost(s.data);
+  }
+  cudaStreamDestroy(stream_);
+}
+
+std::string CudaBackend::name() const {
+  return product_ + " (cuda:" + std::to_string(index_) + ", " + std::to_string(capability_ / 10) +
+         "." + std::to_string(capability_ % 10) + ")";
+}
+
+const OpTable& CudaBackend::ops() const { return kCudaOps; }
+
+DeviceMemory CudaBackend::memory() const {
+  DeviceMemory m;
+  TANDEM_CUDA_CHECK(cudaMemGetInfo(&m.free, &m.total));
+  return m;
+}
+
+Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
+  const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
+  void* data = nullptr;
+  if (cudaMalloc(&data, bytes) != cudaSuccess) no_memory(product_.c_str(), bytes);
+  return Tensor::adopt({data, [](void* p) { cudaFree(p); }}, data, shape, dtype, Device::kCuda);
+}
+
+Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
+  const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
+  void* data = nullptr;
+  if (cudaMallocHost(&data, bytes) != cudaSuccess) no_memory("page-locked host memory", bytes);
+  return Tensor::adopt({data, [](void* p) { cudaFreeHost(p); }}, data, shape, dtype, Device::kCpu);
+}
+
+void CudaBackend::add_segment(size_t at_least) {
+  TANDEM_CHECK(!recording_, "a recorded step needs no more memory than it did before");
+  // Each twice the last: few segments, however large steps become.
+  const size_t bytes = std::max(at_least, kFirstSegment << std::min<size_t>(segments_.size(), 6));
+  void* data = nullptr;
+  if (cudaMalloc(&data, bytes) != cudaSuccess) no_memory(product_.c_str(), bytes);
+  segments_.push_back(data);
+  arena_->add_segment(bytes);
+}
+
+Tensor CudaBackend::scratch(const Shape& shape, DType dtype) {
+  const size_t bytes = bytes_of(shape, dtype);
+  ScratchArena::Place place;
+  if (!arena_->allocate(bytes, place)) {
+    add_segment(bytes + ScratchArena::kAlignment);
+    TANDEM_CHECK(arena_->allocate(bytes, place));
+  }
+  void* data = static_cast<std::byte*>(segments_[place.segment]) + place.offset;
+  // Given back at once: whatever uses the place next runs behind what uses it now.
+  const auto give_back = [arena = arena_, place, epoch = arena_->epoch()](void*) {
+    arena->release(place, epoch);
+  };
+  return Tensor::adopt({data, give_back}, data, shape, dtype, Device::kCuda);
+}
+
+void CudaBackend::begin_step() {
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));  // of the calling thread
+  arena_->reset();
+}
+
+void CudaBackend::copy_in(const Tensor& host, const Tensor& device) {
+  TANDEM_CHECK(host.contiguous() && device.contiguous());
+  TANDEM_CHECK_EQ(host.bytes(), device.bytes());
+  TANDEM_CHECK(!recording_, "inputs are sent before a step is recorded");
+  const auto* from = static_cast<const std::byte*>(host.raw());
+  auto* to = static_cast<std::byte*>(device.raw());
+  for (size_t at = 0; at < host.bytes(); at += kStagingBytes) {
+    Staging& s = staging_[next_staging_];
+    next_staging_ = (next_staging_ + 1) % staging_.size();
+    const size_t bytes = std::min(kStagingBytes, host.bytes() - at);
+    TANDEM_CUDA_CHECK(cudaEventSynchronize(s.sent));
+    std::memcpy(s.data, from + at, bytes);
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(to + at, s.data, bytes, cudaMemcpyHostToDevice, stream_));
+    TANDEM_CUDA_CHECK(cudaEventRecord(s.sent, stream_));
+  }
+}
+
+void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
+  TANDEM_CHECK(host.contiguous() && device.contiguous());
+  TANDEM_CHECK_EQ(host.bytes(), device.bytes());
+  if (host.bytes() == 0) return;
+  TANDEM_CUDA_CHECK(cudaMemcpyAsync(host.raw(), device.raw(), host.bytes(), cudaMemcpyDeviceToHost,
+                                    stream_));
+}
+
+void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {
+  TANDEM_CHECK_EQ(to_string(from.shape()), to_string(to.shape()));
+  TANDEM_CHECK(from.dtype() == to.dtype());
+  const size_t element = size_of(from.dtype());
+  const auto rows = static_cast<size_t>(from.dim(0)), width = static_cast<size_t>(from.dim(1));
+  if (rows * width == 0) return;
+  TANDEM_CUDA_CHECK(cudaMemcpy2DAsync(to.raw(), static_cast<size_t>(to.row_stride()) * element,
+                                      from.raw(), static_cast<size_t>(from.row_stride()) * element,
+                                      width * element, rows, cudaMemcpyDeviceToDevice, stream_));
+}
+
+void CudaBackend::synchronize() {
+  if (watch_) {
+    for (int turn = 0;; ++turn) {
+      const cudaError_t state = cudaStreamQuery(stream_);
+      if (state == cudaSuccess) return;
+      if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+      if (turn % 256 == 255) {
+        watch_();
+        std::this_thread::yield();
+      }
+    }
+  }
+  TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+}
+
+bool CudaBackend::attention_tiles(DType dtype, int head_dim) const {
+  return tiles_supported(dtype, head_dim, capability_);
+}
+
+bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
+  TANDEM_CHECK(!recordings_.contains(key), "recorded already");
+  TANDEM_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  recording_ = true;
+  cudaGraph_t graph = nullptr;
+  try {
+    step();
+  } catch (...) {
+    recording_ = false;
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  recording_ = false;
+  if (cudaStreamEndCapture(stream_, &graph) != cudaSuccess || graph == nullptr) {
+    cudaGetLastError();
+    return false;
+  }
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  if (made != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  recordings_.emplace(key, executable);
+  return true;
+}
+
+void CudaBackend::replay(uint64_t key) {
+  const auto found = recordings_.find(key);
+  TANDEM_CHECK(found != recordings_.end(), "no such recording");
+  TANDEM_CUDA_CHECK(cudaGraphLaunch(found->second, stream_));
+}
+
+void CudaBackend::forget_recordings() {
+  TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
+  recordings_.clear();
+}
+
+cudaStream_t stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).stream(); }
+
+void after_launch(const char* op) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess)
+    ::tandem::detail::check_failed(__FILE__, __LINE__,
+                                   std::string(op) + ": " + cudaGetErrorString(error));
+}
+
+}  // namespace tandem::cuda

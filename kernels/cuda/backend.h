@@ -1,0 +1,77 @@
+// A CUDA device as a DeviceBackend: one stream, memory, recorded steps, cuBLASLt.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/core/device_backend.h"
+#include "kernels/core/plugin.h"
+#include "kernels/core/scratch_arena.h"
+
+namespace tandem::cuda {
+
+class GemmCache;
+
+class CudaBackend final : public DeviceBackend {
+ public:
+  // Throws InputError (kResource) if the device has no memory for the least that is needed.
+  explicit CudaBackend(int index);
+  ~CudaBackend() override;
+
+  Device device() const override { return Device::kCuda; }
+  std::string name() const override;
+  const OpTable& ops() const override;
+  DeviceMemory memory() const override;
+  Tensor allocate(const Shape& shape, DType dtype) override;
+  Tensor allocate_host(const Shape& shape, DType dtype) override;
+  Tensor scratch(const Shape& shape, DType dtype) override;
+  void begin_step() override;
+  void copy_in(const Tensor& host, const Tensor& device) override;
+  void copy_out(const Tensor& device, const Tensor& host) override;
+  void copy_matrix(const Tensor& from, const Tensor& to) override;
+  void synchronize() override;
+  void watch(std::function<void()> check) override { watch_ = std::move(check); }
+  bool attention_tiles(DType dtype, int head_dim) const override;
+  bool record(uint64_t key, const std::function<void()>& step) override;
+  void replay(uint64_t key) override;
+  void forget_recordings() override;
+
+  cudaStream_t stream() const { return stream_; }
+  GemmCache& gemms() { return *gemms_; }
+
+ private:
+  // Page-locked memory that copies to the device pass through; an event says when it is free.
+  struct Staging {
+    void* data = nullptr;
+    cudaEvent_t sent = nullptr;
+  };
+  void add_segment(size_t at_least);
+
+  int index_;
+  int capability_ = 0;  // 10 * major + minor
+  std::string product_;
+  cudaStream_t stream_ = nullptr;
+  std::vector<Staging> staging_;
+  size_t next_staging_ = 0;
+  std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
+  std::vector<void*> segments_;  // of the arena
+  bool recording_ = false;
+  std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
+  std::function<void()> watch_;
+  std::unique_ptr<GemmCache> gemms_;
+};
+
+// The collectives (parallel/nccl_communicator.cc, which the plugin links).
+std::string make_nccl_id();
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
+                                                           const std::string& id, int rank,
+                                                           int size, double timeout_seconds);
+
+}  // namespace tandem::cuda

@@ -1,0 +1,110 @@
+// Keys and values to their pages; copies of whole blocks.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/ops_cuda.h"
+#include "kernels/kv_pages.h"
+
+namespace tandem::cuda {
+namespace {
+
+struct WriteParams {
+  int64_t k_stride, v_stride;
+  const int32_t* slots;
+  int64_t page_stride, value_offset, head_stride, token_stride;
+  int block_size, head_dim, features;
+};
+
+// One thread for each vector of a token's keys and values; a token in grid.x.
+template <class T, class Vec>
+__global__ void write_kv_kernel(WriteParams p, const T* k, const T* v, T* pages) {
+  constexpr int kWidth = static_cast<int>(sizeof(Vec) / sizeof(T));
+  const int64_t token = blockIdx.x;
+  const int32_t slot = p.slots[token];
+  if (slot < 0) return;
+  T* page = pages + slot / p.block_size * p.page_stride + slot % p.block_size * p.token_stride;
+  const int vectors = p.features / kWidth;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * vectors; i += static_cast<int>(blockDim.x)) {
+    const bool value = i >= vectors;
+    const int feature = (value ? i - vectors : i) * kWidth;
+    const T* from = value ? v + token * p.v_stride : k + token * p.k_stride;
+    T* to = page + (value ? p.value_offset : 0) + feature / p.head_dim * p.head_stride +
+            feature % p.head_dim;
+    *reinterpret_cast<Vec*>(to) = *reinterpret_cast<const Vec*>(from + feature);
+  }
+}
+
+// A pair of blocks in grid.y. Either pool may lie in host memory that the device reaches.
+template <class Word>
+__global__ void copy_blocks_kernel(const Word* src, Word* dst, const int32_t* pairs,
+                                   int64_t words) {
+  const Word* from = src + pairs[2 * blockIdx.y] * words;
+  Word* to = dst + pairs[2 * blockIdx.y + 1] * words;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words;
+       i += step)
+    to[i] = from[i];
+}
+
+bool aligned(const void* p, int64_t stride_bytes) {
+  return reinterpret_cast<uintptr_t>(p) % 16 == 0 && stride_bytes % 16 == 0;
+}
+
+}  // namespace
+
+void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  TANDEM_CHECK(args.pages.data.dtype() == args.k.dtype(), "keys and pages are of one type");
+  WriteParams p{};
+  p.k_stride = args.k.row_stride();
+  p.v_stride = args.v.row_stride();
+  p.slots = args.slot_mapping.data<int32_t>();
+  p.page_stride = s.block;
+  p.value_offset = s.kv;
+  p.head_stride = s.head;
+  p.token_stride = s.token;
+  p.block_size = static_cast<int>(s.block_size);
+  p.head_dim = static_cast<int>(s.head_dim);
+  p.features = static_cast<int>(s.num_heads * s.head_dim);
+  with_type(args.k.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* k = static_cast<const T*>(args.k.raw());
+    const T* v = static_cast<const T*>(args.v.raw());
+    T* pages = static_cast<T*>(args.pages.data.raw());
+    const unsigned tokens = static_cast<unsigned>(args.k.dim(0));
+    const auto size = static_cast<int64_t>(sizeof(T));
+    if (p.head_dim % kVector<T> == 0 && aligned(k, p.k_stride * size) &&
+        aligned(v, p.v_stride * size) && aligned(pages, 0)) {
+      TANDEM_LAUNCH((write_kv_kernel<T, Vector<T>>), tokens, 128, 0, stream_of(ctx), p, k, v,
+                    pages);
+    } else {
+      TANDEM_LAUNCH((write_kv_kernel<T, T>), tokens, 128, 0, stream_of(ctx), p, k, v, pages);
+    }
+  });
+  after_launch("write_kv");
+}
+
+void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args) {
+  if (args.src.dim(0) == 0 || args.src.bytes() == 0) return;
+  const Tensor pairs = ctx.make(args.pairs.shape(), DType::kI32);
+  ctx.backend().copy_in(args.pairs, pairs);
+  const auto count = args.pairs.dim(0) / 2;
+  const auto bytes = static_cast<int64_t>(args.src.bytes()) / args.src.dim(0);
+  constexpr int64_t kPairs = 65535;  // grid.y
+  for (int64_t first = 0; first < count; first += kPairs) {
+    const int32_t* these = pairs.data<int32_t>() + 2 * first;
+    const auto y = static_cast<unsigned>(count - first < kPairs ? count - first : kPairs);
+    if (aligned(args.src.raw(), bytes) && aligned(args.dst.raw(), bytes)) {
+      const dim3 grid(static_cast<unsigned>(ceil_div(bytes / 16, 256 * 4)), y);
+      TANDEM_LAUNCH(copy_blocks_kernel<Vector<float>>, grid, 256, 0, stream_of(ctx),
+                    static_cast<const Vector<float>*>(args.src.raw()),
+                    static_cast<Vector<float>*>(args.dst.raw()), these, bytes / 16);
+    } else {
+      const dim3 grid(static_cast<unsigned>(ceil_div(bytes / 2, 256 * 4)), y);
+      TANDEM_LAUNCH(copy_blocks_kernel<uint16_t>, grid, 256, 0, stream_of(ctx),
+                    static_cast<const uint16_t*>(args.src.raw()),
+                    static_cast<uint16_t*>(args.dst.raw()), these, bytes / 2);
+    }
+  }
+  after_launch("copy_blocks");
+}
+
+}  // namespace tandem::cuda

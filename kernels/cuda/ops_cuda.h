@@ -1,0 +1,38 @@
+// CUDA's ops (kernels/cuda/*.cu), and what they share on the host.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <span>
+
+#include "kernels/core/context.h"
+#include "kernels/op_table.h"
+#include "kernels/ops.h"
+
+namespace tandem::cuda {
+
+Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+void linear(Context& ctx, const ops::LinearArgs& args);
+void embedding(Context& ctx, const ops::EmbeddingArgs& args);
+void layer_norm(Context& ctx, const ops::LayerNormArgs& args);
+void gather_rows(Context& ctx, const ops::GatherRowsArgs& args);
+void write_kv(Context& ctx, const ops::WriteKvArgs& args);
+void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args);
+void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
+void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
+void argmax(Context& ctx, const ops::ArgmaxArgs& args);
+void select(Context& ctx, const ops::SelectArgs& args);
+
+// In place.
+void activate_rows(Context& ctx, Activation activation, const Tensor& x);
+
+// A row of a layer norm is kept in the shared memory that every device gives without asking.
+constexpr int kMaxNormFeatures = 12000;
+
+cudaStream_t stream_of(Context& ctx);
+// Stops if the launch of that op failed. (Failures inside a kernel show at synchronize().)
+void after_launch(const char* op);
+
+extern const OpTable kCudaOps;
+
+}  // namespace tandem::cuda

@@ -1,0 +1,60 @@
+// What libtandem_cuda.so gives out, and the table of its ops.
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops_cuda.h"
+
+namespace tandem::cuda {
+
+const OpTable kCudaOps = {
+    pack_weight, linear,   embedding,        layer_norm,
+    gather_rows, write_kv, ragged_attention, paged_attention,
+    copy_blocks, argmax,   select,
+};
+
+namespace {
+
+constexpr int kLeastCapability = 75;
+
+int device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::string problem(int index) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    return std::string("the driver says: ") + cudaGetErrorString(error);
+  }
+  if (index >= count)
+    return "there is no cuda:" + std::to_string(index) + ", but " + std::to_string(count) +
+           " devices";
+  cudaDeviceProp p{};
+  if (cudaGetDeviceProperties(&p, index) != cudaSuccess) {
+    cudaGetLastError();
+    return "its properties cannot be read";
+  }
+  if (10 * p.major + p.minor < kLeastCapability)
+    return std::string(p.name) + " is of compute capability " + std::to_string(p.major) + "." +
+           std::to_string(p.minor) + ", 7.5 is the least";
+  return {};
+}
+
+std::unique_ptr<DeviceBackend> make_backend(int index) {
+  return std::make_unique<CudaBackend>(index);
+}
+
+const DevicePlugin kPlugin = {kDevicePluginVersion, device_count, problem,
+                              make_backend,         make_nccl_id, make_nccl_communicator};
+
+}  // namespace
+}  // namespace tandem::cuda
+
+extern "C" __attribute__((visibility("default"))) const tandem::DevicePlugin*
+tandem_device_plugin() {
+  return &tandem::cuda::kPlugin;
+}

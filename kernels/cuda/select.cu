@@ -1,0 +1,223 @@
+// From logits to the best tokens, without a row of logits leaving the device: log of the sum of
+// exponentials, processors (single entries changed), the k largest. A block for each row.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/ops_cuda.h"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kWarps = kThreads / kWarpSize;
+
+__device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
+
+// An integer that orders floats as the selection does: greater is better, any NaN is best.
+__device__ __forceinline__ int order_key(float x) {
+  if (x != x) return 0x7fffffff;
+  const int bits = __float_as_int(x == 0.0f ? 0.0f : x);  // -0 equals +0
+  return bits >= 0 ? bits : bits ^ 0x7fffffff;
+}
+
+struct Best {
+  int key;
+  int32_t id;  // of equals the lower one is better
+};
+__device__ __forceinline__ bool better(const Best& a, const Best& b) {
+  return a.key > b.key || (a.key == b.key && a.id < b.id);
+}
+__device__ __forceinline__ Best warp_best(Best best) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const Best other = {__shfl_xor_sync(kFullWarp, best.key, offset),
+                        __shfl_xor_sync(kFullWarp, best.id, offset)};
+    if (better(other, best)) best = other;
+  }
+  return best;
+}
+__device__ __forceinline__ Best nothing() { return {static_cast<int>(0x80000000), 0x7fffffff}; }
+
+// Maximum and sum of exponentials over it, of some of the entries.
+struct Peak {
+  float peak;
+  double sum;
+  bool invalid;  // a NaN or +inf
+};
+__device__ __forceinline__ void take(Peak& p, float x) {
+  if (x != x || x == __int_as_float(0x7f800000)) p.invalid = true;
+  if (x > p.peak) {
+    p.sum *= static_cast<double>(expf(p.peak - x));
+    p.peak = x;
+  }
+  if (x > minus_infinity()) p.sum += static_cast<double>(expf(x - p.peak));
+}
+// The same for any order of the two: what is not symmetric is exact.
+__device__ __forceinline__ Peak joined(const Peak& a, const Peak& b) {
+  const float peak = fmaxf(a.peak, b.peak);
+  const auto scaled = [&](const Peak& p) {
+    return p.peak == peak ? p.sum : p.sum * static_cast<double>(expf(p.peak - peak));
+  };
+  return {peak, peak == minus_infinity() ? 0.0 : scaled(a) + scaled(b), a.invalid || b.invalid};
+}
+
+__device__ double row_log_sum(const float* row, int size) {
+  __shared__ Peak parts[kWarps];
+  __shared__ double result;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  Peak p = {minus_infinity(), 0.0, false};
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) take(p, row[i]);
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const Peak other = {__shfl_xor_sync(kFullWarp, p.peak, offset),
+                        __shfl_xor_sync(kFullWarp, p.sum, offset),
+                        __shfl_xor_sync(kFullWarp, static_cast<int>(p.invalid), offset) != 0};
+    p = joined(p, other);
+  }
+  if (lane == 0) parts[warp] = p;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < kWarps; ++w) p = joined(p, parts[w]);
+    const double nan = static_cast<double>(__int_as_float(0x7fc00000));
+    result = p.invalid ? nan
+             : p.peak == minus_infinity()
+                 ? static_cast<double>(minus_infinity())
+                 : static_cast<double>(p.peak) + log(p.sum);
+  }
+  __syncthreads();
+  return result;
+}
+
+__device__ __forceinline__ float edited_value(int32_t edit, float value, float x) {
+  switch (static_cast<ops::LogitEdit>(edit)) {
+    case ops::LogitEdit::kAdd: return __fadd_rn(x, value);
+    case ops::LogitEdit::kPenalise: return x < 0 ? __fmul_rn(x, value) : __fdiv_rn(x, value);
+    case ops::LogitEdit::kSet: return value;
+    case ops::LogitEdit::kFavour:
+      return x - x == 0.0f ? __fadd_rn(x, __fmul_rn(fabsf(x), value)) : x;
+  }
+  return x;
+}
+
+struct SelectParams {
+  float* logits;
+  int64_t stride;
+  int32_t size;
+  int k;
+  const int32_t *flags, *edit_indptr, *edits;
+  float *log_sums, *edited;
+  int32_t* ids;
+  float* values;
+};
+
+// Processors of a row: the whole row if its flags say so, then the listed entries, one thread for
+// all edits of an entry.
+__device__ void process_row(const SelectParams& p, float* row, double log_sum) {
+  const int32_t flags = p.flags[blockIdx.x];
+  const int32_t begin = p.edit_indptr[blockIdx.x], end = p.edit_indptr[blockIdx.x + 1];
+  for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads)
+    p.edited[e] = row[p.edits[3 * e]];
+  __syncthreads();
+  if (flags != 0)
+    for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kThreads)
+      row[i] = (flags & ops::kRowMasked) != 0 ? minus_infinity()
+                                              : static_cast<float>(row[i] - log_sum);
+  __syncthreads();
+  for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
+    const int32_t id = p.edits[3 * e];
+    if (e > begin && p.edits[3 * (e - 1)] == id) continue;  // another thread's
+    float x = row[id];
+    for (int32_t f = e; f < end && p.edits[3 * f] == id; ++f)
+      x = edited_value(p.edits[3 * f + 1], __int_as_float(p.edits[3 * f + 2]), x);
+    row[id] = x;
+  }
+  __syncthreads();
+}
+
+// Each thread knows the best of its entries (i = thread, thread + kThreads, ...) that were not
+// chosen yet. The best of all is chosen, and its owner's warp looks for the owner's next one: those
+// that are worse than the chosen one, as all others of that thread are.
+__global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
+  __shared__ Best warps[kWarps];
+  __shared__ Best chosen;
+  float* row = p.logits + blockIdx.x * p.stride;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % kWarpSize, warp = thread / kWarpSize;
+  const double log_sum = row_log_sum(row, p.size);
+  if (thread == 0) p.log_sums[blockIdx.x] = static_cast<float>(log_sum);
+  process_row(p, row, log_sum);
+
+  Best mine = nothing();
+  for (int i = thread; i < p.size; i += kThreads) {
+    const Best one = {order_key(row[i]), i};
+    if (better(one, mine)) mine = one;
+  }
+  for (int n = 0; n < p.k; ++n) {
+    const Best of_warp = warp_best(mine);
+    if (lane == 0) warps[warp] = of_warp;
+    __syncthreads();
+    if (warp == 0) {
+      const Best of_block = warp_best(lane < kWarps ? warps[lane] : nothing());
+      if (lane == 0) {
+        chosen = of_block;
+        p.ids[blockIdx.x * p.k + n] = of_block.id;
+        p.values[blockIdx.x * p.k + n] = row[of_block.id];
+      }
+    }
+    __syncthreads();
+    if (n + 1 == p.k) break;
+    const int owner = chosen.id % kThreads;
+    if (owner / kWarpSize != warp) continue;
+    Best next = nothing();
+    for (int i = owner + lane * kThreads; i < p.size; i += kWarpSize * kThreads) {
+      const Best one = {order_key(row[i]), i};
+      if (better(chosen, one) && better(one, next)) next = one;
+    }
+    next = warp_best(next);
+    if (lane == owner % kWarpSize) mine = next;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    argmax_kernel(const float* logits, int64_t stride, int32_t size, int32_t* ids) {
+  __shared__ Best warps[kWarps];
+  const float* row = logits + blockIdx.x * stride;
+  const int thread = static_cast<int>(threadIdx.x);
+  Best mine = nothing();
+  for (int i = thread; i < size; i += kThreads) {
+    const Best one = {order_key(row[i]), i};
+    if (better(one, mine)) mine = one;
+  }
+  mine = warp_best(mine);
+  if (thread % kWarpSize == 0) warps[thread / kWarpSize] = mine;
+  __syncthreads();
+  if (thread >= kWarpSize) return;
+  mine = warp_best(thread < kWarps ? warps[thread] : nothing());
+  if (thread == 0) ids[blockIdx.x] = mine.id;
+}
+
+}  // namespace
+
+void select(Context& ctx, const ops::SelectArgs& args) {
+  SelectParams p{};
+  p.logits = args.logits.data<float>();
+  p.stride = args.logits.row_stride();
+  p.size = static_cast<int32_t>(args.logits.dim(1));
+  p.k = args.k;
+  p.flags = args.flags.data<int32_t>();
+  p.edit_indptr = args.edit_indptr.data<int32_t>();
+  p.edits = static_cast<const int32_t*>(args.edits.raw());
+  p.log_sums = args.log_sums.data<float>();
+  p.edited = static_cast<float*>(args.edited.raw());
+  p.ids = args.ids.data<int32_t>();
+  p.values = args.values.data<float>();
+  TANDEM_LAUNCH(select_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
+                stream_of(ctx), p);
+  after_launch("select");
+}
+
+void argmax(Context& ctx, const ops::ArgmaxArgs& args) {
+  TANDEM_LAUNCH(argmax_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
+                stream_of(ctx), args.logits.data<float>(), args.logits.row_stride(),
+                static_cast<int32_t>(args.logits.dim(1)), args.ids.data<int32_t>());
+  after_launch("argmax");
+}
+
+}  // namespace tandem::cuda

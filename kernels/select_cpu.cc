@@ -1,0 +1,79 @@
+// The CPU's select: a plain loop over rows. (The CPU's sampler, runtime/sampler.h, works on rows
+// itself and does more; this is the reference that devices are compared with.)
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/ops_cpu.h"
+
+namespace tandem::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+double log_sum_of(const float* x, int64_t n) {
+  float peak = -kInfinity;
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::isnan(x[i])) return x[i];
+    peak = std::max(peak, x[i]);
+  }
+  if (peak == kInfinity) return std::numeric_limits<double>::quiet_NaN();
+  if (peak == -kInfinity) return -kInfinity;
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i]) - peak);
+  return peak + std::log(sum);
+}
+
+float apply(const int32_t* edit, float x) {
+  const float value = std::bit_cast<float>(edit[2]);
+  switch (static_cast<ops::LogitEdit>(edit[1])) {
+    case ops::LogitEdit::kAdd: return x + value;
+    case ops::LogitEdit::kPenalise: return x < 0 ? x * value : x / value;
+    case ops::LogitEdit::kSet: return value;
+    case ops::LogitEdit::kFavour: return std::isfinite(x) ? x + std::fabs(x) * value : x;
+  }
+  return x;
+}
+
+bool before(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }
+
+}  // namespace
+
+void select(Context& ctx, const ops::SelectArgs& args) {
+  const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
+  const int32_t* indptr = args.edit_indptr.data<int32_t>();
+  auto job = [&](int64_t row, int) {
+    float* x = args.logits.row<float>(row);
+    const int32_t flags = args.flags.data<int32_t>()[row];
+    const double log_sum = log_sum_of(x, size);
+    args.log_sums.data<float>()[row] = static_cast<float>(log_sum);
+    int32_t id = -1;
+    for (int32_t e = indptr[row]; e < indptr[row + 1]; ++e) {
+      const int32_t* edit = args.edits.row<int32_t>(e);
+      args.edited.data<float>()[e] = edit[0] == id ? args.edited.data<float>()[e - 1] : x[edit[0]];
+      id = edit[0];
+    }
+    if (flags & ops::kRowLogSoftmax)
+      for (int64_t i = 0; i < size; ++i) x[i] = static_cast<float>(x[i] - log_sum);
+    if (flags & ops::kRowMasked) std::fill(x, x + size, -kInfinity);
+    for (int32_t e = indptr[row]; e < indptr[row + 1]; ++e) {
+      const int32_t* edit = args.edits.row<int32_t>(e);
+      x[edit[0]] = apply(edit, x[edit[0]]);
+    }
+    std::vector<int32_t> order(static_cast<size_t>(size));
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + args.k, order.end(), [&](int32_t a, int32_t b) {
+      return before(x[a], x[b]) || (!before(x[b], x[a]) && a < b);
+    });
+    for (int k = 0; k < args.k; ++k) {
+      args.ids.row<int32_t>(row)[k] = order[static_cast<size_t>(k)];
+      args.values.row<float>(row)[k] = x[order[static_cast<size_t>(k)]];
+    }
+  };
+  run_tasks(ctx, rows, job);
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,197 @@
+// Planning, filling up and uploading a step (step_tensors.h).
+#include "models/step_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+std::vector<AttentionSequence> encoder_sequences(const AttentionMetadata& m) {
+  std::vector<AttentionSequence> out;
+  for (size_t i = 0; i < m.encoder_seq_lens.size(); ++i) {
+    const int32_t begin = m.encoder_start_loc[i], length = m.encoder_seq_lens[i];
+    out.push_back({begin, length, length, begin, false});
+  }
+  return out;
+}
+
+std::vector<AttentionSequence> self_sequences(const AttentionMetadata& m) {
+  std::vector<AttentionSequence> out;
+  for (size_t i = 0; i < m.seq_lens.size(); ++i)
+    out.push_back({m.query_start_loc[i], m.num_tokens[i], m.seq_lens[i], m.self_pages.indptr[i],
+                   true});
+  return out;
+}
+
+std::vector<AttentionSequence> cross_sequences(const AttentionMetadata& m) {
+  std::vector<AttentionSequence> out;
+  for (size_t i = 0; i < m.cross_seq_lens.size(); ++i)
+    out.push_back({m.cross_query_start_loc[i],
+                   m.cross_query_start_loc[i + 1] - m.cross_query_start_loc[i],
+                   m.cross_seq_lens[i], m.cross_pages.indptr[i], false});
+  return out;
+}
+
+// Lists that come and go with lengths grow by doubling: few shapes, and bytes only.
+int32_t doubled(int32_t n) {
+  int32_t size = 64;
+  while (size < n) size *= 2;
+  return n == 0 ? 0 : size;
+}
+
+void pad_plan(AttentionPlan& plan) {
+  plan.rows.resize(static_cast<size_t>(padded_size(static_cast<int32_t>(plan.rows.size()))));
+  plan.partials = doubled(plan.partials);
+  plan.tickets = doubled(plan.tickets);
+}
+
+// One list of int32 after another, each from a multiple of 16 bytes.
+class Upload {
+ public:
+  size_t add(std::span<const int32_t> values, int32_t size, int32_t fill = 0) {
+    const size_t at = data_.size();
+    const auto count = static_cast<size_t>(std::max<int64_t>(size, std::ssize(values)));
+    data_.resize(at + (count + 3) / 4 * 4, 0);
+    std::copy(values.begin(), values.end(), data_.begin() + static_cast<long>(at));
+    std::fill(data_.begin() + static_cast<long>(at + values.size()),
+              data_.begin() + static_cast<long>(at + count), fill);
+    parts_.push_back({at, count});
+    return parts_.size() - 1;
+  }
+  size_t add(const std::vector<AttentionWork>& work) {
+    return add({reinterpret_cast<const int32_t*>(work.data()), work.size() * kAttentionWorkInts},
+               0);
+  }
+  void send(Context& ctx) {
+    if (data_.empty()) return;
+    device_ = ctx.make({static_cast<int64_t>(data_.size())}, DType::kI32);
+    ctx.backend().copy_in(Tensor::borrow(data_), device_);
+  }
+  Tensor vector(size_t part) const {
+    const auto [at, count] = parts_[part];
+    return count == 0 ? Tensor() : device_.rows(static_cast<int64_t>(at), static_cast<int64_t>(at + count));
+  }
+  Tensor work(size_t part) const {
+    const Tensor flat = vector(part);
+    return flat.empty() ? flat : flat.reshape({flat.size() / kAttentionWorkInts, kAttentionWorkInts});
+  }
+
+ private:
+  struct Part {
+    size_t at, count;
+  };
+  std::vector<int32_t> data_;
+  std::vector<Part> parts_;
+  Tensor device_;
+};
+
+struct PlanParts {
+  PlanParts(Upload& upload, const AttentionPlan& plan, int heads)
+      : rows(upload.add(plan.rows)),
+        tiles(upload.add(plan.tiles)),
+        tickets(upload.add({}, plan.tickets * heads)),
+        partials(plan.partials) {}
+  ops::DeviceAttentionPlan of(const Upload& upload) const {
+    return {upload.work(rows), upload.work(tiles), upload.vector(tickets), partials};
+  }
+  size_t rows, tiles, tickets;
+  int32_t partials;
+};
+
+StepTensors::Pages borrow_pages(const PageTable& t) {
+  return {Tensor::borrow(t.indptr), Tensor::borrow(t.page_indices), Tensor::borrow(t.last_page_len)};
+}
+
+}  // namespace
+
+int32_t padded_size(int32_t n) {
+  int32_t step = 1;  // sizes 1, 2, 4, 8, then steps of an eighth to a quarter of the size
+  if (n > 8) {
+    step = 4;
+    while (n > step * 8) step *= 2;
+  } else {
+    while (step < n) step *= 2;
+  }
+  return (n + step - 1) / step * step;
+}
+
+StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout& heads)
+    : in(input),
+      layout(heads),
+      tokens(static_cast<int32_t>(input.input_ids.size())),
+      self_pages(static_cast<int32_t>(input.attention.self_pages.page_indices.size())),
+      cross_pages(static_cast<int32_t>(input.attention.cross_pages.page_indices.size())) {
+  const DeviceBackend* backend = ctx.backend_or_null();
+  if (backend == nullptr) return;
+  const bool encoder_tiles = backend->attention_tiles(ctx.activations(), heads.encoder_head_dim);
+  const bool decoder_tiles = backend->attention_tiles(ctx.activations(), heads.decoder_head_dim);
+  encoder = plan_attention(encoder_sequences(in.attention), encoder_tiles);
+  self = plan_attention(self_sequences(in.attention), decoder_tiles);
+  cross = plan_attention(cross_sequences(in.attention), decoder_tiles);
+}
+
+bool StepPlan::can_pad() const {
+  return tokens > 0 && !in.has_encoder_work() && self.tiles.empty() && cross.tiles.empty();
+}
+
+StepShape StepPlan::pad() {
+  TANDEM_CHECK(can_pad());
+  tokens = padded_size(tokens);
+  pad_plan(self);
+  pad_plan(cross);
+  self_pages = doubled(self_pages);
+  cross_pages = doubled(cross_pages);
+  return {{tokens, static_cast<int32_t>(self.rows.size()), self_pages, self.partials, self.tickets,
+           static_cast<int32_t>(cross.rows.size()), cross_pages, cross.partials, cross.tickets}};
+}
+
+StepTensors::StepTensors(const ModelInput& in)
+    : input_ids(Tensor::borrow(in.input_ids)),
+      positions(Tensor::borrow(in.positions)),
+      encoder_input_ids(Tensor::borrow(in.encoder_input_ids)),
+      encoder_positions(Tensor::borrow(in.encoder_positions)),
+      query_start_loc(Tensor::borrow(in.attention.query_start_loc)),
+      encoder_start_loc(Tensor::borrow(in.attention.encoder_start_loc)),
+      cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
+      slot_mapping(Tensor::borrow(in.attention.slot_mapping)),
+      cross_slot_mapping(Tensor::borrow(in.attention.cross_slot_mapping)),
+      self_pages(borrow_pages(in.attention.self_pages)),
+      cross_pages(borrow_pages(in.attention.cross_pages)) {}
+
+StepTensors::StepTensors(Context& ctx, const StepPlan& plan) {
+  if (ctx.on_cpu()) {
+    *this = StepTensors(plan.in);
+  } else {
+    upload(ctx, plan);
+  }
+}
+
+void StepTensors::upload(Context& ctx, const StepPlan& plan) {
+  const ModelInput& in = plan.in;
+  const AttentionMetadata& m = in.attention;
+  Upload upload;
+  const std::pair<Tensor*, size_t> vectors[] = {
+      {&input_ids, upload.add(in.input_ids, plan.tokens)},
+      {&positions, upload.add(in.positions, plan.tokens)},
+      {&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
+      {&encoder_positions, upload.add(in.encoder_positions, 0)},
+      {&slot_mapping, upload.add(m.slot_mapping, plan.tokens, -1)},
+      {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)},
+      {&self_pages.page_indices, upload.add(m.self_pages.page_indices, plan.self_pages)},
+      {&cross_pages.page_indices, upload.add(m.cross_pages.page_indices, plan.cross_pages)},
+  };
+  const PlanParts encoder(upload, plan.encoder, plan.layout.encoder_heads),
+      self(upload, plan.self, plan.layout.decoder_heads),
+      cross(upload, plan.cross, plan.layout.decoder_heads);
+  upload.send(ctx);
+  for (const auto& [tensor, part] : vectors) *tensor = upload.vector(part);
+  encoder_ = encoder.of(upload);
+  self_ = self.of(upload);
+  cross_ = cross.of(upload);
+  planned_ = true;
+}
+
+}  // namespace tandem

@@ -1,0 +1,77 @@
+// The indices of a step as the ops take them: on the CPU borrowed from the ModelInput, on a device
+// sent there in one copy, with the plans of its attention.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention_plan.h"
+#include "kernels/core/context.h"
+#include "kernels/ops.h"
+#include "models/attention_metadata.h"
+
+namespace tandem {
+
+// What plans depend on besides lengths. Heads are this rank's.
+struct StepLayout {
+  int encoder_heads = 0, encoder_head_dim = 0;
+  int decoder_heads = 0, decoder_head_dim = 0;
+};
+
+// A step is the one recorded earlier (DeviceBackend::record) if it has the same shape: the sizes of
+// all that it uploads and computes. Only steps without encoder work and without tiles have one.
+struct StepShape {
+  // tokens; then for self- and for cross-attention: work, pages, partials, tickets.
+  std::array<int32_t, 9> sizes{};
+  auto operator<=>(const StepShape&) const = default;
+};
+
+// Everything of a step that goes to a device, before it goes there.
+struct StepPlan {
+  StepPlan(const Context& ctx, const ModelInput& in, const StepLayout& layout);
+
+  const ModelInput& in;
+  StepLayout layout;
+  AttentionPlan encoder, self, cross;
+  int32_t tokens;  // rows of the decoder
+  int32_t self_pages, cross_pages;
+
+  // Whether the step has a shape; fills the step up to it: to the next size of a short list, with
+  // tokens that belong to no sequence and write nothing, and with work of no queries.
+  bool can_pad() const;
+  StepShape pad();
+};
+
+// The sizes that a step of `n` tokens or so many pieces of work is filled up to: small ones are
+// exact or nearly so, and no step grows by more than a quarter (but for the smallest).
+int32_t padded_size(int32_t n);
+
+struct StepTensors {
+  // The CPU's; borrows `in`.
+  explicit StepTensors(const ModelInput& in);
+  // A context's: of the CPU as above, of a device uploads.
+  StepTensors(Context& ctx, const StepPlan& plan);
+
+  struct Pages {
+    Tensor indptr, page_indices, last_page_len;  // a device has the indices only
+  };
+  Tensor input_ids, positions;                  // [T]
+  Tensor encoder_input_ids, encoder_positions;  // [encoder tokens]
+  Tensor query_start_loc, encoder_start_loc, cross_query_start_loc;  // the CPU's
+  Tensor slot_mapping, cross_slot_mapping;
+  Pages self_pages, cross_pages;
+
+  // Null on the CPU.
+  const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }
+  const ops::DeviceAttentionPlan* self_plan() const { return planned_ ? &self_ : nullptr; }
+  const ops::DeviceAttentionPlan* cross_plan() const { return planned_ ? &cross_ : nullptr; }
+
+ private:
+  void upload(Context& ctx, const StepPlan& plan);
+
+  bool planned_ = false;
+  ops::DeviceAttentionPlan encoder_, self_, cross_;
+};
+
+}  // namespace tandem

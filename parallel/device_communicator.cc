@@ -1,0 +1,96 @@
+// Device tensors go through the plugin's collectives, host tensors through the host's group.
+#include "parallel/device_communicator.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/plugin.h"
+
+namespace tandem {
+namespace {
+
+class DeviceGroup final : public Communicator {
+ public:
+  DeviceGroup(std::shared_ptr<Communicator> host, std::unique_ptr<DeviceCommunicator> devices,
+              DeviceBackend& backend)
+      : host_(std::move(host)), devices_(std::move(devices)), backend_(backend) {
+    backend_.watch([this] { failures_told([&] { devices_->check(); }); });
+  }
+  ~DeviceGroup() override { backend_.watch(nullptr); }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  const char* transport() const override { return "NCCL"; }
+  void all_reduce(const Tensor& x) override {
+    if (on_host(x)) return host_->all_reduce(x);
+    failures_told([&] { devices_->all_reduce(x); });
+    count(x);
+  }
+  void all_gather(const Tensor& x, const Tensor& out) override {
+    if (on_host(x)) return host_->all_gather(x, out);
+    failures_told([&] { devices_->all_gather(x, out); });
+    count(x);
+  }
+  void all_to_all(const Tensor& x, const Tensor& out) override {
+    TANDEM_CHECK(on_host(x), "devices gather whole rows");
+    host_->all_to_all(x, out);
+  }
+  void broadcast(const Tensor& x, int root) override {
+    if (on_host(x)) return host_->broadcast(x, root);
+    failures_told([&] { devices_->broadcast(x, root); });
+    count(x);
+  }
+  void barrier() override { host_->barrier(); }
+  void abort() override {
+    host_->abort();
+    devices_->abort();
+  }
+  // Waiting is the device's; its time is not the host's to tell.
+  CommunicatorStats stats() const override { return stats_; }
+
+ private:
+  static bool on_host(const Tensor& x) { return x.device() == Device::kCpu; }
+  void count(const Tensor& x) {
+    ++stats_.calls;
+    stats_.bytes += static_cast<int64_t>(x.bytes());
+  }
+  template <class Call>
+  void failures_told(const Call& call) const {
+    try {
+      call();
+    } catch (const std::exception& e) {
+      throw CommunicatorError("rank " + std::to_string(rank()) + " of " + std::to_string(size()) +
+                              ": " + e.what());
+    }
+  }
+
+  std::shared_ptr<Communicator> host_;
+  std::unique_ptr<DeviceCommunicator> devices_;
+  DeviceBackend& backend_;
+  CommunicatorStats stats_;
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> make_device_group(Context& ctx, std::shared_ptr<Communicator> host,
+                                                std::chrono::milliseconds timeout) {
+  const DevicePlugin* plugin = cuda_plugin();
+  TANDEM_CHECK(plugin != nullptr && !ctx.on_cpu());
+  // The first rank's id is everybody's. Its length travels first: it is "" without a library.
+  std::string id = host->rank() == 0 ? plugin->make_group_id() : std::string();
+  int32_t length = static_cast<int32_t>(id.size());
+  host->broadcast(Tensor::borrow(&length, {1}, DType::kI32), 0);
+  if (length == 0)
+    throw InputError(ErrorKind::kUnavailable,
+                     "--tensor-parallel-size: the CUDA plugin was built without NCCL",
+                     "--tensor-parallel-size");
+  id.resize(static_cast<size_t>(length));
+  host->broadcast(Tensor::borrow(id.data(), {length}, DType::kU8), 0);
+  auto devices = plugin->make_communicator(ctx.backend(), id, host->rank(), host->size(),
+                                           std::chrono::duration<double>(timeout).count());
+  return std::make_shared<DeviceGroup>(std::move(host), std::move(devices), ctx.backend());
+}
+
+}  // namespace tandem
