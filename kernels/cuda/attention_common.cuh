@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/launch.cuh"
@@ -15,6 +16,14 @@ namespace tandem::cuda {
 constexpr float kLog2e = 1.44269504f;
 
 // --- Element types ------------------------------------------------------------------------------
+
+template <class To, class From>
+__device__ To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
 
 struct F32 {
   using Element = float;
@@ -43,7 +52,7 @@ struct BF16 {
   // `low` in the lower half.
   static __device__ uint32_t pack(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const uint32_t*>(&pair);
+    return bits_as<uint32_t>(pair);
   }
 };
 
@@ -55,14 +64,14 @@ struct F16 {
     const uint32_t pairs[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&pairs[i]));
+      const float2 pair = __half22float2(bits_as<__half2>(pairs[i]));
       out[2 * i] = pair.x;
       out[2 * i + 1] = pair.y;
     }
   }
   static __device__ uint32_t pack(float low, float high) {
     const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const uint32_t*>(&pair);
+    return bits_as<uint32_t>(pair);
   }
 };
 
