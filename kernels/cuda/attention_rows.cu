@@ -117,31 +117,49 @@ struct KeyRows {
   }
 };
 
+// The queries of an item, times scale and log2 e, in shared memory: float4 `part` of a lane lies
+// beside those of the other lanes.
+template <class Type, int kDim, int kQueries>
+struct Queries {
+  using L = Lanes<Type, kDim>;
+  static_assert(kQueries <= L::kGroups);
+  float4 rows[kQueries][L::kSlice / 4][L::kLanes];
+
+  // Each group loads a row; the caller synchronises.
+  template <bool kAligned>
+  __device__ void load(const AttentionParams& p, const AttentionWork& work, int head) {
+    const int i = static_cast<int>(threadIdx.x) / L::kLanes;
+    if (i >= kQueries) return;
+    const int64_t row = work.query_row + min(i, work.queries - 1);
+    Slice<Type, kDim, kAligned> slice;
+    slice.load(static_cast<const typename Type::Element*>(p.q) + row * p.q_stride +
+                   int64_t{head} * p.head_dim,
+               p.head_dim);
+    float q[L::kSlice];
+    slice.widen(q);
+    const float scale = p.scale * kLog2e;
+#pragma unroll
+    for (int n = 0; n < L::kSlice; n += 4)
+      rows[i][n / 4][threadIdx.x % L::kLanes] = {q[n] * scale, q[n + 1] * scale, q[n + 2] * scale,
+                                                 q[n + 3] * scale};
+  }
+};
+
 // kQueries softmaxes over the keys of one group, or of more of them, and the sums of values.
 template <class Type, int kDim, bool kAligned, int kQueries>
 struct Running {
   using L = Lanes<Type, kDim>;
   using KeySlice = Slice<Type, kDim, kAligned>;
-  float q[kQueries][L::kSlice];  // times scale and log2 e
+  const float4* q;  // the lane's first part; the next are kLanes apart
   float maximum[kQueries], sum[kQueries], values[kQueries][L::kSlice];
 
-  __device__ Running(const AttentionParams& p, const AttentionWork& work, int head) {
-    const float scale = p.scale * kLog2e;
+  __device__ explicit Running(const float4* queries) : q(queries + threadIdx.x % L::kLanes) {
 #pragma unroll
     for (int i = 0; i < kQueries; ++i) {
-      const int64_t row = work.query_row + min(i, work.queries - 1);
-      KeySlice slice;
-      slice.load(static_cast<const typename Type::Element*>(p.q) + row * p.q_stride +
-                     int64_t{head} * p.head_dim,
-                 p.head_dim);
-      slice.widen(q[i]);
       maximum[i] = -INFINITY;
       sum[i] = 0.0f;
 #pragma unroll
-      for (int n = 0; n < L::kSlice; ++n) {
-        q[i][n] *= scale;
-        values[i][n] = 0.0f;
-      }
+      for (int n = 0; n < L::kSlice; ++n) values[i][n] = 0.0f;
     }
   }
 
@@ -158,7 +176,13 @@ struct Running {
       for (int i = 0; i < kQueries; ++i) {
         p[i][j] = 0.0f;
 #pragma unroll
-        for (int n = 0; n < L::kSlice; ++n) p[i][j] = fmaf(q[i][n], row[n], p[i][j]);
+        for (int n = 0; n < L::kSlice; n += 4) {
+          const float4 part = q[(i * L::kSlice + n) / 4 * L::kLanes];
+          p[i][j] = fmaf(part.x, row[n], p[i][j]);
+          p[i][j] = fmaf(part.y, row[n + 1], p[i][j]);
+          p[i][j] = fmaf(part.z, row[n + 2], p[i][j]);
+          p[i][j] = fmaf(part.w, row[n + 3], p[i][j]);
+        }
       }
     }
     // A query that sees nothing of an item has end <= key.
@@ -261,14 +285,13 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
   }
 }
 
-template <class Type, int kDim, bool kAligned, int kQueries>
+// kDepth: batches whose loads are in flight together, as registers allow.
+template <class Type, int kDim, bool kAligned, int kQueries, int kDepth>
 __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work, int head,
-                       const KeyRows<Type>& rows, void* shared) {
+                       const KeyRows<Type>& rows, const float4* queries, void* shared) {
   using L = Lanes<Type, kDim>;
-  // Batches whose loads are in flight together, as registers allow.
-  constexpr int kDepth = kQueries <= 2 && kAligned && L::kVectors == 1 ? 2 : 1;
   constexpr int kStep = L::kGroups * kBatch;
-  Running<Type, kDim, kAligned, kQueries> running(p.args, work, head);
+  Running<Type, kDim, kAligned, kQueries> running(queries);
   const int warp_key = static_cast<int>(threadIdx.x) / kWarpSize * (kWarpSize / L::kLanes);
   const int32_t last_of_all = min(work.key_end - 1, work.position);
   for (int32_t first = work.key_begin; first + warp_key < work.key_end; first += kStep * kDepth) {
@@ -312,19 +335,23 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 }
 
 template <class Type, int kDim, bool kAligned, int kQueries>
-__global__ void __launch_bounds__(kThreads, kQueries <= 2 ? 2 : 1)
+__global__ void __launch_bounds__(kThreads, kQueries <= 4 ? 2 : 1)
     rows_kernel(const __grid_constant__ AttentionKernelParams p) {
+  constexpr int kDepth = kQueries == 1 && Lanes<Type, kDim>::kVectors == 1 ? 2 : 1;
   __shared__ WarpSums<kDim, kQueries> shared;
+  __shared__ Queries<Type, kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];
   const AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
   if (work.queries == 0) return;
   const int head = static_cast<int>(blockIdx.y);
   const KeyRows<Type> rows(p, work, head, pages);
+  queries.template load<kAligned>(p.args, work, head);
   __syncthreads();
+  const float4* const first_query = queries.rows[0][0];
   if (work.queries == 1) {
-    attend<Type, kDim, kAligned, 1>(p, work, head, rows, &shared);
+    attend<Type, kDim, kAligned, 1, kDepth>(p, work, head, rows, first_query, &shared);
   } else if constexpr (kQueries > 1) {
-    attend<Type, kDim, kAligned, kQueries>(p, work, head, rows, &shared);
+    attend<Type, kDim, kAligned, kQueries, kDepth>(p, work, head, rows, first_query, &shared);
   }
   if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
 }
