@@ -10,16 +10,16 @@ namespace tandem {
 // One block's work for one head: some queries of a sequence over some of its keys. Lies on the
 // device as kAttentionWorkInts int32, in this order.
 struct AttentionWork {
-  int32_t query_row;  // of the first query in q and out
-  int32_t queries;    // 0: nothing to do (what fills up a list of fixed size)
-  int32_t position;   // query i sees the keys [0, position + i]; kEverything if not causal
-  int32_t kv_base;    // pages: where the sequence's begin in page_indices; ragged: its first row
-  int32_t key_begin;  // the keys of this block, [key_begin, key_end), counted from the
-  int32_t key_end;    //   sequence's first
-  int32_t chunk;      // of `chunks` that share these queries
+  int32_t query_row;   // of the first query in q and out
+  int32_t queries;     // 0: nothing to do (what fills up a list of fixed size)
+  int32_t position;    // query i sees the keys [0, position + i]; kEverything if not causal
+  int32_t kv_base;     // pages: where the sequence's begin in page_indices; ragged: its first row
+  int32_t key_begin;   // the keys of this block, [key_begin, key_end), counted from the
+  int32_t key_end;     //   sequence's first
+  int32_t chunk;       // of `chunks` that share these queries
   int32_t chunks;
-  int32_t partial;  // chunks > 1: query i's part of chunk c lies at partial + c * queries + i
-  int32_t ticket;   // chunks > 1: counts the chunks that are done; the last one merges
+  int32_t partial;     // chunks > 1: query i's part of chunk c lies at partial + c * queries + i
+  int32_t ticket;      // chunks > 1: counts the chunks that are done; the last one merges
   int32_t reserved[2];
 
   static constexpr int32_t kEverything = 1 << 30;

@@ -36,8 +36,8 @@ struct AttentionParams {
   float scale;
 };
 
-// Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
-// and sums are in f32. Every type, every head size.
+// Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products and
+// sums are in f32. Every type, every head size.
 void attention_rows(const AttentionParams& params, cudaStream_t stream);
 
 // Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of

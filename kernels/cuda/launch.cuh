@@ -12,7 +12,7 @@
 // parentheses: TANDEM_LAUNCH((norm<float, 4>), ...).
 // TANDEM_DYNAMIC_SHARED(name): unsigned char* name, the dynamic shared memory, 128-byte aligned.
 #if defined(TANDEM_CUDA_EMULATED)
-#include "cuda_emulator.h"
+#include <cuda_emulator.h>
 #define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)                                \
   ::cuda_emulator::launch((grid), (block), (shared), (stream), [=](const auto&... arguments) { \
     kernel(arguments...);                                                                      \

@@ -17,7 +17,7 @@
 #include "kernels/cuda/launch.cuh"
 
 #if defined(TANDEM_CUDA_EMULATED)
-#include "cuda_emulated_mma.h"
+#include <cuda_emulated_mma.h>
 #endif
 
 namespace tandem::cuda {
