@@ -12,9 +12,11 @@
 // parentheses: TANDEM_LAUNCH((norm<float, 4>), ...).
 // TANDEM_DYNAMIC_SHARED(name): unsigned char* name, the dynamic shared memory, 128-byte aligned.
 #if defined(TANDEM_CUDA_EMULATED)
-#include "cuda_emulator.h"
-#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
-  ::cuda_emulator::launch((grid), (block), (shared), (stream), [=]() { kernel(__VA_ARGS__); })
+#include <cuda_emulator.h>
+#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)                                \
+  ::cuda_emulator::launch((grid), (block), (shared), (stream), [=](const auto&... arguments) { \
+    kernel(arguments...);                                                                      \
+  } __VA_OPT__(, ) __VA_ARGS__)
 #define TANDEM_DYNAMIC_SHARED(name) unsigned char* name = ::cuda_emulator::dynamic_shared()
 #else
 #define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
