@@ -13,8 +13,6 @@
 
 namespace tandem::cuda {
 
-constexpr float kLog2e = 1.44269504f;
-
 // --- Element types ------------------------------------------------------------------------------
 
 template <class To, class From>
@@ -114,10 +112,18 @@ struct AttentionKernelParams {
   const void* k_base;  // ragged: k and v; pages: the first key and the first value
   const void* v_base;
   int64_t k_row, v_row;  // elements from one token to the next, in a page or in all
+  float scale_log2;      // times log2 e
 };
 
 inline AttentionKernelParams kernel_params(const AttentionParams& params) {
-  AttentionKernelParams p{params, {}, params.k, params.v, params.k_stride, params.v_stride};
+  constexpr double kLog2e = 1.4426950408889634;
+  AttentionKernelParams p{params,
+                          {},
+                          params.k,
+                          params.v,
+                          params.k_stride,
+                          params.v_stride,
+                          static_cast<float>(double{params.scale} * kLog2e)};
   if (params.pages != nullptr) {
     TANDEM_CHECK_GT(params.block_size, 0);
     p.page = Divider::of(params.block_size);

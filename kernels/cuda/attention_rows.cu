@@ -127,7 +127,7 @@ struct Queries {
 
   // Each group loads a row; the caller synchronises.
   template <bool kAligned>
-  __device__ void load(const AttentionParams& p, const AttentionWork& work, int head) {
+  __device__ void load(const AttentionParams& p, const AttentionWork& work, int head, float scale) {
     const int i = static_cast<int>(threadIdx.x) / L::kLanes;
     if (i >= kQueries) return;
     const int64_t row = work.query_row + min(i, work.queries - 1);
@@ -137,7 +137,6 @@ struct Queries {
                p.head_dim);
     float q[L::kSlice];
     slice.widen(q);
-    const float scale = p.scale * kLog2e;
 #pragma unroll
     for (int n = 0; n < L::kSlice; n += 4)
       rows[i][n / 4][threadIdx.x % L::kLanes] = {q[n] * scale, q[n + 1] * scale, q[n + 2] * scale,
@@ -335,7 +334,8 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 }
 
 template <class Type, int kDim, bool kAligned, int kQueries>
-__global__ void __launch_bounds__(kThreads, kQueries <= 4 ? 2 : 1)
+__global__ void __launch_bounds__(kThreads,
+                                  kQueries <= 4 && Lanes<Type, kDim>::kVectors == 1 ? 2 : 1)
     rows_kernel(const __grid_constant__ AttentionKernelParams p) {
   constexpr int kDepth = kQueries == 1 && Lanes<Type, kDim>::kVectors == 1 ? 2 : 1;
   __shared__ WarpSums<kDim, kQueries> shared;
@@ -345,7 +345,7 @@ __global__ void __launch_bounds__(kThreads, kQueries <= 4 ? 2 : 1)
   if (work.queries == 0) return;
   const int head = static_cast<int>(blockIdx.y);
   const KeyRows<Type> rows(p, work, head, pages);
-  queries.template load<kAligned>(p.args, work, head);
+  queries.template load<kAligned>(p.args, work, head, p.scale_log2);
   __syncthreads();
   const float4* const first_query = queries.rows[0][0];
   if (work.queries == 1) {

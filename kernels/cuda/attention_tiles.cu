@@ -206,7 +206,6 @@ struct WarpRows {
 template <class Type, int kDim>
 __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work, int head,
                        Stage<Type, kDim>* stages) {
-  const float scale = p.args.scale * kLog2e;
   const int first_row = static_cast<int>(threadIdx.x) / kWarpSize * kWarpRows;
   // Of this warp; all of them copy.
   const int32_t end = first_row < work.queries
@@ -222,7 +221,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
-    if (first < end) rows.add(stages[current], work, first, scale);
+    if (first < end) rows.add(stages[current], work, first, p.scale_log2);
     __syncthreads();
     current = 1 - current;
   }
