@@ -10,16 +10,16 @@ namespace tandem {
 // One block's work for one head: some queries of a sequence over some of its keys. Lies on the
 // device as kAttentionWorkInts int32, in this order.
 struct AttentionWork {
-  int32_t query_row;   // of the first query in q and out
-  int32_t queries;     // 0: nothing to do (what fills up a list of fixed size)
-  int32_t position;    // query i sees the keys [0, position + i]; kEverything if not causal
-  int32_t kv_base;     // pages: where the sequence's begin in page_indices; ragged: its first row
-  int32_t key_begin;   // the keys of this block, [key_begin, key_end), counted from the
-  int32_t key_end;     //   sequence's first
-  int32_t chunk;       // of `chunks` that share these queries
+  int32_t query_row;  // of the first query in q and out
+  int32_t queries;    // 0: nothing to do (what fills up a list of fixed size)
+  int32_t position;   // query i sees the keys [0, position + i]; kEverything if not causal
+  int32_t kv_base;    // pages: where the sequence's begin in page_indices; ragged: its first row
+  int32_t key_begin;  // the keys of this block, [key_begin, key_end), counted from the
+  int32_t key_end;    //   sequence's first
+  int32_t chunk;      // of `chunks` that share these queries
   int32_t chunks;
-  int32_t partial;     // chunks > 1: query i's part of chunk c lies at partial + c * queries + i
-  int32_t ticket;      // chunks > 1: counts the chunks that are done; the last one merges
+  int32_t partial;  // chunks > 1: query i's part of chunk c lies at partial + c * queries + i
+  int32_t ticket;   // chunks > 1: counts the chunks that are done; the last one merges
   int32_t reserved[2];
 
   static constexpr int32_t kEverything = 1 << 30;
@@ -27,9 +27,11 @@ struct AttentionWork {
 constexpr int kAttentionWorkInts = 12;
 static_assert(sizeof(AttentionWork) == kAttentionWorkInts * sizeof(int32_t));
 
-// Keys of one chunk. A constant, and chunks begin at multiples of it: the sums over a sequence's
-// keys are cut in the same places whatever else is in the batch.
+// Keys of one chunk. Constants, and chunks begin at multiples of them: the sums over a sequence's
+// keys are cut in the same places whatever else is in the batch. Tiles have more blocks than there
+// are multiprocessors sooner, and more partial results to write for each cut.
 constexpr int32_t kKeysPerChunk = 512;
+constexpr int32_t kKeysPerTileChunk = 2048;
 // Queries of one block: of a kernel that keeps them in registers, and of one on tensor cores.
 constexpr int32_t kRowsPerBlock = 8;
 constexpr int32_t kTileRows = 64;
@@ -37,6 +39,7 @@ constexpr int32_t kTileRows = 64;
 struct AttentionPlan {
   std::vector<AttentionWork> rows;   // of sequences of few queries, up to kRowsPerBlock each
   std::vector<AttentionWork> tiles;  // of the others, up to kTileRows each
+  int32_t row_queries = 0;           // the most queries of an entry of `rows`
   int32_t partials = 0;              // slots of partial results: a query's over one chunk
   int32_t tickets = 0;
 };
@@ -49,7 +52,9 @@ struct AttentionSequence {
 
 // Sequences of more than kRowsPerBlock queries become tiles where `use_tiles` says so (16-bit types
 // on tensor cores), and more rows otherwise. Longest work first, so that no block is left alone at
-// the end. A sequence without queries has no work; one with queries has at least one key.
+// the end. A sequence without queries has no work; one with queries has at least one key, and a
+// causal one at least as many keys as queries. Slots and tickets are not shared between `rows` and
+// `tiles`. Whether a query's work is of rows or of tiles depends on its own sequence alone.
 AttentionPlan plan_attention(std::span<const AttentionSequence> sequences, bool use_tiles);
 
 }  // namespace tandem

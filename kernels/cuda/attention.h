@@ -28,16 +28,17 @@ struct AttentionParams {
   int64_t k_stride = 0, v_stride = 0;
 
   const AttentionWork* work;
-  int32_t work_count;  // blocks in x; heads in y
-  float* partials;     // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor
-  int32_t* tickets;    // [tickets, num_heads], 0 before and after each call
+  int32_t work_count;                    // blocks in x; heads in y
+  int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (fewer: less registers)
+  float* partials;   // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor
+  int32_t* tickets;  // [tickets, num_heads], 0 before and after each call
   int num_heads;
   int head_dim;  // 1 .. 256
   float scale;
 };
 
-// Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products and
-// sums are in f32. Every type, every head size.
+// Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
+// and sums are in f32. Every type, every head size.
 void attention_rows(const AttentionParams& params, cudaStream_t stream);
 
 // Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of

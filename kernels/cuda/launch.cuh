@@ -12,10 +12,11 @@
 // parentheses: TANDEM_LAUNCH((norm<float, 4>), ...).
 // TANDEM_DYNAMIC_SHARED(name): unsigned char* name, the dynamic shared memory, 128-byte aligned.
 #if defined(TANDEM_CUDA_EMULATED)
-#include "cuda_emulator.h"
-#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
-  ::cuda_emulator::launch((grid), (block), (shared), (stream),  \
-                          [=]() { kernel(__VA_ARGS__); })
+#include <cuda_emulator.h>
+#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)                                \
+  ::cuda_emulator::launch((grid), (block), (shared), (stream), [=](const auto&... arguments) { \
+    kernel(arguments...);                                                                      \
+  } __VA_OPT__(, ) __VA_ARGS__)
 #define TANDEM_DYNAMIC_SHARED(name) unsigned char* name = ::cuda_emulator::dynamic_shared()
 #else
 #define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...) \
@@ -30,11 +31,11 @@ constexpr int kWarpSize = 32;
 
 // Stops with the call's text: a failed CUDA call is a broken invariant, except where the caller
 // handles it (memory).
-#define TANDEM_CUDA_CHECK(call)                                                     \
-  do {                                                                              \
-    const cudaError_t tandem_status_ = (call);                                      \
-    if (tandem_status_ != cudaSuccess) [[unlikely]]                                 \
-      ::tandem::detail::check_failed(                                               \
+#define TANDEM_CUDA_CHECK(call)                                                              \
+  do {                                                                                       \
+    const cudaError_t tandem_status_ = (call);                                               \
+    if (tandem_status_ != cudaSuccess) [[unlikely]]                                          \
+      ::tandem::detail::check_failed(                                                        \
           __FILE__, __LINE__, #call ": " + std::string(cudaGetErrorString(tandem_status_))); \
   } while (false)
 

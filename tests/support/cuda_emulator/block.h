@@ -1,0 +1,118 @@
+// The state of the block that an OS thread runs, its threads as fibers. A part of the scheduler.
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda_emulator.h"
+#include "sanitizers.h"
+
+namespace cuda_emulator {
+
+struct Random {
+  uint64_t state;
+  explicit Random(uint64_t from) : state(from * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u) {}
+  uint32_t next() {  // xorshift64*
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return static_cast<uint32_t>((state * 0x2545f4914f6cdd1du) >> 32);
+  }
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>((uint64_t{next()} * n) >> 32); }
+};
+
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  size_t size;
+  bool zero;
+  unsigned group;
+};
+
+struct Thread {
+  enum class State : uint8_t { kNew, kRunnable, kRunning, kWaiting, kEnded };
+  State state = State::kNew;
+  uint3 index{};
+  const char* waits_at = "";
+  unsigned waits_for = 0;  // the mask; 0: all of the block
+  struct Worker* worker = nullptr;
+  BlockVotes votes{};
+  unsigned group = 0;  // of cp.async: the one that is being filled
+  std::vector<AsyncCopy> copies;
+};
+
+// Lanes that wait for each other; lanes.mask: those that have come.
+struct Meeting {
+  const char* name;
+  unsigned mask;  // as the lanes gave it
+  void (*act)(WarpMeeting&);
+  WarpMeeting lanes;
+};
+
+struct Warp {
+  unsigned alive = 0;
+  std::vector<Meeting> meetings;
+};
+
+// A fiber of the pool.
+struct Worker {
+  boost::context::fiber fiber;
+  FiberMarks marks;
+};
+
+class Block {
+ public:
+  Block() = default;
+  ~Block();
+  void run(const Kernel& kernel);
+
+  BlockVotes block_barrier(const char* name, int value);
+  void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&));
+  void yield();
+  void maybe_yield() {
+    if (random_.below(8) == 0) yield();
+  }
+  unsigned lane() const { return running_ % kWarp; }
+  unsigned char* shared() { return shared_; }
+  Thread& running() { return threads_[running_]; }
+  [[noreturn]] void fail(const std::string& what);
+
+ private:
+  void shuffle(std::vector<uint32_t>& items);
+  void run_block(uint32_t number);
+  void add_worker();
+  void resume(Worker& worker);
+  void work(Worker& self);
+  void switch_out();
+  void end_thread();
+  void wait(const char* name, unsigned mask);
+  void wake(unsigned thread);
+  void pass_block_barrier();
+  void pass_meeting(Warp& warp, size_t at);
+  [[noreturn]] void fail_stuck();
+
+  const Kernel* kernel_ = nullptr;
+  Random random_{0};
+  uint3 block_{};
+  std::vector<Thread> threads_;
+  std::vector<uint32_t> order_;     // of threads that have not begun
+  size_t begun_ = 0;                // of order_
+  std::vector<unsigned> runnable_;  // begun, and able to go on
+  unsigned running_ = 0;
+  unsigned alive_ = 0;
+  std::vector<Warp> warps_;
+
+  const char* barrier_name_ = nullptr;
+  unsigned barrier_arrived_ = 0;
+  BlockVotes votes_{};
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;
+  FiberMarks main_marks_;
+  boost::context::fiber main_;  // the scheduler, while a worker runs
+  Worker* current_worker_ = nullptr;
+  bool stopping_ = false;
+  unsigned char* shared_ = nullptr;  // dynamic
+};
+
+}  // namespace cuda_emulator

@@ -1,0 +1,351 @@
+// cuBLASLt's matrix product on the CPU: D = epilogue(alpha op(A) op(B) + beta C).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "cublasLt.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "sanitizers.h"
+
+struct cublasLtContext {};
+struct cublasLtMatmulDescOpaque_t {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  cublasOperation_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N, trans_c = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  int32_t bias_type = -1;  // D's
+};
+struct cublasLtMatrixLayoutOpaque_t {
+  cudaDataType type;
+  uint64_t rows, cols;
+  int64_t ld;
+  cublasLtOrder_t order = CUBLASLT_ORDER_COL;
+  int32_t batch = 1;
+  int64_t batch_offset = 0;
+
+  int64_t row_stride() const { return order == CUBLASLT_ORDER_COL ? 1 : ld; }
+  int64_t col_stride() const { return order == CUBLASLT_ORDER_COL ? ld : 1; }
+};
+struct cublasLtMatmulPreferenceOpaque_t {
+  uint64_t max_workspace = 0;
+};
+
+namespace {
+
+using Desc = cublasLtMatmulDescOpaque_t;
+using Layout = cublasLtMatrixLayoutOpaque_t;
+
+constexpr size_t kWorkspace = 4096;  // of the algorithm that has one
+constexpr uint64_t kAlgorithm = 0x7a4d;
+
+float load(const void* data, cudaDataType type, int64_t at) {
+  switch (type) {
+    case CUDA_R_16F: return cuda_emulator::f16_to_float(static_cast<const uint16_t*>(data)[at]);
+    case CUDA_R_16BF: return cuda_emulator::bf16_to_float(static_cast<const uint16_t*>(data)[at]);
+    default: return static_cast<const float*>(data)[at];
+  }
+}
+
+void store(void* data, cudaDataType type, int64_t at, float value) {
+  switch (type) {
+    case CUDA_R_16F: static_cast<uint16_t*>(data)[at] = cuda_emulator::float_to_f16(value); break;
+    case CUDA_R_16BF: static_cast<uint16_t*>(data)[at] = cuda_emulator::float_to_bf16(value); break;
+    default: static_cast<float*>(data)[at] = value;
+  }
+}
+
+int64_t type_size(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+
+// Everything of a call by value: a graph may run it after the descriptors are gone.
+struct Product {
+  Desc desc;
+  Layout la, lb, lc, ld;
+  float alpha, beta;
+  const void *a, *b, *c;
+  void* d;
+  void* workspace;
+  size_t workspace_size;
+};
+
+constexpr int kRows = 16, kCols = 4;  // of a tile of D
+
+// sums[j][i] = sum over k of a[k][i] * b[j][k], in this order.
+#if defined(__x86_64__) && !defined(__clang__)
+__attribute__((optimize("O3", "fp-contract=off")))
+#endif
+void tile(const float* __restrict__ a, const float* const* b, int64_t k,
+          float (&sums)[kCols][kRows]) {
+  typedef float Vector __attribute__((vector_size(16)));
+  Vector total[kCols][kRows / 4] = {};
+  for (int64_t p = 0; p < k; ++p) {
+    Vector rows[kRows / 4];
+    std::memcpy(rows, a + p * kRows, sizeof rows);
+    for (int j = 0; j < kCols; ++j)
+      for (int i = 0; i < kRows / 4; ++i) total[j][i] += rows[i] * b[j][p];
+  }
+  std::memcpy(sums, total, sizeof sums);
+}
+
+float activate(float value, int epilogue) {
+  if (epilogue & CUBLASLT_EPILOGUE_RELU) return value > 0 || std::isnan(value) ? value : 0;
+  if (epilogue & CUBLASLT_EPILOGUE_GELU)
+    return 0.5f * value *
+           (1 + std::tanh(0.7978845608f * (value + 0.044715f * value * value * value)));
+  return value;
+}
+
+template <class T>
+T* at_batch(T* data, const Layout& layout, int64_t batch) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<Byte*>(data) + batch * layout.batch_offset * type_size(layout.type);
+}
+
+void store_tile(const Product& p, int64_t batch, int64_t row, int64_t col,
+                const float (&sums)[kCols][kRows]) {
+  const void* c = at_batch(p.c, p.lc, batch);
+  void* d = at_batch(p.d, p.ld, batch);
+  const int64_t rows = static_cast<int64_t>(p.ld.rows), cols = static_cast<int64_t>(p.ld.cols);
+  for (int64_t j = col; j < std::min<int64_t>(col + kCols, cols); ++j)
+    for (int64_t i = row; i < std::min<int64_t>(row + kRows, rows); ++i) {
+      float value = p.alpha * sums[j - col][i - row];
+      if (p.beta != 0)
+        value += p.beta * load(c, p.lc.type, i * p.lc.row_stride() + j * p.lc.col_stride());
+      if (p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS) value += load(p.desc.bias, p.ld.type, i);
+      store(d, p.ld.type, i * p.ld.row_stride() + j * p.ld.col_stride(),
+            activate(value, p.desc.epilogue));
+    }
+}
+
+int64_t inner(const Desc& desc, const Layout& a) {
+  return static_cast<int64_t>(desc.trans_a == CUBLAS_OP_N ? a.cols : a.rows);
+}
+
+void multiply(const Product& p, int64_t batch) {
+  const int64_t m = static_cast<int64_t>(p.ld.rows), n = static_cast<int64_t>(p.ld.cols);
+  const int64_t k = inner(p.desc, p.la);
+  const void* a = at_batch(p.a, p.la, batch);
+  const void* b = at_batch(p.b, p.lb, batch);
+  int64_t a_row = p.la.row_stride(), a_k = p.la.col_stride();
+  if (p.desc.trans_a != CUBLAS_OP_N) std::swap(a_row, a_k);
+  int64_t b_k = p.lb.row_stride(), b_col = p.lb.col_stride();
+  if (p.desc.trans_b != CUBLAS_OP_N) std::swap(b_k, b_col);
+
+  std::vector<float> columns(static_cast<size_t>(n * k)), panel(static_cast<size_t>(k * kRows));
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < k; ++i) columns[j * k + i] = load(b, p.lb.type, i * b_k + j * b_col);
+  for (int64_t row = 0; row < m; row += kRows) {
+    const int64_t rows = std::min<int64_t>(kRows, m - row);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < k; ++i)
+        panel[i * kRows + r] = load(a, p.la.type, (row + r) * a_row + i * a_k);
+    for (int64_t col = 0; col < n; col += kCols) {
+      const float* of_columns[kCols];
+      for (int j = 0; j < kCols; ++j)
+        of_columns[j] = columns.data() + std::min<int64_t>(col + j, n - 1) * k;
+      float sums[kCols][kRows];
+      tile(panel.data(), of_columns, k, sums);
+      store_tile(p, batch, row, col, sums);
+    }
+  }
+}
+
+bool valid_layout(const Layout& l) {
+  const uint64_t least = l.order == CUBLASLT_ORDER_COL ? l.rows : l.cols;
+  return l.rows > 0 && l.cols > 0 && l.ld > 0 && static_cast<uint64_t>(l.ld) >= least &&
+         l.batch > 0;
+}
+
+cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const Layout& c,
+                     const Layout& d) {
+  for (const Layout* layout : {&a, &b, &c, &d})
+    if (!valid_layout(*layout) || layout->batch != d.batch) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool turn_a = desc.trans_a != CUBLAS_OP_N, turn_b = desc.trans_b != CUBLAS_OP_N;
+  if ((turn_a ? a.cols : a.rows) != d.rows || (turn_b ? b.rows : b.cols) != d.cols ||
+      (turn_a ? a.rows : a.cols) != (turn_b ? b.cols : b.rows) || c.rows != d.rows ||
+      c.cols != d.cols)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const bool known = a.type == CUDA_R_32F || a.type == CUDA_R_16F || a.type == CUDA_R_16BF;
+  const bool supported = known && a.type == b.type && c.type == d.type && c.order == d.order &&
+                         (d.type == CUDA_R_32F || d.type == a.type) && desc.scale == CUDA_R_32F &&
+                         desc.compute >= CUBLAS_COMPUTE_32F &&
+                         desc.compute <= CUBLAS_COMPUTE_32F_FAST_TF32 &&
+                         desc.trans_c == CUBLAS_OP_N;
+  if (!supported) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (desc.epilogue & CUBLASLT_EPILOGUE_BIAS && desc.bias_type != -1 && desc.bias_type != d.type)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <class T>
+cublasStatus_t take(T& to, const void* value, size_t size) {
+  if (!value || size != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, sizeof to);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion() { return 130000; }
+size_t cublasLtGetCudartVersion() { return CUDART_VERSION; }
+const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetStatusName(status); }
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_ARCH_MISMATCH: return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case CUBLAS_STATUS_MAPPING_ERROR: return "CUBLAS_STATUS_MAPPING_ERROR";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_INTERNAL_ERROR: return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_LICENSE_ERROR: return "CUBLAS_STATUS_LICENSE_ERROR";
+  }
+  return "unknown status";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  *desc = new Desc{compute, scale};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t size) {
+  if (!desc) return CUBLAS_STATUS_INVALID_VALUE;
+  cublasLtPointerMode_t mode = CUBLASLT_POINTER_MODE_HOST;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE: return take(desc->compute, value, size);
+    case CUBLASLT_MATMUL_DESC_SCALE_TYPE: return take(desc->scale, value, size);
+    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
+      if (const auto status = take(mode, value, size)) return status;
+      return mode == CUBLASLT_POINTER_MODE_HOST ? CUBLAS_STATUS_SUCCESS
+                                                : CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATMUL_DESC_TRANSA: return take(desc->trans_a, value, size);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return take(desc->trans_b, value, size);
+    case CUBLASLT_MATMUL_DESC_TRANSC: return take(desc->trans_c, value, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(desc->epilogue, value, size);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(desc->bias, value, size);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return take(desc->bias_type, value, size);
+  }
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
+  *layout = new Layout{type, rows, cols, ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t size) {
+  if (!layout) return CUBLAS_STATUS_INVALID_VALUE;
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_TYPE: return take(layout->type, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_ORDER: return take(layout->order, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS: return take(layout->rows, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_COLS: return take(layout->cols, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_LD: return take(layout->ld, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return take(layout->batch, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return take(layout->batch_offset, value, size);
+  }
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new cublasLtMatmulPreferenceOpaque_t;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t size) {
+  if (!preference) return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+    return take(preference->max_workspace, value, size);
+  uint32_t ignored;
+  return take(ignored, value, size);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
+  *found = 0;
+  if (!handle || !desc || !a || !b || !c || !d || !preference || requested < 1)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
+  for (const size_t workspace : {kWorkspace, size_t{0}}) {
+    if (*found == requested || workspace > preference->max_workspace) continue;
+    auto& result = results[(*found)++];
+    result = {{{kAlgorithm, workspace}}, workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!handle || !desc || !a || !b || !c || !d || !algo || algo->data[0] != kAlgorithm)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
+  *result = {*algo, algo->data[1], CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_size, cudaStream_t stream) {
+  if (!handle || !desc || !alpha || !a || !a_layout || !b || !b_layout || !beta || !c_layout ||
+      !d || !d_layout)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (const auto status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout)) return status;
+  Product p{*desc, *a_layout, *b_layout, *c_layout, *d_layout, 0, 0, a, b, c, d, nullptr, 0};
+  std::memcpy(&p.alpha, alpha, sizeof p.alpha);
+  std::memcpy(&p.beta, beta, sizeof p.beta);
+  if ((p.beta != 0 && !c) || (desc->epilogue & CUBLASLT_EPILOGUE_BIAS && !desc->bias) ||
+      (c == d && c && c_layout->ld != d_layout->ld))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (algo) {
+    if (algo->data[0] != kAlgorithm || algo->data[1] > workspace_size ||
+        (algo->data[1] > 0 && !workspace))
+      return CUBLAS_STATUS_INVALID_VALUE;
+    p.workspace = workspace;
+    p.workspace_size = algo->data[1];
+  }
+  const cudaError_t error = cuda_emulator::submit(stream, [p] {
+    // Whoever else uses the workspace at this time loses what it had there.
+    if (p.workspace_size > 0) std::memset(p.workspace, 0xff, p.workspace_size);
+    for (int32_t batch = 0; batch < p.ld.batch; ++batch) multiply(p, batch);
+  });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}

@@ -1,0 +1,340 @@
+// The scheduler: the threads of a block as fibers of one OS thread.
+//
+// A fiber runs threads from start to end, one after another, and gives way only where one of them
+// waits; so kernels without barriers cost little more than calls.
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "block.h"
+#include "shared_memory.h"
+
+namespace cuda_emulator {
+namespace {
+
+constexpr size_t kStackBytes = kSanitized ? 512 << 10 : 128 << 10;
+
+uint64_t seed_from_environment() {
+  const char* text = std::getenv("TANDEM_EMULATOR_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 1;
+}
+
+// Of the whole process: a test sets it while no kernel runs.
+uint64_t seed = seed_from_environment();
+
+// Of the kernel that this OS thread runs.
+thread_local Block* current = nullptr;
+
+}  // namespace
+
+void Block::fail(const std::string& what) {
+  int status = 0;
+  char* name = abi::__cxa_demangle(kernel_->type, nullptr, nullptr, &status);
+  const uint3 t = threads_[running_].index;
+  std::fprintf(
+      stderr,
+      "cuda_emulator: %s\n  kernel launched by %s\n  grid (%u, %u, %u), block (%u, %u, %u), "
+      "seed %llu\n  in block (%u, %u, %u), thread (%u, %u, %u)\n",
+      what.c_str(), name ? name : kernel_->type, kernel_->grid.x, kernel_->grid.y, kernel_->grid.z,
+      kernel_->block.x, kernel_->block.y, kernel_->block.z, static_cast<unsigned long long>(seed),
+      block_.x, block_.y, block_.z, t.x, t.y, t.z);
+  std::abort();
+}
+
+void Block::run(const Kernel& kernel) {
+  kernel_ = &kernel;
+  random_ = Random(seed);
+  const dim3 b = kernel.block, g = kernel.grid;
+  threads_.resize(b.x * b.y * b.z);
+  for (unsigned i = 0; i < threads_.size(); ++i)
+    threads_[i].index = {i % b.x, i / b.x % b.y, i / b.x / b.y};
+  warps_.resize((threads_.size() + kWarp - 1) / kWarp);
+  order_.resize(threads_.size());
+  for (unsigned i = 0; i < order_.size(); ++i) order_[i] = i;
+  // The last byte that a kernel may touch is the last one of the allocation: ASan sees the rest.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 128, std::max<size_t>(kernel.shared, 1)) != 0) std::abort();
+  const std::unique_ptr<void, void (*)(void*)> owner(memory, std::free);
+  shared_ = static_cast<unsigned char*>(memory);
+  blockDim = b;
+  gridDim = g;
+  std::vector<uint32_t> blocks(size_t{g.x} * g.y * g.z);
+  for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = i;
+  shuffle(blocks);
+  main_marks_.adopt_current();
+  current = this;
+  for (uint32_t number : blocks) run_block(number);
+  current = nullptr;
+}
+
+void Block::shuffle(std::vector<uint32_t>& items) {
+  for (size_t i = items.size(); i > 1; --i)
+    std::swap(items[i - 1], items[random_.below(static_cast<uint32_t>(i))]);
+}
+
+void Block::run_block(uint32_t number) {
+  const dim3 g = kernel_->grid;
+  block_ = blockIdx = {number % g.x, number / g.x % g.y, number / g.x / g.y};
+  std::memset(shared_, 0xff, kernel_->shared);
+  poison_static_shared();
+  alive_ = static_cast<unsigned>(threads_.size());
+  for (unsigned w = 0; w < warps_.size(); ++w) {
+    const unsigned lanes = std::min(kWarp, alive_ - w * kWarp);
+    warps_[w].alive = lanes == kWarp ? ~0u : (1u << lanes) - 1;
+  }
+  for (Thread& thread : threads_) thread.state = Thread::State::kNew;
+  shuffle(order_);
+  begun_ = 0;
+  for (;;) {
+    const size_t choices = runnable_.size() + order_.size() - begun_;
+    if (choices == 0) break;
+    const size_t choice = random_.below(static_cast<uint32_t>(choices));
+    if (choice < runnable_.size()) {
+      running_ = runnable_[choice];
+      runnable_[choice] = runnable_.back();
+      runnable_.pop_back();
+      threads_[running_].state = Thread::State::kRunning;
+      threadIdx = threads_[running_].index;
+      resume(*threads_[running_].worker);
+    } else {
+      if (idle_.empty()) add_worker();
+      Worker* worker = idle_.back();
+      idle_.pop_back();
+      resume(*worker);
+    }
+  }
+  if (alive_ != 0) fail_stuck();
+}
+
+void Block::add_worker() {
+  workers_.push_back(std::make_unique<Worker>());
+  Worker& worker = *workers_.back();
+  boost::context::protected_fixedsize_stack allocator(kStackBytes);
+  const boost::context::stack_context stack = allocator.allocate();
+  worker.marks.bottom = static_cast<char*>(stack.sp) - stack.size;
+  worker.marks.size = stack.size;
+  worker.marks.create();
+  worker.fiber = boost::context::fiber(std::allocator_arg,
+                                       boost::context::preallocated(stack.sp, stack.size, stack),
+                                       allocator, [this, &worker](boost::context::fiber&& main) {
+                                         main_ = std::move(main);
+                                         worker.marks.enter(&main_marks_);
+                                         work(worker);
+                                         worker.marks.leave_for(main_marks_, true);
+                                         return std::move(main_);
+                                       });
+  idle_.push_back(&worker);
+}
+
+Block::~Block() {
+  stopping_ = true;
+  main_marks_.adopt_current();
+  for (auto& worker : workers_) {
+    resume(*worker);
+    worker->marks.destroy();
+  }
+}
+
+void Block::resume(Worker& worker) {
+  current_worker_ = &worker;
+  main_marks_.leave_for(worker.marks);
+  worker.fiber = std::move(worker.fiber).resume();
+  main_marks_.enter(nullptr);
+}
+
+void Block::switch_out() {
+  Worker& self = *current_worker_;
+  self.marks.leave_for(main_marks_);
+  main_ = std::move(main_).resume();
+  self.marks.enter(&main_marks_);
+}
+
+// What a fiber does. It begins new threads for as long as no others that have begun could go on.
+void Block::work(Worker& self) {
+  while (!stopping_) {
+    while (begun_ < order_.size()) {
+      running_ = order_[begun_++];
+      threads_[running_].worker = &self;
+      threads_[running_].state = Thread::State::kRunning;
+      threadIdx = threads_[running_].index;
+      kernel_->thread();
+      end_thread();
+      if (!runnable_.empty()) break;
+    }
+    idle_.push_back(&self);
+    switch_out();
+  }
+}
+
+void Block::end_thread() {
+  Thread& thread = threads_[running_];
+  thread.state = Thread::State::kEnded;
+  thread.copies.clear();
+  thread.group = 0;
+  --alive_;
+  Warp& warp = warps_[running_ / kWarp];
+  warp.alive &= ~(1u << running_ % kWarp);
+  // Others may have waited for this one only.
+  if (barrier_arrived_ > 0 && barrier_arrived_ == alive_) pass_block_barrier();
+  for (size_t i = warp.meetings.size(); i-- > 0;)
+    if (warp.meetings[i].lanes.mask == (warp.meetings[i].mask & warp.alive)) pass_meeting(warp, i);
+}
+
+void Block::wait(const char* name, unsigned mask) {
+  Thread& thread = threads_[running_];
+  thread.state = Thread::State::kWaiting;
+  thread.waits_at = name;
+  thread.waits_for = mask;
+  switch_out();
+}
+
+void Block::wake(unsigned thread) {
+  if (threads_[thread].state != Thread::State::kWaiting) return;
+  threads_[thread].state = Thread::State::kRunnable;
+  runnable_.push_back(thread);
+}
+
+void Block::yield() {
+  if (runnable_.empty() && begun_ == order_.size()) return;
+  threads_[running_].state = Thread::State::kRunnable;
+  runnable_.push_back(running_);
+  switch_out();
+}
+
+BlockVotes Block::block_barrier(const char* name, int value) {
+  if (barrier_arrived_ == 0) {
+    barrier_name_ = name;
+    votes_ = {0, 1, 0};
+  } else if (std::strcmp(barrier_name_, name) != 0) {
+    fail(std::string("threads of a block meet in ") + barrier_name_ + " and in " + name);
+  }
+  votes_.count += value != 0;
+  votes_.all &= value != 0;
+  votes_.any |= value != 0;
+  const unsigned self = running_;
+  if (++barrier_arrived_ == alive_)
+    pass_block_barrier();
+  else
+    wait(name, 0);
+  return threads_[self].votes;
+}
+
+void Block::pass_block_barrier() {
+  barrier_arrived_ = 0;
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    Thread& thread = threads_[i];
+    const bool waits = thread.state == Thread::State::kWaiting && thread.waits_for == 0;
+    if (!waits && i != running_) continue;
+    thread.votes = votes_;
+    wake(i);
+  }
+}
+
+void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&)) {
+  const unsigned self = lane();
+  if (!(mask >> self & 1)) fail(std::string(name) + ": the mask lacks the lane that calls");
+  Warp& warp = warps_[running_ / kWarp];
+  size_t at = 0;
+  while (at < warp.meetings.size() && warp.meetings[at].mask != mask) ++at;
+  if (at == warp.meetings.size()) {
+    warp.meetings.push_back({name, mask, act, {}});
+  } else if (std::strcmp(warp.meetings[at].name, name) != 0) {
+    fail(std::string("lanes of a warp meet in ") + warp.meetings[at].name + " and in " + name);
+  }
+  Meeting& meeting = warp.meetings[at];
+  meeting.lanes.mask |= 1u << self;
+  meeting.lanes.data[self] = data;
+  if (meeting.lanes.mask == (mask & warp.alive))
+    pass_meeting(warp, at);
+  else
+    wait(name, mask);
+}
+
+void Block::pass_meeting(Warp& warp, size_t at) {
+  WarpMeeting lanes = warp.meetings[at].lanes;
+  const auto act = warp.meetings[at].act;
+  warp.meetings.erase(warp.meetings.begin() + static_cast<ptrdiff_t>(at));
+  act(lanes);
+  const unsigned first = static_cast<unsigned>(&warp - warps_.data()) * kWarp;
+  for (unsigned i = 0; i < kWarp; ++i)
+    if (lanes.mask >> i & 1) wake(first + i);
+}
+
+// Nobody can go on: names some of those who wait.
+void Block::fail_stuck() {
+  std::string text = "deadlock: " + std::to_string(alive_) + " threads wait for others, among them";
+  int named = 0;
+  for (unsigned i = 0; i < threads_.size() && named < 8; ++i) {
+    const Thread& thread = threads_[i];
+    if (thread.state != Thread::State::kWaiting) continue;
+    if (named++ == 0) running_ = i;
+    char line[160];
+    std::snprintf(line, sizeof line, "\n    (%u, %u, %u) in %s", thread.index.x, thread.index.y,
+                  thread.index.z, thread.waits_at);
+    text += line;
+    if (thread.waits_for != 0) {
+      std::snprintf(line, sizeof line, " with mask %08x", thread.waits_for);
+      text += line;
+    }
+  }
+  fail(text);
+}
+
+namespace {
+
+Block& here(const char* what) {
+  if (!current) {
+    std::fprintf(stderr, "cuda_emulator: %s outside of a kernel\n", what);
+    std::abort();
+  }
+  return *current;
+}
+
+}  // namespace
+
+void run_kernel(const Kernel& kernel) {
+  // One for each OS thread: its fibers are kept for the next kernel.
+  static thread_local Block block;
+  if (current) block.fail("a kernel launches a kernel");
+  block.run(kernel);
+}
+
+void set_seed(uint64_t value) { seed = value; }
+unsigned char* dynamic_shared() { return here("dynamic shared memory").shared(); }
+BlockVotes block_barrier(const char* name, int value) {
+  return here(name).block_barrier(name, value);
+}
+void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&)) {
+  here(name).warp_meet(name, mask, data, act);
+}
+unsigned lane() { return here("lane").lane(); }
+void yield() { here("yield").yield(); }
+void maybe_yield() { here("an atomic operation or fence").maybe_yield(); }
+void fail(const char* what) { here(what).fail(what); }
+
+void async_copy(void* to, const void* from, size_t size, bool zero) {
+  Thread& thread = here("cp.async").running();
+  thread.copies.push_back({to, from, size, zero, thread.group});
+}
+
+void async_commit() { ++here("cp.async.commit_group").running().group; }
+
+void async_wait(unsigned groups_left) {
+  Thread& thread = here("cp.async.wait_group").running();
+  size_t left = 0;
+  for (const AsyncCopy& copy : thread.copies) {
+    if (copy.group + groups_left >= thread.group)
+      thread.copies[left++] = copy;
+    else if (copy.zero)
+      std::memset(copy.to, 0, copy.size);
+    else
+      std::memcpy(copy.to, copy.from, copy.size);
+  }
+  thread.copies.resize(left);
+}
+
+}  // namespace cuda_emulator

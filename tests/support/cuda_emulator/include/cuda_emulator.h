@@ -1,0 +1,100 @@
+// Runs CUDA kernels thread by thread on the CPU, so that tests compare them with references on
+// machines without a GPU. The .cu files are compiled by g++ with this folder's headers in front
+// (tandem_emulated_cuda in CMakeLists.txt).
+//
+// Every thread of a block is a fiber of the OS thread that launches. Blocks run one after another;
+// their order, and which fiber goes next, are shuffled by TANDEM_EMULATOR_SEED, so that missing
+// barriers show. Shared memory holds 0xFF (NaN) when a block starts. A kernel that can never go on
+// ends the process, with the place of each thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <typeinfo>
+#include <utility>
+
+#include "vector_types.h"
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+#define __host__
+#define __device__
+#define __global__
+#define __constant__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(n) __attribute__((aligned(n)))
+// One for all fibers of the OS thread. The tag marks its symbol for the poison (shared_memory.cc).
+#define __shared__ static thread_local __attribute__((abi_tag("cuda_shared")))
+
+// Of the thread that runs: written by the scheduler only.
+inline constinit thread_local uint3 threadIdx{0, 0, 0};
+inline constinit thread_local uint3 blockIdx{0, 0, 0};
+inline constinit thread_local dim3 blockDim{1, 1, 1};
+inline constinit thread_local dim3 gridDim{1, 1, 1};
+constexpr int warpSize = 32;
+
+namespace cuda_emulator {
+
+constexpr unsigned kWarp = 32;
+
+struct Kernel {
+  dim3 grid, block;
+  size_t shared = 0;
+  const char* type = "";  // of the closure, mangled: names the function that launches
+  std::function<void()> thread;
+};
+
+// Queues on the stream; a wrong configuration is left in cudaGetLastError.
+void launch_kernel(Kernel kernel, cudaStream_t stream);
+// Runs now, in this OS thread.
+void run_kernel(const Kernel& kernel);
+
+// The arguments are evaluated and copied when the kernel is launched, as on hardware.
+template <class F, class... Args>
+void launch(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, F kernel, Args... args) {
+  launch_kernel({grid, block, shared, typeid(F).name(), [=] { kernel(args...); }}, stream);
+}
+
+// What a run starts from: TANDEM_EMULATOR_SEED, 1 by default, until a test sets another one.
+void set_seed(uint64_t seed);
+
+// --- what kernels call; outside of a kernel they end the process ---
+
+// The dynamic shared memory, 128-byte aligned.
+unsigned char* dynamic_shared();
+
+// Waits for all threads of the block that have not ended; gives the sum, `and` and `or` of all
+// values. `name` stands in messages; threads that meet at one barrier come by the same name.
+struct BlockVotes {
+  int count, all, any;
+};
+BlockVotes block_barrier(const char* name, int value);
+
+// The lanes of a warp that meet: data[lane] is null for lanes that do not take part.
+struct WarpMeeting {
+  unsigned mask;  // of those that take part
+  void* data[kWarp];
+};
+// Waits for all lanes of `mask` that have not ended; then `act` runs once for all of them, and all
+// go on.
+void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&));
+
+unsigned lane();
+// Lets others run, always or at random times: where threads see each other's writes.
+void yield();
+void maybe_yield();
+
+// Copies that have been issued and not awaited (cp.async), of the thread that runs.
+void async_copy(void* to, const void* from, size_t size, bool zero);
+void async_commit();
+void async_wait(unsigned groups_left);
+
+// Says where it is (kernel, block, thread) and aborts.
+[[noreturn]] void fail(const char* what);
+
+}  // namespace cuda_emulator

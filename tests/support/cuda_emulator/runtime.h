@@ -1,0 +1,18 @@
+// What the files of the emulated runtime share.
+#pragma once
+
+#include "cuda_runtime_api.h"
+
+namespace cuda_emulator {
+
+// Keeps the error for cudaGetLastError and gives it back.
+cudaError_t failed(cudaError_t error);
+
+// A call that may not be made while a stream captures (cudaMalloc, say). Where this thread may not:
+// the capture is lost, as on hardware, and the error is kept.
+cudaError_t forbid_while_capturing();
+
+// Fills memory with 0xFF and gives it back; cudaErrorInvalidValue if it is not device memory.
+cudaError_t release(void* memory);
+
+}  // namespace cuda_emulator
