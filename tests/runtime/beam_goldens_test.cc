@@ -6,62 +6,12 @@
 #include <map>
 #include <random>
 
-#include "runtime/llm_engine.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/golden_engine.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-using Ids = std::vector<int>;
-
-// HuggingFace pads what ends before the longest.
-Ids unpadded(Ids ids, int pad) {
-  while (ids.size() > 1 && ids.back() == pad) ids.pop_back();
-  return ids;
-}
-
-void check(const json& c, const proto::RequestOutput& got, int pad) {
-  const json expected =
-      c.contains("sequences") ? c.at("sequences") : json::array({c.at("output_ids")});
-  ASSERT_EQ(static_cast<size_t>(got.outputs_size()), expected.size());
-  for (int i = 0; i < got.outputs_size(); ++i) {
-    Ids ids(got.inputs().prompt_token_ids().begin(), got.inputs().prompt_token_ids().end());
-    ids.insert(ids.end(), got.outputs(i).token_ids().begin(), got.outputs(i).token_ids().end());
-    EXPECT_EQ(unpadded(ids, pad), unpadded(expected[static_cast<size_t>(i)].get<Ids>(), pad));
-    EXPECT_NE(got.outputs(i).finish_reason(), "");
-    if (!c.contains("sequences_scores")) continue;
-    ASSERT_TRUE(got.outputs(i).has_score());
-    EXPECT_NEAR(got.outputs(i).score(), c.at("sequences_scores")[static_cast<size_t>(i)], 2e-3);
-  }
-}
-
-void expect_goldens(const EngineConfig& config, const std::string& checkpoint, uint32_t seed) {
-  LLMEngine engine(config);
-  std::vector<json> cases = testing::generated_cases(checkpoint);
-  std::mt19937 random(seed);
-  std::shuffle(cases.begin(), cases.end(), random);
-  for (const json& c : cases) {
-    json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
-    if (c.contains("decoder_prompt_ids"))
-      prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
-    engine.add_request(c.at("name"), prompt, c.at("generation"));
-  }
-  std::map<std::string, proto::RequestOutput> results;
-  for (int i = 0; engine.has_unfinished_requests(); ++i) {
-    ASSERT_LT(i, 100000) << "no progress";
-    for (const auto& output : engine.step())
-      if (output.finished()) results[output.request_id()] = output;
-    engine.check_integrity();
-  }
-  const auto pad = engine.model_config().pad_token_id;
-  for (const json& c : cases) {
-    const std::string name = c.at("name");
-    SCOPED_TRACE(checkpoint + ", " + name);
-    ASSERT_EQ(results.count(name), 1u);
-    check(c, results.at(name), pad);
-  }
-}
 
 class BeamGoldens : public ::testing::TestWithParam<const char*> {};
 
@@ -69,7 +19,7 @@ TEST_P(BeamGoldens, AmongTheOthers) {
   for (const int block_size : {1, 2, 16, 32}) {
     EngineConfig config = testing::golden_config(GetParam());
     config.block_size = block_size;
-    expect_goldens(config, GetParam(), static_cast<uint32_t>(block_size));
+    testing::expect_goldens(config, GetParam(), static_cast<uint32_t>(block_size));
   }
 }
 
@@ -79,14 +29,14 @@ TEST_P(BeamGoldens, Preempted) {
     config.block_size = 4;
     config.preemption = mode;
     config.num_gpu_blocks_override = 80;
-    expect_goldens(config, GetParam(), 3);
+    testing::expect_goldens(config, GetParam(), 3);
   }
 }
 
 TEST_P(BeamGoldens, FewTokensAStep) {
   EngineConfig config = testing::golden_config(GetParam());
   config.max_num_batched_tokens = 8;
-  expect_goldens(config, GetParam(), 4);
+  testing::expect_goldens(config, GetParam(), 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bart, BeamGoldens,

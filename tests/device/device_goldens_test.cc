@@ -1,0 +1,44 @@
+// Whole generations through the CUDA plugin, on the emulator: HuggingFace's tokens in f32, whatever
+// shares the batch; steps recorded and eager; short caches.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/golden_engine.h"
+
+namespace tandem {
+namespace {
+
+struct Setting {
+  const char* name;
+  const char* checkpoint;
+  bool eager;
+  int block_size, blocks;
+  PreemptionMode preemption;
+};
+
+class DeviceGoldens : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(DeviceGoldens, Tokens) {
+  const Setting& setting = GetParam();
+  EngineConfig config = testing::golden_config(setting.checkpoint);
+  config.device = "cuda";
+  config.enforce_eager = setting.eager;
+  config.block_size = setting.block_size;
+  config.num_gpu_blocks_override = setting.blocks;
+  config.preemption = setting.preemption;
+  testing::expect_goldens(config, setting.checkpoint, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, DeviceGoldens,
+    ::testing::Values(Setting{"recorded", "bart-tiny", false, 16, 2000, PreemptionMode::kAuto},
+                      Setting{"eager", "bart-tiny", true, 4, 2000, PreemptionMode::kAuto},
+                      Setting{"swap", "bart-tiny", false, 4, 100, PreemptionMode::kSwap},
+                      Setting{"recompute", "bart-tiny", false, 1, 400, PreemptionMode::kRecompute},
+                      Setting{"odd_heads", "bart-odd-heads", false, 2, 2000,
+                              PreemptionMode::kAuto}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tandem
