@@ -28,7 +28,10 @@ std::string problem(int index) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
     cudaGetLastError();
-    return std::string("the driver says: ") + cudaGetErrorString(error);
+    if (error == cudaErrorInsufficientDriver)
+      return "there is no NVIDIA driver, or it is too old for CUDA " +
+             std::to_string(CUDART_VERSION / 1000);
+    return std::string("CUDA says: ") + cudaGetErrorString(error);
   }
   if (index >= count)
     return "there is no cuda:" + std::to_string(index) + ", but " + std::to_string(count) +

@@ -2,6 +2,7 @@
 // shares the batch; steps recorded and eager; short caches.
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 
 #include "tests/support/golden_engine.h"
@@ -16,6 +17,8 @@ struct Setting {
   int block_size, blocks;
   PreemptionMode preemption;
 };
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
 class DeviceGoldens : public ::testing::TestWithParam<Setting> {};
 
@@ -33,9 +36,9 @@ TEST_P(DeviceGoldens, Tokens) {
 INSTANTIATE_TEST_SUITE_P(
     Settings, DeviceGoldens,
     ::testing::Values(Setting{"recorded", "bart-tiny", false, 16, 2000, PreemptionMode::kAuto},
-                      Setting{"eager", "bart-tiny", true, 4, 2000, PreemptionMode::kAuto},
+                      Setting{"eager", "bart-odd-heads", true, 4, 2000, PreemptionMode::kAuto},
                       Setting{"swap", "bart-tiny", false, 4, 100, PreemptionMode::kSwap},
-                      Setting{"recompute", "bart-tiny", false, 1, 400, PreemptionMode::kRecompute},
+                      Setting{"recompute", "bart-odd-heads", false, 1, 400, PreemptionMode::kRecompute},
                       Setting{"odd_heads", "bart-odd-heads", false, 2, 2000,
                               PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
