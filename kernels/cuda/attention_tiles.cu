@@ -16,7 +16,7 @@ constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
 static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
 
-__device__ float exp2_fast(float x) {
+[[maybe_unused]] __device__ float exp2_fast(float x) {
 #if defined(TANDEM_CUDA_EMULATED)
   return exp2f(x);
 #else
@@ -249,6 +249,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kDim>)
   const int head = static_cast<int>(blockIdx.y);
   attend<Type, kDim>(p, work, head, reinterpret_cast<Stage<Type, kDim>*>(shared));
   if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
+#else
+  __trap();  // tiles_supported says so
 #endif
 }
 
