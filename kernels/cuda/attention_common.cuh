@@ -86,7 +86,7 @@ void for_type(DType dtype, const Body& body) {
 
 // --- Where keys and values lie ------------------------------------------------------------------
 
-// n / d for 0 <= n < 2^31 and d >= 1: no division on the device.
+// n / d for 0 <= n < 2^31 and d >= 1, by a multiplication.
 struct Divider {
   uint32_t divisor = 1, multiplier = 1;
   int shift = 0;
@@ -100,7 +100,7 @@ struct Divider {
     r.multiplier = static_cast<uint32_t>(((uint64_t{1} << r.shift) + r.divisor - 1) / r.divisor);
     return r;
   }
-  __device__ int32_t quotient(int32_t n) const {
+  __host__ __device__ int32_t quotient(int32_t n) const {
     return static_cast<int32_t>((uint64_t{static_cast<uint32_t>(n)} * multiplier) >> shift);
   }
 };
@@ -150,7 +150,7 @@ inline bool aligned_16(const AttentionParams& p) {
   return aligned && pointer(p.k) && pointer(p.v) && ok(p.k_stride * size) && ok(p.v_stride * size);
 }
 
-// The device's list, through the read-only cache.
+// In loads of 16 bytes.
 inline __device__ AttentionWork load_work(const AttentionWork* list, int index) {
   static_assert(kAttentionWorkInts % 4 == 0);
   const int4* from = reinterpret_cast<const int4*>(list + index);

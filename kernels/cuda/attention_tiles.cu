@@ -16,7 +16,7 @@ constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
 static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
 
-__device__ float exp2_fast(float x) {
+[[maybe_unused]] __device__ float exp2_fast(float x) {
 #if defined(TANDEM_CUDA_EMULATED)
   return exp2f(x);
 #else
@@ -37,7 +37,7 @@ struct Stage {
   __device__ void load(const AttentionKernelParams& p, const AttentionWork& work, int head,
                        int32_t first) {
     constexpr int kPieces = kDim / 8;  // of 16 bytes in a row
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < kTileKeys * kPieces / kThreads; ++i) {
       const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
       const int row = piece / kPieces, at = piece % kPieces * 8;
@@ -92,12 +92,14 @@ struct WarpRows {
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[j][i] *= scale;
+      for (int i = 0; i < 4; ++i)  // on its own: no part of a later sum
+        scores[j][i] = __fmul_rn(scores[j][i], scale);
     const int first_row = row / kWarpRows * kWarpRows;
     if (first + kTileKeys > min(work.key_end, work.position + first_row + 1))
       mask(work, first, scores);
-    soften(scores);
-    multiply_values(stage, scores);
+    uint32_t weights[kKeyTiles][2];
+    soften(scores, weights);
+    multiply_values(stage, weights);
   }
 
   __device__ void multiply_keys(const Stage<Type, kDim>& stage,
@@ -126,8 +128,8 @@ struct WarpRows {
     }
   }
 
-  // Scores become weights; what has been summed is scaled to the new maximum.
-  __device__ void soften(float (&scores)[kKeyTiles][4]) {
+  // The weights of the scores, of both rows; what has been summed is scaled to the new maximum.
+  __device__ void soften(const float (&scores)[kKeyTiles][4], uint32_t (&weights)[kKeyTiles][2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float top = maximum[half];
@@ -140,10 +142,12 @@ struct WarpRows {
       maximum[half] = top;
       float added = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kKeyTiles; ++j)
-#pragma unroll
-        for (int i = half * 2; i < half * 2 + 2; ++i)
-          added += scores[j][i] = exp2_fast(scores[j][i] - base);
+      for (int j = 0; j < kKeyTiles; ++j) {
+        const float low = exp2_fast(scores[j][half * 2] - base);
+        const float high = exp2_fast(scores[j][half * 2 + 1] - base);
+        added += low + high;
+        weights[j][half] = Type::pack(low, high);
+      }
       sum[half] = fmaf(sum[half], factor, added);
 #pragma unroll
       for (int j = 0; j < kDimTiles; ++j) {
@@ -154,14 +158,13 @@ struct WarpRows {
   }
 
   __device__ void multiply_values(const Stage<Type, kDim>& stage,
-                                  const float (&weights)[kKeyTiles][4]) {
+                                  const uint32_t (&weights)[kKeyTiles][2]) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
     for (int key = 0; key < kTileKeys; key += 16) {
-      const float(&low)[4] = weights[key / 8];
-      const float(&high)[4] = weights[key / 8 + 1];
-      const uint32_t a[4] = {Type::pack(low[0], low[1]), Type::pack(low[2], low[3]),
-                             Type::pack(high[0], high[1]), Type::pack(high[2], high[3])};
+      const uint32_t(&low)[2] = weights[key / 8];
+      const uint32_t(&high)[2] = weights[key / 8 + 1];
+      const uint32_t a[4] = {low[0], low[1], high[0], high[1]};
 #pragma unroll
       for (int d = 0; d < kDim; d += 16) {
         uint32_t b[4];
@@ -228,16 +231,26 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   rows.write(p.args, work, head);
 }
 
+// Blocks of a multiprocessor, as many as leave enough registers to each.
+template <int kDim>
+constexpr int kBlocks = kDim <= 64   ? 4
+                        : kDim <= 96 ? 3
+                                     : 2;
+
 template <class Type, int kDim>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks<kDim>)
     tiles_kernel(const __grid_constant__ AttentionKernelParams p) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   TANDEM_DYNAMIC_SHARED(shared);
-  const AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  __shared__ AttentionWork work;  // not in registers all the time
+  if (threadIdx.x == 0) work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  __syncthreads();
   if (work.queries == 0) return;
   const int head = static_cast<int>(blockIdx.y);
   attend<Type, kDim>(p, work, head, reinterpret_cast<Stage<Type, kDim>*>(shared));
   if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
+#else
+  __trap();  // tiles_supported says so
 #endif
 }
 

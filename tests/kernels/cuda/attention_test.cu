@@ -1,5 +1,6 @@
 // The attention kernels against the reference over odd shapes, and their promises: the same bits
 // alone and in a batch, for any pages, beside any other queries.
+#include "kernels/cuda/attention_common.cuh"
 #include "tests/kernels/cuda/attention_util.h"
 
 namespace tandem {
@@ -45,10 +46,10 @@ const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kB
 
 TEST(CudaAttentionRows, MatchTheReference) {
   Random random;
-  for (int head_dim : {1, 7, 16, 32, 40, 64, 64, 80, 96, 100, 128, 200, 256})
+  for (int head_dim : {1, 7, 16, 32, 40, 64, 80, 96, 100, 128, 200, 256})
     for (DType dtype : kTypes) {
-      AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 2)), head_dim, {}};
-      for (int64_t count = random.integer(1, 3); count > 0; --count) {
+      AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 3)), head_dim, {}};
+      for (int64_t count = random.integer(1, 5); count > 0; --count) {
         const int queries = random.pick({0, 1, 1, 2, 3, 4, 8, 9});
         const int keys = random.pick({1, 2, 31, 32, 33, 200});
         problem.add(random, queries, std::max(queries, keys), random.integer(0, 1) == 1,
@@ -201,6 +202,19 @@ TEST(CudaAttentionRows, NaNsAndInfinities) {
         if (nan) continue;
         ASSERT_NEAR(x, want[static_cast<size_t>(s)].row<float>(i)[d], 1e-5);
       }
+}
+
+TEST(CudaAttention, DividesByPageSizes) {
+  Random random;
+  for (int round = 0; round < 20000; ++round) {
+    const auto d =
+        static_cast<int32_t>(1 + (random.integer(0, 0x7ffffffe) >> random.integer(0, 30)));
+    const cuda::Divider divider = cuda::Divider::of(d);
+    const int64_t multiple = random.integer(0, 0x7fffffff / d) * d;
+    for (int64_t n : {std::max<int64_t>(multiple, 1) - 1, multiple, int64_t{0x7fffffff},
+                      random.integer(0, 0x7fffffff)})
+      ASSERT_EQ(divider.quotient(static_cast<int32_t>(n)), n / d) << n << " / " << d;
+  }
 }
 
 TEST(CudaAttention, WhatTilesAreFor) {
