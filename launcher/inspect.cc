@@ -21,8 +21,7 @@ Run add_inspect(CLI::App& app) {
   app.add_flag("--json", options->json, "as a JSON object");
   return [options] {
     const std::filesystem::path directory = options->model.find_model();
-    const InspectReport report =
-        inspect(ModelConfig::load(directory), Checkpoint::open(directory));
+    const InspectReport report = inspect(ModelConfig::load(directory), Checkpoint::open(directory));
     std::cout << (options->json ? to_json(report).dump(2) + "\n" : to_text(report));
     return 0;
   };

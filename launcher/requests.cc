@@ -250,7 +250,8 @@ int run_requests(RequestOptions& options, const RequestFormat& format,
   }
   if (cluster) return run_in_cluster(options, format, job.get(), std::move(input));
   const std::unique_ptr<Backend> backend =
-      remote ? connect(options) : make_local_backend(load_engine(options.engine.parse_and_find_model()));
+      remote ? connect(options)
+             : make_local_backend(load_engine(options.engine.parse_and_find_model()));
   return run_with(*backend, options, format, std::move(input));
 }
 

@@ -112,8 +112,8 @@ int run(Options& options) {
   try {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
-    engine.model = options.engine.find_model(hub::Part::kCheckpoint,
-                                             [] { return wait_for_signal(0) != 0; });
+    engine.model =
+        options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());
     spdlog::info("stopped");

@@ -63,19 +63,19 @@ InputError status_error(const Response& answer, const Repository& repository, bo
   const std::string id = in_quotes(repository.id);
   const std::string token = has_token ? " (the one that is set does not do)" : " (none is set)";
   if (answer.status == 404 && code == "RevisionNotFound")
-    return model_error(ErrorKind::kInvalidRequest, id + " has no revision " +
-                                                       in_quotes(repository.revision) + " at " +
-                                                       repository.endpoint);
+    return model_error(
+        ErrorKind::kInvalidRequest,
+        id + " has no revision " + in_quotes(repository.revision) + " at " + repository.endpoint);
   if (answer.status == 404 && code == "EntryNotFound")
     return model_error(ErrorKind::kInvalidModel, id + " lacks a file that it lists");
   if (answer.status == 404)
-    return model_error(ErrorKind::kInvalidRequest, id + " is neither a directory here nor a model at " +
-                                                       repository.endpoint);
+    return model_error(ErrorKind::kInvalidRequest,
+                       id + " is neither a directory here nor a model at " + repository.endpoint);
   if (code == "GatedRepo")
     return model_error(ErrorKind::kInvalidRequest,
-                       id + " is gated: its terms must be accepted at " + repository.endpoint + "/" +
-                           repository.id + ", and HF_TOKEN be a token of the account that did" +
-                           token);
+                       id + " is gated: its terms must be accepted at " + repository.endpoint +
+                           "/" + repository.id +
+                           ", and HF_TOKEN be a token of the account that did" + token);
   if (answer.status == 401 || answer.status == 403)
     return model_error(ErrorKind::kInvalidRequest,
                        id + " is no directory here, and no model that " + repository.endpoint +

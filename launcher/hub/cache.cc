@@ -164,8 +164,9 @@ std::string missing_from(const fs::path& snapshot, Part part) {
     const std::string index = std::string(kind) + ".index.json";
     if (have(kind)) return {};
     if (!have(index.c_str())) continue;
-    const nlohmann::json shards = load_json(snapshot / index).value("weight_map", nlohmann::json());
-    for (const auto& shard : shards)
+    const nlohmann::json document = load_json(snapshot / index);
+    if (!document.is_object() || !document.contains("weight_map")) return {};
+    for (const auto& shard : document["weight_map"])
       if (shard.is_string() && !have(shard.get_ref<const std::string&>().c_str()))
         return shard.get<std::string>();
     return {};

@@ -155,9 +155,9 @@ class Download {
 
   void take(const char* bytes, size_t count) {
     if (count > file_.size - have_)
-      throw model_error(ErrorKind::kInvalidModel,
-                        file_.name + ": more comes than the " + std::to_string(file_.size) +
-                            " bytes that the hub names");
+      throw model_error(ErrorKind::kInvalidModel, file_.name + ": more comes than the " +
+                                                      std::to_string(file_.size) +
+                                                      " bytes that the hub names");
     for (size_t written = 0; written < count;) {
       const ssize_t n =
           pwrite(fd_, bytes + written, count - written, static_cast<off_t>(have_ + written));

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -121,14 +122,12 @@ struct HttpClient::Transfer {
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     const size_t begin = value.find_first_not_of(" \t");
     const size_t end = value.find_last_not_of(" \t\r\n");
-    response.headers[name] =
-        begin == std::string::npos ? "" : value.substr(begin, end - begin + 1);
+    response.headers[name] = begin == std::string::npos ? "" : value.substr(begin, end - begin + 1);
     return true;
   }
 
   bool on_body(const char* bytes, size_t count) {
-    if (response.status == 0)
-      curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &response.status);
+    if (response.status == 0) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &response.status);
     const bool good = response.status >= 200 && response.status < 300;
     if (good && request.sink) {
       request.sink(response, bytes, count);
@@ -199,9 +198,10 @@ Response HttpClient::send_once(const Request& request, const std::string& url) {
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(silence.count()));
   // Metadata are small: no answer may drip for ever.
   if (!request.sink) set(CURLOPT_TIMEOUT, static_cast<long>(12 * silence.count()));
-  if (!settings_.ca_file.empty()) set(CURLOPT_CAINFO, settings_.ca_file.c_str());
-  if (request.offset > 0)
-    set(CURLOPT_RANGE, (std::to_string(request.offset) + "-").c_str());
+  if (!settings_.ca_file.empty())
+    set(std::filesystem::is_directory(settings_.ca_file) ? CURLOPT_CAPATH : CURLOPT_CAINFO,
+        settings_.ca_file.c_str());
+  if (request.offset > 0) set(CURLOPT_RANGE, (std::to_string(request.offset) + "-").c_str());
   curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
   if (!settings_.token.empty() && origin(parsed) == origin(settings_.endpoint))
     list = curl_slist_append(list, ("Authorization: Bearer " + settings_.token).c_str());
@@ -219,8 +219,7 @@ Response HttpClient::send_once(const Request& request, const std::string& url) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &transfer.response.status);
   curl_off_t seconds = 0;
   if (curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
-    transfer.response.retry_after =
-        std::chrono::seconds(std::min<curl_off_t>(seconds, 86400));
+    transfer.response.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 86400));
   return std::move(transfer.response);
 }
 
@@ -230,14 +229,15 @@ Response HttpClient::send(const Request& request) {
   for (int hop = 0; hop <= kMostRedirects; ++hop) {
     Response response = send_once(request, url);
     for (const char* name : {"x-repo-commit", "x-linked-etag", "x-linked-size"}) {
-      if (response.headers.count(name)) seen[name] = response.headers[name];
-      else if (seen.count(name)) response.headers[name] = seen[name];
+      if (response.headers.count(name))
+        seen[name] = response.headers[name];
+      else if (seen.count(name))
+        response.headers[name] = seen[name];
     }
     const std::string location = response.header("location");
     if (!is_redirect(response.status) || location.empty()) return response;
     const Url next = resolve(url, location);
-    if (request.head &&
-        (seen.count("x-linked-etag") || origin(next) != origin(request.url)))
+    if (request.head && (seen.count("x-linked-etag") || origin(next) != origin(request.url)))
       return response;
     url = part_of(next, CURLUPART_URL);
   }

@@ -86,7 +86,8 @@ class Hub {
       return fetch(http, cached ? kTriesIfCached : kTries);
     } catch (const ConnectionError& e) {
       if (cached && !e.lasting()) return instead(*cached, e.what());
-      throw model_error(ErrorKind::kUnavailable, std::string(e.what()) + ": " + not_cached());
+      throw model_error(ErrorKind::kUnavailable,
+                        std::string(e.what()) + (cached ? "" : ": " + not_cached()));
     } catch (const StatusError& e) {
       // As huggingface_hub: a token may have run out. But a revision that is gone is gone.
       const InputError error = status_error(e.response, repository_, !settings_.token.empty());
@@ -138,9 +139,8 @@ class Hub {
     fetch_files(http, listing.commit, files);
     const fs::path snapshot = cache_.snapshot(listing.commit);
     if (!selection.index.empty())
-      fetch_files(
-          http, listing.commit,
-          shards_of(load_json(snapshot / selection.index), selection.index, listing.files));
+      fetch_files(http, listing.commit,
+                  shards_of(load_json(snapshot / selection.index), selection.index, listing.files));
     progress_.erase();
     for (const std::string& name : selection.absent) cache_.note_absent(listing.commit, name);
     try {
@@ -160,8 +160,8 @@ class Hub {
       if (cache_.has(commit, name)) continue;
       Request request;
       request.head = true;
-      request.url = settings_.endpoint + "/" + source_.model + "/resolve/" + commit + "/" +
-                    url_escaped(name);
+      request.url =
+          settings_.endpoint + "/" + source_.model + "/resolve/" + commit + "/" + url_escaped(name);
       files.push_back(parse_file_head(send(http, request, kTries), name, request.url, commit));
       bytes += files.back().size;
     }
@@ -182,9 +182,8 @@ class Hub {
     std::error_code error;
     // Another name, another commit or another process may have brought it.
     if (!fs::is_regular_file(blob, error) || fs::file_size(blob, error) != file.size)
-      download(http, file, blob, hooks_, [&](uint64_t have, uint64_t fresh) {
-        progress_.update(file.name, have, fresh);
-      });
+      download(http, file, blob, hooks_,
+               [&](uint64_t have, uint64_t fresh) { progress_.update(file.name, have, fresh); });
     cache_.link(commit, file.name, file.etag);
     progress_.finish(file);
   }

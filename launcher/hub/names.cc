@@ -30,9 +30,12 @@ bool has_control(std::string_view text) {
 }
 
 // Read where they are there (models/, runtime/tokenizer_files.cc).
-constexpr const char* kTokenizerFiles[] = {"config.json",           "tokenizer.json",
-                                           "tokenizer_config.json", "special_tokens_map.json",
-                                           "added_tokens.json",     "vocab.json",
+constexpr const char* kTokenizerFiles[] = {"config.json",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
                                            "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 

@@ -54,7 +54,8 @@ fs::path expanded(const Get& get, const std::string& text) {
       ++end;
     const bool closed = !braces || (end < text.size() && text[end] == '}');
     const size_t next = end + (braces && closed ? 1 : 0);
-    const char* value = closed && end > begin ? get(text.substr(begin, end - begin).c_str()) : nullptr;
+    const char* value =
+        closed && end > begin ? get(text.substr(begin, end - begin).c_str()) : nullptr;
     out += value != nullptr ? std::string(value) : text.substr(at, next - at);
     at = next;
   }

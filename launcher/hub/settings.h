@@ -12,7 +12,8 @@ struct Settings {
   std::filesystem::path cache;  // with the folders models--…
   std::string endpoint;         // https://huggingface.co, without a slash at its end
   std::string token;            // empty: none; never to be shown
-  std::string ca_file;          // certificates to trust; empty: the system's
+  // Certificates to trust, a file or a folder; empty: those of the system.
+  std::string ca_file;
   bool offline = false;
   // Longest silence of the server: for metadata, and within a file.
   std::chrono::seconds metadata_timeout{10}, download_timeout{10};
