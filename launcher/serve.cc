@@ -131,7 +131,8 @@ Run add_serve(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->cluster.config.client_port = 7070;
   app.add_option("MODEL", o->model,
-                 "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)");
+                 "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)")
+      ->type_name("DIR|ID");
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
   app.add_option("--host", o->cluster.config.host, "address that HTTP and other clients connect to")

@@ -87,7 +87,9 @@ class Hub {
     } catch (const ConnectionError& e) {
       if (cached && !e.lasting()) return instead(*cached, e.what());
       throw model_error(ErrorKind::kUnavailable,
-                        std::string(e.what()) + (cached ? "" : ": " + not_cached()));
+                        (cached ? repository_.described() + " cannot be downloaded"
+                                : not_cached() + ", and cannot be downloaded") +
+                            " from " + settings_.endpoint + ": " + e.what());
     } catch (const StatusError& e) {
       // As huggingface_hub: a token may have run out. But a revision that is gone is gone.
       const InputError error = status_error(e.response, repository_, !settings_.token.empty());

@@ -148,6 +148,16 @@ def test_unreachable_with_a_cache(hub, home, expected):
     check_error(home.generate(model="other/model", HF_ENDPOINT="htp:/x"), "HF_ENDPOINT")
 
 
+def test_a_cache_that_cannot_be_written(hub, home, expected):
+    assert home.generate().stdout == expected
+    files = hub.repositories[ID].files
+    files["config.json"] += b"\n"
+    (home.repository / "blobs" / (hub.repositories[ID].etag("config.json") + ".incomplete")).mkdir()
+    result = home.generate()
+    assert result.stdout == expected and "cannot write" in result.stderr
+    assert "using what is in the cache" in result.stderr
+
+
 def test_two_at_once(hub, home, expected):
     hub.plan("GET", "model.safetensors?", ("stall", 3_000_000), ("cut", 1_000_000))
     processes = [subprocess.Popen([BINARY, *GENERATE, "--model", ID, TEXT], stdout=subprocess.PIPE,
