@@ -79,6 +79,10 @@ bool is_redirect(long status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
+bool is_relative(const std::string& location) {
+  return location.substr(0, 2) != "//" && location.find("://") >= location.find_first_of("/?");
+}
+
 void set_up_curl() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -225,20 +229,17 @@ Response HttpClient::send_once(const Request& request, const std::string& url) {
 
 Response HttpClient::send(const Request& request) {
   std::string url = request.url;
-  std::map<std::string, std::string> seen;  // what a hop said about the file
+  std::string commit;  // that a hop names
   for (int hop = 0; hop <= kMostRedirects; ++hop) {
     Response response = send_once(request, url);
-    for (const char* name : {"x-repo-commit", "x-linked-etag", "x-linked-size"}) {
-      if (response.headers.count(name))
-        seen[name] = response.headers[name];
-      else if (seen.count(name))
-        response.headers[name] = seen[name];
-    }
+    if (response.headers.count("x-repo-commit")) commit = response.headers["x-repo-commit"];
+    if (!commit.empty()) response.headers["x-repo-commit"] = commit;
     const std::string location = response.header("location");
     if (!is_redirect(response.status) || location.empty()) return response;
     const Url next = resolve(url, location);
-    if (request.head && (seen.count("x-linked-etag") || origin(next) != origin(request.url)))
-      return response;
+    // An absolute address is where the bytes are; a relative one is another name at the hub.
+    const bool to_bytes = response.headers.count("x-linked-etag") > 0 && !is_relative(location);
+    if (request.head && (to_bytes || origin(next) != origin(request.url))) return response;
     url = part_of(next, CURLUPART_URL);
   }
   throw ConnectionError("redirected more than " + std::to_string(kMostRedirects) + " times",

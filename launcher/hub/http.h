@@ -41,7 +41,7 @@ class ConnectionError : public std::runtime_error {
 
 struct Request {
   std::string url;
-  bool head = false;    // HEAD, which stays at the hub: a redirect elsewhere is the answer
+  bool head = false;    // HEAD, which stays at the hub: a redirect to the bytes is the answer
   uint64_t offset = 0;  // of the first byte that is wanted
   // Takes the body of an answer 2xx as it comes; exceptions end the request and pass through.
   using Sink = std::function<void(const Response& answer, const char* bytes, size_t count)>;

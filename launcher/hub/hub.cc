@@ -79,8 +79,8 @@ class Hub {
                         not_cached() + ", and HF_HUB_OFFLINE forbids to download it");
     }
     if (!is_web_address(settings_.endpoint))
-      throw invalid_request("HF_ENDPOINT", in_quotes(settings_.endpoint) +
-                                               " is not an address http://… or https://…");
+      throw invalid_request("HF_ENDPOINT",
+                            "is not an address http://HOST or https://HOST (without a user)");
     try {
       HttpClient http(settings_, hooks_);
       return fetch(http, cached ? kTriesIfCached : kTries);

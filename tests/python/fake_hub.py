@@ -17,8 +17,10 @@ def git_sha1(data):
 class Repository:
     """files: {name: bytes}; lfs: names of those that are on the CDN; revisions: names beside main."""
 
-    def __init__(self, files, lfs=("model.safetensors",), revisions=(), token=None, gated=False, renamed=None):
+    def __init__(self, files, lfs=("model.safetensors",), revisions=(), token=None, gated=False, renamed=None,
+                 resolve_cache=False):
         self.files, self.lfs, self.token, self.gated, self.renamed = dict(files), set(lfs), token, gated, renamed
+        self.resolve_cache = resolve_cache  # small files by a relative redirect, as from the hub of 2025
         self.revisions = {"main", *revisions}
 
     @property
@@ -105,6 +107,10 @@ class _Answer:
         if name == "redirect":
             return self.send(302, {"Location": self.action[1]}, b"")
         path = urllib.parse.unquote(self.handler.path.split("?")[0]).lstrip("/")
+        if path.startswith("api/resolve-cache/models/"):
+            repository_name, commit, name = path.removeprefix("api/resolve-cache/models/").rsplit("/", 2)
+            repository = self.fake.repositories[repository_name]
+            return self.send(200, {"ETag": f'W/"{repository.etag(name)}"'}, repository.files[name])
         if self.kind == "cdn":
             repository_name, name = path.rsplit("/", 1)
             repository = self.fake.repositories[repository_name]
@@ -132,6 +138,9 @@ class _Answer:
             return self.refuse(404, "EntryNotFound", {"X-Repo-Commit": commit})
         headers = {"X-Repo-Commit": commit, "ETag": f'"{repository.etag(name)}"'}
         data = repository.files[name]
+        if name not in repository.lfs and repository.resolve_cache:
+            headers.update({"Location": f"/api/resolve-cache/models/{repository_name}/{commit}/{name}?%2Fx=a://b"})
+            return self.send(307, {**headers, "X-Linked-Etag": "W/of-the-redirect"}, b"")
         if name not in repository.lfs:
             return self.send(200, headers, data)
         headers.update({"X-Linked-Etag": headers["ETag"], "X-Linked-Size": str(len(data)),

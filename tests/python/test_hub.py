@@ -105,6 +105,9 @@ def test_redirects(hub, home, expected):
     hub.repositories["old-name"] = Repository({}, renamed=ID)
     assert home.generate(model="old-name", HF_TOKEN="hf_x").stdout == expected
     assert (home.folder / "hf/hub/models--old-name/refs/main").exists()
+    hub.repositories["new-way"] = Repository(FILES, resolve_cache=True)
+    assert home.generate(model="new-way", HF_TOKEN="hf_x").stdout == expected
+    assert {r["token"] for r in hub.requests("hub", part="resolve-cache")} == {"Bearer hf_x"}
     # Metadata from another host do without the token as well.
     hub.plan("GET", "/api/models", ("redirect", hub.cdn_url + "/" + ID + "/config.json"))
     check_error(home.generate("--revision", "v1", HF_TOKEN="hf_x"), "does not answer as a hub")
