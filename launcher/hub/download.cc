@@ -72,8 +72,12 @@ class Download {
                         file_.name + ": what was downloaded does not have the checksum " +
                             file_.etag + " that the hub names; it was deleted");
     }
-    if (fsync(fd_) != 0 || std::rename(partial_.c_str(), target_.c_str()) != 0)
-      throw cannot_write(target_, errno);
+    if (fsync(fd_) != 0) throw cannot_write(partial_, errno);
+    if (std::rename(partial_.c_str(), target_.c_str()) == 0) return;
+    // Where locks do not hold, another process was faster with the same bytes.
+    std::error_code error;
+    const int why = errno;
+    if (!fs::is_regular_file(target_, error)) throw cannot_write(target_, why);
   }
 
  private:

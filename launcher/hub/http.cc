@@ -10,6 +10,8 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <thread>
 #include <utility>
 

@@ -28,6 +28,14 @@ class Repository:
         """Of what the files are now."""
         return hashlib.sha1(repr(sorted((n, git_sha1(d)) for n, d in self.files.items())).encode()).hexdigest()
 
+    def tree(self):
+        entries = []
+        for name, data in self.files.items():
+            entries.append({"type": "file", "path": name, "size": len(data), "oid": git_sha1(data)})
+            if name in self.lfs:
+                entries[-1]["lfs"] = {"oid": self.etag(name), "size": len(data), "pointerSize": 130}
+        return entries
+
     def etag(self, name):
         data = self.files[name]
         return hashlib.sha256(data).hexdigest() if name in self.lfs else git_sha1(data)
@@ -119,19 +127,25 @@ class _Answer:
 
     def hub(self, path):
         api = path.startswith("api/models/")
-        repository_name, _, rest = path.removeprefix("api/models/").partition("/revision/" if api else "/resolve/")
+        kind = "/resolve/" if not api else "/tree/" if "/tree/" in path else "/revision/"
+        repository_name, _, rest = path.removeprefix("api/models/").partition(kind)
         repository = self.fake.repositories.get(repository_name)
         if repository is not None and repository.renamed:
             return self.send(307, {"Location": self.handler.path.replace(repository_name, repository.renamed)}, b"")
         if repository is None or (repository.token and not repository.gated and not self.has_token(repository)):
             return self.refuse(401 if repository is None else 404, "RepoNotFound")
         if api:
+            if "/additional_chat_templates" in rest:
+                return self.refuse(404, "EntryNotFound")
             if rest not in repository.revisions and rest != repository.commit:
                 return self.refuse(404, "RevisionNotFound")
+            if kind == "/tree/":  # newer versions of huggingface_hub ask for it, Tandem does not
+                return self.send(200, {"Content-Type": "application/json"}, json.dumps(repository.tree()).encode())
             names = [*repository.files, "../../evil", "/evil", "README.md\n"]
             answer = {"id": repository_name, "sha": repository.commit, "siblings": [{"rfilename": n} for n in names]}
             return self.send(200, {"Content-Type": "application/json"}, json.dumps(answer).encode())
         commit, _, name = rest.partition("/")
+        commit = repository.commit if commit in repository.revisions else commit
         if repository.gated and not self.has_token(repository):
             return self.refuse(401, "GatedRepo")
         if name not in repository.files:

@@ -177,7 +177,7 @@ def test_cache_is_huggingfaces(hub, home, expected, monkeypatch):
         huggingface_hub._CACHED_NO_EXIST
     [repository] = huggingface_hub.scan_cache_dir(cache).repos
     assert repository.repo_id == ID and repository.nb_files == len(READ)
-    # Theirs, resumed where we were cut off; then ours, without the network.
+    # Theirs, where we were cut off (older versions go on from there); then ours, without the network.
     other = home.folder / "other"
     hub.plan("GET", "model.safetensors?", *[("cut", 2_000_000 if i == 0 else 0) for i in range(5)])
     assert home.generate("--download-dir", str(other)).returncode == 1
@@ -186,3 +186,7 @@ def test_cache_is_huggingfaces(hub, home, expected, monkeypatch):
     theirs = huggingface_hub.snapshot_download(ID, cache_dir=other, endpoint=hub.url, allow_patterns=READ)
     assert sorted(os.listdir(theirs)) == READ
     assert home.generate("--download-dir", str(other), HF_HUB_OFFLINE="1").stdout == expected
+    # File by file, as transformers does.
+    for name in READ:
+        huggingface_hub.hf_hub_download(ID, name, cache_dir=home.folder / "third", endpoint=hub.url)
+    assert home.generate("--download-dir", str(home.folder / "third"), HF_HUB_OFFLINE="1").stdout == expected
