@@ -73,10 +73,14 @@ class Tandem:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=environment)
-        while " ready" not in self.log.read_text():
-            if self.process.poll() is not None:
-                sys.exit(f"online: {name} ended: {self.log.read_text()}")
-            time.sleep(0.05)
+        try:
+            while " ready" not in self.log.read_text():
+                if self.process.poll() is not None:
+                    sys.exit(f"online: {name} ended: {self.log.read_text()}")
+                time.sleep(0.05)
+        except BaseException:
+            self.close()
+            raise
         self.port = int(re.search(r"HTTP at http://[^:]+:(\d+)/", self.log.read_text()).group(1))
         self.setting = f"tandem serve, {OURS[name]}, {args.threads} threads, caches off, else as it comes"
 
@@ -100,7 +104,11 @@ class Peer:
         with open(folder / f"{name}.log", "wb") as log:
             self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=log, text=True,
                                             env=environment)
-        line = self.process.stdout.readline()
+        try:
+            line = self.process.stdout.readline()
+        except BaseException:
+            self.close()
+            raise
         if not line:
             sys.exit(f"online: {name} ended: {(folder / f'{name}.log').read_text()[-2000:]}")
         told = json.loads(line)
@@ -155,6 +163,7 @@ def measure(args, systems, config, result, deadline):
 
 def main():
     args = parse(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the servers, too
     prepare(args)
     deadline = time.monotonic() + args.budget
     config = json.loads((args.model / "config.json").read_text())
@@ -168,7 +177,7 @@ def main():
                 systems[name] = Tandem(name, args, folder) if name in OURS else Peer(name, args, folder, burst)
                 print(f"{name}: {systems[name].setting}", flush=True)
             same = agreement(systems, load.make_requests(config, 3, args.seed + 2000, targets=(8, 24)))
-            print(f"of 3 requests in fp32 the same tokens as {next(iter(systems))}: {same}", flush=True)
+            print(f"of 3 requests in fp32 the same tokens as the first fp32 system: {same}", flush=True)
             result = {"model": args.model.name, "cpu": cpu_name(), "threads": args.threads, "seconds": args.seconds,
                       "date": datetime.date.today().isoformat(), "seed": args.seed, "systems": args.systems,
                       "settings": {n: s.setting for n, s in systems.items()}, "agreement": same, "points": []}
