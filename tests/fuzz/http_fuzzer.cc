@@ -137,7 +137,7 @@ class Engine final : public server::EngineApi {
 
   const ModelConfig model_ = make_model();
   const ParamsResolver resolver_{model_, kVocab};
-  const FakeTokenizer tokenizer_;
+  FakeTokenizer tokenizer_;
 };
 
 // The server, as long as the process.
