@@ -18,3 +18,13 @@ if(TANDEM_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
+
+# tandem_no_restrict(TARGET…): std::string + "…" makes g++ 12 warn of overlapping memcpy() where there is none
+# (GCC bug 105651, mended in 13).
+function(tandem_no_restrict)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    foreach(target ${ARGN})
+      target_compile_options(${target} PRIVATE -Wno-restrict)
+    endforeach()
+  endif()
+endfunction()

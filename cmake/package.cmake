@@ -18,7 +18,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser, init-system-helpers")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin")
+# Certificates: for models from the hub.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "Runs HuggingFace checkpoints of encoder/decoder transformers (BART and its
 kin) as they are, and serves them under OpenAI's HTTP interface, with

@@ -260,7 +260,7 @@ int bench_throughput(const Options& o) {
   parse_report(o);
   std::mt19937_64 random(o.data.seed);
   const auto items = o.data.items(random);
-  const auto engine = load_engine(without_caches(o.engine.parse()));
+  const auto engine = load_engine(without_caches(o.engine.parse_and_find_model()));
   const auto begun = Clock::now();
   const auto requests = run_batch(*engine, items, extra, "Requests");
   const double duration = std::chrono::duration<double>(Clock::now() - begun).count();
@@ -279,7 +279,7 @@ int bench_latency(Options o) {
   o.data.num_prompts = o.batch;
   std::mt19937_64 random(o.data.seed);
   const auto items = o.data.items(random);
-  const auto engine = load_engine(without_caches(o.engine.parse()));
+  const auto engine = load_engine(without_caches(o.engine.parse_and_find_model()));
   std::vector<double> times;
   for (int i = 0; i < o.warmup + o.iterations; ++i) {
     const auto begun = Clock::now();

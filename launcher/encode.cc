@@ -143,7 +143,7 @@ int run(const Options& options) {
     throw invalid_request("--format", "\"" + options.format + "\" is not one of json, npy");
   if (options.format == "npy" && options.output == "-" && isatty(1) == 1)
     throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
-  const EngineConfig engine = options.engine.parse();
+  const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.model);
   const auto tokenizer = Tokenizer::load(engine.model);
   const Inputs inputs = read_inputs(options, *tokenizer, config);

@@ -50,7 +50,7 @@ void HttpOptions::add(CLI::App& app) {
       ->check(CLI::Range(0, 65535));
   app.add_flag("--no-http", off, "no HTTP server; clients of docs/client.md only")->group(kGroup);
   app.add_option("--served-model-name", config.model_names,
-                 "names that requests may give the model; default: the directory's")
+                 "names that requests may give the model; default: the directory's, or the id")
       ->group(kGroup);
   app.add_option("--api-key", config.api_keys, "keys, one of which requests must have")
       ->group(kGroup);
@@ -88,9 +88,13 @@ server::ServerConfig HttpOptions::parse(const std::string& model, const std::str
   c.host = host;
   if (c.model_names.empty()) {
     std::error_code ignored;
-    const auto path = std::filesystem::weakly_canonical(model, ignored);
-    c.model_names = {path.filename().string()};
-    if (path.string() != model) c.model_names.push_back(model);
+    if (std::filesystem::is_directory(model, ignored)) {
+      const auto path = std::filesystem::weakly_canonical(model, ignored);
+      c.model_names = {path.filename().string()};
+      if (path.string() != model) c.model_names.push_back(model);
+    } else {
+      c.model_names = {model};  // an id at the hub
+    }
   }
   if (!api_key_file.empty()) {
     std::ifstream file(api_key_file);

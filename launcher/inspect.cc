@@ -1,9 +1,11 @@
 // tandem inspect: what a checkpoint is, its sizes, and the memory that it will take.
 #include "models/inspect.h"
 
+#include <filesystem>
 #include <iostream>
 
 #include "launcher/command.h"
+#include "launcher/options.h"
 #include "models/checkpoint.h"
 #include "models/config.h"
 
@@ -11,17 +13,15 @@ namespace tandem::launcher {
 
 Run add_inspect(CLI::App& app) {
   struct Options {
-    std::string model;
+    ModelOptions model;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL,--model", options->model, "directory of a HuggingFace checkpoint")
-      ->required()
-      ->type_name("DIR");
+  options->model.add_model_flags(app, "MODEL,--model")->required();
   app.add_flag("--json", options->json, "as a JSON object");
   return [options] {
-    const InspectReport report =
-        inspect(ModelConfig::load(options->model), Checkpoint::open(options->model));
+    const std::filesystem::path directory = options->model.find_model();
+    const InspectReport report = inspect(ModelConfig::load(directory), Checkpoint::open(directory));
     std::cout << (options->json ? to_json(report).dump(2) + "\n" : to_text(report));
     return 0;
   };

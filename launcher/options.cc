@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "kernels/core/error.h"
+#include "launcher/hub/hub.h"
 
 namespace tandem::launcher {
 namespace {
@@ -81,10 +82,25 @@ auto choose(const Map& choices, const std::string& text, const std::string& flag
 
 }  // namespace
 
-void EngineOptions::add_model(CLI::App& app) {
-  app.add_option("--model", model, "directory of a HuggingFace checkpoint")
-      ->required()
+CLI::Option* ModelOptions::add_model_flags(CLI::App& app, const char* names) {
+  CLI::Option* option = app.add_option(
+      names, model, "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)");
+  app.add_option("--revision", revision, "branch, tag or commit of a model from the hub")
+      ->capture_default_str();
+  app.add_option("--download-dir", download_dir,
+                 "cache of models from the hub; default: HuggingFace's (HF_HUB_CACHE, HF_HOME)")
       ->type_name("DIR");
+  return option->type_name("DIR|ID");
+}
+
+std::filesystem::path ModelOptions::find_model(hub::Part part,
+                                               const std::function<bool()>& stop) const {
+  return hub::find_model({model, revision, download_dir, part}, hub::Settings::from_environment(),
+                         stop);
+}
+
+void EngineOptions::add_model(CLI::App& app) {
+  add_model_flags(app, "--model")->required();
   app.add_option("--dtype", dtype,
                  "auto, float32, float16 (GPUs), bfloat16 or int8 (CPUs): what weights and "
                  "products are computed in; auto is the checkpoint's own 16-bit type where the "
@@ -146,6 +162,12 @@ EngineConfig EngineOptions::parse() const {
                         preemption, "--preemption-mode");
   c.check();
   return c;
+}
+
+EngineConfig EngineOptions::parse_and_find_model() const {
+  EngineConfig config = parse();
+  config.model = find_model();
+  return config;
 }
 
 void SamplingOptions::add(CLI::App& app) {

@@ -2,26 +2,42 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "launcher/hub/names.h"
 #include "runtime/engine_config.h"
 
 namespace tandem::launcher {
 
+// The model, and where it comes from if it is not a directory.
+struct ModelOptions {
+  std::string model;
+  std::string revision = "main";
+  std::string download_dir;
+
+  // names: of the option, "--model"; with --revision and --download-dir.
+  CLI::Option* add_model_flags(CLI::App& app, const char* names);
+  // The directory, downloaded if need be. stop: see hub::find_model. Throws InputError.
+  std::filesystem::path find_model(hub::Part part = hub::Part::kCheckpoint,
+                                   const std::function<bool()>& stop = {}) const;
+};
+
 // --model, --dtype, --threads, --block-size, … as strings until parsed, so that a bad value is
 // reported like any other bad input, with the flag's name.
-struct EngineOptions {
-  std::string model;
+struct EngineOptions : ModelOptions {
   std::string dtype = "auto";
   std::string kv_cache_memory;
   std::string swap_space = "1GiB";
   std::string preemption = "auto";
   EngineConfig config;
 
-  void add_model(CLI::App& app);   // --model, --dtype, --threads
+  void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads
   void add_engine(CLI::App& app);  // the others
-  EngineConfig parse() const;      // checked; throws InputError
+  EngineConfig parse() const;      // checked, the model as it was given; throws InputError
+  EngineConfig parse_and_find_model() const;
 };
 
 // Generation parameters as flags, under HuggingFace's and vLLM's names.

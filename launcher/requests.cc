@@ -169,7 +169,15 @@ int run_with(Backend& backend, const RequestOptions& options, const RequestForma
 int run_in_cluster(const RequestOptions& options, const RequestFormat& format, MpiSession* job,
                    RequestInput input) {
   options.cluster.log.apply("engine");
-  const auto cluster = start_cluster(options.cluster, options.engine.parse(), job);
+  EngineConfig engine;
+  try {
+    const SignalGuard guard([] {});  // they are blocked, and a download takes its time
+    engine = options.engine.parse_and_find_model();
+  } catch (...) {
+    release_ranks(job);
+    throw;
+  }
+  const auto cluster = start_cluster(options.cluster, engine, job);
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });
   int status = 0;
@@ -242,7 +250,8 @@ int run_requests(RequestOptions& options, const RequestFormat& format,
   }
   if (cluster) return run_in_cluster(options, format, job.get(), std::move(input));
   const std::unique_ptr<Backend> backend =
-      remote ? connect(options) : make_local_backend(load_engine(options.engine.parse()));
+      remote ? connect(options)
+             : make_local_backend(load_engine(options.engine.parse_and_find_model()));
   return run_with(*backend, options, format, std::move(input));
 }
 

@@ -12,6 +12,7 @@
 #include "launcher/command.h"
 #include "launcher/config_file.h"
 #include "launcher/http_options.h"
+#include "launcher/hub/hub.h"
 #include "launcher/options.h"
 #include "launcher/signals.h"
 
@@ -67,11 +68,9 @@ void drain(actors::Cluster& cluster, double seconds) {
   }
 }
 
-int serve(const Options& options, MpiSession* job) {
+int serve(const Options& options, const EngineConfig& engine,
+          const server::ServerConfig& http_config, MpiSession* job) {
   actors::raise_file_limit();
-  const EngineConfig engine = options.engine.parse();
-  const server::ServerConfig http_config =
-      options.http.parse(engine.model.string(), options.cluster.config.host);
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
   spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
@@ -108,7 +107,22 @@ int run(Options& options) {
   options.cluster.log.apply("engine");
   const auto job = join_outer_job();
   if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
-  return serve(options, job.get());
+  EngineConfig engine;
+  server::ServerConfig http;
+  try {
+    engine = options.engine.parse();
+    http = options.http.parse(options.engine.model, options.cluster.config.host);
+    engine.model =
+        options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
+  } catch (const hub::Interrupted&) {
+    release_ranks(job.get());
+    spdlog::info("stopped");
+    return 0;
+  } catch (...) {
+    release_ranks(job.get());
+    throw;
+  }
+  return serve(options, engine, http, job.get());
 }
 
 }  // namespace
@@ -116,7 +130,9 @@ int run(Options& options) {
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->cluster.config.client_port = 7070;
-  app.add_option("MODEL", o->model, "directory of a HuggingFace checkpoint");
+  app.add_option("MODEL", o->model,
+                 "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)")
+      ->type_name("DIR|ID");
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
   app.add_option("--host", o->cluster.config.host, "address that HTTP and other clients connect to")

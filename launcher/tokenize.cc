@@ -5,6 +5,7 @@
 
 #include "launcher/command.h"
 #include "launcher/input.h"
+#include "launcher/options.h"
 #include "runtime/request_json.h"
 #include "runtime/tokenizer.h"
 
@@ -14,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string model, input;
+  ModelOptions model;
+  std::string input;
   std::vector<std::string> texts;
   bool jsonl = false, lines = false, no_special = false;
 };
@@ -47,7 +49,7 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
 }
 
 int run(const Options& options) {
-  const auto tokenizer = Tokenizer::load(options.model);
+  const auto tokenizer = Tokenizer::load(options.model.find_model(hub::Part::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
       std::cout << json(tokenize(*tokenizer, text, !options.no_special)["ids"]).dump() << "\n";
@@ -66,9 +68,7 @@ int run(const Options& options) {
 
 Run add_tokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("--model", options->model, "directory of a HuggingFace checkpoint")
-      ->required()
-      ->type_name("DIR");
+  options->model.add_model_flags(app, "--model")->required();
   app.add_option("TEXT", options->texts, "texts; - for standard input");
   app.add_option("--input", options->input, "read from a file (-: standard input)")
       ->type_name("FILE");

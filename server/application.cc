@@ -21,7 +21,8 @@ void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpRe
     if (allowed != "*" && allowed != *origin) continue;
     response.headers.emplace_back("access-control-allow-origin", allowed);
     if (allowed != "*") response.headers.emplace_back("vary", "origin");
-    response.headers.emplace_back("access-control-expose-headers", "x-request-id, retry-after");
+    response.headers.emplace_back("access-control-expose-headers",
+                                  "x-request-id, retry-after, traceresponse");
     return;
   }
 }
@@ -53,7 +54,8 @@ class Decorated final : public Exchange {
 HttpResponse preflight() {
   HttpResponse response{.status = 204, .content_type = ""};
   response.headers = {{"access-control-allow-methods", "GET, POST, OPTIONS"},
-                      {"access-control-allow-headers", "authorization, content-type, x-request-id"},
+                      {"access-control-allow-headers",
+                       "authorization, content-type, x-request-id, traceparent, tracestate"},
                       {"access-control-max-age", "600"}};
   return response;
 }
@@ -107,7 +109,8 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
   } catch (const InputError& e) {
     exchange->respond(error_response(e));
   } catch (const std::exception& e) {
-    spdlog::error("{} {}: {} (request {})", request.method, request.path, e.what(), request.id);
+    spdlog::error("{} {}: {} id={}{}", request.method, request.path, e.what(), request.id,
+                  request.trace.text());
     exchange->respond(error_response(500, "an error of the server; its log says more"));
   }
 }
@@ -118,15 +121,14 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
                                   [&](const Route& r) { return request.path == r.path; });
   context_.metrics.http_answered(known != routes().end() ? known->path : "other", status, seconds);
   if (!context_.config.access_log) return;
-  const std::string* trace = request.header("traceparent");
   // Whoever polls is not news.
   const bool polled =
       known != routes().end() && status < 400 && (known->open || known->handler == get_status);
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
-              "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}{}", request.remote, request.method,
+              "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
               known != routes().end() ? known->path : request.path.substr(0, 200), status,
               complete ? "" : " (client gone)", bytes, seconds * 1e3, request.id,
-              trace != nullptr ? " trace=" : "", trace != nullptr ? trace->substr(0, 55) : "");
+              request.trace.text());
 }
 
 }  // namespace tandem::server

@@ -19,6 +19,7 @@
 
 #include "server/errors.h"
 #include "server/exchange.h"
+#include "server/request_reader.h"
 #include "server/url.h"
 
 namespace tandem::server {
@@ -43,6 +44,7 @@ std::string header_text(const HttpResponse& head, const HttpRequest& request, in
   if (!head.content_type.empty()) r.set(http::field::content_type, head.content_type);
   for (const auto& [name, value] : head.headers) r.insert(name, value);
   r.set("x-request-id", request.id);
+  if (request.trace) r.set("traceresponse", request.trace.response());
   r.keep_alive(keep_alive);
   if (streaming) {
     r.set(http::field::cache_control, "no-cache");
@@ -211,9 +213,8 @@ asio::awaitable<bool> Connection::serve_one() {
 
 // False: there is none, or it was refused.
 asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
-  std::optional<http::request_parser<http::string_body>> parser(std::in_place);
-  parser->header_limit(static_cast<std::uint32_t>(config_.max_header_bytes));
-  parser->body_limit(config_.max_body_bytes);
+  std::optional<RequestParser> parser(std::in_place);
+  set_bounds(*parser, config_);
   error_code ec;
   set_deadline(config_.header_timeout);
   co_await http::async_read_header(stream_, buffer_, *parser, into(ec));
@@ -228,40 +229,15 @@ asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
     co_await http::async_read(stream_, buffer_, *parser, into(ec));
   }
   clear_deadline();
-  int status = 0;
-  std::string why;
-  if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
-    status = 431;
-    why = "the header is larger than " + std::to_string(config_.max_header_bytes) + " bytes";
-  } else if (ec == http::error::body_limit) {
-    status = 413;
-    why = "the body is larger than " + std::to_string(config_.max_body_bytes) + " bytes";
-  } else if (timed_out_ && !draining_) {
-    status = 408;
-    why = "the request took too long to arrive";
-  } else if (ec.category() == http::make_error_code(http::error::bad_version).category() &&
-             ec != http::error::end_of_stream && ec != http::error::partial_message) {
-    status = 400;
-    why = "this is not HTTP: " + ec.message();
-  }
-  if (status != 0) co_await refuse(status, std::move(why));
-  if (status != 0 || ec) co_return false;
+  Refusal refusal = refusal_of(ec, timed_out_ && !draining_, config_);
+  if (refusal.status != 0) co_await refuse(refusal.status, std::move(refusal.message));
+  if (refusal.status != 0 || ec) co_return false;
 
   keep_alive_ = parser->keep_alive();
-  auto message = parser->release();
-  HttpRequest& r = incoming.request;
-  incoming.version = static_cast<int>(message.version());
-  r.method = std::string(message.method_string());
-  r.body = std::move(message.body());
-  r.remote = remote_;
-  r.secure = stream_.tls() != nullptr;
-  split_target(std::string(message.target()), r.path, r.query);
-  for (const auto& field : message) {
-    std::string name(field.name_string());
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    r.headers.emplace_back(std::move(name), std::string(field.value()));
-  }
-  r.id = request_id_of(r.header("x-request-id"));
+  incoming.version = static_cast<int>(parser->get().version());
+  incoming.request = take_request(*parser);
+  incoming.request.remote = remote_;
+  incoming.request.secure = stream_.tls() != nullptr;
   co_return true;
 }
 

@@ -1,5 +1,7 @@
 #include "server/engine_job.h"
 
+#include <spdlog/spdlog.h>
+
 #include <atomic>
 
 #include "server/errors.h"
@@ -34,6 +36,7 @@ void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
   if (ended_) return;
   if (chunk.has_error()) {
     ended_ = true;
+    log_fault(chunk.error());
     fail(chunk.error());
     cancel();
   } else if (num_done_ == parts_.size()) {
@@ -47,6 +50,14 @@ void EngineJob::cancel() {
   ended_ = true;
   for (const Part& part : parts_)
     if (!part.done) app_.engine.cancel(part.id);
+}
+
+// Errors of the server are for whoever runs it, too.
+void EngineJob::log_fault(const proto::Error& error) const {
+  if (status_of(error.type()) != 500) return;
+  const HttpRequest& request = exchange_->request();
+  spdlog::error("{} {}: {} id={}{}", request.method, request.path, error.message(), request.id,
+                request.trace.text());
 }
 
 void EngineJob::fail(const proto::Error& error) {

@@ -36,6 +36,7 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
  private:
   void receive(size_t request, const proto::RequestChunk& chunk);
   void cancel();
+  void log_fault(const proto::Error& error) const;
 
   struct Part {
     std::string id;

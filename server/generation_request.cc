@@ -1,14 +1,17 @@
 #include "server/generation_request.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "kernels/core/error.h"
+#include "runtime/request_json.h"
 #include "server/json_body.h"
 
 namespace tandem::server {
 namespace {
 
 constexpr int kMaxPriority = 1 << 30;
+constexpr size_t kMaxSequences = 10000;  // of all prompts of a request
 
 // OpenAI's clients send these as null where they mean nothing by it. For HuggingFace's names null
 // switches an option off, which is the engine's to know.
@@ -87,7 +90,7 @@ void take_common(nlohmann::json& body, const ServerConfig& config, GenerationReq
   r.return_token_ids = take_bool(body, "return_token_ids").value_or(false);
 }
 
-void set_params(nlohmann::json body, GenerationRequest& r) {
+void set_params(nlohmann::json body, const ServerConfig& config, GenerationRequest& r) {
   translate_beam_search(body);
   // OpenAI's default is to sample, so several sequences are no contradiction there.
   const bool several = count_of(body) > 1 || (has(body, "best_of") && body["best_of"] != 1);
@@ -96,7 +99,12 @@ void set_params(nlohmann::json body, GenerationRequest& r) {
     body["do_sample"] = true;
   r.sequences = count_of(body);
   r.logprobs = has(body, "logprobs") && body["logprobs"] != false;
+  const size_t all = r.prompts.size() * static_cast<size_t>(r.sequences);
+  if (all > kMaxSequences)
+    throw invalid_request("n", std::to_string(all) + " sequences; at most " +
+                                   std::to_string(kMaxSequences) + " fit a request");
   r.params = std::move(body);
+  check_copies(dump_line(r.params).size(), r.prompts.size(), config, "prompt");
 }
 
 bool is_ids(const nlohmann::json& value) {
@@ -129,11 +137,22 @@ std::string text_of(const nlohmann::json& content, const std::string& field) {
   return text;
 }
 
-std::string fill_template(std::string text, const std::string& name, const std::string& value) {
-  const std::string mark = "{" + name + "}";
-  for (size_t at = text.find(mark); at != std::string::npos;
-       at = text.find(mark, at + value.size()))
-    text.replace(at, mark.size(), value);
+// In one pass: what stands in the texts is no template.
+std::string fill_template(const std::string& pattern, const std::string& system,
+                          const std::string& user) {
+  constexpr std::string_view kSystem = "{system}", kUser = "{user}";
+  std::string text;
+  for (size_t at = 0; at < pattern.size();) {
+    if (pattern.compare(at, kSystem.size(), kSystem) == 0) {
+      text += system;
+      at += kSystem.size();
+    } else if (pattern.compare(at, kUser.size(), kUser) == 0) {
+      text += user;
+      at += kUser.size();
+    } else {
+      text += pattern[at++];
+    }
+  }
   return text;
 }
 
@@ -163,8 +182,7 @@ std::string encoder_text(const nlohmann::json& messages, const std::string& patt
       system = std::move(text);
   }
   if (!user) throw invalid_request("messages", "there is no message of the user");
-  // The user's text last: what stands in it is no template.
-  return fill_template(fill_template(pattern, "system", system.value_or("")), "user", *user);
+  return fill_template(pattern, system.value_or(""), *user);
 }
 
 // Fields of chat requests that would change the answer, and that this kind of model cannot do.
@@ -184,6 +202,14 @@ void refuse_chat_features(nlohmann::json& body) {
 }
 
 }  // namespace
+
+void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const char* field) {
+  constexpr size_t kGrowth = 4;
+  if (bytes * copies > kGrowth * config.max_body_bytes)
+    throw invalid_request(field, std::to_string(bytes) + " bytes for each of " +
+                                     std::to_string(copies) +
+                                     " prompts are more than fit a request");
+}
 
 std::string check_model(const ServerConfig& config, nlohmann::json& body) {
   const auto model = take_string(body, "model");
@@ -206,7 +232,13 @@ GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& conf
   const bool echo = take_bool(body, "echo").value_or(false);
   if (const auto suffix = take_string(body, "suffix"); suffix && !suffix->empty())
     throw not_supported("suffix", "this kind of model does not insert");
-  for (nlohmann::json& one : split_prompts(std::move(*prompt))) {
+  std::vector<nlohmann::json> prompts = split_prompts(std::move(*prompt));
+  if (prompts.size() > static_cast<size_t>(config.max_prompts))
+    throw invalid_request("prompt", std::to_string(prompts.size()) + " prompts; at most " +
+                                        std::to_string(config.max_prompts) + " fit a request");
+  if (decoder_prompt)
+    check_copies(dump_line(*decoder_prompt).size(), prompts.size(), config, "decoder_prompt");
+  for (nlohmann::json& one : prompts) {
     if (echo) {
       if (!one.is_string()) throw invalid_request("echo", "needs prompts that are texts");
       r.echoes.push_back(one.get<std::string>());
@@ -217,10 +249,7 @@ GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& conf
     else
       r.prompts.push_back(std::move(one));
   }
-  if (r.prompts.size() > static_cast<size_t>(config.max_prompts))
-    throw invalid_request("prompt", std::to_string(r.prompts.size()) + " prompts; at most " +
-                                        std::to_string(config.max_prompts) + " fit a request");
-  set_params(std::move(body), r);
+  set_params(std::move(body), config, r);
   return r;
 }
 
@@ -247,7 +276,7 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   if (top && !logprobs.value_or(false))
     throw invalid_request("top_logprobs", "needs \"logprobs\": true");
   if (logprobs.value_or(false)) body["logprobs"] = top.value_or(0);
-  set_params(std::move(body), r);
+  set_params(std::move(body), config, r);
   return r;
 }
 

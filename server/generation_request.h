@@ -36,4 +36,8 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
 // Takes "model" out of the body. Throws InputError (kNotFound) if it is another one.
 std::string check_model(const ServerConfig& config, nlohmann::json& body);
 
+// The engine gets what a body says once for each of its prompts: refuses what would become many
+// times the largest body that way. Throws InputError (field).
+void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const char* field);
+
 }  // namespace tandem::server

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/trace_context.h"
+
 namespace tandem::server {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -21,6 +23,7 @@ struct HttpRequest {
   std::string body;
   std::string remote;  // address of the peer
   std::string id;      // x-request-id: the client's if it is fit for a log, else a random one
+  TraceContext trace;
   bool secure = false;
 
   // Null if there is none.

@@ -100,6 +100,8 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (targets.size() > static_cast<size_t>(app.config.max_prompts))
     throw invalid_request(
         "text_2", "at most " + std::to_string(app.config.max_prompts) + " targets fit a request");
+  if (sources.size() == 1)
+    check_copies(sources.front().size(), targets.size(), app.config, "text_1");
   std::vector<EngineApi::Request> requests(targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {
     requests[i].prompt_json = dump({{"encoder_prompt", sources[sources.size() == 1 ? 0 : i]},

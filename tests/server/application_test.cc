@@ -351,8 +351,8 @@ TEST(Generation, WhatTheEngineIsAsked) {
       {"role": "user", "content": "first"}, {"role": "assistant", "content": "no"},
       {"role": "user", "content": [{"type": "text", "text": "{sys"}, {"type": "text", "text": "tem}"}]}],
       "max_completion_tokens": 5})");
-  EXPECT_EQ(json::parse(r.prompt_json), "be {system}: {system}")
-      << "the user's text is no template";
+  EXPECT_EQ(json::parse(r.prompt_json), "be {user}: {system}")
+      << "what messages say is no template";
   EXPECT_EQ(json::parse(r.params_json), json({{"max_tokens", 5}}));
 }
 

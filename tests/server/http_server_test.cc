@@ -319,6 +319,10 @@ TEST_F(HttpServerTest, RequestIds) {
   EXPECT_EQ(
       ask("GET / HTTP/1.1\r\nX-Request-Id: not \"fit\"\r\nConnection: close\r\n\r\n").find("fit"),
       std::string::npos);
+  EXPECT_NE(ask("GET / HTTP/1.1\r\nConnection: close\r\n"
+                "Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n\r\n")
+                .find("traceresponse: 00-4bf92f3577b34da6a3ce929d0e0e4736-"),
+            std::string::npos);
 }
 
 // Random bytes, random cuts of real requests: an answer or a close, and nothing else is disturbed.

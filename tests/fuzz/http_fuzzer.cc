@@ -1,0 +1,237 @@
+// The HTTP server without sockets: bytes through the parser and its bounds, then routes and bodies,
+// up to the engine's own look at each request. The engine answers with a token for each sequence.
+//
+// An input that begins with '/' is a path, a line feed and the body of a POST, so that mutations of
+// bodies need no right Content-Length; any other is what a client sends. Those go through the
+// parser whole and in small pieces, which must give the same requests.
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/error.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/check.h"
+#include "kernels/core/error.h"
+#include "runtime/params.h"
+#include "runtime/prompt.h"
+#include "runtime/request_json.h"
+#include "server/application.h"
+#include "server/request_reader.h"
+#include "tests/runtime/fake_tokenizer.h"
+
+namespace tandem {
+namespace {
+
+using boost::system::error_code;
+using nlohmann::json;
+constexpr int kVocab = 259;  // of FakeTokenizer
+
+ModelConfig make_model() {
+  ModelConfig config;
+  config.model_type = "bart";
+  config.max_position_embeddings = 64;
+  config.bos_token_id = 0;
+  config.decoder_start_token_id = 2;
+  config.eos_token_id = {2};
+  config.generation = {{"max_length", 20}, {"forced_eos_token_id", 2}};
+  return config;
+}
+
+// Keeps the answer, and checks that it is one.
+class Answer final : public server::Exchange {
+ public:
+  explicit Answer(server::HttpRequest request) : request_(std::move(request)) {}
+  const server::HttpRequest& request() const override { return request_; }
+  void respond(server::HttpResponse response) override {
+    TANDEM_CHECK(!begun_);
+    TANDEM_CHECK(response.status >= 200 && response.status < 600);
+    if (response.content_type == "application/json" && !response.body.empty()) {
+      const json body = json::parse(response.body);
+      if (response.status >= 400) TANDEM_CHECK(body.at("error").at("message").is_string());
+    }
+    begun_ = ended_ = true;
+  }
+  void start_stream(server::HttpResponse) override {
+    TANDEM_CHECK(!begun_);
+    begun_ = true;
+  }
+  void write(std::string data) override {
+    TANDEM_CHECK(begun_ && !ended_);
+    TANDEM_CHECK(data.rfind("data: ", 0) == 0 && data.substr(data.size() - 2) == "\n\n");
+    if (data != "data: [DONE]\n\n") TANDEM_CHECK(json::parse(data.substr(6)).is_object());
+  }
+  void end() override {
+    TANDEM_CHECK(begun_ && !ended_);
+    ended_ = true;
+  }
+  void on_gone(std::function<void()> callback) override { gone_ = std::move(callback); }
+  void post(std::function<void()> f) override { posted_.push_back(std::move(f)); }
+
+  void run() {
+    while (!posted_.empty()) {
+      const auto f = std::move(posted_.front());
+      posted_.pop_front();
+      f();
+    }
+    TANDEM_CHECK(ended_);
+    gone_ = nullptr;
+  }
+
+ private:
+  server::HttpRequest request_;
+  bool begun_ = false, ended_ = false;
+  std::function<void()> gone_;
+  std::deque<std::function<void()>> posted_;
+};
+
+// Looks at requests as the engine does, and answers at once.
+class Engine final : public server::EngineApi {
+ public:
+  void submit(const Request& request, OnChunk on_chunk) override {
+    proto::RequestChunk chunk;
+    try {
+      const json params =
+          request.params_json.empty() ? json::object() : json::parse(request.params_json);
+      const PreparedPrompt prepared = preprocess(parse_prompt(json::parse(request.prompt_json)),
+                                                 params, &tokenizer_, model_, resolver_);
+      const auto last = prepared.last_target_token;
+      const proto::SamplingParams resolved =
+          last ? resolver_.resolve_scoring(params, prepared.lengths, *last)
+               : resolver_.resolve(params, prepared.lengths);
+      *chunk.mutable_inputs() = prepared.inputs;
+      for (int i = 0; i < 3; ++i) say(i, resolved, chunk);
+    } catch (const InputError& e) {
+      chunk.mutable_error()->set_type(api_name(e.kind()));
+      chunk.mutable_error()->set_message(e.what());
+      chunk.mutable_error()->set_param(e.param());
+    }
+    chunk.set_finished(true);
+    on_chunk(chunk);
+  }
+  void cancel(const std::string&) override {}  // its last chunk is on its way
+  server::EngineStatus status() override { return {.ready = true, .reason = "", .info = {}}; }
+
+ private:
+  static void say(int index, const proto::SamplingParams& params, proto::RequestChunk& chunk) {
+    proto::CompletionChunk& news = *chunk.add_outputs();
+    news.set_index(index);
+    news.set_text("a\xf0");  // half a character
+    news.add_token_ids(5);
+    news.set_finish_reason("length");
+    if (!params.has_logprobs()) return;
+    proto::TokenLogprobs& logprobs = *news.add_logprobs();
+    for (int i = 0; i < 2; ++i) {
+      logprobs.add_top()->set_decoded_token("\xf0");
+      logprobs.mutable_top(i)->set_logprob(-1.0f);
+    }
+  }
+
+  const ModelConfig model_ = make_model();
+  const ParamsResolver resolver_{model_, kVocab};
+  FakeTokenizer tokenizer_;
+};
+
+// The server, as long as the process.
+struct Server {
+  Server() {
+    config.model_names = {"m"};
+    config.prompt_template = "{system}: {user}";
+    config.access_log = false;
+    config.max_header_bytes = 2048;
+    config.max_body_bytes = 64 * 1024;
+    config.max_prompts = 16;
+    config.allowed_origins = {"https://a"};
+  }
+  void ask(server::HttpRequest request) {
+    const auto answer = std::make_shared<Answer>(std::move(request));
+    application.handle(answer);
+    answer->run();
+    TANDEM_CHECK_EQ(context.prompts_under_way.load(), 0);
+  }
+
+  server::ServerConfig config;
+  Engine engine;
+  FakeTokenizer tokenizer;
+  server::AppContext context{config, engine, tokenizer, 64, "1", server::Metrics("m")};
+  server::Application application{context};
+};
+
+// Feeds the parser with more and more of the bytes, as a socket does; what it has read is taken
+// away from them. False: there is no whole request.
+bool read_request(std::string_view& bytes, size_t piece, server::RequestParser& parser,
+                  error_code& ec) {
+  size_t there = 0;
+  while (there < bytes.size()) {
+    there = std::min(bytes.size(), there + piece);
+    size_t used = 0;
+    do {
+      ec = {};
+      parser.eager(parser.is_header_done());
+      used = parser.put(boost::asio::const_buffer(bytes.data(), there), ec);
+      bytes.remove_prefix(used);
+      there -= used;
+      if (parser.is_done()) return !ec;
+      if (ec && ec != boost::beast::http::error::need_more) return false;
+    } while (used > 0 && there > 0);
+  }
+  ec = boost::beast::http::error::end_of_stream;
+  if (parser.got_some()) parser.put_eof(ec = {});
+  return false;
+}
+
+std::vector<server::HttpRequest> requests_of(std::string_view bytes, size_t piece,
+                                             const server::ServerConfig& config) {
+  std::vector<server::HttpRequest> requests;
+  for (;;) {
+    server::RequestParser parser;
+    server::set_bounds(parser, config);
+    error_code ec;
+    if (!read_request(bytes, piece, parser, ec)) {
+      const server::Refusal refusal = server::refusal_of(ec, false, config);
+      TANDEM_CHECK(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 500));
+      return requests;
+    }
+    TANDEM_CHECK_LE(parser.get().body().size(), config.max_body_bytes);
+    const bool more = parser.keep_alive();
+    requests.push_back(server::take_request(parser));
+    if (!more) return requests;
+  }
+}
+
+}  // namespace
+}  // namespace tandem
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tandem;
+  static Server& server = *new Server;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (!bytes.empty() && bytes.front() == '/') {
+    const size_t line = bytes.find('\n');
+    server::HttpRequest request;
+    request.method = "POST";
+    request.path = std::string(bytes.substr(0, line));
+    if (line != bytes.npos) request.body = std::string(bytes.substr(line + 1));
+    request.id = "id";
+    server.ask(std::move(request));
+    return 0;
+  }
+  const auto whole = requests_of(bytes, bytes.size() + 1, server.config);
+  const auto pieces = requests_of(bytes, 7, server.config);
+  // The parser looks for too large a header when it waits for more of it.
+  if (size <= server.config.max_header_bytes) TANDEM_CHECK_EQ(whole.size(), pieces.size());
+  for (size_t i = 0; i < std::min(whole.size(), pieces.size()); ++i) {
+    TANDEM_CHECK(whole[i].method == pieces[i].method && whole[i].path == pieces[i].path &&
+                 whole[i].headers == pieces[i].headers && whole[i].body == pieces[i].body);
+    server.ask(whole[i]);
+  }
+  return 0;
+}
