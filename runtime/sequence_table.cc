@@ -45,9 +45,7 @@ bool encoder_done(const proto::SequenceGroupMetadata& group) {
          group.encoder_seq_data().prompt_token_ids_size();
 }
 
-bool pools(const proto::SequenceGroupMetadata& group) {
-  return group.sampling_params().has_pooling();
-}
+bool pools(const SequenceTable::Metadata& group) { return group.sampling_params().has_pooling(); }
 
 // Every id in [0, limit).
 void check_range(const Ids& ids, int limit, const Field& field) {
@@ -298,7 +296,7 @@ SequenceTable::Metadata& SequenceTable::apply_delta(const proto::SequenceGroupDe
   if (it->second.last_step == step_)
     fail("request_id", "\"" + delta.request_id() + "\" comes twice");
   it->second.last_step = step_;
-  if (pools(group)) fail("request_id", "\"" + delta.request_id() + "\" was pooled in its one step");
+  if (pools(group)) fail("request_id", "is pooled, and has had its one step");
   const bool done = encoder_done(group);
   if (delta.compute_encoder() && done) fail("compute_encoder", "the encoder has run");
   if (!delta.compute_encoder() && !done && delta.seqs_size() > 0)

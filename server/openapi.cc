@@ -47,7 +47,7 @@ constexpr const char* kSchemas = R"json({
     "user": {"type": "string"},
     "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
     "normalize": {"type": "boolean", "default": true},
-    "truncate_prompt_tokens": {"type": "integer", "minimum": 1},
+    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
     "text_1": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},

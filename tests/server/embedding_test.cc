@@ -46,7 +46,7 @@ TEST(Embeddings, OneForEachInput) {
   EXPECT_EQ(s.context.prompts_under_way, 0);
   const std::string metrics = s.context.metrics.text({}, 0);
   EXPECT_NE(
-      metrics.find("tandem:request_success_total{finished_reason=\"stop\",model_name=\"model\"} 2"),
+      metrics.find("tandem:request_success_total{model_name=\"model\",finished_reason=\"stop\"} 2"),
       std::string::npos);
   EXPECT_NE(metrics.find("tandem:prompt_tokens_total{model_name=\"model\"} 8"), std::string::npos);
 }
