@@ -207,9 +207,9 @@ TEST(Embeddings, BadRequests) {
             "prompt.encoder_prompt.prompt_token_ids");
   EXPECT_EQ(param_of({{"encoder_prompt", ids(std::vector<int>(200, 5))}}),
             "prompt.encoder_prompt.prompt_token_ids");
-  EXPECT_EQ(param_of({}, {{"max_tokens", 5}}), "max_tokens");
-  EXPECT_EQ(param_of({}, {{"truncate_prompt_tokens", 0}}), "truncate_prompt_tokens");
-  EXPECT_EQ(param_of({}, {{"nonsense", 0}}), "nonsense");
+  EXPECT_EQ(param_of(json::object(), {{"max_tokens", 5}}), "max_tokens");
+  EXPECT_EQ(param_of(json::object(), {{"truncate_prompt_tokens", 0}}), "truncate_prompt_tokens");
+  EXPECT_EQ(param_of(json::object(), {{"nonsense", 0}}), "nonsense");
   EXPECT_FALSE(engine.has_unfinished_requests());
   engine.add_request("x", pooled("some words of a text"), {{"truncate_prompt_tokens", 4}});
   const auto outputs = engine.step();

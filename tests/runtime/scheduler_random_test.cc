@@ -229,7 +229,7 @@ class Simulation {
 
 TEST(SchedulerRandom, EveryRuleOnEveryStep) {
   Counts counts;
-  for (uint32_t seed = 1; seed <= 400; ++seed) {
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Simulation(seed).run(100, counts);
     if (HasFailure()) return;

@@ -292,7 +292,8 @@ class Simulation {
     if (it == pooled.end()) return;
     const auto wrong = *it;
     proto::StepOutput answer = answer_of(step.step(), results, pooled);
-    answer.add_outputs()->CopyFrom(*answer.outputs().rbegin());
+    const proto::SequenceGroupOutput last = *answer.outputs().rbegin();
+    *answer.add_outputs() = last;
     if (loop_.running({pooled.back().request_id, pooled.back().seq_id, 0}) != nullptr)
       EXPECT_THROW(scheduler().complete_step(answer), std::runtime_error);
     pooled.erase(it);
