@@ -33,6 +33,7 @@ proto::RequestChunk OutputCursor::next_chunk(const proto::RequestOutput& output)
   for (; seen_prompt_logprobs_ < output.prompt_logprobs_size(); ++seen_prompt_logprobs_)
     *chunk.add_prompt_logprobs() = output.prompt_logprobs(seen_prompt_logprobs_);
   chunk.set_finished(output.finished());
+  if (output.has_embedding()) *chunk.mutable_embedding() = output.embedding();
   if (output.has_metrics()) *chunk.mutable_metrics() = output.metrics();
   return chunk;
 }

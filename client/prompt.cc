@@ -33,6 +33,11 @@ Prompt Prompt::with_target(const Prompt& source, const Prompt& target, bool appe
                   ",\"append_eos\":" + (append_eos ? "true" : "false") + "}");
 }
 
+Prompt Prompt::pooled(const Prompt& source, const std::string& pooling, bool normalize) {
+  return raw_json("{\"encoder_prompt\":" + source.json_ + ",\"pooling\":" + Prompt(pooling).json_ +
+                  ",\"normalize\":" + (normalize ? "true" : "false") + "}");
+}
+
 Prompt Prompt::raw_json(std::string json) {
   Prompt prompt;
   prompt.json_ = std::move(json);

@@ -38,6 +38,7 @@ void append(proto::RequestOutput& output, const proto::RequestChunk& chunk) {
   }
   output.mutable_prompt_logprobs()->MergeFrom(chunk.prompt_logprobs());
   if (chunk.finished()) output.set_finished(true);
+  if (chunk.has_embedding()) *output.mutable_embedding() = chunk.embedding();
   if (chunk.has_metrics()) *output.mutable_metrics() = chunk.metrics();
 }
 

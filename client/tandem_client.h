@@ -49,6 +49,10 @@ class Prompt {
   // A target to be scored behind a prompt (text, tokens or a pair), up to an end token. Nothing is
   // generated: score_of() the output.
   static Prompt with_target(const Prompt& source, const Prompt& target, bool append_eos = true);
+  // The source's encoder output, pooled ("mean", "cls" or "last"), instead of text:
+  // embedding_of() the output.
+  static Prompt pooled(const Prompt& source, const std::string& pooling = "mean",
+                       bool normalize = true);
   // As in docs/jsonl.md. The server checks it.
   static Prompt raw_json(std::string json);
 
@@ -68,6 +72,9 @@ struct Score {
 };
 // Of a finished request whose prompt has a target. Throws ClientError if it is none.
 Score score_of(const proto::RequestOutput& output);
+
+// Of a finished request whose prompt is pooled. Throws ClientError if it is none.
+std::vector<float> embedding_of(const proto::RequestOutput& output);
 
 struct Request {
   std::string id = {};  // empty: a random one
@@ -131,6 +138,9 @@ class Client {
   std::vector<RequestHandle> submit_batch(const std::vector<Request>& requests);
   // score_of() such a request; waits for it. Throws ClientError.
   Score score(const Prompt& source, const Prompt& target, bool append_eos = true);
+  // embedding_of() such a request; waits for it. Throws ClientError.
+  std::vector<float> embed(const Prompt& source, const std::string& pooling = "mean",
+                           bool normalize = true);
   // The stream of a request that another client (or process) submitted; from its beginning.
   RequestHandle resume(const std::string& request_id, ChunkCallback on_chunk = {});
 

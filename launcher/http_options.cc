@@ -125,7 +125,7 @@ HttpFrontend::HttpFrontend(server::ServerConfig config, actors::Cluster& cluster
   const RequestProcessor& processor = cluster.request_processor();
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,
-      kVersion, server::Metrics(config_.model_names.front())});
+      processor.model_config().d_model, kVersion, server::Metrics(config_.model_names.front())});
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

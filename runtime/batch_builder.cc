@@ -1,6 +1,7 @@
 // Flat arrays without padding. A token at position p of its sequence goes to slot
 // block_table[p / block_size] * block_size + p % block_size, in the self cache for decoder tokens
-// and in the cross cache, by the group's cross table, for encoder tokens.
+// and in the cross cache, by the group's cross table, for encoder tokens. Encoder tokens whose
+// output is pooled have no slot, and come last.
 
 #include "runtime/batch_builder.h"
 
@@ -26,11 +27,12 @@ void append_pages(const Ids& blocks, int length, int block_size, PageTable& tabl
 void append_encoder(const proto::SequenceGroupMetadata& group, int block_size, ModelInput& in) {
   const Ids& ids = group.encoder_seq_data().prompt_token_ids();
   const Ids& blocks = group.cross_block_table().blocks();
+  const bool cached = !group.sampling_params().has_pooling();
   AttentionMetadata& attention = in.attention;
   in.encoder_input_ids.insert(in.encoder_input_ids.end(), ids.begin(), ids.end());
   for (int p = 0; p < ids.size(); ++p) {
     in.encoder_positions.push_back(p);
-    attention.cross_slot_mapping.push_back(slot_of(blocks, p, block_size));
+    if (cached) attention.cross_slot_mapping.push_back(slot_of(blocks, p, block_size));
   }
   attention.encoder_start_loc.push_back(static_cast<int32_t>(in.encoder_input_ids.size()));
   attention.encoder_seq_lens.push_back(ids.size());
@@ -89,11 +91,19 @@ Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, i
   TANDEM_CHECK_GT(block_size, 0);
   Batch batch;
   for (const proto::SequenceGroupMetadata* group : scheduled) {
+    if (group->sampling_params().has_pooling()) continue;
     if (group->compute_encoder()) append_encoder(*group, block_size, batch.input);
     const size_t rows = batch.rows.size();
     for (int i = 0; i < group->seq_data_size(); ++i)
       if (group->seq_data(i).token_chunk_size() > 0) append_sequence(*group, i, block_size, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
+  }
+  const auto& encoder_ids = batch.input.encoder_input_ids;
+  for (const proto::SequenceGroupMetadata* group : scheduled) {
+    if (!group->sampling_params().has_pooling() || !group->compute_encoder()) continue;
+    const auto first = static_cast<int32_t>(encoder_ids.size());
+    append_encoder(*group, block_size, batch.input);
+    batch.pooled.push_back({group, first, static_cast<int32_t>(encoder_ids.size())});
   }
   return batch;
 }

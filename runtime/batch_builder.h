@@ -76,9 +76,17 @@ struct SampleRow {
   bool samples;         // the chunk ends at the last known token: the last row is sampled
 };
 
+// Rows of the encoder's output that are pooled.
+struct PooledRows {
+  const proto::SequenceGroupMetadata* group;
+  int32_t first, end;
+};
+
 struct Batch {
   ModelInput input;
   std::vector<SampleRow> rows;  // one per scheduled sequence, in the order of input's requests
+  // Encoder inputs that are pooled lie behind the others, and have no slots.
+  std::vector<PooledRows> pooled;
 };
 
 // The slot of the KV cache, block * block_size + offset, where a token's keys and values lie.

@@ -1,6 +1,7 @@
 #include "runtime/encoder_runner.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem {
 namespace {
@@ -61,6 +62,28 @@ std::vector<float> mean_pool(const Tensor& states) {
   for (size_t k = 0; k < sum.size(); ++k)
     mean[k] = static_cast<float>(sum[k] / static_cast<double>(states.dim(0)));
   return mean;
+}
+
+proto::Embedding pool(const Tensor& states, const proto::Pooling& pooling) {
+  TANDEM_CHECK_GT(states.dim(0), 0);
+  std::vector<float> values;
+  if (pooling.kind() == proto::Pooling::MEAN) {
+    values = mean_pool(states);
+  } else {
+    const bool first = pooling.kind() == proto::Pooling::CLS;
+    const float* row = states.row<float>(first ? 0 : states.dim(0) - 1);
+    values.assign(row, row + states.dim(1));
+  }
+  if (pooling.normalize()) {
+    double squares = 0;
+    for (const float v : values) squares += static_cast<double>(v) * v;
+    const double norm = std::sqrt(squares);
+    if (norm > 0)
+      for (float& v : values) v = static_cast<float>(v / norm);
+  }
+  proto::Embedding out;
+  out.mutable_values()->Add(values.begin(), values.end());
+  return out;
 }
 
 }  // namespace tandem

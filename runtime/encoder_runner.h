@@ -1,10 +1,12 @@
-// The encoder alone: last hidden states and embeddings, ragged batches under a token budget.
+// The encoder alone: last hidden states (ragged batches under a token budget), and one vector of
+// those of a sequence.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "models/model.h"
+#include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
 
@@ -19,5 +21,7 @@ Tensor host_floats(Context& ctx, const Tensor& t);
 
 // Mean over the rows: [d_model].
 std::vector<float> mean_pool(const Tensor& states);
+// states: [tokens > 0, d_model]. A vector of zeros is not normalised.
+proto::Embedding pool(const Tensor& states, const proto::Pooling& pooling);
 
 }  // namespace tandem

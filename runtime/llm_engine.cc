@@ -68,7 +68,8 @@ std::vector<proto::RequestOutput> LLMEngine::step() {
     RequestState& request = *it->second;
     for (const auto& [seq_id, status] : request.apply(group, scheduled_at, now()))
       scheduler_->finish_sequence(group.request_id(), seq_id, status);
-    if (!group.samples().empty() && !uses_beams(request.params())) put_out(it);
+    if (group.has_embedding() || (!group.samples().empty() && !uses_beams(request.params())))
+      put_out(it);
   }
   for (const auto& beams : scheduler_->take_beam_results()) {
     const auto it = requests_.find(beams.request_id());

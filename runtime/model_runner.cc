@@ -1,11 +1,13 @@
 #include "runtime/model_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <string>
 #include <unordered_map>
 
 #include "runtime/beam_search.h"
+#include "runtime/encoder_runner.h"
 #include "runtime/sampler.h"
 #include "runtime/sharded_sampler.h"
 
@@ -32,6 +34,11 @@ PromptRows prompt_rows(const SampleRow& row) {
   const proto::SequenceData& data = row.group->seq_data(row.seq_index);
   const int32_t first = data.num_computed_tokens() + 1;
   return {first, std::min(row.num_tokens, std::max(0, data.prompt_token_ids_size() - first))};
+}
+
+proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
+  return *std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
+                       [&](const auto* group) { return group->request_id() == request_id; });
 }
 
 }  // namespace
@@ -80,20 +87,34 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
 }
 
 void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput& out) {
-  if (batch.input.has_encoder_work()) {
-    const StepTensors step(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
-    const Tensor states = model_->encode(step);
-    model_->write_cross_kv(step, states, pools_.device());
-  }
-  if (!batch.input.has_decoder_work()) {
-    if (!ctx_.on_cpu()) ctx_.backend().synchronize();
-  } else if (!ctx_.on_cpu()) {
+  if (batch.input.has_encoder_work()) run_encoder(batch, out);
+  if (!batch.input.has_decoder_work()) return;
+  if (!ctx_.on_cpu()) {
     decode_on_device(batch, out);
   } else {
     const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
     add_prompt_logprobs(batch, hidden, out);
     sample(batch, hidden, out);
   }
+}
+
+// Every rank has the whole output, so that rank 0 can pool it alone.
+void EncoderDecoderModelRunner::run_encoder(const Batch& batch, proto::StepOutput& out) {
+  const auto begun = std::chrono::steady_clock::now();
+  const StepTensors step(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
+  const Tensor states = model_->encode(step);
+  const auto cached = static_cast<int64_t>(batch.input.attention.cross_slot_mapping.size());
+  if (cached > 0) model_->write_cross_kv(step, states.rows(0, cached), pools_.device());
+  for (const PooledRows& rows : batch.pooled) {
+    if (comm_.rank() != 0) break;
+    auto* group = output_of(out, rows.group->request_id());
+    *group->mutable_embedding() =
+        pool(host_floats(ctx_, states.rows(rows.first, rows.end)),
+             rows.group->sampling_params().pooling());
+  }
+  if (!ctx_.on_cpu()) ctx_.backend().synchronize();  // the time is the device's
+  out.set_encoder_seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
 }
 
 Tensor EncoderDecoderModelRunner::rows_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
@@ -188,9 +209,7 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
     const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(hidden, indices)));
     if (comm_.rank() != 0) continue;  // it took part in the gather
     const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
-    auto* group =
-        std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
-                     [&](const auto* g) { return g->request_id() == row.group->request_id(); })[0];
+    auto* group = output_of(out, row.group->request_id());
     group->set_prompt_logprobs_start(wanted.first_position);
     for (int32_t i = 0; i < wanted.count; ++i)
       *group->add_prompt_logprobs() =

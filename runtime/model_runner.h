@@ -28,10 +28,10 @@ class EncoderDecoderModelRunner final : public ModelRunner {
  public:
   // `model` must have been built on `ctx` and `comm`, which must outlive the runner. In a group of
   // several ranks every rank's runner executes the same steps, in the same order, and returns the
-  // same tokens; log-probabilities that requests ask for, and candidates of beams, are in rank 0's
-  // output only. Where one
-  // rank's execute() fails behind the checks of the message, it aborts the group. `record_steps`:
-  // on a device, steps of a shape seen before are replayed (DeviceBackend::record).
+  // same tokens; log-probabilities that requests ask for, candidates of beams and pooled vectors
+  // are in rank 0's output only. Where one rank's execute() fails behind the checks of the message,
+  // it aborts the group. `record_steps`: on a device, steps of a shape seen before are replayed
+  // (DeviceBackend::record).
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
                             int block_size, int num_device_blocks, int num_host_blocks,
                             bool record_steps = true);
@@ -45,6 +45,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
                                                  const Tensor& logits);
   void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
   void decode_on_device(const Batch& batch, proto::StepOutput& out);
+  void run_encoder(const Batch& batch, proto::StepOutput& out);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;

@@ -38,6 +38,9 @@ class ParamsResolver {
   // target's last one. Parameters of generation are errors.
   proto::SamplingParams resolve_scoring(const nlohmann::json& params, const PromptLengths& lengths,
                                         int32_t last_token) const;
+  // Of a request whose encoder's output is pooled.
+  proto::SamplingParams resolve_pooling(const nlohmann::json& params,
+                                        const proto::Pooling& pooling) const;
   // eos_token_id of the request (null: none), else of the model.
   std::vector<int32_t> end_tokens(const nlohmann::json& params) const;
   // BOS of the default decoder prompt: forced_bos_token_id of the request, else of the model, else

@@ -1,7 +1,8 @@
-// Parameters of requests that score a target (params.h). Its tokens but the last are a decoder
-// prompt with prompt_logprobs; the last one is forced, as an end token at the length's limit is,
-// and its log-probability is that of the logits before. So nothing is generated in vain, and a
-// target may fill the decoder to its last position.
+// Parameters of requests that generate nothing (params.h): those that pool the encoder's output,
+// and those that score a target. A target's tokens but the last are a decoder prompt with
+// prompt_logprobs; the last one is forced, as an end token at the length's limit is, and its
+// log-probability is that of the logits before. So nothing is generated in vain, and a target may
+// fill the decoder to its last position.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -16,9 +17,17 @@ using nlohmann::json;
 namespace {
 
 // All that means something where nothing is chosen.
-constexpr std::array kParameters = {
+constexpr std::array kOfScoring = {
     "logprobs",     "truncate_prompt_tokens", "decoder_start_token_id",
     "bos_token_id", "eos_token_id",           "pad_token_id"};
+constexpr std::array kOfPooling = {"truncate_prompt_tokens"};
+
+template <class Names>
+void refuse_others(const json& params, const Names& names, const char* what) {
+  for (const auto& [name, value] : params.items())
+    if (!value.is_null() && std::count(names.begin(), names.end(), name) == 0)
+      throw invalid_request(name, std::string("has no effect on ") + what + "; leave it out");
+}
 
 }  // namespace
 
@@ -26,9 +35,7 @@ proto::SamplingParams ParamsResolver::resolve_scoring(const json& params,
                                                       const PromptLengths& lengths,
                                                       int32_t last_token) const {
   const GenerationOptions request = read_request_options(params, vocab_size_);
-  for (const auto& [name, value] : params.items())
-    if (!value.is_null() && std::count(kParameters.begin(), kParameters.end(), name) == 0)
-      throw invalid_request(name, "has no effect on the scores of a target; leave it out");
+  refuse_others(params, kOfScoring, "the scores of a target");
   proto::SamplingParams out;
   out.set_n(1);
   out.set_num_beams(1);
@@ -44,6 +51,16 @@ proto::SamplingParams ParamsResolver::resolve_scoring(const json& params,
   const auto top = static_cast<int32_t>(request.logprobs ? *request.logprobs : 0);
   out.set_logprobs(top);
   out.set_prompt_logprobs(top);
+  return out;
+}
+
+proto::SamplingParams ParamsResolver::resolve_pooling(const json& params,
+                                                      const proto::Pooling& pooling) const {
+  read_request_options(params, vocab_size_);
+  refuse_others(params, kOfPooling, "embeddings");
+  proto::SamplingParams out;
+  out.set_n(1);
+  *out.mutable_pooling() = pooling;
   return out;
 }
 

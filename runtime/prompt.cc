@@ -67,6 +67,28 @@ PromptPart parse_single(const json& value, const std::string& field) {
   return parse_ids(value[found], inner);
 }
 
+void parse_pooling(const json& prompt, Prompt& out) {
+  const auto value_of = [&](const char* key) {
+    const auto it = prompt.find(key);
+    return it == prompt.end() ? json() : *it;
+  };
+  const json kind = value_of("pooling"), normalize = value_of("normalize");
+  if (kind.is_null()) {
+    if (!normalize.is_null()) throw invalid_request("normalize", "needs \"pooling\"");
+    return;
+  }
+  if (out.decoder || out.target)
+    throw invalid_request("pooling",
+                          "is of the encoder's output; leave out decoder_prompt and target");
+  static const std::map<std::string, proto::Pooling::Kind> kinds = {
+      {"mean", proto::Pooling::MEAN}, {"cls", proto::Pooling::CLS}, {"last", proto::Pooling::LAST}};
+  const auto it = kind.is_string() ? kinds.find(kind.get<std::string>()) : kinds.end();
+  if (it == kinds.end())
+    throw invalid_request("pooling", describe(kind) + " is not one of mean, cls, last");
+  out.pooling.emplace().set_kind(it->second);
+  out.pooling->set_normalize(normalize.is_null() || read_bool(normalize, "normalize"));
+}
+
 // --- token ids ---------------------------------------------------------------------------------
 
 void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
@@ -156,15 +178,15 @@ void assign(const Ids& ids, Repeated* out) {
 
 Prompt parse_prompt(const json& prompt) {
   const auto has = [&](const char* key) { return prompt.is_object() && prompt.contains(key); };
-  const bool is_pair =
-      has("encoder_prompt") || has("decoder_prompt") || has("target") || has("append_eos");
-  if (!is_pair) return {parse_single(prompt, "prompt"), std::nullopt, std::nullopt};
-  check_keys(prompt, "prompt", {"encoder_prompt", "decoder_prompt", "target", "append_eos"});
+  const bool is_pair = has("encoder_prompt") || has("decoder_prompt") || has("target") ||
+                       has("append_eos") || has("pooling") || has("normalize");
+  if (!is_pair) return {.encoder = parse_single(prompt, "prompt")};
+  check_keys(prompt, "prompt",
+             {"encoder_prompt", "decoder_prompt", "target", "append_eos", "pooling", "normalize"});
   if (!prompt.contains("encoder_prompt"))
     throw invalid_request("prompt.encoder_prompt",
                           "is missing: only the decoder's prompt may be left out");
-  Prompt out{parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt"), std::nullopt,
-             std::nullopt};
+  Prompt out{.encoder = parse_single(prompt["encoder_prompt"], "prompt.encoder_prompt")};
   if (prompt.contains("decoder_prompt") && !prompt["decoder_prompt"].is_null())
     out.decoder = parse_single(prompt["decoder_prompt"], "prompt.decoder_prompt");
   if (has("target") && !prompt["target"].is_null())
@@ -173,6 +195,7 @@ Prompt parse_prompt(const json& prompt) {
     out.append_eos = read_bool(prompt["append_eos"], "append_eos");
     if (!out.target) throw invalid_request("append_eos", "says something about a target only");
   }
+  parse_pooling(prompt, out);
   return out;
 }
 
@@ -183,6 +206,13 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   if (const auto keep = resolver.prompt_params(params).truncate_prompt_tokens)
     truncate(encoder, static_cast<size_t>(*keep), tokenizer);
   check_encoder(encoder, prompt.encoder.field, config.max_position_embeddings);
+
+  PreparedPrompt out;
+  if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
+    out.inputs.set_encoder_prompt(*text);
+  assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
+  out.pooling = prompt.pooling;
+  if (out.pooling) return out;
 
   std::optional<Ids> given;
   if (prompt.decoder) {
@@ -195,15 +225,11 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
-  PreparedPrompt out;
   if (prompt.target) add_target(prompt, params, tokenizer, resolver, decoder.ids, out);
   out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};
-  if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
-    out.inputs.set_encoder_prompt(*text);
   if (prompt.decoder)
     if (const auto* text = std::get_if<std::string>(&prompt.decoder->content))
       out.inputs.set_prompt(*text);
-  assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
   assign(decoder.ids, out.inputs.mutable_prompt_token_ids());
   return out;
 }

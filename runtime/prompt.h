@@ -3,7 +3,8 @@
 // A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
 // the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
 // the encoder's. A pair may have a "target": P too, which is to be scored instead of generating
-// anything, up to an end token ("append_eos": false: without one).
+// anything, up to an end token ("append_eos": false: without one). Or the encoder's output is all
+// that is wanted: {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,10 @@ struct PromptPart {
 
 struct Prompt {
   PromptPart encoder;
-  std::optional<PromptPart> decoder;
-  std::optional<PromptPart> target;
+  std::optional<PromptPart> decoder = {};
+  std::optional<PromptPart> target = {};
   bool append_eos = true;
+  std::optional<proto::Pooling> pooling = {};  // normalised unless the prompt says otherwise
 };
 
 // Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
@@ -42,6 +44,7 @@ struct PreparedPrompt {
   // Scoring: the target's last token, which no step feeds to the decoder; those before it end the
   // decoder prompt.
   std::optional<int32_t> last_target_token = {};
+  std::optional<proto::Pooling> pooling = {};  // then there is no decoder prompt
 };
 
 // Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end

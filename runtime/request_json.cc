@@ -143,6 +143,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
+  if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token
     for (const auto& l : output.prompt_logprobs()) list.push_back(logprobs_to_json(l, tokenizer));

@@ -39,6 +39,8 @@ PreparedRequest RequestProcessor::prepare(const nlohmann::json& prompt,
                                           const nlohmann::json& params) {
   PreparedPrompt prepared =
       preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, resolver_);
+  if (prepared.pooling)
+    return {std::move(prepared.inputs), resolver_.resolve_pooling(params, *prepared.pooling)};
   const std::optional<int32_t> last = prepared.last_target_token;
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(params, prepared.lengths, *last)

@@ -21,7 +21,7 @@ proto::Error to_proto(const InputError& error);
 
 struct PreparedRequest {
   proto::EncoderDecoderInputs inputs;
-  proto::SamplingParams params;  // always with a seed
+  proto::SamplingParams params;  // always with a seed, unless nothing is generated
 };
 
 // Reads config and tokenizer of a checkpoint, not its weights. Usable from any thread.

@@ -17,6 +17,7 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
       arrival_time_(arrival_time),
       priority_(priority) {
   const auto& params = request_.params;
+  if (pools()) return;
   const int n = uses_beams(params) ? params.n() : num_sequences(params);
   for (int i = 0; i < n; ++i) seqs_.emplace_back(i, tokenizer, params);
   if (!picks_best()) return;
@@ -25,6 +26,7 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
 }
 
 bool RequestState::finished() const {
+  if (pools()) return embedding_.has_value();
   return std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq.finished(); });
 }
 
@@ -68,6 +70,10 @@ proto::AddRequest RequestState::add_request() const {
   out.set_priority(priority_);
   out.set_arrival_time(arrival_time_);
   out.set_first_seq_id(first_seq_id_);
+  if (pools()) {
+    out.add_seqs();
+    return out;
+  }
   const bool beams = uses_beams(request_.params);
   for (int i = 0; beams && i < request_.params.num_beams(); ++i) out.add_seqs()->set_index(i);
   for (size_t i = 0; !beams && i < seqs_.size(); ++i) {
@@ -84,6 +90,12 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
   std::vector<Finished> ended;
   if (!owns(output.seq_id())) return ended;
   if (first_scheduled_ < 0) first_scheduled_ = scheduled_at;
+  if (pools()) {
+    if (!output.has_embedding() || embedding_) return ended;
+    embedding_ = output.embedding();
+    ended.push_back({output.seq_id(), SequenceStatus::kFinishedStopped});
+    return ended;
+  }
   add_prompt_logprobs(output);
   if (uses_beams(request_.params)) {
     beam_rounds_ += output.samples().empty() ? 0 : 1;
@@ -137,6 +149,7 @@ proto::RequestOutput RequestState::output(double now) const {
   for (int i = 0; i < num_outputs(); ++i) *out.add_outputs() = output_of(i);
   out.set_finished(finished());
   for (const auto& l : prompt_logprobs_) *out.add_prompt_logprobs() = l;
+  if (embedding_) *out.mutable_embedding() = *embedding_;
   *out.mutable_metrics() = metrics(now);
   return out;
 }
@@ -144,7 +157,11 @@ proto::RequestOutput RequestState::output(double now) const {
 std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& request) {
   std::vector<std::unique_ptr<Sequence>> seqs;
   const int n = num_sequences(request.sampling_params());
-  const bool beams = uses_beams(request.sampling_params());
+  const bool pools = request.sampling_params().has_pooling();
+  const bool beams = !pools && uses_beams(request.sampling_params());
+  if (pools && (request.seqs_size() != 1 || request.inputs().prompt_token_ids_size() > 0 ||
+                request.seqs(0).output_token_ids_size() > 0))
+    throw invalid_request("seqs", "a request that is pooled has one sequence, without tokens");
   if (beams && request.seqs_size() != n)
     throw invalid_request(
         "seqs", std::to_string(request.seqs_size()) + " of " + std::to_string(n) + " beams");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,13 @@ class RequestState {
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }
   // What the request returns: sequence i; with best_of, the i-th best when all have ended, and
-  // nothing before.
-  int num_outputs() const { return request_.params.n(); }
+  // nothing before. None if the encoder's output is pooled.
+  int num_outputs() const { return pools() ? 0 : request_.params.n(); }
   const proto::CompletionOutput& output_of(int i) const;
   bool output_finished(int i) const;
   const std::vector<proto::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+  // The pooled output; null before it has come, or if tokens are generated.
+  const proto::Embedding* embedding() const { return embedding_ ? &*embedding_ : nullptr; }
   bool finished() const;
   int num_output_tokens() const;  // of all that it generates; of beams, the rounds
 
@@ -64,6 +67,7 @@ class RequestState {
   proto::RequestOutput output(double now) const;
 
  private:
+  bool pools() const { return request_.params.has_pooling(); }
   bool picks_best() const { return seqs_.size() > static_cast<size_t>(request_.params.n()); }
   void pick_best();
   void add_prompt_logprobs(const proto::SequenceGroupOutput& output);
@@ -76,6 +80,7 @@ class RequestState {
   std::vector<SequenceOutputState> seqs_;
   std::vector<proto::CompletionOutput> best_;  // with best_of: n, empty until all have ended
   std::vector<proto::TokenLogprobs> prompt_logprobs_;
+  std::optional<proto::Embedding> embedding_;
 };
 
 // The scheduler's view of a request. Throws InputError if a field makes no sense.

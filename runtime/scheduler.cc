@@ -38,6 +38,8 @@ Scheduler::Scheduler(const SchedulerConfig& config)
 void Scheduler::check_admissible(const SequenceGroup& group) const {
   const int64_t n = static_cast<int64_t>(group.seqs().size());
   const int64_t encoder_len = group.encoder_seq().length();
+  if (encoder_len == 0) throw invalid_request("prompt", "has no tokens");
+  if (group.pools()) return;
   const int64_t max_tokens = group.params().max_tokens();
   int64_t prompt_len = 0, output_len = 0;  // a group that is resumed has output
   for (const auto& seq : group.seqs()) {
@@ -45,7 +47,6 @@ void Scheduler::check_admissible(const SequenceGroup& group) const {
     prompt_len = std::max<int64_t>(prompt_len, seq->prompt_len());
     output_len = std::max<int64_t>(output_len, seq->output_len());
   }
-  if (encoder_len == 0) throw invalid_request("prompt", "has no tokens");
   if (max_tokens < 1)
     throw invalid_request("max_tokens", std::to_string(max_tokens) + ", must be at least 1");
   if (output_len >= max_tokens)

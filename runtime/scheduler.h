@@ -18,6 +18,9 @@
 //  - A beam group's rounds are not run ahead: it is scheduled again when all its beams' candidates
 //    have come, and the search has chosen. Then its beams run together, since workers hear of the
 //    choice with that step.
+//  - A group whose encoder's output is pooled (SequenceGroup::pools()) is in one step, with its
+//    encoder. It takes a seat until the step is completed, but no blocks, and nobody gains by
+//    preempting it. It ends with its vector.
 //  - A group that comes in uses what the caches have of it: its encoder then costs nothing, and its
 //    sequences begin behind the blocks that were found.
 //  - Up to max_steps_in_flight steps may be scheduled and not completed. Groups advance when they
@@ -96,7 +99,8 @@ class Scheduler {
   // changes nothing, if it is another step's turn, or a token is missing, surplus or of something
   // that was not scheduled.
   void complete_step(uint64_t step, const std::vector<SampledToken>& sampled);
-  // The answer for a beam is its candidates. A search that ends with them finishes its group.
+  // The answer for a beam is its candidates. A search that ends with them finishes its group, and
+  // so does a pooled vector.
   void complete_step(const proto::StepOutput& output);
   // Results of the searches that have ended since the last call.
   std::vector<proto::BeamResult> take_beam_results();
@@ -160,9 +164,9 @@ class Scheduler {
   struct Scheduled {
     Entry* entry;
     Sequence* seq;
-    bool samples;   // the chunk ends at the sequence's last token
-    int epoch = 0;  // BeamState's
-    bool has_token = false;
+    bool samples;  // the chunk ends at the sequence's last token, or the encoder's output is pooled
+    int epoch = 0;           // BeamState's
+    bool has_token = false;  // or what comes in its place
     int32_t token = 0;
     const proto::BeamCandidates* candidates = nullptr;  // instead, of a beam
     bool ended() const {                                // the answer does not matter any more
@@ -230,6 +234,7 @@ class Scheduler {
   void take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id, int32_t token);
   void take_candidates(StepInFlight& step, const std::string& request_id,
                        const proto::SequenceOutput& sample);
+  void take_embedding(StepInFlight& step, const proto::SequenceGroupOutput& output);
   void advance_beams(Entry& entry);
   bool write_beam_news(const StepGroup& scheduled, const Chunk& chunk,
                        proto::SequenceDelta& delta) const;

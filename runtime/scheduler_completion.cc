@@ -86,13 +86,15 @@ void Scheduler::complete_step(uint64_t number, const std::vector<SampledToken>& 
 
 void Scheduler::complete_step(const proto::StepOutput& output) {
   StepInFlight& step = oldest_step(output.step());
-  for (const proto::SequenceGroupOutput& group : output.outputs())
+  for (const proto::SequenceGroupOutput& group : output.outputs()) {
+    if (group.has_embedding()) take_embedding(step, group);
     for (const proto::SequenceOutput& sample : group.samples()) {
       if (sample.has_candidates())
         take_candidates(step, group.request_id(), sample);
       else
         take_token(step, group.request_id(), sample.seq_id(), sample.token_id());
     }
+  }
   finish_step(step);
 }
 
@@ -120,6 +122,8 @@ void Scheduler::take_token(StepInFlight& step, const std::string& request_id, in
   if (place == nullptr) return;
   if (place->entry->group->beams() != nullptr)
     fail(request_id, seq_id, "a token, but it is a beam");
+  if (place->entry->group->pools())
+    fail(request_id, seq_id, "a token, but its encoder's output is to be pooled");
   place->has_token = true;
   place->token = token;
 }
@@ -143,12 +147,25 @@ void Scheduler::take_candidates(StepInFlight& step, const std::string& request_i
   place->candidates = &candidates;
 }
 
+void Scheduler::take_embedding(StepInFlight& step, const proto::SequenceGroupOutput& output) {
+  Scheduled* const place = place_of(step, output.request_id(), output.seq_id());
+  if (place == nullptr) return;
+  if (!place->entry->group->pools())
+    fail(output.request_id(), output.seq_id(), "a pooled vector, but tokens are generated");
+  place->has_token = true;
+}
+
 void Scheduler::finish_step(StepInFlight& step) {
   for (const Scheduled& scheduled : step.seqs)
     if (scheduled.samples && !scheduled.has_token && !scheduled.ended())
-      fail(scheduled.entry->group->request_id(), scheduled.seq->seq_id(), "no token");
+      fail(scheduled.entry->group->request_id(), scheduled.seq->seq_id(),
+           scheduled.entry->group->pools() ? "no pooled vector" : "no token");
   for (const Scheduled& scheduled : step.seqs) {
     if (!scheduled.has_token) continue;
+    if (scheduled.entry->group->pools()) {
+      finish(*scheduled.entry, *scheduled.seq, SequenceStatus::kFinishedStopped);
+      continue;
+    }
     if (scheduled.candidates == nullptr) {
       const int from = static_cast<int>(scheduled.seq->tokens().size());
       scheduled.seq->resolve_pending(scheduled.token);
@@ -174,11 +191,14 @@ void Scheduler::finish_step(StepInFlight& step) {
 
 void Scheduler::check_entry(const Entry& entry) const {
   const SequenceGroup& group = *entry.group;
-  const bool holds_blocks = entry.queue == Queue::kRunning || entry.queue == Queue::kSwapped;
+  const bool holds_blocks =
+      !group.pools() && (entry.queue == Queue::kRunning || entry.queue == Queue::kSwapped);
   TANDEM_CHECK_EQ(group.finished(), entry.queue == Queue::kFinished);
   if (entry.queue != Queue::kFinished) {
     TANDEM_CHECK_EQ(blocks_.has_cross_block_table(group), holds_blocks);
     TANDEM_CHECK_EQ(blocks_.on_host(group), entry.queue == Queue::kSwapped);
+    TANDEM_CHECK(entry.queue != Queue::kSwapped || !group.pools());
+    TANDEM_CHECK(entry.queue != Queue::kRunning || !group.pools() || entry.steps_in_flight == 1);
     TANDEM_CHECK(entry.queue != Queue::kWaiting || !group.encoder_computed());
   }
   static constexpr SequenceStatus kStatus[] = {SequenceStatus::kWaiting, SequenceStatus::kRunning,
@@ -221,8 +241,9 @@ void Scheduler::check_steps() const {
       TANDEM_CHECK(seen.insert(scheduled.seq->seq_id()).second, "twice in a step");
       TANDEM_CHECK(scheduled.entry->group->find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.entry) > 0);
-      pending[scheduled.seq] +=
-          scheduled.samples && !scheduled.ended() && scheduled.entry->group->beams() == nullptr;
+      pending[scheduled.seq] += scheduled.samples && !scheduled.ended() &&
+                                scheduled.entry->group->beams() == nullptr &&
+                                !scheduled.entry->group->pools();
     }
   }
   const auto check = [&](const Entry& entry, bool dropped) {

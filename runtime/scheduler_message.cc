@@ -54,6 +54,8 @@ void Scheduler::take_off(uint64_t number) {
       ++entry.steps_in_flight;
       step.groups.push_back(&entry);
       if (scheduled.compute_encoder) entry.group->set_encoder_computed(true);
+      if (entry.group->pools())
+        step.seqs.push_back({&entry, entry.group->seqs()[0].get(), /*samples=*/true});
       for (const Chunk& chunk : scheduled.chunks) {
         const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
         const BeamState* beams = entry.group->beams();
@@ -102,9 +104,10 @@ void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetad
       data.set_token_chunk_size(chunk->tokens);
       if (seq.num_computed_tokens() < seq.prompt_len()) out.set_is_prompt(true);
     }
-    const Blocks& blocks = blocks_.get_block_table(seq);
     proto::BlockTable& table = *out.add_block_tables();
     table.set_seq_id(seq.seq_id());
+    if (group.pools()) continue;
+    const Blocks& blocks = blocks_.get_block_table(seq);
     table.mutable_blocks()->Add(blocks.begin(), blocks.end());
   }
   const auto encoder = group.encoder_seq().tokens();
@@ -114,6 +117,7 @@ void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetad
   const int encoder_len = group.encoder_seq().length();
   data.set_num_computed_tokens(scheduled.compute_encoder ? 0 : encoder_len);
   data.set_token_chunk_size(scheduled.compute_encoder ? encoder_len : 0);
+  if (group.pools()) return;
   const Blocks& cross = blocks_.get_cross_block_table(group);
   out.mutable_cross_block_table()->mutable_blocks()->Add(cross.begin(), cross.end());
 }

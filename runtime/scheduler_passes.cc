@@ -18,7 +18,8 @@ namespace {
 // A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
 // been computed waits for the others.
 bool may_run(const Sequence& seq, const SequenceGroup& group) {
-  if (seq.finished() || seq.output_len() >= group.params().max_tokens()) return false;
+  if (seq.finished() || group.pools() || seq.output_len() >= group.params().max_tokens())
+    return false;
   return group.beams() == nullptr ||
          (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
 }
@@ -67,7 +68,10 @@ void Scheduler::schedule(double now, proto::StepInput& message) {
 // get every other step at least.
 bool Scheduler::encoder_turn_due() const {
   if (waiting_.empty() || !swapped_.empty()) return false;
-  if (!running_.empty() && (last_was_turn_ || last_lacked_room_)) return false;
+  // Those that are pooled wait for their step only.
+  const bool others = std::any_of(running_.begin(), running_.end(),
+                                  [](const Entry* entry) { return !entry->group->pools(); });
+  if (others && (last_was_turn_ || last_lacked_room_)) return false;
   const Entry& head = **waiting_.begin();
   const int encoder = encoder_cost(*head.group);
   const int64_t left = int64_t{config_.max_num_batched_tokens} - encoder;
@@ -193,15 +197,19 @@ Scheduler::StepGroup& Scheduler::put_in_step(Entry& entry, Step& step) {
 // Preempts groups behind `entry` until `blocks` are free. If there is none left behind it, it has
 // to wait, with what it holds: groups before it go on, and take its blocks if they must.
 bool Scheduler::make_room(const Entry& entry, int blocks, Step& step) {
+  const auto holds_blocks = [](const Entry* other) { return !other->group->pools(); };
   while (blocks > blocks_.num_free_device_blocks()) {
     step.room = false;
     if (!step.preempting) return false;
-    if (running_.back() == &entry) {
+    const auto last = std::find_if(running_.rbegin(), running_.rend(), holds_blocks);
+    if (*last == &entry) {
       // Alone, it fits (check_admissible), unless finished groups have not been freed yet.
-      TANDEM_CHECK(running_.size() > 1 || !finished_.empty(), "an admitted group does not fit");
+      TANDEM_CHECK(
+          std::any_of(std::next(last), running_.rend(), holds_blocks) || !finished_.empty(),
+          "an admitted group does not fit");
       return false;
     }
-    preempt(*running_.back(), step);
+    preempt(**last, step);
   }
   return true;
 }
@@ -219,26 +227,33 @@ bool Scheduler::seats_for(const SequenceGroup& group) const {
 // A group that was preempted comes back only if every running sequence could have another block:
 // otherwise it would soon be preempted again.
 bool Scheduler::keeps_headroom(const SequenceGroup& group, int blocks) const {
-  const int headroom = group.num_preemptions > 0 ? num_running_seqs_ : 0;
+  int headroom = 0;
+  if (group.num_preemptions > 0) {
+    const auto pooled = std::count_if(running_.begin(), running_.end(),
+                                      [](const Entry* entry) { return entry->group->pools(); });
+    headroom = num_running_seqs_ - static_cast<int>(pooled);
+  }
   return blocks + headroom <= blocks_.num_free_device_blocks();
 }
 
 bool Scheduler::can_admit(const Entry& entry) const {
   const SequenceGroup& group = *entry.group;
+  if (group.pools()) return seats_for(group);
   return may_return(group) && seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
          keeps_headroom(group, blocks_.blocks_to_start(group));
 }
 
 // The tokens that its encoder would take, if it came in now.
 int Scheduler::encoder_cost(const SequenceGroup& group) const {
-  return blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
+  return !group.pools() && blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
 }
 
 // Waiting → running, with its encoder in this step if its result is not there. One longer than the
 // budget takes all of it. Sequences begin behind what was found.
 void Scheduler::admit(Entry& entry, Step& step) {
   SequenceGroup& group = *entry.group;
-  const BlockManager::Start start = blocks_.allocate(group);
+  const auto start =
+      group.pools() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
   for (size_t i = 0; i < group.seqs().size(); ++i)
     if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   run(entry);

@@ -55,6 +55,7 @@ void Sequence::continue_from(std::vector<int32_t> tokens, int num_computed) {
 }
 
 int num_sequences(const SamplingParams& params) {
+  if (params.has_pooling()) return 1;
   return uses_beams(params) ? params.num_beams() : std::max(params.n(), params.best_of());
 }
 
@@ -72,6 +73,11 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   source_hash_ = hash_tokens(0, encoder_seq_->tokens());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
+  if (pools()) {
+    TANDEM_CHECK_EQ(seqs_.size(), size_t{1});
+    TANDEM_CHECK_EQ(seqs_[0]->length(), 0);
+    return;
+  }
   if (!uses_beams(params_)) return;
   TANDEM_CHECK_EQ(static_cast<int>(seqs_.size()), params_.num_beams());
   TANDEM_CHECK_EQ(seqs_.back()->index(), params_.num_beams() - 1);

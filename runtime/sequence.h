@@ -114,6 +114,9 @@ class SequenceGroup {
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
+  // The encoder's output is all that is wanted: one sequence without tokens, which ends when the
+  // step has run.
+  bool pools() const { return params_.has_pooling(); }
   bool finished() const;
   bool has_pending_tokens() const;
   // Null unless the request asks for beams.

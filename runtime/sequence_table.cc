@@ -45,6 +45,8 @@ bool encoder_done(const proto::SequenceGroupMetadata& group) {
          group.encoder_seq_data().prompt_token_ids_size();
 }
 
+bool pools(const SequenceTable::Metadata& group) { return group.sampling_params().has_pooling(); }
+
 // Every id in [0, limit).
 void check_range(const Ids& ids, int limit, const Field& field) {
   for (const int32_t id : ids)
@@ -112,9 +114,25 @@ void check_encoder(const SequenceLimits& limits, const proto::SequenceGroupMetad
   if (computed != 0 && (computed != length || group.compute_encoder()))
     fail("encoder_seq_data.num_computed_tokens",
          std::to_string(computed) + ", but an encoder input is not divided");
+  if (pools(group)) return;  // no keys and values come of it
   const Field blocks{nullptr, 0, "cross_block_table.blocks"};
   check_blocks(limits, group.cross_block_table().blocks(), blocks);
   check_covers(limits, group.cross_block_table().blocks(), length, blocks);
+}
+
+// One sequence without tokens, and no blocks; nothing is left to do for it in a later step.
+void check_pooled(const proto::SequenceGroupMetadata& group) {
+  if (group.seq_data_size() != 1)
+    fail("seq_data", std::to_string(group.seq_data_size()) + " sequences, but it is pooled");
+  const proto::SequenceData& seq = group.seq_data(0);
+  if (length_of(seq) != 0 || seq.token_chunk_size() != 0 || seq.num_computed_tokens() != 0)
+    fail({"seq_data", 0, "prompt_token_ids"}, "tokens, but it is pooled");
+  if (group.block_tables(0).blocks_size() != 0)
+    fail({"block_tables", 0, "blocks"}, "blocks, but it is pooled");
+  if (group.cross_block_table().blocks_size() != 0)
+    fail("cross_block_table.blocks", "blocks, but it is pooled");
+  if (!proto::Pooling::Kind_IsValid(group.sampling_params().pooling().kind()))
+    fail("sampling_params.pooling.kind", "unknown");
 }
 
 void check_full(const SequenceLimits& limits, const proto::SequenceGroupMetadata& group) {
@@ -125,6 +143,7 @@ void check_full(const SequenceLimits& limits, const proto::SequenceGroupMetadata
     fail("block_tables", std::to_string(group.block_tables_size()) + " tables for " +
                              std::to_string(group.seq_data_size()) + " sequences");
   check_encoder(limits, group);
+  if (pools(group)) return check_pooled(group);
   bool any_chunk = false;
   for (int i = 0; i < group.seq_data_size(); ++i) {
     const proto::SequenceData& seq = group.seq_data(i);
@@ -277,6 +296,7 @@ SequenceTable::Metadata& SequenceTable::apply_delta(const proto::SequenceGroupDe
   if (it->second.last_step == step_)
     fail("request_id", "\"" + delta.request_id() + "\" comes twice");
   it->second.last_step = step_;
+  if (pools(group)) fail("request_id", "is pooled, and has had its one step");
   const bool done = encoder_done(group);
   if (delta.compute_encoder() && done) fail("compute_encoder", "the encoder has run");
   if (!delta.compute_encoder() && !done && delta.seqs_size() > 0)

@@ -1,5 +1,6 @@
 #include "runtime/step_loop.h"
 
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -63,7 +64,13 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
   if (output.step() != in_flight_.front().step)
     throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
                              std::to_string(in_flight_.front().step));
+  if (!(output.encoder_seconds() >= 0 && std::isfinite(output.encoder_seconds())))
+    throw std::runtime_error("step output: encoder_seconds: " +
+                             std::to_string(output.encoder_seconds()));
   for (const auto& group : output.outputs()) {
+    if (group.has_embedding() && group.embedding().values().empty())
+      throw std::runtime_error("step output: request \"" + group.request_id() +
+                               "\": an empty embedding");
     const auto check = [&](int32_t token) {
       if (token < 0 || token >= vocab_size_)
         throw std::runtime_error("step output: request \"" + group.request_id() + "\": token " +
@@ -86,6 +93,7 @@ void StepLoop::on_output(const proto::StepOutput& output) {
   completed_scheduled_at_ = in_flight_.front().scheduled_at;
   in_flight_.pop_front();
   ++steps_completed_;
+  encoder_seconds_ += output.encoder_seconds();
   for (const auto& group : output.outputs()) {
     if (group.samples().empty()) continue;
     const SequenceGroup* scheduled = scheduler_.find(group.request_id());
@@ -128,6 +136,7 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_cross_blocks(scheduler_.block_manager().num_cross_device_blocks());
   out.set_num_free_host_blocks(scheduler_.block_manager().num_free_host_blocks());
   out.set_num_total_host_blocks(scheduler_.block_manager().num_total_host_blocks());
+  out.set_encoder_seconds(encoder_seconds_);
   return out;
 }
 

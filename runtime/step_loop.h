@@ -70,6 +70,7 @@ class StepLoop {
   std::deque<InFlight> in_flight_;
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
+  double encoder_seconds_ = 0;
   double waiting_since_ = 0, completed_scheduled_at_ = 0;
 };
 

@@ -87,6 +87,7 @@ void StreamCursor::next_chunk(const RequestState& request, double now, proto::Re
   if (request.finished()) {
     chunk.set_finished(true);
     *chunk.mutable_metrics() = request.metrics(now);
+    if (request.embedding() != nullptr) *chunk.mutable_embedding() = *request.embedding();
     last_sent_ = true;
   }
 }

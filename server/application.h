@@ -21,7 +21,8 @@ struct AppContext {
   const ServerConfig& config;
   EngineApi& engine;
   const Tokenizer& tokenizer;
-  int max_model_len = 0;  // positions of the encoder; 0: without bound
+  int max_model_len = 0;   // positions of the encoder; 0: without bound
+  int embedding_size = 0;  // d_model
   std::string version;
   Metrics metrics;
   std::time_t created = std::time(nullptr);

@@ -83,10 +83,9 @@ void take_common(nlohmann::json& body, const ServerConfig& config, GenerationReq
   for (const char* name : kNullIsAbsent)
     if (body.contains(name) && body[name].is_null()) body.erase(name);
   take_stream(body, r);
-  r.priority =
-      static_cast<int32_t>(take_int(body, "priority", -kMaxPriority, kMaxPriority).value_or(0));
-  r.timeout = take_number(body, "timeout", 1e-3, 1e6).value_or(config.request_timeout);
-  if (config.request_timeout > 0) r.timeout = std::min(r.timeout, config.request_timeout);
+  const Urgency urgency = take_urgency(body, config);
+  r.priority = urgency.priority;
+  r.timeout = urgency.timeout;
   r.return_token_ids = take_bool(body, "return_token_ids").value_or(false);
 }
 
@@ -209,6 +208,15 @@ void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const
     throw invalid_request(field, std::to_string(bytes) + " bytes for each of " +
                                      std::to_string(copies) +
                                      " prompts are more than fit a request");
+}
+
+Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
+  Urgency out;
+  out.priority =
+      static_cast<int32_t>(take_int(body, "priority", -kMaxPriority, kMaxPriority).value_or(0));
+  out.timeout = take_number(body, "timeout", 1e-3, 1e6).value_or(config.request_timeout);
+  if (config.request_timeout > 0) out.timeout = std::min(out.timeout, config.request_timeout);
+  return out;
 }
 
 std::string check_model(const ServerConfig& config, nlohmann::json& body) {

@@ -33,6 +33,13 @@ struct GenerationRequest {
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
 
+// Takes "priority" and "timeout" (0: none) out of the body.
+struct Urgency {
+  int32_t priority = 0;
+  double timeout = 0;
+};
+Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
+
 // Takes "model" out of the body. Throws InputError (kNotFound) if it is another one.
 std::string check_model(const ServerConfig& config, nlohmann::json& body);
 

@@ -102,6 +102,9 @@ struct Metrics::Impl {
       counter("tandem:prefix_cache_queries_total", "Decoder tokens that were looked for.")};
   Mirror prefix_hits{
       counter("tandem:prefix_cache_hits_total", "... whose keys and values were there.")};
+  Mirror encoder_seconds{counter("tandem:encoder_seconds_total",
+                                 "Time that workers spent on encoder inputs, of each replica's "
+                                 "first rank.")};
   prometheus::Counter& prompt_tokens =
       counter("tandem:prompt_tokens_total", "Tokens of encoder inputs.");
   prometheus::Counter& generation_tokens =
@@ -145,7 +148,7 @@ void Metrics::request_ended(const Ended& r) {
   impl_->total.Observe(r.total);
   impl_->queue.Observe(r.queue);
   impl_->request_prompt.Observe(r.prompt_tokens);
-  impl_->request_generation.Observe(r.output_tokens);
+  if (r.output_tokens > 0) impl_->request_generation.Observe(r.output_tokens);
   if (r.output_tokens > 1 && r.first_token >= 0)
     impl_->per_token.Observe((r.total - r.first_token) / (r.output_tokens - 1));
 }
@@ -173,7 +176,7 @@ Metrics::Totals Metrics::totals() const {
 std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
-         prefix_hits = 0;
+         prefix_hits = 0, encoder_seconds = 0;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
     running += replica.stats().num_running();
@@ -189,6 +192,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     encoder_hits += static_cast<double>(replica.stats().encoder_cache_hits());
     prefix_queries += static_cast<double>(replica.stats().prefix_cache_queries());
     prefix_hits += static_cast<double>(replica.stats().prefix_cache_hits());
+    encoder_seconds += replica.stats().encoder_seconds();
     impl_->replica_up.Add({{"engine", std::to_string(i)}}).Set(replica.up() ? 1 : 0);
   }
   impl_->running.Set(running);
@@ -210,6 +214,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     impl_->encoder_hits.set(encoder_hits);
     impl_->prefix_queries.set(prefix_queries);
     impl_->prefix_hits.set(prefix_hits);
+    impl_->encoder_seconds.set(encoder_seconds);
   }
 
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();

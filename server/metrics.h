@@ -19,7 +19,7 @@ class Metrics {
   struct Ended {
     std::string reason;  // "stop", "length", "abort", or the type of an error
     double total = 0, queue = 0, first_token = -1;
-    int prompt_tokens = 0, output_tokens = 0;
+    int prompt_tokens = 0, output_tokens = 0;  // no output: of an embedding
   };
   void request_ended(const Ended& request);
   void first_token(double seconds);

@@ -38,6 +38,17 @@ constexpr const char* kSchemas = R"json({
         "properties": {"role": {"enum": ["system", "developer", "user", "assistant"]},
           "content": {"oneOf": [{"type": "string"}, {"type": "array"}]}}}},
       "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer"}}}]},
+  "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
+    "model": {"type": "string"},
+    "input": {"description": "a text, token ids, or a list of either",
+      "oneOf": [{"type": "string"}, {"type": "array"}]},
+    "encoding_format": {"enum": ["float", "base64"], "default": "float"},
+    "dimensions": {"description": "none but the model's own", "type": "integer"},
+    "user": {"type": "string"},
+    "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
+    "normalize": {"type": "boolean", "default": true},
+    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
     "text_1": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},
       {"type": "array", "items": {"type": "string"}}]},
@@ -54,6 +65,7 @@ constexpr const char* kSchemas = R"json({
 const char* body_of(const std::string& path) {
   if (path == "/v1/completions") return "CompletionRequest";
   if (path == "/v1/chat/completions") return "ChatCompletionRequest";
+  if (path == "/v1/embeddings") return "EmbeddingRequest";
   if (path == "/score" || path == "/v1/score") return "ScoreRequest";
   if (path == "/tokenize") return "TokenizeRequest";
   if (path == "/detokenize") return "DetokenizeRequest";

@@ -6,6 +6,7 @@ const std::vector<Route>& routes() {
   static const std::vector<Route> all{
       {"POST", "/v1/completions", post_completions, false, "Text for prompts"},
       {"POST", "/v1/chat/completions", post_chat_completions, false, "Text for the last message"},
+      {"POST", "/v1/embeddings", post_embeddings, false, "The encoder's output as vectors"},
       {"POST", "/score", post_score, false, "How likely targets are, given their sources"},
       {"POST", "/v1/score", post_score, false, "The same"},
       {"POST", "/tokenize", post_tokenize, false, "Token ids of a text"},

@@ -61,7 +61,8 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                         {"cross_blocks", stats.num_cross_blocks()},
                         {"free_host_blocks", stats.num_free_host_blocks()},
                         {"cached_blocks", stats.num_idle_blocks()},
-                        {"total_host_blocks", stats.num_total_host_blocks()}});
+                        {"total_host_blocks", stats.num_total_host_blocks()},
+                        {"encoder_seconds", stats.encoder_seconds()}});
   }
   const Metrics::Totals totals = app.metrics.totals();
   exchange->respond({.body = dump({{"ready", status.ready},

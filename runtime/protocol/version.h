@@ -5,6 +5,6 @@
 
 namespace tandem {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 }  // namespace tandem

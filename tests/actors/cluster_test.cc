@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +15,7 @@
 
 #include "client/local/cluster_client.h"
 #include "tests/support/golden_cluster_config.h"
+#include "tests/support/golden_embeddings.h"
 
 namespace tandem::actors {
 namespace {
@@ -259,6 +261,48 @@ TEST(ClusterFaults, BadModelIsNotTriedAgain) {
 }
 
 // --- Requests ------------------------------------------------------------------------------------
+
+// HuggingFace's, while tokens are generated and workers fail; the client waits, or does not.
+TEST(ClusterFaults, EmbeddingsAreComputedAgain) {
+  const auto cases = golden_cases("bart-tiny");
+  const auto embeddings = testing::golden_embeddings("bart-tiny");
+  Faults faults;
+  std::atomic<int> failures{0};
+  faults.after = [&](int, proto::StepOutput& out) {
+    const bool pools = std::any_of(out.outputs().begin(), out.outputs().end(),
+                                   [](const auto& group) { return group.has_embedding(); });
+    if (pools && failures < 3 && ++failures) throw CommunicatorError("the answer is lost");
+  };
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"),
+                  [&] { return std::make_unique<FaultyWorker>(faults); });
+  auto client = client::connect_to(cluster, "test");
+  const auto expect_near = [&](const std::vector<float>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t k = 0; k < got.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-4);
+  };
+  std::vector<client::RequestHandle> handles;
+  std::vector<std::vector<double>> expected;
+  for (int round = 0; round < 10; ++round)
+    for (const auto& e : embeddings) {
+      const std::string pooling = std::vector{"mean", "cls", "last"}[round % 3];
+      const auto source = client::Prompt::token_ids(e.ids);
+      client::Request request;
+      request.prompt = client::Prompt::pooled(source, pooling, round % 2 == 0);
+      handles.push_back(client.submit(request));
+      expected.push_back(e.pooled(pooling, round % 2 == 0));
+    }
+  expect_goldens(cluster, cases);
+  for (size_t i = 0; i < handles.size(); ++i)
+    expect_near(client::embedding_of(handles[i].get()), expected[i]);
+  const auto source = client::Prompt::token_ids(embeddings[0].ids);
+  expect_near(client.embed(source), embeddings[0].pooled("mean", true));
+  EXPECT_THROW((void)client.embed(source, "max"), client::ClientError);
+  EXPECT_EQ(faults.generations, 4);
+  const auto info = client.server_info();
+  EXPECT_EQ(info.num_requests(), 0);
+  EXPECT_GT(info.replicas(0).stats().encoder_seconds(), 0);
+  client.close();
+}
 
 TEST(Cluster, DrainFinishesWhatHasBegun) {
   const auto cases = golden_cases("bart-tiny");

@@ -115,6 +115,21 @@ TEST_F(ClientTest, ErrorsCarryTypeAndField) {
   EXPECT_EQ(error_type(client.resume("unknown")), "not_found_error");
 }
 
+TEST_F(ClientTest, Embeddings) {
+  EXPECT_EQ(Prompt::pooled("a \"b\"", "cls", false).json(),
+            R"({"encoder_prompt":"a \"b\"","pooling":"cls","normalize":false})");
+  proto::RequestOutput output;
+  output.set_finished(true);
+  EXPECT_THROW((void)embedding_of(output), ClientError) << "text";
+  output.mutable_embedding()->add_values(0.5f);
+  EXPECT_EQ(embedding_of(output), std::vector<float>{0.5f});
+  output.set_finished(false);
+  EXPECT_THROW((void)embedding_of(output), ClientError);
+  FakeServer server;
+  Client client = Client::connect({.address = server.address});
+  EXPECT_THROW((void)client.embed("count 3", "nonsense \xff"), ClientError);
+}
+
 TEST_F(ClientTest, BatchesAreIndependent) {
   FakeServer server;
   Client client = Client::connect({.address = server.address});

@@ -96,6 +96,98 @@ def test_chat(client, texts):
     assert all(len(t.top_logprobs) == 3 for t in tokens)
 
 
+def norm(vector):
+    return sum(x * x for x in vector) ** 0.5
+
+
+def test_embeddings(client, texts):
+    """The package asks for base64 unless told otherwise."""
+    answer = client.embeddings.create(model=MODEL, input=texts)
+    assert answer.object == "list" and answer.model == MODEL
+    assert [e.index for e in answer.data] == list(range(len(texts)))
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens > 0
+    size = len(answer.data[0].embedding)
+    for text, e in zip(texts, answer.data):
+        assert abs(norm(e.embedding) - 1) < 1e-5
+        floats = client.embeddings.create(model=MODEL, input=text, encoding_format="float", dimensions=size, user="me")
+        assert floats.data[0].embedding == pytest.approx(e.embedding, abs=1e-7)
+    last = client.embeddings.create(model=MODEL, input=texts[0], extra_body={"pooling": "last", "normalize": False})
+    assert last.data[0].embedding != pytest.approx(answer.data[0].embedding, abs=1e-3)
+
+
+def test_embeddings_of_tokens(client, server, texts):
+    import httpx
+
+    ids = [httpx.post(server.url + "/tokenize", json={"prompt": text}).json()["tokens"] for text in texts]
+    expected = [e.embedding for e in client.embeddings.create(model=MODEL, input=texts).data]
+    assert [e.embedding for e in client.embeddings.create(model=MODEL, input=ids).data] == expected
+    assert client.embeddings.create(model=MODEL, input=ids[0]).data[0].embedding == expected[0]
+
+
+def test_embeddings_errors(client):
+    def param(input, **more):
+        with pytest.raises(openai.BadRequestError) as e:
+            client.embeddings.create(model=MODEL, input=input, **more)
+        assert e.value.body["param"] in e.value.message
+        return e.value.param
+
+    assert param("a", dimensions=5) == "dimensions"
+    assert param([]) == "input"
+    assert param(["a", [10**6]]) == "input[1]"
+    assert param([5] * 5000) == "input"
+    assert param("a", extra_body={"pooling": "max"}) == "pooling"
+    assert param("a", extra_body={"nonsense": 1}) == "nonsense"
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="another", input="a")
+
+
+def test_embeddings_beside_text_and_a_dying_worker(start_server, texts):
+    """Embeddings and texts share steps; what a dead worker has not answered is computed again."""
+    import httpx
+
+    server = start_server("--tensor-parallel-size", "2", "--max-num-batched-tokens", "256")
+    client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+
+    async def work():
+        async def embed(text):
+            return (await client.embeddings.create(model=MODEL, input=text)).data[0].embedding
+
+        async def complete(text):
+            answer = await client.completions.create(model=MODEL, prompt=text, max_tokens=100, extra_body={"ignore_eos": True})
+            return answer.choices[0].text
+
+        expected = {text: (await embed(text), await complete(text)) for text in texts}
+        jobs = [(i % 4 > 0, texts[i % len(texts)]) for i in range(200)]
+        tasks = [asyncio.ensure_future(embed(t) if wants_vector else complete(t)) for wants_vector, t in jobs]
+        while not any(task.done() for task in tasks):
+            await asyncio.sleep(0.005)
+        os.kill(server.workers()[0], signal.SIGKILL)
+        for (wants_vector, text), answer in zip(jobs, await asyncio.gather(*tasks)):
+            assert answer == expected[text][0 if wants_vector else 1]
+
+    asyncio.run(work())
+    deadline = time.time() + 10
+    while (status := httpx.get(server.url + "/status").json())["num_requests"] > 0:  # it is a little behind
+        assert time.time() < deadline
+        time.sleep(0.05)
+    assert status["num_restarts"] == 1
+    metrics = httpx.get(server.url + "/metrics").text.splitlines()
+    seconds = [float(line.split()[-1]) for line in metrics if line.startswith("tandem:encoder_seconds_total{")]
+    assert len(seconds) == 1 and seconds[0] > 0
+
+
+def test_embeddings_are_cancelled(server):
+    """A client that goes away leaves nothing behind."""
+    import httpx
+
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(server.url + "/v1/embeddings", json={"input": [[5] * 500] * 256}, timeout=0.05)
+    deadline = time.time() + 20
+    while httpx.get(server.url + "/status").json()["num_requests"] > 0:
+        assert time.time() < deadline
+        time.sleep(0.05)
+
+
 def test_errors(client, server):
     with pytest.raises(openai.BadRequestError) as e:
         client.completions.create(model=MODEL, prompt="a", max_tokens=-1)

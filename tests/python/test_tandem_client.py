@@ -93,6 +93,37 @@ def test_tokens(client):
     assert client.tokenize("Some words.", add_special_tokens=False).tokens == tokens.tokens[1:-1]
 
 
+def test_embeddings(client, texts):
+    alone = [client.embed(text).vector for text in texts]
+    together = client.embed(texts)
+    assert together.vectors == alone and together.usage.prompt_tokens > 0 and together.request_id
+    assert all(abs(sum(x * x for x in vector) - 1) < 1e-5 for vector in alone)
+    ids = client.tokenize(texts[0]).tokens
+    assert client.embed(ids).vector == client.embed([ids]).vector == alone[0]
+    plain = client.embed(texts[0], normalize=False).vector
+    length = sum(x * x for x in plain) ** 0.5
+    assert all(abs(x / length - y) < 1e-6 for x, y in zip(plain, alone[0]))
+    assert client.embed(texts[0], pooling="cls").vector != alone[0]
+    assert client.embed(texts[0], truncate_prompt_tokens=5).usage.prompt_tokens == 5
+    with pytest.raises(tc.BadRequestError) as e:
+        client.embed(texts[0], pooling="max")
+    assert e.value.param == "pooling"
+
+
+def test_scores(client, texts):
+    summary = client.complete(texts[0], max_tokens=20, num_beams=1).text
+    scores = client.score(texts[0], [summary, "Something else, quite unlikely."])
+    assert len(scores) == 2 and [s.index for s in scores] == [0, 1] and scores.usage.prompt_tokens > 0
+    assert scores[0].score > scores[1].score and scores[0].perplexity < scores[1].perplexity
+    assert len(scores[0].token_ids) == len(scores[0].token_logprobs)
+    assert client.score([texts[0]] * 2, [summary] * 2)[1] == tc.Score(**{**vars(scores[0]), "index": 1})
+    without = client.score(texts[0], summary, append_eos=False)[0]
+    assert without.token_ids == scores[0].token_ids[:-1]
+    with pytest.raises(tc.BadRequestError) as e:
+        client.score([], "a")
+    assert e.value.param == "text_1"
+
+
 def test_about_the_server(client):
     assert client.health() and client.health().ready
     client.wait_until_ready(timeout=5)
@@ -140,6 +171,9 @@ def test_async(server, client, texts):
         assert await asyncio.gather(*map(one, prompts)) == [alone[text] for text in prompts]
         result = await c.chat_stream(texts[0], max_tokens=24).result()
         assert result.text == alone[texts[0]] == (await c.chat(texts[0], max_tokens=24)).text
+        embeddings = await asyncio.gather(*[c.embed(text) for text in texts])
+        assert [e.vector for e in embeddings] == client.embed(texts).vectors
+        assert (await c.score(texts[0], "A target.")).scores == client.score(texts[0], "A target.").scores
         assert (await c.health()) and await c.version() and await c.models() and await c.metrics()
         await c.wait_until_ready(timeout=5)
         tokens = await c.tokenize("Some words.")

@@ -24,7 +24,7 @@ using testing_support::EngineLoop;
 
 struct Counts {
   int operations = 0, steps = 0, turns = 0, preempted = 0, swapped_in = 0, refused = 0;
-  int aborted = 0, aborted_in_flight = 0, finished_in_flight = 0, emitted = 0;
+  int aborted = 0, aborted_in_flight = 0, finished_in_flight = 0, emitted = 0, pooled = 0;
   CacheStats caches;
 };
 
@@ -91,6 +91,11 @@ class Simulation {
       spec.source = 5 + static_cast<int>(next_seq_);
     }
     spec.max_tokens = uniform(1, 30);
+    if (one_in(5)) {
+      spec.pooled = true;
+      spec.seq_ids.resize(1);
+      spec.encoder_len = one_in(3) ? uniform(1, 200) : spec.encoder_len;  // than the pool, even
+    }
     spec.arrival_time = loop_.now() - (one_in(8) ? 5 : 0);
     spec.priority = one_in(5) ? uniform(-1, 1) : 0;
     if (!fits(spec)) {
@@ -109,6 +114,7 @@ class Simulation {
       return (tokens + config_.block_size - 1) / config_.block_size;
     };
     const int n = static_cast<int>(spec.seq_ids.size());
+    if (spec.pooled) return true;
     return n <= config_.max_num_seqs &&
            blocks(spec.encoder_len) + n * blocks(spec.prompt_len + spec.max_tokens - 1) <=
                config_.num_device_blocks;
@@ -201,6 +207,7 @@ class Simulation {
     counts.aborted_in_flight += counts_.aborted_in_flight;
     counts.finished_in_flight += counts_.finished_in_flight;
     counts.emitted += counts_.emitted;
+    counts.pooled += loop_.num_pooled();
     EXPECT_EQ(loop_.rules().preempted(), scheduler_.num_preemptions());
     const CacheStats& caches = scheduler_.block_manager().cache_stats();
     EXPECT_EQ(loop_.rules().sources_found(), caches.encoder_hits);
@@ -222,7 +229,7 @@ class Simulation {
 
 TEST(SchedulerRandom, EveryRuleOnEveryStep) {
   Counts counts;
-  for (uint32_t seed = 1; seed <= 400; ++seed) {
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Simulation(seed).run(100, counts);
     if (HasFailure()) return;
@@ -237,6 +244,7 @@ TEST(SchedulerRandom, EveryRuleOnEveryStep) {
   EXPECT_GE(counts.aborted_in_flight, 200);
   EXPECT_GE(counts.finished_in_flight, 200);
   EXPECT_GE(counts.emitted, 10'000);
+  EXPECT_GE(counts.pooled, 1000);
   EXPECT_GE(counts.caches.encoder_hits, 1000);
   EXPECT_GE(counts.caches.prefix_hits, 1000);
   EXPECT_GE(counts.caches.evicted_blocks, 5000);

@@ -26,7 +26,7 @@ constexpr int kEosOneIn = 40;  // tokens divisible by it end a sequence
 struct Counts {
   int operations = 0, steps = 0, ahead = 0, waited = 0, surplus = 0, resumed = 0, aborted = 0;
   int aborted_in_flight = 0, stopped_in_flight = 0, refused = 0, lost = 0, completed = 0;
-  int recomputed_pending = 0, swapped_pending = 0, swapped_in = 0, several = 0;
+  int recomputed_pending = 0, swapped_pending = 0, swapped_in = 0, several = 0, pooled = 0;
   CacheStats caches;
 };
 
@@ -53,6 +53,7 @@ class Simulation {
     drain();
     EXPECT_EQ(loop_.rules().preempted(), scheduler().num_preemptions());
     counts_.swapped_in += loop_.rules().swapped_in();
+    counts_.pooled += loop_.num_pooled();
     const CacheStats& caches = scheduler().block_manager().cache_stats();
     EXPECT_EQ(loop_.rules().sources_found(), caches.encoder_hits);
     counts_.caches.encoder_hits += caches.encoder_hits;
@@ -104,6 +105,11 @@ class Simulation {
       spec.source = 5 + static_cast<int>(next_seq_);
     }
     spec.max_tokens = uniform(1, 30);
+    if (one_in(5)) {
+      spec.pooled = true;
+      spec.seq_ids.resize(1);
+      spec.encoder_len = one_in(3) ? uniform(1, 200) : spec.encoder_len;  // than the pool, even
+    }
     spec.arrival_time = loop_.now() - (one_in(8) ? 5 : 0);
     spec.priority = one_in(5) ? uniform(-1, 1) : 0;
     add(spec);
@@ -262,6 +268,7 @@ class Simulation {
   // Wrong results change nothing.
   void refuse(const proto::StepInput& step, std::vector<SampledToken> results) {
     EXPECT_THROW(scheduler().complete_step(step.step() + 7, results), std::runtime_error);
+    refuse_pooled(step, results);
     const auto it = std::find_if(results.begin(), results.end(),
                                  [&](const auto& token) { return loop_.running(token); });
     if (it == results.end()) return;
@@ -273,6 +280,29 @@ class Simulation {
     EXPECT_THROW(scheduler().complete_step(step.step(), results), std::runtime_error);
     scheduler().check_integrity();
     ++counts_.refused;
+  }
+
+  // A vector that is missing, comes twice, or is none.
+  void refuse_pooled(const proto::StepInput& step, const std::vector<SampledToken>& results) {
+    using testing_support::answer_of;
+    auto pooled = loop_.oldest_pooled();
+    const auto it = std::find_if(pooled.begin(), pooled.end(), [&](const auto& one) {
+      return loop_.running({one.request_id, one.seq_id, 0}) != nullptr;
+    });
+    if (it == pooled.end()) return;
+    const auto wrong = *it;
+    proto::StepOutput answer = answer_of(step.step(), results, pooled);
+    const proto::SequenceGroupOutput last = *answer.outputs().rbegin();
+    *answer.add_outputs() = last;
+    if (loop_.running({pooled.back().request_id, pooled.back().seq_id, 0}) != nullptr)
+      EXPECT_THROW(scheduler().complete_step(answer), std::runtime_error);
+    pooled.erase(it);
+    EXPECT_THROW(scheduler().complete_step(answer_of(step.step(), results, pooled)),
+                 std::runtime_error);
+    auto tokens = results;
+    tokens.push_back({wrong.request_id, wrong.seq_id, 5});
+    EXPECT_THROW(scheduler().complete_step(answer_of(step.step(), tokens, pooled)),
+                 std::runtime_error);
   }
 
   bool gone(const proto::StepInput& step) {
@@ -330,6 +360,7 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
   EXPECT_GE(counts.refused, 500);
   EXPECT_GE(counts.lost, 5);
   EXPECT_GE(counts.swapped_in, 50);
+  EXPECT_GE(counts.pooled, 300);
   EXPECT_GE(counts.caches.encoder_hits, 400);
   EXPECT_GE(counts.caches.prefix_hits, 1000);
   EXPECT_GE(counts.caches.evicted_blocks, 3000);

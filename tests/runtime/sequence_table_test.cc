@@ -111,6 +111,50 @@ TEST_F(SequenceTableTest, FollowsFullMetadataAndDeltas) {
   table_.check_integrity();
 }
 
+// A group that is pooled: all that is not its encoder input is refused, and so is a second step.
+TEST_F(SequenceTableTest, PooledGroups) {
+  Scheduler scheduler(
+      {.max_num_seqs = 8, .max_num_batched_tokens = 8, .block_size = 2, .num_device_blocks = 20});
+  scheduler.add_seq_group(
+      testing_support::make_group({.request_id = "x", .seq_ids = {1}, .pooled = true}));
+  const proto::StepInput step = scheduler.schedule(0);
+  const auto pooled_error = [&](const std::function<void(proto::SequenceGroupMetadata&)>& change) {
+    proto::StepInput wrong = step;
+    change(*wrong.mutable_groups(0));
+    return error(wrong);
+  };
+  EXPECT_THAT(pooled_error([](auto& g) { g.mutable_seq_data(0)->add_prompt_token_ids(5); }),
+              HasSubstr("groups[0].seq_data[0].prompt_token_ids"));
+  EXPECT_THAT(pooled_error([](auto& g) { g.mutable_seq_data(0)->set_token_chunk_size(1); }),
+              HasSubstr("seq_data[0].prompt_token_ids"));
+  EXPECT_THAT(pooled_error([](auto& g) { g.mutable_block_tables(0)->add_blocks(1); }),
+              HasSubstr("block_tables[0].blocks"));
+  EXPECT_THAT(pooled_error([](auto& g) { g.mutable_cross_block_table()->add_blocks(1); }),
+              HasSubstr("cross_block_table.blocks"));
+  EXPECT_THAT(pooled_error([](auto& g) {
+                g.mutable_sampling_params()->mutable_pooling()->set_kind(
+                    static_cast<proto::Pooling::Kind>(9));
+              }),
+              HasSubstr("pooling.kind"));
+  EXPECT_THAT(pooled_error([](auto& g) {
+                g.add_seq_data()->set_seq_id(9);
+                g.add_block_tables()->set_seq_id(9);
+              }),
+              HasSubstr("2 sequences"));
+  EXPECT_THAT(pooled_error([](auto& g) {
+                g.mutable_encoder_seq_data()->mutable_prompt_token_ids()->Add(2000);
+              }),
+              HasSubstr("encoder_seq_data"));
+  EXPECT_EQ(table_.size(), 0u);
+  table_.advance(table_.apply(step));
+  table_.check_integrity();
+  EXPECT_EQ(table_.size(), 1u);
+  proto::StepInput again;
+  again.add_deltas()->set_request_id("x");
+  EXPECT_THAT(error(again), HasSubstr("pooled"));
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 TEST_F(SequenceTableTest, ForgetsWhatIsFinished) {
   start();
   proto::StepInput step;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 #include <stdexcept>
 #include <string>
@@ -113,6 +114,37 @@ TEST_F(StepLoopTest, ASequenceEndsByLengthAndTheSurplusIsPassedOver) {
   EXPECT_LE(steps, 3);
   EXPECT_EQ(loop.stats().num_free_blocks(), 20);
   EXPECT_EQ(loop.stats().num_total_blocks(), 20);
+}
+
+TEST_F(StepLoopTest, APooledRequestEndsWithItsStep) {
+  PreparedRequest pooled;
+  pooled.inputs.add_encoder_prompt_token_ids(10);
+  pooled.params.set_n(1);
+  pooled.params.mutable_pooling();
+  add("a");
+  loop.add(request("b", pooled));
+  const auto step = next();
+  auto output = answer(step);
+  ASSERT_EQ(output.outputs_size(), 2);
+  EXPECT_FALSE(loop.stats().num_free_blocks() == 20);
+  const auto changed = [&](auto change) {
+    proto::StepOutput wrong = output;
+    change(wrong);
+    return wrong;
+  };
+  refused(changed([](auto& o) { o.mutable_outputs(1)->mutable_embedding()->clear_values(); }),
+          "empty embedding");
+  refused(changed([](auto& o) { o.mutable_outputs(1)->clear_embedding(); }), "no pooled vector");
+  refused(changed([](auto& o) { o.mutable_outputs(0)->mutable_embedding()->add_values(1); }),
+          "tokens are generated");
+  refused(changed([](auto& o) { o.set_encoder_seconds(-1); }), "encoder_seconds");
+  refused(changed([](auto& o) { o.set_encoder_seconds(NAN); }), "encoder_seconds");
+  output.set_encoder_seconds(0.25);
+  take(output);
+  EXPECT_EQ(loop.stats().encoder_seconds(), 0.25);
+  EXPECT_EQ(loop.stats().num_running(), 1);
+  const auto second = next();
+  EXPECT_THAT(second.finished_request_ids(), ElementsAre("b"));
 }
 
 TEST_F(StepLoopTest, TheCachesCount) {

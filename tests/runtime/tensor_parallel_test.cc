@@ -58,7 +58,8 @@ class Recorder {
 
   void add(const json& prompt, const json& params) {
     const auto prepared = preprocess(parse_prompt(prompt), params, nullptr, config_, resolver_);
-    auto resolved = resolver_.resolve(params, prepared.lengths);
+    auto resolved = prepared.pooling ? resolver_.resolve_pooling(params, *prepared.pooling)
+                                     : resolver_.resolve(params, prepared.lengths);
     if (!resolved.has_seed()) resolved.set_seed(next_id_);
     std::vector<std::unique_ptr<Sequence>> seqs;
     for (int i = 0; i < num_sequences(resolved); ++i)
@@ -131,6 +132,8 @@ Recording record(const std::string& checkpoint) {
     recorder.add({{"encoder_prompt", encoder},
                   {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}},
                  c.at("generation"));
+    recorder.add({{"encoder_prompt", encoder}, {"pooling", "mean"}, {"normalize", i % 2 == 0}},
+                 json::object());
     json params = variants[i++ % std::size(variants)];
     params["max_new_tokens"] = 12;
     if (!params.contains("num_beams")) params["num_beams"] = 1;
@@ -177,6 +180,10 @@ void expect_same_group(const proto::SequenceGroupOutput& got,
     if (leader) expect_near(got.samples(i).candidates(), want.samples(i).candidates());
     if (leader) expect_near(got.samples(i).logprobs().top(), want.samples(i).logprobs().top());
   }
+  ASSERT_EQ(got.has_embedding(), leader && want.has_embedding());
+  ASSERT_EQ(got.embedding().values_size(), leader ? want.embedding().values_size() : 0);
+  for (int i = 0; i < got.embedding().values_size(); ++i)
+    EXPECT_NEAR(got.embedding().values(i), want.embedding().values(i), 1e-4);
   ASSERT_EQ(got.prompt_logprobs_size(), leader ? want.prompt_logprobs_size() : 0);
   for (int i = 0; i < got.prompt_logprobs_size(); ++i)
     expect_near(got.prompt_logprobs(i).top(), want.prompt_logprobs(i).top());

@@ -16,7 +16,7 @@ struct SimulationCounts {
   uint64_t events = 0, requests = 0, completed = 0, kills = 0, crashes = 0, hangs = 0, lies = 0;
   uint64_t slow = 0, refused_poison = 0, cancelled = 0, timed_out = 0, too_large = 0, drained = 0;
   uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0;
-  uint64_t overloaded = 0, reused_ids = 0, several = 0;
+  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0;
 };
 
 class ClusterSimulation {
@@ -131,7 +131,12 @@ class ClusterSimulation {
     if (!plans_.empty() && world_.one_in(2)) {  // what another one has, too
       const auto other = static_cast<size_t>(world_.uniform(1, static_cast<int>(plans_.size())));
       inputs = plans_[other - 1]->request.inputs;
-      if (world_.one_in(3)) inputs.add_prompt_token_ids(letter());
+      if (world_.one_in(3) || inputs.prompt_token_ids().empty())
+        inputs.add_prompt_token_ids(letter());
+    }
+    if (world_.one_in(6)) {
+      make_pooled(plan);
+      return plan;
     }
     params.set_n(world_.one_in(3) ? world_.uniform(2, 3) : 1);
     params.set_max_tokens(world_.one_in(30) ? 200 : world_.uniform(1, 20));
@@ -158,6 +163,14 @@ class ClusterSimulation {
                      });
     plan.undisturbed.resize(static_cast<size_t>(params.n()));
     return plan;
+  }
+  void make_pooled(Plan& plan) {
+    plan.request.inputs.clear_prompt_token_ids();
+    plan.request.params.set_n(1);
+    plan.request.params.set_seed(++next_seed_);
+    plan.request.params.mutable_pooling();
+    plan.invalid = world_.one_in(40);
+    plan.too_large = !admissible(plan);
   }
   bool admissible(const Plan& plan) const {
     const RequestState state(plan.id, plan.request, cluster_->tokenizer(), 0);
@@ -285,8 +298,17 @@ class ClusterSimulation {
                     stream.outputs[i].ShortDebugString() + " instead of " +
                     expected.ShortDebugString());
     }
-    const auto& prompt = plan.request.inputs.prompt_token_ids();
-    const bool wanted = plan.request.params.has_prompt_logprobs();
+    const auto& [inputs, params] = plan.request;
+    SIM_CHECK(stream.embedding.has_value() == params.has_pooling(), plan.id + ": a vector");
+    if (stream.embedding) {
+      ++counts_.pooled;
+      SIM_CHECK(
+          stream.embedding->SerializeAsString() ==
+              undisturbed_embedding(inputs.encoder_prompt_token_ids(), params).SerializeAsString(),
+          plan.id + ": another vector");
+    }
+    const auto& prompt = inputs.prompt_token_ids();
+    const bool wanted = params.has_prompt_logprobs();
     const std::vector<int32_t> logprobs(prompt.begin() + (wanted ? 1 : prompt.size()),
                                         prompt.end());
     SIM_CHECK(stream.prompt_logprobs == logprobs, plan.id + ": prompt log-probabilities");

@@ -23,6 +23,7 @@ class EngineLoop {
   const NaiveScheduler& rules() const { return rules_; }
   const FakeWorker& worker() const { return worker_; }
   double now() const { return now_; }
+  int num_pooled() const { return num_pooled_; }  // groups that ended so
 
   // Throws what add_seq_group() throws.
   void add(const GroupSpec& spec) {
@@ -44,7 +45,15 @@ class EngineLoop {
   // Computes the step and completes it. Returns what was appended to sequences that go on.
   std::vector<SampledToken> complete(const proto::StepInput& step) {
     std::vector<SampledToken> sampled = worker_.run(step, truth_, live_);
-    if (has_work(step)) scheduler_.complete_step(step.step(), sampled);
+    if (has_work(step) && worker_.pooled().empty())
+      scheduler_.complete_step(step.step(), sampled);
+    else if (has_work(step))
+      scheduler_.complete_step(answer_of(step.step(), sampled, worker_.pooled()));
+    for (const PooledSequence& one : worker_.pooled()) {
+      const SequenceGroup* group = scheduler_.find(one.request_id);
+      EXPECT_TRUE(group == nullptr || group->finished()) << "one step is all it takes";
+      num_pooled_ += group != nullptr;
+    }
     std::erase_if(sampled, [&](const SampledToken& token) { return !running(token); });
     for (const SampledToken& token : sampled) truth_.at(token.seq_id).push_back(token.token);
     return sampled;
@@ -110,6 +119,7 @@ class EngineLoop {
   FakeWorker::Truth truth_;
   FakeWorker::LiveBlocks live_;
   double now_ = 0;
+  int num_pooled_ = 0;
 };
 
 }  // namespace tandem::testing_support

@@ -175,7 +175,7 @@ struct FakeServer {
   server::ServerConfig config;
   FakeEngineApi engine;
   FakeTokenizer tokenizer;
-  server::AppContext context{config, engine, tokenizer, 512, "1.2.3", server::Metrics("model")};
+  server::AppContext context{config, engine, tokenizer, 512, 3, "1.2.3", server::Metrics("model")};
   server::Application application{context};
 };
 

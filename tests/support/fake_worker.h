@@ -33,6 +33,32 @@ inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
              << ")";
 }
 
+struct PooledSequence {
+  std::string request_id;
+  int64_t seq_id;
+};
+
+// A worker's answer.
+inline proto::StepOutput answer_of(uint64_t step, const std::vector<SampledToken>& sampled,
+                                   const std::vector<PooledSequence>& pooled) {
+  proto::StepOutput out;
+  out.set_step(step);
+  for (const SampledToken& token : sampled) {
+    auto& group = *out.add_outputs();
+    group.set_request_id(token.request_id);
+    group.set_seq_id(token.seq_id);
+    group.add_samples()->set_seq_id(token.seq_id);
+    group.mutable_samples(0)->set_token_id(token.token);
+  }
+  for (const PooledSequence& one : pooled) {
+    auto& group = *out.add_outputs();
+    group.set_request_id(one.request_id);
+    group.set_seq_id(one.seq_id);
+    group.mutable_embedding()->add_values(1);
+  }
+  return out;
+}
+
 class FakeWorker {
  public:
   // What the test knows of the sequences, by id, encoders included: all their tokens.
@@ -82,6 +108,8 @@ class FakeWorker {
     return sample(scheduled, batch);
   }
 
+  // What the step that was run last has pooled.
+  const std::vector<PooledSequence>& pooled() const { return pooled_; }
   const SequenceTable& table() const { return table_; }
 
  private:
@@ -118,14 +146,37 @@ class FakeWorker {
     const ModelInput& in = batch.input;
     size_t t = 0;
     for (const auto* group : scheduled) {
-      if (!group->compute_encoder()) continue;
+      if (!group->compute_encoder() || group->sampling_params().has_pooling()) continue;
       for (int p = 0; p < group->encoder_seq_data().prompt_token_ids_size(); ++p, ++t) {
         EXPECT_EQ(in.encoder_positions.at(t), p);
         device_.at(static_cast<size_t>(in.attention.cross_slot_mapping.at(t))) = {
             source_of(*group), p, in.encoder_input_ids.at(t)};
       }
     }
-    EXPECT_EQ(t, in.encoder_input_ids.size());
+    EXPECT_EQ(t, in.attention.cross_slot_mapping.size());
+    check_pooled(scheduled, batch, t);
+  }
+
+  // Behind all others, in the order of the message.
+  void check_pooled(const std::vector<proto::SequenceGroupMetadata*>& scheduled, const Batch& batch,
+                    size_t t) {
+    pooled_.clear();
+    for (const auto* group : scheduled) {
+      if (!group->sampling_params().has_pooling()) continue;
+      EXPECT_TRUE(group->compute_encoder());
+      const auto& ids = group->encoder_seq_data().prompt_token_ids();
+      const PooledRows& rows = batch.pooled.at(pooled_.size());
+      EXPECT_EQ(rows.group, group);
+      EXPECT_EQ(rows.first, static_cast<int32_t>(t));
+      EXPECT_EQ(rows.end - rows.first, ids.size());
+      for (int p = 0; p < ids.size(); ++p, ++t) {
+        EXPECT_EQ(batch.input.encoder_positions.at(t), p);
+        EXPECT_EQ(batch.input.encoder_input_ids.at(t), ids[p]);
+      }
+      pooled_.push_back({group->request_id(), group->seq_data(0).seq_id()});
+    }
+    EXPECT_EQ(batch.pooled.size(), pooled_.size());
+    EXPECT_EQ(t, batch.input.encoder_input_ids.size());
   }
 
   void write_decoders(const Batch& batch) {
@@ -225,6 +276,7 @@ class FakeWorker {
   SequenceTable table_;
   Memory device_, host_;
   uint32_t seed_;
+  std::vector<PooledSequence> pooled_;
 };
 
 }  // namespace tandem::testing_support

@@ -42,6 +42,7 @@ class NaiveScheduler {
     check_order();
     check_encoders();
     check_decodes_first();
+    check_pooled();
     return step;
   }
 
@@ -106,6 +107,14 @@ class NaiveScheduler {
     for (const auto& group : step.groups()) {
       scheduled_.insert(group.request_id());
       if (group.compute_encoder()) encoders_.push_back(group.request_id());
+      if (group.sampling_params().has_pooling()) {
+        ASSERT_TRUE(group.compute_encoder());
+        ASSERT_EQ(group.seq_data_size(), 1);
+        ASSERT_EQ(group.seq_data(0).token_chunk_size() + group.seq_data(0).prompt_token_ids_size() +
+                      group.block_tables(0).blocks_size() + group.cross_block_table().blocks_size(),
+                  0);
+        continue;
+      }
       for (const auto& seq : group.seq_data())
         if (seq.token_chunk_size() > 0) chunks_[seq.seq_id()] = seq.token_chunk_size();
       for (int i = 0; i < group.seq_data_size(); ++i) {
@@ -166,6 +175,8 @@ class NaiveScheduler {
     expect_prefix(admitted, before_.waiting, "admitted out of order");
     expect_prefix(swapped_in, before_.swapped, "swapped in out of order");
     Ids running = before_.running;
+    std::erase_if(running, [&](const std::string& id) { return scheduler_.find(id)->pools(); });
+    num_preempted_now_ = preempted.size();
     std::reverse(running.begin(), running.end());
     std::reverse(preempted.begin(), preempted.end());
     expect_prefix(preempted, running, "preempted out of order");
@@ -221,6 +232,19 @@ class NaiveScheduler {
     lacked_blocks_ = lacking && decodes < config_.max_num_batched_tokens;
   }
 
+  // One that is pooled needs no blocks: it waits for a seat and tokens, and behind others, only.
+  void check_pooled() {
+    if (after_.waiting.empty() || !after_.swapped.empty() || turn_ || lacked_blocks_ ||
+        num_preempted_now_ > 0 || !scheduler_.find(after_.waiting[0])->pools())
+      return;
+    int tokens = encoder_len(after_.waiting[0]);
+    for (const std::string& id : encoders_) tokens += encoder_len(id);
+    for (const auto& [seq, chunk] : chunks_) tokens += chunk;
+    const int seats = std::min(config_.max_num_seqs, config_.max_num_batched_tokens);
+    EXPECT_TRUE(tokens > config_.max_num_batched_tokens || after_.running_seqs >= seats)
+        << after_.waiting[0] << " waits for nothing";
+  }
+
   SchedulerConfig config_;
   Scheduler& scheduler_;
   std::set<Key> order_;
@@ -231,6 +255,7 @@ class NaiveScheduler {
   std::set<std::string> scheduled_;
   bool turn_ = false, last_was_turn_ = false;
   bool lacked_blocks_ = false;  // a running group, in the last step, and it was no turn
+  size_t num_preempted_now_ = 0;
   int turns_ = 0, preempted_ = 0, swapped_in_ = 0, sources_found_ = 0;
 };
 

@@ -77,17 +77,29 @@ class RunAheadLoop {
     const auto it = std::find_if(flights_.begin(), flights_.end(),
                                  [](const Flight& flight) { return !flight.executed; });
     it->sampled = worker_.run(it->step, truth_, it->live);
+    it->pooled = worker_.pooled();
     it->executed = true;
     for (const SampledToken& token : it->sampled) truth_.at(token.seq_id).push_back(token.token);
   }
 
   const proto::StepInput& oldest_step() const { return flights_.front().step; }
   const std::vector<SampledToken>& oldest_results() const { return flights_.front().sampled; }
+  const std::vector<PooledSequence>& oldest_pooled() const { return flights_.front().pooled; }
+  int num_pooled() const { return num_pooled_; }  // groups that ended so
   // The results of the oldest step reach the scheduler. Returns those of sequences that go on.
   std::vector<SampledToken> deliver() {
     std::vector<SampledToken> sampled = oldest_results();
-    scheduler_.complete_step(oldest_step().step(), sampled);
+    if (oldest_pooled().empty())
+      scheduler_.complete_step(oldest_step().step(), sampled);
+    else
+      scheduler_.complete_step(answer_of(oldest_step().step(), sampled, oldest_pooled()));
     scheduler_.check_integrity();
+    for (const PooledSequence& one : oldest_pooled()) {
+      const SequenceGroup* group = scheduler_.find(one.request_id);
+      const Sequence* seq = group == nullptr ? nullptr : group->find(one.seq_id);
+      EXPECT_TRUE(seq == nullptr || seq->finished()) << "one step is all it takes";
+      num_pooled_ += seq != nullptr;
+    }
     flights_.pop_front();
     std::erase_if(sampled, [&](const SampledToken& token) { return running(token) == nullptr; });
     return sampled;
@@ -125,6 +137,7 @@ class RunAheadLoop {
     FakeWorker::LiveBlocks live;
     bool executed;
     std::vector<SampledToken> sampled;
+    std::vector<PooledSequence> pooled = {};
   };
 
   void remember(const Sequence& seq) {
@@ -140,6 +153,7 @@ class RunAheadLoop {
   std::deque<Flight> flights_;
   uint64_t last_step_ = 0;
   double now_ = 0;
+  int num_pooled_ = 0;
 };
 
 }  // namespace tandem::testing_support

@@ -40,6 +40,7 @@ class SimulatedClient {
     Plan* plan = nullptr;
     std::vector<proto::CompletionOutput> outputs;
     std::vector<int32_t> prompt_logprobs;
+    std::optional<proto::Embedding> embedding;
     double submitted_at = -1;
     bool inputs = false, finished = false, cancelled = false, heard = false;
     int resumed = 0;
@@ -169,6 +170,10 @@ class SimulatedClient {
         chunk.request_id() + ": prompt logprobs repeated or missing");
     for (const auto& logprobs : chunk.prompt_logprobs())
       stream.prompt_logprobs.push_back(logprobs.top(0).token_id());
+    if (chunk.has_embedding()) {
+      SIM_CHECK(chunk.finished(), chunk.request_id() + ": a vector before the end");
+      stream.embedding = chunk.embedding();
+    }
     if (chunk.has_error()) stream.error = chunk.error();
     stream.finished = chunk.finished();
     if (stream.finished)

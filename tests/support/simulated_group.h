@@ -215,11 +215,17 @@ class SimulatedGroup {
 
   void falsify(proto::StepOutput& output) {
     for (auto& group : *output.mutable_outputs()) {
-      if (lies_.front() != Lie::kStep && group.samples().empty()) continue;
+      const bool pooled = group.has_embedding() && lies_.front() == Lie::kMissing;
+      if (lies_.front() != Lie::kStep && group.samples().empty() && !pooled) continue;
       SIM_LOG(world_, name(0) + " lies");
       switch (lies_.front()) {
         case Lie::kStep: output.set_step(output.step() + 1); break;
-        case Lie::kMissing: group.mutable_samples()->RemoveLast(); break;
+        case Lie::kMissing:
+          if (pooled)
+            group.clear_embedding();
+          else
+            group.mutable_samples()->RemoveLast();
+          break;
         case Lie::kTwice: *group.add_samples() = proto::SequenceOutput(group.samples(0)); break;
         case Lie::kUnknown: group.mutable_samples(0)->set_seq_id(1'000'000); break;
         case Lie::kToken: group.mutable_samples(0)->set_token_id(kSimulatedVocab); break;

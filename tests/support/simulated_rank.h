@@ -75,6 +75,15 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
   return state.output();
 }
 
+inline proto::Embedding undisturbed_embedding(
+    const google::protobuf::RepeatedField<int32_t>& encoder, const proto::SamplingParams& params) {
+  uint64_t hash = params.seed();
+  for (const int32_t token : encoder) hash = mix(hash, static_cast<uint64_t>(token));
+  proto::Embedding out;
+  out.add_values(static_cast<float>(hash % 1'000'003));
+  return out;
+}
+
 class SimulatedRank {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
@@ -127,6 +136,10 @@ class SimulatedRank {
     const Ids& encoder = group.encoder_seq_data().prompt_token_ids();
     out.set_request_id(group.request_id());
     out.set_seq_id(group.seq_data(0).seq_id());
+    if (params.has_pooling()) {
+      *out.mutable_embedding() = undisturbed_embedding(encoder, params);
+      return;
+    }
     if (group.compute_encoder())
       for (int p = 0; p < encoder.size(); ++p)
         key_at(group.cross_block_table().blocks(), p) =

@@ -31,7 +31,7 @@ struct ClusterTraits {
 struct Plan {
   std::string id;
   PreparedRequest request;
-  std::vector<proto::CompletionOutput> undisturbed;
+  std::vector<proto::CompletionOutput> undisturbed;  // none if it is pooled
   double submit_at = 0, timeout = 0, cancel_at = 0;
   int steps_until_crash = 0;  // if it is poisonous
   bool poisonous = false, invalid = false, too_large = false;

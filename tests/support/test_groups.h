@@ -27,6 +27,7 @@ struct GroupSpec {
   // their first four tokens only.
   int source = 0;
   int prompt = 0;
+  bool pooled = false;  // one sequence; prompt_len and max_tokens do not matter
 };
 
 // Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j; more for other
@@ -35,7 +36,7 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   EncoderDecoderInputs inputs;
   for (int j = 0; j < spec.encoder_len; ++j)
     inputs.add_encoder_prompt_token_ids(1000 * (spec.source + 1) + j);
-  for (int j = 0; j < spec.prompt_len; ++j)
+  for (int j = 0; j < spec.prompt_len && !spec.pooled; ++j)
     inputs.add_prompt_token_ids(10 + j + (j < 4 ? 0 : 100 * spec.prompt));
   std::vector<std::unique_ptr<Sequence>> seqs;
   for (size_t i = 0; i < spec.seq_ids.size(); ++i) {
@@ -47,7 +48,10 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
   SamplingParams params;
   params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
-  params.set_max_tokens(spec.max_tokens);
+  if (spec.pooled)
+    params.mutable_pooling();
+  else
+    params.set_max_tokens(spec.max_tokens);
   return std::make_unique<SequenceGroup>(spec.request_id, std::move(seqs), std::move(encoder),
                                          std::move(params), spec.arrival_time, spec.priority);
 }

@@ -4,11 +4,13 @@ from ._errors import (ApiError, AuthenticationError, BadRequestError, Connection
                       OverloadedError, ServerError, TandemError, UnavailableError)
 from ._protocol import Retries
 from ._sync import Client, Stream
-from ._types import Choice, Chunk, Completion, Health, Logprobs, ModelInfo, Prompt, Tokens, Usage
+from ._types import (Choice, Chunk, Completion, Embeddings, Health, Logprobs, ModelInfo, Prompt, Score, Scores, Tokens,
+                     Usage)
 
 __all__ = [
     "ApiError", "AsyncClient", "AsyncStream", "AuthenticationError", "BadRequestError", "Choice", "Chunk", "Client",
-    "Completion", "ConnectionFailed", "DeadlineError", "Health", "Logprobs", "ModelInfo", "NotFoundError",
-    "OverloadedError", "Prompt", "Retries", "ServerError", "Stream", "TandemError", "Tokens", "UnavailableError", "Usage",
+    "Completion", "ConnectionFailed", "DeadlineError", "Embeddings", "Health", "Logprobs", "ModelInfo", "NotFoundError",
+    "OverloadedError", "Prompt", "Retries", "Score", "Scores", "ServerError", "Stream", "TandemError", "Tokens",
+    "UnavailableError", "Usage",
 ]
 __version__ = "0.1.0"

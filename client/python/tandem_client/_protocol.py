@@ -105,6 +105,15 @@ def chat_body(messages: Any, model: Optional[str], params: Mapping[str, Any]) ->
     return _with_model({"messages": list(messages), **params}, model)
 
 
+def embedding_body(input: Any, model: Optional[str], params: Mapping[str, Any]) -> Dict[str, Any]:
+    # As text, floats would be three times as long.
+    return _with_model({"input": input, "encoding_format": "base64", **params}, model)
+
+
+def score_body(source: Any, target: Any, append_eos: bool, model: Optional[str]) -> Dict[str, Any]:
+    return _with_model({"text_1": source, "text_2": target, "append_eos": append_eos}, model)
+
+
 def streamed(body: Dict[str, Any]) -> Dict[str, Any]:
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 

@@ -9,12 +9,13 @@ import httpx
 from . import _protocol as protocol
 from ._errors import ApiError, TandemError
 from ._protocol import Retries
-from ._types import Chunk, Completion, Health, ModelInfo, Prompt, Tokens, completion_of
+from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
+                     embeddings_of, scores_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._types import GenerationParams
+    from ._types import EmbeddingParams, GenerationParams
 
 
 class Stream:
@@ -109,6 +110,17 @@ class Client:
     def chat_stream(self, messages: Union[str, Sequence[Mapping[str, Any]]], *, model: Optional[str] = None,
                     **params: Unpack[GenerationParams]) -> Stream:
         return self._stream("/v1/chat/completions", protocol.chat_body(messages, model or self.model, params))
+
+    def embed(self, input: Prompt, *, model: Optional[str] = None, **params: Unpack[EmbeddingParams]) -> Embeddings:
+        """The encoder's output for a text (or token ids) or several, a vector each."""
+        response = self._send("POST", "/v1/embeddings", protocol.embedding_body(input, model or self.model, params))
+        return embeddings_of(response.json(), response.headers.get("x-request-id", ""))
+
+    def score(self, source: Union[str, Sequence[str]], target: Union[str, Sequence[str]], *, append_eos: bool = True,
+              model: Optional[str] = None) -> Scores:
+        """How likely targets are, given one source for all or one for each."""
+        response = self._send("POST", "/score", protocol.score_body(source, target, append_eos, model or self.model))
+        return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
     def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
         body = self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,

@@ -1,8 +1,11 @@
 """What goes in and what comes out, as dataclasses. Fields that a newer server adds are ignored."""
 from __future__ import annotations
 
+import base64
+import sys
+from array import array
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 try:
     from typing import TypedDict
@@ -131,6 +134,59 @@ class Tokens:
     token_strs: Optional[List[str]] = None
 
 
+class EmbeddingParams(TypedDict, total=False):
+    """Keyword arguments of embed(). pooling: "mean" (of all tokens' states), "cls" or "last"; normalize: to length 1, as the
+    server does unless told otherwise; timeout: of the whole request, in seconds."""
+    pooling: str
+    normalize: bool
+    truncate_prompt_tokens: Optional[int]
+    priority: Optional[int]
+    timeout: Optional[float]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """vectors: one for each input, in their order; float32 values."""
+    vectors: List[List[float]]
+    model: str
+    usage: Usage
+    request_id: str = ""
+
+    @property
+    def vector(self) -> List[float]:
+        """Of the first input."""
+        return self.vectors[0]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of a target: the log-probability of each of its tokens, their mean (score) and sum; None: minus infinity."""
+    index: int
+    score: Optional[float]
+    cumulative_logprob: Optional[float]
+    perplexity: Optional[float]
+    token_ids: List[int]
+    token_logprobs: List[Optional[float]]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One for each target, in their order."""
+    scores: List[Score]
+    model: str
+    usage: Usage
+    request_id: str = ""
+
+    def __iter__(self) -> Iterator[Score]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, index: int) -> Score:
+        return self.scores[index]
+
+
 @dataclass(frozen=True)
 class ModelInfo:
     id: str
@@ -173,6 +229,25 @@ def choice_of(body: Any) -> Choice:
 def completion_of(body: Any, request_id: str) -> Completion:
     return Completion(body["id"], body["model"], body["created"], [choice_of(c) for c in body["choices"]],
                       usage_of(body.get("usage") or {}), request_id)
+
+
+def vector_of(text: str) -> List[float]:
+    """From base64 of little-endian float32."""
+    values = array("f", base64.b64decode(text))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tolist()
+
+
+def embeddings_of(body: Any, request_id: str) -> Embeddings:
+    return Embeddings([vector_of(d["embedding"]) for d in body["data"]], body["model"], usage_of(body.get("usage") or {}),
+                      request_id)
+
+
+def scores_of(body: Any, request_id: str) -> Scores:
+    scores = [Score(d["index"], d["score"], d["cumulative_logprob"], d["perplexity"], d["token_ids"], d["token_logprobs"])
+              for d in body["data"]]
+    return Scores(scores, body["model"], usage_of(body.get("usage") or {}), request_id)
 
 
 def chunk_of(body: Any) -> Chunk:

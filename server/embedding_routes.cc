@@ -1,0 +1,179 @@
+// Embeddings: a request to the engine for each input, one answer for all.
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "server/engine_job.h"
+#include "server/generation_request.h"
+#include "server/json_body.h"
+#include "server/routes.h"
+
+namespace tandem::server {
+namespace {
+
+struct EmbeddingRequest {
+  std::string model;
+  std::vector<nlohmann::json> inputs;  // each a text, or token ids
+  bool is_list = false;                // of inputs; otherwise there is one
+  bool base64 = false;
+};
+
+bool is_ids(const nlohmann::json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(),
+                     [](const nlohmann::json& id) { return id.is_number_integer(); });
+}
+
+// Sets inputs and is_list.
+void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
+  if (input.is_string() || is_ids(input)) {
+    r.inputs.push_back(std::move(input));
+    return;
+  }
+  const char* expected = "expected a text, token ids, or a list of either";
+  if (!input.is_array()) throw invalid_request("input", expected);
+  if (input.empty()) throw invalid_request("input", "the list is empty");
+  if (input.size() > static_cast<size_t>(most))
+    throw invalid_request("input", std::to_string(input.size()) + " inputs; at most " +
+                                       std::to_string(most) + " fit a request");
+  r.is_list = true;
+  for (nlohmann::json& one : input) {
+    if (!one.is_string() && !is_ids(one))
+      throw invalid_request("input[" + std::to_string(r.inputs.size()) + "]",
+                            "expected a text or token ids");
+    r.inputs.push_back(std::move(one));
+  }
+}
+
+// Little-endian float32, as OpenAI's.
+std::string base64_of(const proto::Embedding& embedding) {
+  std::vector<unsigned char> bytes;
+  bytes.reserve(static_cast<size_t>(embedding.values_size()) * 4);
+  for (const float value : embedding.values()) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<unsigned char>(bits >> shift));
+  }
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it ends with a NUL
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
+                                     static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
+class EmbeddingJob final : public EngineJob {
+ public:
+  EmbeddingJob(AppContext& app, std::shared_ptr<Exchange> exchange, EmbeddingRequest request)
+      : EngineJob(app, std::move(exchange)),
+        request_(std::move(request)),
+        parts_(request_.inputs.size()) {}
+
+ private:
+  struct Part {
+    int tokens = 0;
+    proto::Embedding embedding;
+  };
+
+  void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
+    Part& part = parts_[index];
+    if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    if (chunk.has_embedding()) part.embedding = chunk.embedding();
+    if (!chunk.finished() && !chunk.has_error()) return;
+    if (chunk.has_error() && !ended()) failed_ = index;
+    Metrics::Ended end;
+    end.reason = chunk.has_error() ? chunk.error().type() : "stop";
+    end.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    end.queue = chunk.metrics().queue_time();
+    end.prompt_tokens = part.tokens;
+    app_.metrics.request_ended(end);
+  }
+
+  // The engine's name of the input becomes the client's.
+  void fail(const proto::Error& error) override {
+    proto::Error named = error;
+    const std::string& param = error.param();
+    if (param.rfind("prompt", 0) == 0) {
+      const std::string input =
+          request_.is_list ? "input[" + std::to_string(failed_) + "]" : "input";
+      named.set_param(input);
+      if (error.message().rfind(param, 0) == 0)
+        named.set_message(input + error.message().substr(param.size()));
+    }
+    EngineJob::fail(named);
+  }
+
+  // Many numbers take a while to write; other connections share this thread.
+  void finish() override {
+    app_.run_apart([exchange = exchange_, request = request_, parts = std::move(parts_)] {
+      const std::string body = body_of(request, parts);
+      exchange->post([exchange, body] { exchange->respond({.body = body}); });
+    });
+  }
+
+  static std::string body_of(const EmbeddingRequest& request, const std::vector<Part>& parts) {
+    Json data = Json::array();
+    int tokens = 0;
+    for (const Part& part : parts) {
+      tokens += part.tokens;
+      Json embedding;
+      if (request.base64)
+        embedding = base64_of(part.embedding);
+      else
+        embedding = part.embedding.values();
+      data.push_back(
+          {{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(embedding)}});
+    }
+    return dump({{"object", "list"},
+                 {"data", std::move(data)},
+                 {"model", request.model},
+                 {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+  }
+
+  const EmbeddingRequest request_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::vector<Part> parts_;
+  size_t failed_ = 0;  // the first one that did
+};
+
+}  // namespace
+
+void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  nlohmann::json body = parse_body(exchange->request());
+  EmbeddingRequest r;
+  r.model = check_model(app.config, body);
+  take(body, "user");
+  auto input = take(body, "input");
+  if (!input) throw invalid_request("input", "is missing");
+  set_inputs(std::move(*input), app.config.max_prompts, r);
+  const std::string format = take_string(body, "encoding_format").value_or("float");
+  if (format != "float" && format != "base64")
+    throw invalid_request("encoding_format",
+                          "\"" + format.substr(0, 40) + "\" is not one of float, base64");
+  r.base64 = format == "base64";
+  const auto size = take_int(body, "dimensions", 1, INT32_MAX);
+  if (size && *size != app.embedding_size)
+    throw not_supported("dimensions", "the model's vectors have " +
+                                          std::to_string(app.embedding_size) +
+                                          " dimensions, and are not shortened");
+  const Urgency urgency = take_urgency(body, app.config);
+  const auto pooling = take(body, "pooling").value_or("mean");
+  const bool normalize = take_bool(body, "normalize").value_or(true);
+  Json params = Json::object();
+  if (auto keep = take(body, "truncate_prompt_tokens")) params["truncate_prompt_tokens"] = *keep;
+  refuse_rest(body);
+  std::vector<EngineApi::Request> requests(r.inputs.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt_json =
+        dump({{"encoder_prompt", r.inputs[i]}, {"pooling", pooling}, {"normalize", normalize}});
+    requests[i].params_json = dump(params);
+    requests[i].timeout = urgency.timeout;
+    requests[i].priority = urgency.priority;
+  }
+  std::make_shared<EmbeddingJob>(app, exchange, std::move(r))->start(std::move(requests));
+}
+
+}  // namespace tandem::server
