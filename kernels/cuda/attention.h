@@ -27,9 +27,10 @@ struct AttentionParams {
   const void* v = nullptr;
   int64_t k_stride = 0, v_stride = 0;
 
-  const AttentionWork* work;
+  const AttentionWork* work;             // 16-byte aligned
   int32_t work_count;                    // blocks in x; heads in y
-  int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (fewer: less registers)
+  int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (AttentionPlan's
+                                         // row_queries; 1 and up to 4 have kernels of their own)
   float* partials;   // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor
   int32_t* tickets;  // [tickets, num_heads], 0 before and after each call
   int num_heads;
@@ -42,8 +43,8 @@ struct AttentionParams {
 void attention_rows(const AttentionParams& params, cudaStream_t stream);
 
 // Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of
-// 16 up to 128 (tiles_supported). Products in f32; the weights of the values are rounded to the
-// type.
+// 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products in f32; the
+// weights of the values are rounded to the type.
 bool tiles_supported(DType dtype, int head_dim, int compute_capability);
 void attention_tiles(const AttentionParams& params, cudaStream_t stream);
 

@@ -117,6 +117,7 @@ struct AttentionKernelParams {
 
 inline AttentionKernelParams kernel_params(const AttentionParams& params) {
   constexpr double kLog2e = 1.4426950408889634;
+  TANDEM_CHECK_EQ(reinterpret_cast<uintptr_t>(params.work) % 16, 0u);
   AttentionKernelParams p{params,
                           {},
                           params.k,
