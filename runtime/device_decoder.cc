@@ -28,10 +28,10 @@ int32_t doubled(int64_t n) {
   return size;
 }
 
-Tensor sent(Context& ctx, const Tensor& host) {
-  const Tensor there = ctx.make(host.shape(), host.dtype());
-  ctx.backend().copy_in(host, there);
-  return there;
+// The next `count` elements of a flat tensor.
+Tensor next(const Tensor& flat, int64_t& at, int64_t count) {
+  at += count;
+  return flat.rows(at - count, at);
 }
 
 }  // namespace
@@ -59,7 +59,22 @@ struct DeviceDecoder::Choice {
 
 struct DeviceDecoder::Result {
   Tensor logits;  // of the host's rows
-  Tensor log_sums, edited, ids, values;
+  Tensor chosen;  // of the device's, flat, 32 bits each: what follows
+  Tensor ids, values, log_sums, edited;
+
+  // The parts of `flat`, which is choice_size() long.
+  static int64_t choice_size(const Choice& c) {
+    return int64_t{c.padded} * (2 * c.k + 1) + c.d_edits.dim(0);
+  }
+  void divide(const Tensor& flat, const Choice& c) {
+    int64_t at = 0;
+    const int64_t rows = c.padded;
+    chosen = flat;
+    ids = next(flat, at, rows * c.k).reshape({rows, c.k});
+    values = next(flat, at, rows * c.k).reshape({rows, c.k}).as(DType::kF32);
+    log_sums = next(flat, at, rows).as(DType::kF32);
+    edited = next(flat, at, c.d_edits.dim(0)).as(DType::kF32);
+  }
 };
 
 struct DeviceDecoder::Recording {
@@ -116,11 +131,16 @@ void DeviceDecoder::Choice::upload(Context& ctx) {
   }
   std::fill(indptr.begin() + num_device, indptr.end(), static_cast<int32_t>(list.size() / 3));
   list.resize(static_cast<size_t>(std::max(num_edits, 1)) * 3, 0);
-  d_tokens = sent(ctx, Tensor::borrow(indices));
-  if (padded == 0) return;
-  d_flags = sent(ctx, Tensor::borrow(all_flags));
-  d_edit_indptr = sent(ctx, Tensor::borrow(indptr));
-  d_edits = sent(ctx, Tensor::borrow(list).reshape({static_cast<int64_t>(list.size()) / 3, 3}));
+  std::vector<int32_t> all = indices;
+  for (const auto* part : {&all_flags, &indptr, &list})
+    all.insert(all.end(), part->begin(), part->end());
+  const Tensor there = ctx.make({static_cast<int64_t>(all.size())}, DType::kI32);
+  ctx.backend().copy_in(Tensor::borrow(all), there);
+  int64_t at = 0;
+  d_tokens = next(there, at, std::ssize(indices));
+  d_flags = next(there, at, padded);
+  d_edit_indptr = next(there, at, padded + 1);
+  d_edits = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
 }
 
 DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Choice& choice,
@@ -135,17 +155,14 @@ DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Choi
   const Tensor logits = model_.compute_logits(chosen);
   out.logits = logits.rows(choice.padded, rows);
   if (choice.padded == 0) return out;
-  out.log_sums = ctx_.make({choice.padded}, DType::kF32);
-  out.edited = ctx_.make({choice.d_edits.dim(0)}, DType::kF32);
-  out.ids = ctx_.make({choice.padded, choice.k}, DType::kI32);
-  out.values = ctx_.make({choice.padded, choice.k}, DType::kF32);
+  out.divide(ctx_.make({Result::choice_size(choice)}, DType::kI32), choice);
   ops::select(ctx_, {logits.rows(0, choice.padded), choice.d_flags, choice.d_edit_indptr,
                      choice.d_edits, choice.k, out.log_sums, out.edited, out.ids, out.values});
   return out;
 }
 
-// The first step of a shape runs as it is (libraries choose their kernels, memory grows), the second
-// is recorded. Its memory is a function of the shape: that is checked where inputs lie.
+// The first step of a shape runs as it is (libraries choose their kernels, memory grows), the
+// second is recorded. Its memory is a function of the shape: that is checked where inputs lie.
 DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, const Choice& choice,
                                                       KvCache& cache,
                                                       const std::vector<int32_t>& shape) {
@@ -199,26 +216,25 @@ std::vector<proto::SequenceOutput> DeviceDecoder::run(const ModelInput& in, KvCa
 std::vector<proto::SequenceOutput> DeviceDecoder::read(const Choice& choice, const Result& result,
                                                        std::span<const DecoderRow> rows) {
   std::vector<proto::SequenceOutput> out(rows.size());
-  const auto host = [&](const Tensor& t) {
-    const Tensor here(t.shape(), t.dtype());
-    ctx_.backend().copy_out(t, here);
-    return here;
-  };
-  Tensor logits, log_sums, edited, ids, values;
-  if (choice.num_host > 0) logits = host(result.logits);
+  Tensor logits;
+  Result here;
+  if (choice.num_host > 0) {
+    logits = Tensor(result.logits.shape(), DType::kF32);
+    ctx_.backend().copy_out(result.logits, logits);
+  }
   if (choice.num_device > 0) {
-    log_sums = host(result.log_sums);
-    edited = host(result.edited);
-    ids = host(result.ids);
-    values = host(result.values);
+    const int64_t size = result.chosen.dim(0);
+    if (landing_.size() < size) landing_ = ctx_.backend().allocate_host({2 * size}, DType::kI32);
+    here.divide(landing_.rows(0, size), choice);
+    ctx_.backend().copy_out(result.chosen, here.chosen);
   }
   ctx_.backend().synchronize();
   for (int32_t d = 0; d < choice.num_device; ++d) {
     const auto device_row = static_cast<size_t>(d);
     const size_t row = choice.order[device_row];
     const SamplerSequence& seq = rows[row].sequence;
-    const int32_t* best = ids.row<int32_t>(d);
-    const float* value = values.row<float>(d);
+    const int32_t* best = here.ids.row<int32_t>(d);
+    const float* value = here.values.row<float>(d);
     if (uses_beams(*seq.params)) {
       proto::BeamCandidates& candidates = *out[row].mutable_candidates();
       const int wanted = static_cast<int>(num_beam_candidates(*seq.params));
@@ -231,11 +247,11 @@ std::vector<proto::SequenceOutput> DeviceDecoder::read(const Choice& choice, con
     const auto edit = std::lower_bound(list.begin(), list.end(), best[0],
                                        [](const auto& e, int32_t id) { return e.id < id; });
     const float raw = edit != list.end() && edit->id == best[0]
-                          ? edited.data<float>()[choice.first_edit[device_row] +
-                                                 static_cast<int32_t>(edit - list.begin())]
+                          ? here.edited.data<float>()[choice.first_edit[device_row] +
+                                                      static_cast<int32_t>(edit - list.begin())]
                           : value[0];
     out[row].set_token_id(best[0]);
-    out[row].set_logprob(raw - log_sums.data<float>()[d]);
+    out[row].set_logprob(raw - here.log_sums.data<float>()[d]);
   }
   ctx_.pool().run(choice.num_host, [&](int64_t i, int) {
     const size_t row = choice.order[static_cast<size_t>(choice.num_device + i)];

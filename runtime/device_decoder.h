@@ -52,6 +52,7 @@ class DeviceDecoder {
   bool record_;
   std::map<std::vector<int32_t>, Recording> recordings_;
   uint64_t next_key_ = 0;
+  Tensor landing_;  // page-locked, for what was chosen
   Stats stats_;
 };
 

@@ -83,27 +83,12 @@ class EmbeddingJob final : public EngineJob {
     if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
     if (chunk.has_embedding()) part.embedding = chunk.embedding();
     if (!chunk.finished() && !chunk.has_error()) return;
-    if (chunk.has_error() && !ended()) failed_ = index;
-    Metrics::Ended end;
-    end.reason = chunk.has_error() ? chunk.error().type() : "stop";
-    end.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-    end.queue = chunk.metrics().queue_time();
-    end.prompt_tokens = part.tokens;
-    app_.metrics.request_ended(end);
+    count_end(chunk, part.tokens);
   }
 
-  // The engine's name of the input becomes the client's.
-  void fail(const proto::Error& error) override {
-    proto::Error named = error;
-    const std::string& param = error.param();
-    if (param.rfind("prompt", 0) == 0) {
-      const std::string input =
-          request_.is_list ? "input[" + std::to_string(failed_) + "]" : "input";
-      named.set_param(input);
-      if (error.message().rfind(param, 0) == 0)
-        named.set_message(input + error.message().substr(param.size()));
-    }
-    EngineJob::fail(named);
+  std::string field_of(size_t index, const std::string& field) const override {
+    if (field.rfind("prompt", 0) != 0) return field;
+    return request_.is_list ? "input[" + std::to_string(index) + "]" : "input";
   }
 
   // Many numbers take a while to write; other connections share this thread.
@@ -134,9 +119,7 @@ class EmbeddingJob final : public EngineJob {
   }
 
   const EmbeddingRequest request_;
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<Part> parts_;
-  size_t failed_ = 0;  // the first one that did
 };
 
 }  // namespace

@@ -37,12 +37,30 @@ void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
   if (chunk.has_error()) {
     ended_ = true;
     log_fault(chunk.error());
-    fail(chunk.error());
+    fail(renamed(request, chunk.error()));
     cancel();
   } else if (num_done_ == parts_.size()) {
     ended_ = true;
     finish();
   }
+}
+
+void EngineJob::count_end(const proto::RequestChunk& chunk, int prompt_tokens) {
+  Metrics::Ended end;
+  end.reason = chunk.has_error() ? chunk.error().type() : "stop";
+  end.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  end.queue = chunk.metrics().queue_time();
+  end.prompt_tokens = prompt_tokens;
+  app_.metrics.request_ended(end);
+}
+
+proto::Error EngineJob::renamed(size_t request, const proto::Error& error) const {
+  proto::Error out = error;
+  const std::string field = field_of(request, error.param());
+  out.set_param(field);
+  if (!error.param().empty() && error.message().rfind(error.param(), 0) == 0)
+    out.set_message(field + error.message().substr(error.param().size()));
+  return out;
 }
 
 // What is still under way; the engine answers each with an error, which ends its part.

@@ -3,6 +3,7 @@
 // exchange refers to it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +27,13 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   virtual void on_chunk(size_t request, const proto::RequestChunk& chunk) = 0;
   // The first error ends the answer, and cancels the other requests.
   virtual void fail(const proto::Error& error);
+  // The client's name of a field that the engine found fault with in a request.
+  virtual std::string field_of(size_t request, const std::string& field) const { return field; }
   // All requests have ended well.
   virtual void finish() = 0;
   bool ended() const { return ended_; }
+  // A request without output ends with this news: for the metrics.
+  void count_end(const proto::RequestChunk& chunk, int prompt_tokens);
 
   AppContext& app_;
   const std::shared_ptr<Exchange> exchange_;
@@ -37,12 +42,14 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   void receive(size_t request, const proto::RequestChunk& chunk);
   void cancel();
   void log_fault(const proto::Error& error) const;
+  proto::Error renamed(size_t request, const proto::Error& error) const;
 
   struct Part {
     std::string id;
     bool done = false;
   };
   std::vector<Part> parts_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   size_t num_done_ = 0;
   bool ended_ = false;  // nobody waits for more
 };

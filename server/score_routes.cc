@@ -25,8 +25,12 @@ std::vector<std::string> texts_of(const std::optional<nlohmann::json>& value, co
 
 class ScoreJob final : public EngineJob {
  public:
-  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, size_t targets)
-      : EngineJob(app, std::move(exchange)), model_(std::move(model)), parts_(targets) {}
+  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, size_t sources,
+           size_t targets)
+      : EngineJob(app, std::move(exchange)),
+        model_(std::move(model)),
+        num_sources_(sources),
+        parts_(targets) {}
 
  private:
   struct Part {
@@ -43,6 +47,13 @@ class ScoreJob final : public EngineJob {
     for (const auto& logprobs : chunk.prompt_logprobs()) part.logprobs.push_back(logprobs);
     for (const auto& news : chunk.outputs())
       for (const auto& logprobs : news.logprobs()) part.logprobs.push_back(logprobs);
+    if (chunk.finished() || chunk.has_error()) count_end(chunk, part.source_tokens);
+  }
+
+  std::string field_of(size_t index, const std::string& field) const override {
+    if (field.find("target") != std::string::npos) return "text_2[" + std::to_string(index) + "]";
+    if (field.rfind("prompt", 0) != 0) return field;
+    return "text_1[" + std::to_string(num_sources_ > 1 ? index : 0) + "]";
   }
 
   void finish() override {
@@ -81,6 +92,7 @@ class ScoreJob final : public EngineJob {
   }
 
   const std::string model_;
+  const size_t num_sources_;
   std::vector<Part> parts_;
 };
 
@@ -109,7 +121,8 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                                     {"append_eos", append_eos}});
     requests[i].timeout = app.config.request_timeout;
   }
-  std::make_shared<ScoreJob>(app, exchange, model, targets.size())->start(std::move(requests));
+  std::make_shared<ScoreJob>(app, exchange, model, sources.size(), targets.size())
+      ->start(std::move(requests));
 }
 
 }  // namespace tandem::server

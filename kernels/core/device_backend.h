@@ -15,7 +15,7 @@ namespace tandem {
 struct OpTable;
 
 struct DeviceMemory {
-  size_t free = 0;   // bytes
+  size_t free = 0;  // bytes
   size_t total = 0;
 };
 

@@ -56,8 +56,9 @@ const Loaded& loaded() {
       std::error_code error;
       if (fs::exists(path, error)) return load(path);
     }
-    return Loaded{nullptr, "libtandem_cuda.so is not beside the program nor in ../lib/tandem (a "
-                           "build without a CUDA toolkit has none)"};
+    return Loaded{nullptr,
+                  "libtandem_cuda.so is not beside the program nor in ../lib/tandem (a "
+                  "build without a CUDA toolkit has none)"};
   }();
   return result;
 }

@@ -104,4 +104,11 @@ Tensor Tensor::reshape(Shape shape) const {
   return t;
 }
 
+Tensor Tensor::as(DType dtype) const {
+  TANDEM_CHECK_EQ(size_of(dtype), size_of(dtype_));
+  Tensor t = *this;
+  t.dtype_ = dtype;
+  return t;
+}
+
 }  // namespace tandem

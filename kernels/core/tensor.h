@@ -93,6 +93,7 @@ class Tensor {
   Tensor rows(int64_t begin, int64_t end) const;     // [begin, end) of dimension 0
   Tensor columns(int64_t begin, int64_t end) const;  // of a matrix
   Tensor reshape(Shape shape) const;                 // contiguous only, same size
+  Tensor as(DType dtype) const;                      // the same bits, elements of equal size
 
  private:
   std::shared_ptr<void> storage_;

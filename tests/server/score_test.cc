@@ -60,9 +60,36 @@ TEST(Scores, BadBodies) {
   s.engine.fail(0, "resource_error", "target");
   e->run_posted();
   EXPECT_EQ(e->status(), 400);
+  EXPECT_EQ(e->error_param(), "text_2[0]");
   EXPECT_EQ(s.engine.cancelled.size(), 1u);
   e->run_posted();
   EXPECT_EQ(s.context.prompts_under_way, 0);
+}
+
+// The engine's names of its fields mean nothing to who asked for scores.
+TEST(Scores, FaultsOfSources) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"text_1": "a", "text_2": ["b", "c"]})", "text_1[0]"},
+      {R"({"text_1": ["a", "d"], "text_2": ["b", "c"]})", "text_1[1]"}};
+  for (const auto& [body, param] : cases) {
+    FakeServer s;
+    const auto e = s.ask("POST", "/score", body);
+    s.engine.fail(1, "resource_error", "prompt.encoder_prompt");
+    e->run_posted();
+    EXPECT_EQ(e->error_param(), param) << body;
+    EXPECT_NE(e->json()["error"]["message"].get<std::string>().find(param), std::string::npos);
+  }
+}
+
+TEST(Scores, AreCounted) {
+  FakeServer s;
+  const auto e = s.ask("POST", "/score", R"({"text_1": "a", "text_2": "b"})");
+  proto::RequestChunk chunk;
+  chunk.mutable_inputs()->add_encoder_prompt_token_ids(5);
+  chunk.set_finished(true);
+  s.engine.callbacks.at(s.engine.requests[0].id)(chunk);
+  e->run_posted();
+  EXPECT_EQ(s.context.metrics.totals().prompt_tokens, 1);
 }
 
 }  // namespace
