@@ -1,10 +1,11 @@
 // Every op, on one page. An op checks its shapes once (kernels/NAME.cc) and calls the device's
 // implementation (kernels/NAME_cpu.cc, ...). kernels/reference.h has a plain version of each.
 //
-// Conventions: activations are matrices [tokens, features] of Context::activations() (float32 on the
-// CPU) without padding, whose rows may be strided (Tensor::columns); indices are int32. `indptr` arrays have one element more than there
-// are sequences and start at 0 (sequence i owns rows [indptr[i], indptr[i+1])). Outputs are given
-// by the caller and may not alias inputs unless said so.
+// Conventions: activations are matrices [tokens, features] of Context::activations() (float32 on
+// the CPU) without padding, whose rows may be strided (Tensor::columns); indices are int32.
+// `indptr` arrays have one element more than there are sequences and start at 0 (sequence i owns
+// rows [indptr[i], indptr[i+1])). Outputs are given by the caller and may not alias inputs unless
+// said so.
 //
 // Batch invariance: each output row depends on its own sequence only, bit for bit. Every sum has a
 // fixed order that does not depend on the other rows, on their number, on the number of threads, on
@@ -135,9 +136,10 @@ void gather_rows(Context& ctx, const GatherRowsArgs& args);
 // The plan of a step on a device (kernels/attention_plan.h), made from the same lengths as the page
 // table or `indptr` beside it. The CPU needs none.
 struct DeviceAttentionPlan {
-  Tensor rows, tiles;    // [W, kAttentionWorkInts] i32
-  Tensor tickets;        // [tickets * num_heads] i32, zero before and after each use
-  int32_t partials = 0;  // slots of partial results
+  Tensor rows, tiles;       // [W, kAttentionWorkInts] i32
+  Tensor tickets;           // [tickets * num_heads] i32, zero before and after each use
+  int32_t partials = 0;     // slots of partial results
+  int32_t row_queries = 0;  // the most queries of a work of `rows`
 };
 
 // Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is

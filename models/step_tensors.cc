@@ -21,8 +21,8 @@ std::vector<AttentionSequence> encoder_sequences(const AttentionMetadata& m) {
 std::vector<AttentionSequence> self_sequences(const AttentionMetadata& m) {
   std::vector<AttentionSequence> out;
   for (size_t i = 0; i < m.seq_lens.size(); ++i)
-    out.push_back({m.query_start_loc[i], m.num_tokens[i], m.seq_lens[i], m.self_pages.indptr[i],
-                   true});
+    out.push_back(
+        {m.query_start_loc[i], m.num_tokens[i], m.seq_lens[i], m.self_pages.indptr[i], true});
   return out;
 }
 
@@ -30,8 +30,8 @@ std::vector<AttentionSequence> cross_sequences(const AttentionMetadata& m) {
   std::vector<AttentionSequence> out;
   for (size_t i = 0; i < m.cross_seq_lens.size(); ++i)
     out.push_back({m.cross_query_start_loc[i],
-                   m.cross_query_start_loc[i + 1] - m.cross_query_start_loc[i],
-                   m.cross_seq_lens[i], m.cross_pages.indptr[i], false});
+                   m.cross_query_start_loc[i + 1] - m.cross_query_start_loc[i], m.cross_seq_lens[i],
+                   m.cross_pages.indptr[i], false});
   return out;
 }
 
@@ -44,6 +44,8 @@ int32_t doubled(int32_t n) {
 
 void pad_plan(AttentionPlan& plan) {
   plan.rows.resize(static_cast<size_t>(padded_size(static_cast<int32_t>(plan.rows.size()))));
+  // There are kernels for 1, up to 4 and up to 8.
+  if (plan.row_queries > 1) plan.row_queries = plan.row_queries <= 4 ? 4 : kRowsPerBlock;
   plan.partials = doubled(plan.partials);
   plan.tickets = doubled(plan.tickets);
 }
@@ -72,11 +74,13 @@ class Upload {
   }
   Tensor vector(size_t part) const {
     const auto [at, count] = parts_[part];
-    return count == 0 ? Tensor() : device_.rows(static_cast<int64_t>(at), static_cast<int64_t>(at + count));
+    return count == 0 ? Tensor()
+                      : device_.rows(static_cast<int64_t>(at), static_cast<int64_t>(at + count));
   }
   Tensor work(size_t part) const {
     const Tensor flat = vector(part);
-    return flat.empty() ? flat : flat.reshape({flat.size() / kAttentionWorkInts, kAttentionWorkInts});
+    return flat.empty() ? flat
+                        : flat.reshape({flat.size() / kAttentionWorkInts, kAttentionWorkInts});
   }
 
  private:
@@ -93,16 +97,18 @@ struct PlanParts {
       : rows(upload.add(plan.rows)),
         tiles(upload.add(plan.tiles)),
         tickets(upload.add({}, plan.tickets * heads)),
-        partials(plan.partials) {}
+        partials(plan.partials),
+        row_queries(plan.row_queries) {}
   ops::DeviceAttentionPlan of(const Upload& upload) const {
-    return {upload.work(rows), upload.work(tiles), upload.vector(tickets), partials};
+    return {upload.work(rows), upload.work(tiles), upload.vector(tickets), partials, row_queries};
   }
   size_t rows, tiles, tickets;
-  int32_t partials;
+  int32_t partials, row_queries;
 };
 
 StepTensors::Pages borrow_pages(const PageTable& t) {
-  return {Tensor::borrow(t.indptr), Tensor::borrow(t.page_indices), Tensor::borrow(t.last_page_len)};
+  return {Tensor::borrow(t.indptr), Tensor::borrow(t.page_indices),
+          Tensor::borrow(t.last_page_len)};
 }
 
 }  // namespace
@@ -145,7 +151,8 @@ StepShape StepPlan::pad() {
   self_pages = doubled(self_pages);
   cross_pages = doubled(cross_pages);
   return {{tokens, static_cast<int32_t>(self.rows.size()), self_pages, self.partials, self.tickets,
-           static_cast<int32_t>(cross.rows.size()), cross_pages, cross.partials, cross.tickets}};
+           self.row_queries, static_cast<int32_t>(cross.rows.size()), cross_pages, cross.partials,
+           cross.tickets, cross.row_queries}};
 }
 
 StepTensors::StepTensors(const ModelInput& in)

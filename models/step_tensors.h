@@ -22,8 +22,9 @@ struct StepLayout {
 // A step is the one recorded earlier (DeviceBackend::record) if it has the same shape: the sizes of
 // all that it uploads and computes. Only steps without encoder work and without tiles have one.
 struct StepShape {
-  // tokens; then for self- and for cross-attention: work, pages, partials, tickets.
-  std::array<int32_t, 9> sizes{};
+  // tokens; then for self- and for cross-attention: work, pages, partials, tickets, queries of a
+  // work.
+  std::array<int32_t, 11> sizes{};
   auto operator<=>(const StepShape&) const = default;
 };
 
@@ -56,8 +57,8 @@ struct StepTensors {
   struct Pages {
     Tensor indptr, page_indices, last_page_len;  // a device has the indices only
   };
-  Tensor input_ids, positions;                  // [T]
-  Tensor encoder_input_ids, encoder_positions;  // [encoder tokens]
+  Tensor input_ids, positions;                                       // [T]
+  Tensor encoder_input_ids, encoder_positions;                       // [encoder tokens]
   Tensor query_start_loc, encoder_start_loc, cross_query_start_loc;  // the CPU's
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;

@@ -20,6 +20,7 @@ void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) 
     p.work_count = static_cast<int32_t>(work.dim(0));
     kernel(p, stream_of(ctx));
   };
+  p.most_queries = plan.row_queries;
   launch(plan.rows, attention_rows);
   launch(plan.tiles, attention_tiles);
   after_launch("attention");
