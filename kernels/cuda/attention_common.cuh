@@ -86,9 +86,9 @@ void for_type(DType dtype, const Body& body) {
 
 // --- Where keys and values lie ------------------------------------------------------------------
 
-// n / d for 0 <= n < 2^31 and d >= 1, by a multiplication.
+// n / d for 0 <= n < 2^31 and d >= 1, by a multiplication. Without a divisor: 0.
 struct Divider {
-  uint32_t divisor = 1, multiplier = 1;
+  uint32_t divisor = 0, multiplier = 0;
   int shift = 0;
 
   static Divider of(int32_t d) {

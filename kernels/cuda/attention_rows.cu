@@ -28,27 +28,26 @@ struct KeyRows {
   const Element* v;
   int64_t k_row, v_row, page_stride;
   Divider page;
-  const int32_t* pages;  // of the chunk, in shared memory; null: ragged
+  const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
 
   // Fills `staged` with the chunk's page numbers; the caller synchronises.
   __device__ KeyRows(const AttentionKernelParams& p, const AttentionWork& work, int head,
                      int32_t* staged)
-      : k_row(p.k_row), v_row(p.v_row), page(p.page), pages(nullptr) {
+      : k_row(p.k_row), v_row(p.v_row), page(p.page), pages(staged) {
     const bool paged = p.args.pages != nullptr;
     const int64_t at = paged ? head * p.args.head_stride : int64_t{head} * p.args.head_dim;
     k = static_cast<const Element*>(p.k_base) + at;
     v = static_cast<const Element*>(p.v_base) + at;
     page_stride = p.args.page_stride;
     block_size = p.args.block_size;
-    first_page = 0;
+    first_page = page.quotient(work.key_begin);
     if (paged) {
-      pages = staged;
-      first_page = page.quotient(work.key_begin);
       const int32_t count = page.quotient(work.key_end - 1) - first_page + 1;
       for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
         staged[i] = p.args.page_indices[work.kv_base + first_page + i];
     } else {
+      if (threadIdx.x == 0) staged[0] = 0;
       k += work.kv_base * k_row;
       v += work.kv_base * v_row;
     }
@@ -56,12 +55,9 @@ struct KeyRows {
 
   template <class S>
   __device__ void load(int32_t key, int head_dim, S& key_slice, S& value_slice) const {
-    int64_t row = key, offset = 0;
-    if (pages != nullptr) {
-      const int32_t index = page.quotient(key);
-      row = key - index * block_size;
-      offset = pages[index - first_page] * page_stride;
-    }
+    // No branch: the loads of several keys go out together.
+    const int32_t index = page.quotient(key);
+    const int64_t row = key - index * block_size, offset = pages[index - first_page] * page_stride;
     key_slice.load(k + (offset + row * k_row), head_dim);
     value_slice.load(v + (offset + row * v_row), head_dim);
   }
