@@ -1,12 +1,14 @@
 #include "runtime/engine_config.h"
 
 #include <sched.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/core/plugin.h"
@@ -49,13 +51,17 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   const DeviceChoice choice = choose_device(config.device, rank);
   const char* problem = nullptr;
   if (choice.device == Device::kCpu) {
+    if (config.device == "auto" && std::filesystem::exists("/dev/nvidia0"))
+      spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
     problem = "float16 needs a GPU; a CPU computes in float32, bfloat16 or int8";
   } else if (dtype == DType::kI8) {
     problem = "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
-  return std::make_unique<Context>(threads, cuda_plugin()->make_backend(choice.index), dtype);
+  auto backend = cuda_plugin()->make_backend(choice.index);
+  spdlog::info("rank {} computes on {}", rank, backend->name());
+  return std::make_unique<Context>(threads, std::move(backend), dtype);
 }
 
 namespace {

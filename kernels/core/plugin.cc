@@ -63,11 +63,6 @@ const Loaded& loaded() {
   return result;
 }
 
-std::string problem_of(int index) {
-  const DevicePlugin* plugin = cuda_plugin();
-  return plugin == nullptr ? cuda_plugin_problem() : plugin->problem(index);
-}
-
 }  // namespace
 
 // One build is one set of layouts; the compiler's version is part of them.
@@ -75,6 +70,9 @@ const char* const kDevicePluginVersion = "tandem-device-1 " __VERSION__;
 
 const DevicePlugin* cuda_plugin() { return loaded().plugin; }
 std::string cuda_plugin_problem() { return loaded().problem; }
+std::string cuda_problem(int index) {
+  return loaded().plugin == nullptr ? loaded().problem : loaded().plugin->problem(index);
+}
 
 DeviceChoice choose_device(const std::string& text, int local_rank) {
   if (text == "cpu") return {};
@@ -93,7 +91,7 @@ DeviceChoice choose_device(const std::string& text, int local_rank) {
   } else if (text != "cuda") {
     throw invalid_request("device", "\"" + text + "\" is not one of auto, cpu, cuda, cuda:N");
   }
-  if (const std::string problem = problem_of(index); !problem.empty())
+  if (const std::string problem = cuda_problem(index); !problem.empty())
     throw InputError(ErrorKind::kUnavailable, "device: " + text + " cannot be had: " + problem,
                      "device");
   return {Device::kCuda, index};

@@ -59,5 +59,7 @@ DeviceChoice choose_device(const std::string& text, int local_rank = 0);
 // TANDEM_CUDA_PLUGIN. Loaded once. Null where it cannot be loaded; why() then says why.
 const DevicePlugin* cuda_plugin();
 std::string cuda_plugin_problem();
+// Why that CUDA device cannot be used: the plugin, the driver or the device; "" if it can.
+std::string cuda_problem(int index);
 
 }  // namespace tandem

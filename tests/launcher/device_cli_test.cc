@@ -1,0 +1,103 @@
+// --device as users meet it: what is missing is said, a CPU works with the plugin beside it, and the
+// plugin (on the emulator) gives the CPU's tokens, also with several ranks.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/goldens.h"
+#include "tests/support/process.h"
+
+namespace tandem {
+namespace {
+
+using testing::ProcessResult;
+
+// The environment of the processes that a test starts.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() {
+    if (old_) {
+      setenv(name_, old_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+ProcessResult generate(std::vector<std::string> flags) {
+  std::vector<std::string> args{TANDEM_BINARY,        "generate",
+                                "--model",            testing::golden_dir("bart-tiny").string(),
+                                "--max-new-tokens",   "12",
+                                "A few words of it."};
+  args.insert(args.end() - 1, flags.begin(), flags.end());
+  return testing::run_process(args, {});
+}
+
+void expect_problem(const ProcessResult& r, const std::vector<std::string>& words) {
+  EXPECT_EQ(r.status, 1) << r.err;
+  EXPECT_EQ(r.out, "");
+  for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+}
+
+TEST(DeviceCli, BadNames) {
+  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", ""})
+    expect_problem(generate({"--device", name}), {"device"});
+  expect_problem(generate({"--device", "cpu", "--dtype", "float16"}), {"--dtype", "float16"});
+  expect_problem(generate({"--gpu-memory-utilization", "1.5"}), {"--gpu-memory-utilization"});
+}
+
+TEST(DeviceCli, WhatIsMissingIsSaid) {
+  const Variable none("TANDEM_CUDA_PLUGIN", "/nonexistent/libtandem_cuda.so");
+  expect_problem(generate({"--device", "cuda"}), {"device", "cuda", "libtandem_cuda.so"});
+  const Variable other("TANDEM_CUDA_PLUGIN", TANDEM_BINARY);
+  expect_problem(generate({"--device", "cuda"}), {"device", "does not load"});
+}
+
+// With the real plugin beside the program, if the build has one.
+TEST(DeviceCli, AMachineWithoutAGpu) {
+  if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "there is a GPU";
+  const ProcessResult cpu = generate({"--device", "cpu"});
+  ASSERT_EQ(cpu.status, 0) << cpu.err;
+  const ProcessResult automatic = generate({"--device", "auto"});
+  EXPECT_EQ(automatic.status, 0) << automatic.err;
+  EXPECT_EQ(automatic.out, cpu.out);
+  expect_problem(generate({"--device", "cuda"}), {"device"});
+}
+
+TEST(DeviceCli, TheCpusTokens) {
+  const std::string cpu = generate({"--device", "cpu", "--dtype", "float32"}).out;
+  ASSERT_FALSE(cpu.empty());
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  const std::vector<std::vector<std::string>> settings{
+      {"--device", "cuda"},
+      {"--device", "auto", "--enforce-eager"},
+      {"--device", "cuda:0", "--tensor-parallel-size", "2", "--distributed-executor-backend",
+       "threads"}};
+  for (std::vector<std::string> flags : settings) {
+    flags.insert(flags.end(), {"--dtype", "float32"});
+    const ProcessResult r = generate(flags);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, cpu) << flags[1];
+  }
+  for (const char* dtype : {"bfloat16", "float16"})
+    EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype}).status, 0) << dtype;
+  expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
+  expect_problem(generate({"--device", "cuda", "--dtype", "int8"}), {"--dtype", "int8"});
+}
+
+}  // namespace
+}  // namespace tandem
