@@ -65,9 +65,9 @@ void select(Context& ctx, const ops::SelectArgs& args) {
     }
     std::vector<int32_t> order(static_cast<size_t>(size));
     std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + args.k, order.end(), [&](int32_t a, int32_t b) {
-      return before(x[a], x[b]) || (!before(x[b], x[a]) && a < b);
-    });
+    std::partial_sort(
+        order.begin(), order.begin() + args.k, order.end(),
+        [&](int32_t a, int32_t b) { return before(x[a], x[b]) || (!before(x[b], x[a]) && a < b); });
     for (int k = 0; k < args.k; ++k) {
       args.ids.row<int32_t>(row)[k] = order[static_cast<size_t>(k)];
       args.values.row<float>(row)[k] = x[order[static_cast<size_t>(k)]];

@@ -26,8 +26,8 @@ EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_m
 Tensor EncoderAttention::forward(const Tensor& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
   const Tensor out = build_.ctx.make({x.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(),
-                                     heads_.head_dim, scale_, out, in.encoder_plan()});
+  ops::ragged_attention(build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(), heads_.head_dim,
+                                     scale_, out, in.encoder_plan()});
   return out_.forward(out);
 }
 

@@ -1,5 +1,5 @@
-// NCCL between the devices of a group. Part of libtandem_cuda.so only (kernels/cuda/CMakeLists.txt);
-// without NCCL there is no group.
+// NCCL between the devices of a group. Part of libtandem_cuda.so only
+// (kernels/cuda/CMakeLists.txt); without NCCL there is no group.
 #include <string>
 
 #include "kernels/cuda/backend.h"
@@ -56,8 +56,7 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   void all_reduce(const Tensor& x) override {
     TANDEM_CHECK(x.contiguous());
-    finish(ncclAllReduce(x.raw(), x.raw(), count(x), type_of(x), ncclSum, comm_,
-                         backend_.stream()),
+    finish(ncclAllReduce(x.raw(), x.raw(), count(x), type_of(x), ncclSum, comm_, backend_.stream()),
            "ncclAllReduce");
   }
   void all_gather(const Tensor& x, const Tensor& out) override {
@@ -88,8 +87,8 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   void look(Clock::duration waited, const char* what) {
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = comm_ == nullptr ? ncclInvalidUsage
-                                                : ncclCommGetAsyncError(comm_, &state);
+    const ncclResult_t asked =
+        comm_ == nullptr ? ncclInvalidUsage : ncclCommGetAsyncError(comm_, &state);
     if (asked != ncclSuccess) state = asked;
     if (state != ncclSuccess && state != ncclInProgress) fail(what, ncclGetErrorString(state));
     if (aborted_.load()) fail(what, "the group was aborted");

@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// Last hidden states [tokens, d_model] of each sequence, in order, f32 in host memory. Every sequence has at least one
-// token. Sequences share batches of at most max_batched_tokens tokens (a longer one runs alone).
+// Last hidden states [tokens, d_model] of each sequence, in order, f32 in host memory. Every
+// sequence has at least one token. Sequences share batches of at most max_batched_tokens tokens (a
+// longer one runs alone).
 std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
                                      std::span<const std::vector<int32_t>> sequences,
                                      int max_batched_tokens);

@@ -69,10 +69,10 @@ namespace {
 // Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
 // that choosing among them takes.
 size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
-  const auto tokens = static_cast<size_t>(
-      std::max(config.max_num_batched_tokens, m.max_position_embeddings));
-  const auto widest = static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) +
-                                          6 * m.d_model);
+  const auto tokens =
+      static_cast<size_t>(std::max(config.max_num_batched_tokens, m.max_position_embeddings));
+  const auto widest =
+      static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) + 6 * m.d_model);
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
   return tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
          (size_t{256} << 20);
@@ -82,8 +82,8 @@ size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const
                            int ranks_on_host) {
   if (const DeviceBackend* backend = ctx.backend_or_null()) {
     const DeviceMemory memory = backend->memory();
-    const auto allowed = static_cast<size_t>(static_cast<double>(memory.total) *
-                                             config.gpu_memory_utilization);
+    const auto allowed =
+        static_cast<size_t>(static_cast<double>(memory.total) * config.gpu_memory_utilization);
     const size_t taken = memory.total - memory.free + step_bytes(config, ctx, m);
     return allowed > taken ? allowed - taken : 0;
   }

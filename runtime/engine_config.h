@@ -18,7 +18,7 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
 struct EngineConfig {
   std::filesystem::path model;
-  std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()
+  std::optional<DType> dtype;   // absent: "auto", see resolve_dtype()
   std::string device = "auto";  // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
   int threads = 0;              // 0: one per core that this process may use
   int max_num_seqs = 256;
@@ -28,11 +28,11 @@ struct EngineConfig {
   std::optional<int> num_gpu_blocks_override;  // blocks of the device pool, whatever the device
   size_t swap_space = size_t{1} << 30;         // bytes of the host pool
   PreemptionMode preemption = PreemptionMode::kAuto;
-  bool enable_prefix_caching = true;  // of decoder prompts (docs/scheduling.md §8)
-  bool enable_encoder_cache = true;   // of requests with the same input
+  bool enable_prefix_caching = true;    // of decoder prompts (docs/scheduling.md §8)
+  bool enable_encoder_cache = true;     // of requests with the same input
   double gpu_memory_utilization = 0.9;  // of a GPU's memory, weights and all
   bool enforce_eager = false;           // on a GPU: no recorded steps
-  std::optional<uint64_t> seed;       // of requests without one; absent: random
+  std::optional<uint64_t> seed;         // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;
@@ -56,8 +56,8 @@ struct CacheSize {
   int num_host_blocks = 0;
 };
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
-// (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the weights
-// and the largest step). Throws InputError (kResource) if not even one block fits.
+// (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the
+// weights and the largest step). Throws InputError (kResource) if not even one block fits.
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
                          const KvCacheSpec& spec, int ranks_on_host = 1);
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache);

@@ -17,10 +17,9 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   auto model = load_model(model_config(), checkpoint, {*ctx_, *comm_, dtype_}, progress);
   const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
   scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, cache));
-  runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
-                                                        config.block_size, cache.num_device_blocks,
-                                                        cache.num_host_blocks,
-                                                        !config.enforce_eager);
+  runner_ = std::make_unique<EncoderDecoderModelRunner>(
+      *ctx_, *comm_, std::move(model), config.block_size, cache.num_device_blocks,
+      cache.num_host_blocks, !config.enforce_eager);
 }
 
 LLMEngine::~LLMEngine() = default;

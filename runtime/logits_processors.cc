@@ -146,8 +146,7 @@ void penalise_presence(const SamplerSequence& seq, Row& row) {
 // Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder
 // sequence.
 template <class Row>
-void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n,
-                 Row& row) {
+void mask_ngrams(std::span<const int32_t> text, std::span<const int32_t> history, int n, Row& row) {
   const size_t prefix_size = static_cast<size_t>(n) - 1;
   if (history.size() < prefix_size) return;
   const auto prefix = history.last(prefix_size);

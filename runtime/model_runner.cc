@@ -108,9 +108,8 @@ void EncoderDecoderModelRunner::run_encoder(const Batch& batch, proto::StepOutpu
   for (const PooledRows& rows : batch.pooled) {
     if (comm_.rank() != 0) break;
     auto* group = output_of(out, rows.group->request_id());
-    *group->mutable_embedding() =
-        pool(host_floats(ctx_, states.rows(rows.first, rows.end)),
-             rows.group->sampling_params().pooling());
+    *group->mutable_embedding() = pool(host_floats(ctx_, states.rows(rows.first, rows.end)),
+                                       rows.group->sampling_params().pooling());
   }
   if (!ctx_.on_cpu()) ctx_.backend().synchronize();  // the time is the device's
   out.set_encoder_seconds(
@@ -190,9 +189,9 @@ void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, proto::Step
     return row.group->sampling_params().has_prompt_logprobs();
   });
   Tensor hidden;
-  put_samples(rows,
-              device_decoder_.run(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr),
-              out);
+  put_samples(
+      rows, device_decoder_.run(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr),
+      out);
   if (prompts) add_prompt_logprobs(batch, hidden, out);
 }
 

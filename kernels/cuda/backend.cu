@@ -1,6 +1,4 @@
 // Memory, copies and recordings of a CUDA device (backend.h).
-#include "kernels/cuda/backend.h"
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -8,6 +6,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/backend.h"
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops_cuda.h"
@@ -141,8 +140,8 @@ void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
   TANDEM_CHECK(host.contiguous() && device.contiguous());
   TANDEM_CHECK_EQ(host.bytes(), device.bytes());
   if (host.bytes() == 0) return;
-  TANDEM_CUDA_CHECK(cudaMemcpyAsync(host.raw(), device.raw(), host.bytes(), cudaMemcpyDeviceToHost,
-                                    stream_));
+  TANDEM_CUDA_CHECK(
+      cudaMemcpyAsync(host.raw(), device.raw(), host.bytes(), cudaMemcpyDeviceToHost, stream_));
 }
 
 void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {

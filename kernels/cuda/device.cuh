@@ -41,8 +41,9 @@ struct alignas(16) Vector {
   T values[kVector<T>];
 };
 
-// Sum over a block of up to 1024 threads, whole warps; every thread gets it. `scratch`: 33 floats of
-// shared memory, free again after the next barrier. A fixed tree: the same bits in every run.
+// Sum over a block of up to 1024 threads, in whole warps. Every thread gets it.
+// `scratch`: 33 values of shared memory, free again after the next barrier. A fixed tree: the same
+// bits in every run.
 template <class Value>
 __device__ __forceinline__ Value block_sum(Value x, Value* scratch) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;

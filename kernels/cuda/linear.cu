@@ -94,8 +94,7 @@ void GemmCache::destroy(const Plan& plan) {
 GemmCache::Plan GemmCache::make(const GemmShape& s) {
   Plan plan;
   const cudaDataType_t type = data_type(s.type), out_type = data_type(s.out_type);
-  TANDEM_BLAS_CHECK(
-      cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  TANDEM_BLAS_CHECK(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
@@ -107,14 +106,13 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
   cublasLtMatmulPreference_t preference = nullptr;
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
-  TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(
-      preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
-      sizeof(kWorkspaceBytes)));
+  TANDEM_BLAS_CHECK(
+      cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                           &kWorkspaceBytes, sizeof(kWorkspaceBytes)));
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
-  TANDEM_BLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.w, plan.x,
-                                                   plan.out, plan.out, preference, 1, &result,
-                                                   &found));
+  TANDEM_BLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan.operation, plan.w, plan.x, plan.out, plan.out, preference, 1, &result, &found));
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceDestroy(preference));
   TANDEM_CHECK_GE(found, 1);
   plan.algorithm = result.algo;
@@ -150,9 +148,8 @@ Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
   for (const MatrixView& part : parts) {
     for (int64_t row = 0; row < part.rows; row += chunk) {
       const int64_t count = std::min(chunk, part.rows - row);
-      ctx.pool().run(count, [&](int64_t i, int) {
-        convert(part, row + i, dtype, host.rows(i, i + 1).raw());
-      });
+      ctx.pool().run(
+          count, [&](int64_t i, int) { convert(part, row + i, dtype, host.rows(i, i + 1).raw()); });
       ctx.backend().copy_in(host.rows(0, count), weight.rows(to, to + count));
       to += count;
     }
@@ -163,9 +160,15 @@ Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
 void linear(Context& ctx, const ops::LinearArgs& args) {
   const PackedWeight& w = *args.weight;
   const bool bias = !args.bias.empty(), relu = args.activation == Activation::kRelu;
-  const GemmShape shape{args.x.dim(0),        w.out_features(),     w.in_features(),
-                        args.x.row_stride(),  args.out.row_stride(), w.dtype(),
-                        args.out.dtype(),     bias,                  relu};
+  const GemmShape shape{args.x.dim(0),
+                        w.out_features(),
+                        w.in_features(),
+                        args.x.row_stride(),
+                        args.out.row_stride(),
+                        w.dtype(),
+                        args.out.dtype(),
+                        bias,
+                        relu};
   auto& backend = static_cast<CudaBackend&>(ctx.backend());
   backend.gemms().run(shape, args.x.raw(), w.data().raw(), args.bias.raw(), args.out.raw(),
                       backend.stream());

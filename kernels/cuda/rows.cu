@@ -146,9 +146,9 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
     TANDEM_LAUNCH(layer_norm_kernel<T>, blocks(args.x.dim(0)), kThreads,
                   static_cast<size_t>(size) * sizeof(float), stream_of(ctx),
                   static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
-                  args.residual.empty() ? 0 : args.residual.row_stride(),
-                  args.weight.data<float>(), args.bias.data<float>(), args.eps,
-                  static_cast<T*>(args.out.raw()), args.out.row_stride(), static_cast<int>(size));
+                  args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(),
+                  args.bias.data<float>(), args.eps, static_cast<T*>(args.out.raw()),
+                  args.out.row_stride(), static_cast<int>(size));
   });
   after_launch("layer_norm");
 }
@@ -158,8 +158,8 @@ void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
     using T = typename decltype(tag)::type;
     TANDEM_LAUNCH(gather_kernel<T>, blocks(args.out.dim(0)), kThreads, 0, stream_of(ctx),
                   static_cast<const T*>(args.x.raw()), args.x.row_stride(),
-                  args.rows.data<int32_t>(), static_cast<T*>(args.out.raw()),
-                  args.out.row_stride(), args.out.dim(1));
+                  args.rows.data<int32_t>(), static_cast<T*>(args.out.raw()), args.out.row_stride(),
+                  args.out.dim(1));
   });
   after_launch("gather_rows");
 }

@@ -76,10 +76,9 @@ __device__ double row_log_sum(const float* row, int size) {
   if (threadIdx.x == 0) {
     for (int w = 1; w < kWarps; ++w) p = joined(p, parts[w]);
     const double nan = static_cast<double>(__int_as_float(0x7fc00000));
-    result = p.invalid ? nan
-             : p.peak == minus_infinity()
-                 ? static_cast<double>(minus_infinity())
-                 : static_cast<double>(p.peak) + log(p.sum);
+    result = p.invalid                    ? nan
+             : p.peak == minus_infinity() ? static_cast<double>(minus_infinity())
+                                          : static_cast<double>(p.peak) + log(p.sum);
   }
   __syncthreads();
   return result;
@@ -117,8 +116,8 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
   __syncthreads();
   if (flags != 0)
     for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kThreads)
-      row[i] = (flags & ops::kRowMasked) != 0 ? minus_infinity()
-                                              : static_cast<float>(row[i] - log_sum);
+      row[i] =
+          (flags & ops::kRowMasked) != 0 ? minus_infinity() : static_cast<float>(row[i] - log_sum);
   __syncthreads();
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
     const int32_t id = p.edits[3 * e];

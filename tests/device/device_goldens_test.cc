@@ -35,12 +35,12 @@ TEST_P(DeviceGoldens, Tokens) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, DeviceGoldens,
-    ::testing::Values(Setting{"recorded", "bart-tiny", false, 16, 2000, PreemptionMode::kAuto},
-                      Setting{"eager", "bart-odd-heads", true, 4, 2000, PreemptionMode::kAuto},
-                      Setting{"swap", "bart-tiny", false, 4, 100, PreemptionMode::kSwap},
-                      Setting{"recompute", "bart-odd-heads", false, 1, 400, PreemptionMode::kRecompute},
-                      Setting{"odd_heads", "bart-odd-heads", false, 2, 2000,
-                              PreemptionMode::kAuto}),
+    ::testing::Values(
+        Setting{"recorded", "bart-tiny", false, 16, 2000, PreemptionMode::kAuto},
+        Setting{"eager", "bart-odd-heads", true, 4, 2000, PreemptionMode::kAuto},
+        Setting{"swap", "bart-tiny", false, 4, 100, PreemptionMode::kSwap},
+        Setting{"recompute", "bart-odd-heads", false, 1, 400, PreemptionMode::kRecompute},
+        Setting{"odd_heads", "bart-odd-heads", false, 2, 2000, PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// --device as users meet it: what is missing is said, a CPU works with the plugin beside it, and the
-// plugin (on the emulator) gives the CPU's tokens, also with several ranks.
+// --device as users meet it: what is missing is said, a CPU works with the plugin beside it, and
+// the plugin (on the emulator) gives the CPU's tokens, also with several ranks.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -39,9 +39,9 @@ class Variable {
 };
 
 ProcessResult generate(std::vector<std::string> flags) {
-  std::vector<std::string> args{TANDEM_BINARY,        "generate",
-                                "--model",            testing::golden_dir("bart-tiny").string(),
-                                "--max-new-tokens",   "12",
+  std::vector<std::string> args{TANDEM_BINARY,       "generate",
+                                "--model",           testing::golden_dir("bart-tiny").string(),
+                                "--max-new-tokens",  "12",
                                 "A few words of it."};
   args.insert(args.end() - 1, flags.begin(), flags.end());
   return testing::run_process(args, {});

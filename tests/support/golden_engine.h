@@ -38,7 +38,8 @@ inline void expect_golden(const json& c, const proto::RequestOutput& got, int pa
   }
 }
 
-inline void expect_goldens(const EngineConfig& config, const std::string& checkpoint, uint32_t seed) {
+inline void expect_goldens(const EngineConfig& config, const std::string& checkpoint,
+                           uint32_t seed) {
   LLMEngine engine(config);
   std::vector<json> cases = generated_cases(checkpoint);
   std::mt19937 random(seed);
