@@ -18,6 +18,7 @@ def parse(argv):
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check"), help="folder for results and logs")
     p.add_argument("--time", type=float, default=530, help="seconds for everything; what does not fit is not run")
     p.add_argument("--steps", default="", help="names or their beginnings, comma-separated; all when empty")
+    p.add_argument("--models", type=pathlib.Path, default=PACK, help="repository with the goldens, for a pack without them")
     p.add_argument("--list", action="store_true", help="print the names of the steps")
     p.add_argument("--plugin", type=pathlib.Path,
                    help="another plugin, such as an emulated one: tries this program, and says nothing of a GPU")
@@ -71,7 +72,7 @@ def main(argv):
         return NO_GPU
     print(f"on {about['name']}, driver {about['driver']}", flush=True)
     end = time.monotonic() + args.time
-    run = check_steps.Run(PACK, args.out.resolve(), args.plugin, about)
+    run = check_steps.Run(PACK, args.models.resolve(), args.out.resolve(), args.plugin, about)
     try:
         for step in steps:
             result = run_step(step, run, end)

@@ -14,7 +14,8 @@ SCORE_TOLERANCE = 2e-3  # on HuggingFace's sequences_scores, fp32
 # Of 16-bit types: least share of tokens that are HuggingFace's fp32 ones up to the first that differs. The checkpoints
 # are random, with leads of 0.001 between tokens; more than rounding is amiss below this.
 LEAST_EQUAL = {"float16": 0.7, "bfloat16": 0.4}
-GOLDENS = ["bart-tiny", "bart-odd-heads", "bart-base-shape"]
+TINY = "tests/data/goldens/bart-tiny"
+GOLDENS = [TINY, "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape", "examples/demo-model"]
 RACED = "-CudaLinear.*:CudaBackend.CopiesInAndOut:*DeathTest*"  # libraries' kernels are not ours to check
 
 Step = collections.namedtuple("Step", "name about limit least body")
@@ -33,8 +34,8 @@ class Failed(Exception):
 class Run:
     """What steps share: the pack, processes in its environment, each step's log and time limit."""
 
-    def __init__(self, pack, out, plugin, about):
-        self.pack, self.out, self.about, self.plugin = pack, out, about, plugin
+    def __init__(self, pack, models, out, plugin, about):
+        self.pack, self.models, self.out, self.about, self.plugin = pack, models, out, about, plugin
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
         self.log = None
         self.end = 0
@@ -43,7 +44,7 @@ class Run:
                                           *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
         self.environment = dict(
             os.environ, PATH=f"{pack / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
-            TANDEM_TEST_ROOT=str(pack), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch), OPAL_PREFIX=str(pack / "mpi"),
+            TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch), OPAL_PREFIX=str(pack / "mpi"),
             OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
             # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
             NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
@@ -221,7 +222,7 @@ def judge(run, folder, text):
 
 
 def generate(run, name, *arguments):
-    folder = run.pack / "tests/data/goldens" / name
+    folder = run.models / name
     lines = "".join(json.dumps(as_request(c)) + "\n" for c in golden_cases(folder))
     status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *arguments, given=lines)
     figures, bad = judge(run, folder, text)
@@ -230,17 +231,17 @@ def generate(run, name, *arguments):
     return figures, bad
 
 
-def goldens(dtype, *arguments, only=GOLDENS):
+def goldens(dtype, *arguments, only=None):
     def body(run):
         rows, wrong = [], []
         least = LEAST_EQUAL.get(dtype)
-        for name in only:
+        for name in only or GOLDENS:
             figures, bad = generate(run, name, "--device", "cuda:0", "--dtype", dtype, *arguments)
             rows.append(figures)
             run.log.write("\n".join(bad) + "\n")
             lost = [b for b in bad if "differs" not in b and "score" not in b]
             if bad and (least is None or lost or figures["equal tokens"] < least):
-                wrong.append(f"{name}: {len(bad)} of {figures['cases']} ({(lost or bad)[0]})")
+                wrong.append(f"{figures['checkpoint']}: {len(bad)} of {figures['cases']} ({(lost or bad)[0]})")
         figures = {"exact": sum(r["exact"] for r in rows), "cases": sum(r["cases"] for r in rows),
                    "equal tokens": sum(r["equal tokens"] for r in rows) / len(rows), "rows": rows}
         if wrong:
@@ -253,7 +254,7 @@ def ranks(size):
     def body(run):
         if size > 1 and not run.about["mpi"]:
             raise NotRun("the pack has no mpirun")
-        return goldens("float32", "--tensor-parallel-size", str(size), only=["bart-tiny"])(run)
+        return goldens("float32", "--tensor-parallel-size", str(size), only=[TINY])(run)
     return body
 
 
@@ -288,7 +289,7 @@ def killed(run):
     """One of two ranks is killed under way: every request is answered nevertheless, with the same tokens."""
     if not run.about["mpi"]:
         raise NotRun("the pack has no mpirun")
-    folder = run.pack / "tests/data/goldens/bart-tiny"
+    folder = run.models / TINY
     process = run.start([run.pack / "bin/tandem", "generate", "--jsonl", "--model", folder, "--input", "-", "--device", "cuda:0",
                          "--dtype", "float32", "--tensor-parallel-size", "2", "--max-num-seqs", "4"],
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)

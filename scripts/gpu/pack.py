@@ -17,7 +17,8 @@ PLUGIN = "libtandem_cuda.so"
 # What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
 GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"
 CUDA = r"lib(cuda|cublasLt|cublas|nccl|nvidia-\w+|nvrtc\S*)\.so.*"
-GOLDENS = ["bart-tiny", "bart-odd-heads", "bart-base-shape"]
+MODELS = ["tests/data/goldens/bart-tiny", "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape",
+          "examples/demo-model"]
 # Open MPI looks for these under OPAL_PREFIX, as Debian lays them out.
 MPI = {"lib/*/openmpi/lib/openmpi3/mca_*.so": None, "share/openmpi": None, "bin/orterun": "bin/mpirun", "bin/orted": "bin/orted"}
 # Networks that are not used between processes of one machine, with many libraries.
@@ -27,7 +28,9 @@ FOREIGN_MPI = re.compile(r"_(ucx|ofi|openib|psm2?|usnic|verbs|portals4|ugni|fs_l
 def parse(argv):
     p = argparse.ArgumentParser(prog="gpu_check pack", description=__doc__)
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder with the CUDA plugin")
-    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check.tar.gz"), help="a .tar.gz file, or a folder to make")
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check.tar.xz"),
+                   help="a .tar.xz or .tar.gz file, or a folder to make")
+    p.add_argument("--without-models", action="store_true", help="no goldens: `run --models REPOSITORY` has them")
     p.add_argument("--list", action="store_true", help="print what is packed, with sizes")
     return p.parse_args(argv)
 
@@ -103,7 +106,7 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def fill(folder, build):
+def fill(folder, build, models):
     binaries = build / "bin"
     if not (binaries / PLUGIN).exists():
         die(f"{binaries} has no {PLUGIN}: build with a CUDA toolkit (targets: tandem_cuda {' '.join(PROGRAMS)})")
@@ -116,9 +119,8 @@ def fill(folder, build):
     mpi = add_mpi(folder)
     theirs = add_libraries(folder)
     strip(folder)
-    for name in GOLDENS:
-        shutil.copytree(ROOT / "tests/data/goldens" / name, folder / "tests/data/goldens" / name)
-    shutil.copytree(ROOT / "examples/demo-model", folder / "examples/demo-model")
+    for name in MODELS if models else []:
+        shutil.copytree(ROOT / name, folder / name)
     shutil.copytree(ROOT / "scripts/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__", "pack.py"))
     shutil.copytree(ROOT / "benchmarks/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for name in ["run", "mpirun", "rank"]:
@@ -131,28 +133,28 @@ def fill(folder, build):
 
 def main(argv):
     args = parse(argv)
-    to_file = args.out.name.endswith((".tar.gz", ".tgz"))
+    to_file = args.out.suffix in (".gz", ".xz")
     folder = args.out.with_name(args.out.name + ".tmp") if to_file else args.out
     if folder.exists():
         die(f"{folder} exists already")
     if not to_file:
         folder.mkdir(parents=True)
     try:
-        fill(folder, args.build)
+        fill(folder, args.build, not args.without_models)
         if args.list:
             for file in sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: -f.stat().st_size)[:40]:
                 print(f"{file.stat().st_size:>10} {file.relative_to(folder)}")
         whole = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
         size = whole
         if to_file:
-            with tarfile.open(args.out, "w:gz", compresslevel=6) as tar:
+            with tarfile.open(args.out, f"w:{args.out.suffix[1:]}") as tar:
                 tar.add(folder, "gpu_check")
             size = args.out.stat().st_size
     finally:
         if to_file:
             shutil.rmtree(folder, ignore_errors=True)
     print(f"{args.out}: {size / (1 << 20):.1f} MiB" + (f", {whole / (1 << 20):.1f} MiB unpacked" if to_file else ""))
-    if size > LIMIT:
+    if to_file and size > LIMIT:
         die(f"more than {LIMIT >> 20} MiB")
 
 
