@@ -12,13 +12,13 @@ import urllib.request
 from check_steps import Failed, NotRun, Step
 
 BATCHES = "1,8,32,64,128"
-# A tiny model shows that the steps work where the device is emulated.
-EMULATED = ["--least-source", "8", "--most-source", "20", "--new-tokens", "6", "--repeat", "1"]
+# A tiny model shows that the steps work where there is no GPU.
+SMALL = ["--least-source", "8", "--most-source", "20", "--new-tokens", "6"]
 
 
 def model(run):
     """A random BART-large; made once."""
-    size = "large" if run.about["gpu"] else "tiny"
+    size = "large" if run.gpu else "tiny"
     folder = run.scratch / f"bart-{size}"
     if not (folder / "model.safetensors").exists():
         status, _ = run.call([run.pack / "bin/make_random_bart", "--out", folder, "--size", size])
@@ -52,11 +52,11 @@ def with_roofline(rows, roofline):
     return rows
 
 
-def tandem(batches, *arguments):
+def tandem(batches, repeat, *arguments):
     def body(run):
-        small = [] if run.about["gpu"] else EMULATED
-        command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", "cuda:0", *arguments,
-                   "--batch", batches if run.about["gpu"] else "2,3", *small]
+        small = [] if run.gpu else SMALL
+        command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
+                   "--batch", batches if run.gpu else "2,3", *small]
         status, text = run.call(command)
         rows = with_roofline(json_rows(text), run.about.get("roofline"))
         run.shared["rows"] = run.shared.get("rows", []) + rows
@@ -107,13 +107,13 @@ def await_server(run, process, url):
 
 def online(run):
     """Poisson arrivals at shares of what batches of 128 gave."""
-    gpu = run.about["gpu"]
+    gpu = run.gpu
     ours = [r["tokens_per_second"] for r in run.shared.get("rows", []) if r["beams"] == 1 and r["dtype"] == "bfloat16"]
     new_tokens, length = (128, 350) if gpu else (6, 14)
     most = max(ours) / new_tokens if ours else (100 if gpu else 4)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    server = run.start([run.pack / "bin/tandem", "serve", model(run), "--device", "cuda:0", "--dtype", "bfloat16", "--port", port,
+    server = run.start([run.pack / "bin/tandem", "serve", model(run), "--device", run.device, "--dtype", "bfloat16", "--port", port,
                         "--client-port", "0", "--max-num-batched-tokens", "8192", "--no-enable-encoder-cache",
                         "--no-enable-prefix-caching", "--log-level", "warn"], stdin=subprocess.DEVNULL, stdout=run.log)
     rows = []
@@ -154,8 +154,8 @@ def summary(saved, rate):
 
 STEPS = [
     Step("bench.model", "a random BART-large is written", 60, 10, make_model),
-    Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES)),
+    Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES, 3)),
     Step("bench.torch", "PyTorch on the same GPU and work", 120, 30, torch),
-    Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", "--beams", "4", "--repeat", "1")),
+    Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", 1, "--beams", "4")),
     Step("bench.online", "tandem serve, Poisson arrivals: TTFT and TPOT", 75, 25, online),
 ]

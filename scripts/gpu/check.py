@@ -22,6 +22,7 @@ def parse(argv):
     p.add_argument("--list", action="store_true", help="print the names of the steps")
     p.add_argument("--plugin", type=pathlib.Path,
                    help="another plugin, such as an emulated one: tries this program, and says nothing of a GPU")
+    p.add_argument("--device", choices=["gpu", "cpu"], default="gpu", help="cpu: tries this program as well")
     args = p.parse_args(argv)
     args.steps = [s for s in args.steps.split(",") if s]
     return args
@@ -62,7 +63,7 @@ def main(argv):
         print(f"gpu_check: no step is called so: {','.join(args.steps)}", file=sys.stderr)
         return 2
     args.out.mkdir(parents=True, exist_ok=True)
-    about = device.look(PACK, args.plugin)
+    about = device.look(PACK, args.plugin, args.device)
     results = report.Results(args.out, about)
     if about["problem"]:
         print(f"gpu_check: no GPU, nothing is run: {about['problem']}", file=sys.stderr)

@@ -91,18 +91,20 @@ def ask_driver(folders):
             "capability": f"{major.value}.{minor.value}", "cuda": f"{version.value // 1000}.{version.value % 1000 // 10}"}
 
 
-def look(pack, plugin):
+def look(pack, plugin, device):
     """All there is to say; `problem` is empty where checks can run."""
     packed = json.loads((pack / "pack.json").read_text())
     about = {"commit": packed["commit"], "packed": packed["packed"], "python": platform.python_version(),
              "system": f"{platform.system()} {platform.release()}, glibc {platform.libc_ver()[1]}", "cores": os.cpu_count(),
              "mpi": packed["mpi"], "tools": {t: shutil.which(t) or "" for t in ["compute-sanitizer", "nvidia-smi"]}}
     about["library_folders"], missing = library_folders([*packed["theirs"], "libcuda.so.1"])
+    if device == "cpu":
+        return {**about, "name": "no GPU: the CPU", "driver": "none", "problem": "", "kind": "cpu"}
     if plugin is not None:
-        return {**about, "name": f"no GPU: {plugin.name}", "driver": "none", "problem": "", "gpu": False}
+        return {**about, "name": f"no GPU: {plugin.name}", "driver": "none", "problem": "", "kind": "emulated"}
     about.update(ask_driver(about["library_folders"]))
     about["driver"] = driver_version()
-    about["gpu"] = not about["problem"]
+    about["kind"] = "none" if about["problem"] else "gpu"
     about["missing_libraries"] = missing
     about["roofline"] = roofline(about.get("name", ""))
     return about

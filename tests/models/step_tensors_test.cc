@@ -116,7 +116,7 @@ TEST(PaddedSize, GrowsLittleAndSeldom) {
   }
   EXPECT_LE(sizes.size(), 48u);
   for (const int32_t n : {1, 2, 4, 8, 16, 32, 64, 128, 256}) EXPECT_EQ(padded_size(n), n);
-  EXPECT_EQ(padded_size(0), 1);
+  EXPECT_EQ(padded_size(0), 0);
 }
 
 std::vector<int32_t> values(const Tensor& t) {
