@@ -58,9 +58,9 @@ struct Run {
 };
 
 Run run_batch(LLMEngine& engine, const Options& o, int batch) {
-  const json params = {{"max_tokens", o.new_tokens}, {"min_tokens", o.new_tokens},
-                       {"num_beams", o.beams},       {"do_sample", false},
-                       {"no_repeat_ngram_size", 0},  {"ignore_eos", true},
+  const json params = {{"max_tokens", o.new_tokens},    {"min_tokens", o.new_tokens},
+                       {"num_beams", o.beams},          {"do_sample", false},
+                       {"no_repeat_ngram_size", 0},     {"ignore_eos", true},
                        {"forced_eos_token_id", nullptr}};
   Run run;
   const auto start = Clock::now();
@@ -113,8 +113,8 @@ json report(const Options& o, const ModelConfig& config, int batch, const Run& r
   // All requests are of the same length: what comes before the last ones' other tokens are prompts.
   const size_t decoding = static_cast<size_t>(o.new_tokens) - 1;
   const size_t prompts = run.steps.size() - std::min(decoding, run.steps.size());
-  const double prompt_seconds = std::accumulate(
-      run.steps.begin(), run.steps.begin() + static_cast<long>(prompts), 0.0);
+  const double prompt_seconds =
+      std::accumulate(run.steps.begin(), run.steps.begin() + static_cast<long>(prompts), 0.0);
   std::vector<double> steps(run.steps.end() - std::max(1L, static_cast<long>(decoding / 2)),
                             run.steps.end());
   std::nth_element(steps.begin(), steps.begin() + static_cast<long>(steps.size() / 2), steps.end());

@@ -13,7 +13,7 @@ import time
 SCORE_TOLERANCE = 2e-3  # on HuggingFace's sequences_scores, fp32
 # Of 16-bit types: least share of tokens that are HuggingFace's fp32 ones up to the first that differs. The checkpoints
 # are random, with leads of 0.001 between tokens; more than rounding is amiss below this.
-LEAST_EQUAL = {"float16": 0.7, "bfloat16": 0.4}
+LEAST_EQUAL = {"float16": 0.6, "bfloat16": 0.25}
 TINY = "tests/data/goldens/bart-tiny"
 GOLDENS = [TINY, "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape", "examples/demo-model"]
 RACED = "-CudaLinear.*:CudaBackend.CopiesInAndOut:*DeathTest*"  # libraries' kernels are not ours to check

@@ -37,7 +37,8 @@ TEST(Float16, FromRandomFloats) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  for (int i = 0; i < 2'000'000; ++i) expect_same(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  for (int i = 0; i < 2'000'000; ++i)
+    expect_same(std::bit_cast<float>(static_cast<uint32_t>(random())));
 }
 
 TEST(Float16, ToFloat) {

@@ -22,7 +22,8 @@ void check(Random& random, Context& ctx, const Case& c) {
   const DType dtype = ctx.activations(), out_type = c.f32 ? DType::kF32 : dtype;
   const Tensor x = rounded(random.matrix(c.rows, c.in), dtype),
                w = rounded(random.matrix(c.out, c.in), dtype);
-  const Tensor bias = c.bias ? rounded(random.matrix(1, c.out), out_type).reshape({c.out}) : Tensor();
+  const Tensor bias =
+      c.bias ? rounded(random.matrix(1, c.out), out_type).reshape({c.out}) : Tensor();
   const Tensor want({c.rows, c.out}, DType::kF32);
   const MatrixView view = testing::view_of(w);
   reference::linear(view, x, bias, c.activation, want);

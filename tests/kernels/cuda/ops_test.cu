@@ -70,9 +70,12 @@ TEST(CudaOps, LayerNorm) {
       const DeviceMatrix there(ctx, random, x, dtype);
       const DeviceMatrix other(ctx, random, add ? residual : x, dtype);
       const DeviceMatrix out(ctx, random, rows, size, dtype);
-      ops::LayerNormArgs args{there.tensor(),         add ? other.tensor() : Tensor(),
-                              to_device(ctx, weight), to_device(ctx, bias),
-                              1e-5f,                  out.tensor()};
+      ops::LayerNormArgs args{there.tensor(),
+                              add ? other.tensor() : Tensor(),
+                              to_device(ctx, weight),
+                              to_device(ctx, bias),
+                              1e-5f,
+                              out.tensor()};
       ops::layer_norm(ctx, args);
       const Tensor got = out.values();
       EXPECT_TRUE(near(got, want, 1e-5, 1.01 * half_ulp(dtype) + 1e-5))
@@ -98,9 +101,8 @@ TEST(CudaOps, GatherRows) {
       ops::gather_rows(ctx, {from.tensor(), to_device(ctx, indices(rows)), to.tensor()});
       const Tensor got = to.values();
       for (int64_t i = 0; i < std::ssize(rows); ++i)
-        EXPECT_TRUE(same_bits(got.rows(i, i + 1),
-                              x.rows(rows[static_cast<size_t>(i)],
-                                     rows[static_cast<size_t>(i)] + 1)));
+        EXPECT_TRUE(same_bits(got.rows(i, i + 1), x.rows(rows[static_cast<size_t>(i)],
+                                                         rows[static_cast<size_t>(i)] + 1)));
     }
   }
 }
@@ -128,17 +130,17 @@ TEST(CudaOps, WriteKv) {
 
       const Tensor want(shape, DType::kF32);
       std::fill_n(want.data<float>(), want.size(), 7.0f);
-      std::vector<std::byte> before = testing::to_type(
-          {want.data<float>(), static_cast<size_t>(want.size())}, dtype);
+      std::vector<std::byte> before =
+          testing::to_type({want.data<float>(), static_cast<size_t>(want.size())}, dtype);
       reference::write_kv({k, v, indices(slots), {want, layout}});
       const Tensor pages = to_device(ctx, Tensor::borrow(before.data(), shape, dtype));
       const int64_t step = random.pick<int64_t>({1, 8});
       const DeviceMatrix keys(ctx, random, k, dtype, step), values(ctx, random, v, dtype, step);
-      ops::write_kv(ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)),
-                          {pages, layout}});
+      ops::write_kv(
+          ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), {pages, layout}});
       const Tensor got = ctx.on_host(pages);
-      const std::vector<std::byte> expected = testing::to_type(
-          {want.data<float>(), static_cast<size_t>(want.size())}, dtype);
+      const std::vector<std::byte> expected =
+          testing::to_type({want.data<float>(), static_cast<size_t>(want.size())}, dtype);
       EXPECT_EQ(std::memcmp(got.raw(), expected.data(), expected.size()), 0)
           << name_of(dtype) << " " << to_string(shape) << ", " << tokens << " tokens";
     }
@@ -166,14 +168,15 @@ TEST(CudaOps, CopyBlocks) {
     const auto block = static_cast<size_t>(2 * size);
     const auto copy = [&](const Tensor& from, int a, const Tensor& to, int b) {
       std::memcpy(static_cast<std::byte*>(to.raw()) + block * static_cast<size_t>(b),
-                  static_cast<const std::byte*>(from.raw()) + block * static_cast<size_t>(a), block);
+                  static_cast<const std::byte*>(from.raw()) + block * static_cast<size_t>(a),
+                  block);
     };
     ops::copy_blocks(ctx, {device, host, indices({0, 8, 5, 3, 2, 2})});  // out
     ctx.backend().synchronize();
     for (const auto& [a, b] : {std::pair(0, 8), {5, 3}, {2, 2}}) copy(before, a, want, b);
     EXPECT_EQ(std::memcmp(host.raw(), want.raw(), want.bytes()), 0) << size;
 
-    ops::copy_blocks(ctx, {host, device, indices({8, 1, 0, 7})});  // in
+    ops::copy_blocks(ctx, {host, device, indices({8, 1, 0, 7})});    // in
     ops::copy_blocks(ctx, {device, device, indices({1, 4, 3, 6})});  // within
     for (const auto& [a, b] : {std::pair(8, 1), {0, 7}}) copy(want, a, before, b);
     for (const auto& [a, b] : {std::pair(1, 4), {3, 6}}) copy(before, a, before, b);

@@ -71,8 +71,7 @@ struct Problem {
     const float value = random.integer(0, 4) == 0 ? -kInf : 0.5f + std::abs(random.normal());
     const bool finite = edit == static_cast<int32_t>(ops::LogitEdit::kPenalise) ||
                         edit == static_cast<int32_t>(ops::LogitEdit::kFavour);
-    list.insert(list.end(),
-                {id, edit, std::bit_cast<int32_t>(finite && value < 0 ? 2.0f : value)});
+    list.insert(list.end(), {id, edit, std::bit_cast<int32_t>(finite && value < 0 ? 2.0f : value)});
   }
   ops::SelectArgs outputs(const std::function<Tensor(const Shape&, DType)>& make) const {
     const int64_t rows = logits.dim(0);
