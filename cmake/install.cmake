@@ -1,10 +1,15 @@
 # cmake --install build [--prefix DIR]: the component "server" (the program, its service, manual page, completions, dashboards
-# and documents; the demo model with TANDEM_INSTALL_DEMO), and "client", the client library for find_package(Tandem): one
-# public header and the messages. docs/deploying.md
+# and documents; the demo model with TANDEM_INSTALL_DEMO), "cuda", the plugin for GPUs where it is built, and "client", the
+# client library for find_package(Tandem): one public header and the messages. docs/deploying.md
 include(GNUInstallDirs)
 option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
 if(TARGET tandem)
   install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
+endif()
+# Of its own: what a server needs has no CUDA library. Where the program looks (kernels/core/plugin.h), whatever the
+# distribution calls its folders of libraries.
+if(TARGET tandem_cuda)
+  install(TARGETS tandem_cuda LIBRARY DESTINATION lib/tandem COMPONENT cuda OPTIONAL)
 endif()
 set(doc ${CMAKE_INSTALL_DATADIR}/doc/tandem)
 install(FILES README.md packaging/debian/copyright DESTINATION ${doc} COMPONENT server)

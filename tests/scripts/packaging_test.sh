@@ -40,6 +40,23 @@ if find "$folder/prefix" -name '*.a' -o -name '*.h' | grep .; then
   exit 1
 fi
 
+# --- the plugin for GPUs: apart from the server, and where the installed program finds it ---
+if find "$folder/prefix" -name 'libtandem_cuda*' | grep .; then
+  echo "FAILED: the server's files have CUDA's plugin"
+  exit 1
+fi
+if [ -f "$build/bin/libtandem_cuda.so" ]; then
+  cmake --install "$build" --component cuda --prefix "$folder/prefix" >"$folder/log" 2>&1
+  [ -f "$folder/prefix/lib/tandem/libtandem_cuda.so" ] || { echo "FAILED: the plugin is not in lib/tandem"; exit 1; }
+  CUDA_VISIBLE_DEVICES= "$folder/prefix/bin/tandem" generate --model "$source/examples/demo-model" --device cuda text \
+    >"$folder/log" 2>&1 && { echo "FAILED: there should be no GPU"; exit 1; }
+  grep -q 'cuda cannot be had' "$folder/log" || { cat "$folder/log"; exit 1; }
+  if grep -q 'is not beside the program' "$folder/log"; then
+    echo "FAILED: the installed program does not find the plugin"
+    exit 1
+  fi
+fi
+
 # --- names ---
 "$source/scripts/make_man_and_completions" --list "$build/bin/tandem" >"$folder/names"
 exec python3 - "$source" "$folder/names" <<'EOF'

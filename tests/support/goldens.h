@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,8 +20,14 @@
 
 namespace tandem::testing {
 
+// The repository; TANDEM_TEST_ROOT where the tests run away from it (scripts/gpu_check).
+inline std::filesystem::path test_root() {
+  const char* given = std::getenv("TANDEM_TEST_ROOT");
+  return given != nullptr ? given : TANDEM_SOURCE_DIR;
+}
+
 inline std::filesystem::path golden_dir(const std::string& checkpoint) {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / checkpoint;
+  return test_root() / "tests/data/goldens" / checkpoint;
 }
 
 // golden.json of a checkpoint; where its cases are another's, that one's.

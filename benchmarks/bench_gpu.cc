@@ -1,0 +1,190 @@
+// Generation through the engine on one device, phase by phase: the prompts (encoder and first
+// tokens), then steps of the decoder alone, with what they read and compute, to compare with what
+// the device can do (benchmarks/gpu/compare_torch.py has the same work for PyTorch).
+//   bench_gpu --model DIR [--device cuda:0] [--dtype bfloat16] [--batch 1,8,32,64,128] [--beams 1]
+//             [--new-tokens 128] [--repeat 3]
+// One JSON object a line, one line a batch size.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/llm_engine.h"
+
+namespace {
+
+using namespace tandem;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model, device = "cuda:0", dtype = "bfloat16";
+  std::vector<int> batches{1, 8, 32, 64, 128};
+  int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 3, threads = 0;
+  int max_num_batched_tokens = 16384;
+  bool eager = false;
+};
+
+const std::map<std::string, DType> kTypes = {
+    {"float32", DType::kF32}, {"float16", DType::kF16}, {"bfloat16", DType::kBF16}};
+
+// The same for everyone who measures this work; 37 goes through all lengths.
+int source_length(const Options& o, int i) {
+  return o.least_source + i * 37 % (o.most_source - o.least_source + 1);
+}
+
+json prompt_of(const Options& o, const ModelConfig& config, int i) {
+  std::mt19937 random(static_cast<unsigned>(i) + 1);
+  std::uniform_int_distribution<int> id(4, config.vocab_size - 2);
+  std::vector<int> ids(static_cast<size_t>(source_length(o, i)));
+  std::generate(ids.begin(), ids.end(), [&] { return id(random); });
+  ids.front() = config.bos_token_id;
+  ids.back() = config.eos_token_id.at(0);
+  return {{"prompt_token_ids", ids}};
+}
+
+struct Run {
+  double seconds = 0;
+  uint64_t tokens = 0;
+  std::vector<double> steps;  // seconds of each
+};
+
+Run run_batch(LLMEngine& engine, const Options& o, int batch) {
+  const json params = {{"max_tokens", o.new_tokens},    {"min_tokens", o.new_tokens},
+                       {"num_beams", o.beams},          {"do_sample", false},
+                       {"no_repeat_ngram_size", 0},     {"ignore_eos", true},
+                       {"forced_eos_token_id", nullptr}};
+  Run run;
+  const auto start = Clock::now();
+  auto last = start;
+  for (int i = 0; i < batch; ++i)
+    engine.add_request(std::to_string(i), prompt_of(o, engine.model_config(), i), params);
+  while (engine.has_unfinished_requests()) {
+    for (const auto& output : engine.step())
+      if (output.finished())
+        run.tokens += static_cast<uint64_t>(output.outputs(0).token_ids_size());
+    const auto now = Clock::now();
+    run.steps.push_back(std::chrono::duration<double>(now - last).count());
+    last = now;
+  }
+  run.seconds = std::chrono::duration<double>(last - start).count();
+  if (run.tokens != static_cast<uint64_t>(batch) * static_cast<uint64_t>(o.new_tokens))
+    throw std::runtime_error("another number of tokens than was asked for: " +
+                             std::to_string(run.tokens));
+  return run;
+}
+
+double sum_of_sources(const Options& o, int batch) {
+  double sum = 0;
+  for (int i = 0; i < batch; ++i) sum += source_length(o, i);
+  return sum;
+}
+
+// Products of the encoder, and of the keys and values that the decoder's layers take from it.
+double prompt_flops(const Options& o, const ModelConfig& c, int batch) {
+  const double d = c.d_model, inner = c.encoder_ffn_dim, tokens = sum_of_sources(o, batch);
+  double attention = 0;
+  for (int i = 0; i < batch; ++i) {
+    const double n = source_length(o, i);
+    attention += 4 * n * n * d;
+  }
+  return c.encoder_layers * (2 * tokens * (4 * d * d + 2 * d * inner) + attention) +
+         c.decoder_layers * 2 * tokens * 2 * d * d;
+}
+
+// What a step of the decoder reads at least: its weights and the vocabulary's once, each sequence's
+// keys and values, the source's once for all beams. In the middle of the steps that are timed.
+double step_bytes(const Options& o, const ModelConfig& c, int batch, double element) {
+  const double d = c.d_model, inner = c.decoder_ffn_dim, layers = c.decoder_layers;
+  const double weights = layers * (6 * d * d + 2 * d * inner) + double{d} * c.vocab_size;
+  const double keys = sum_of_sources(o, batch) + 0.75 * o.new_tokens * batch * o.beams;
+  return element * (weights + layers * 2 * d * keys);
+}
+
+json report(const Options& o, const ModelConfig& config, int batch, const Run& run) {
+  // All requests are of the same length: what comes before the last ones' other tokens are prompts.
+  const size_t decoding = static_cast<size_t>(o.new_tokens) - 1;
+  const size_t prompts = run.steps.size() - std::min(decoding, run.steps.size());
+  const double prompt_seconds =
+      std::accumulate(run.steps.begin(), run.steps.begin() + static_cast<long>(prompts), 0.0);
+  std::vector<double> steps(run.steps.end() - std::max(1L, static_cast<long>(decoding / 2)),
+                            run.steps.end());
+  std::nth_element(steps.begin(), steps.begin() + static_cast<long>(steps.size() / 2), steps.end());
+  const double step = steps[steps.size() / 2];
+  const double bytes =
+      step_bytes(o, config, batch, static_cast<double>(size_of(kTypes.at(o.dtype))));
+  json row = {{"engine", "tandem"}, {"dtype", o.dtype}, {"batch", batch}, {"beams", o.beams}};
+  row["tokens_per_second"] = static_cast<double>(run.tokens) / run.seconds;
+  row["seconds"] = run.seconds;
+  row["decode_step_ms"] = step * 1e3;
+  row["decode_gb_per_second"] = bytes / step / 1e9;
+  row["prompts_ms"] = prompt_seconds * 1e3;
+  row["encoder_tflop_per_second"] =
+      prompts == 0 ? 0 : prompt_flops(o, config, batch) / prompt_seconds / 1e12;
+  row["steps"] = run.steps.size();
+  return row;
+}
+
+int run(const Options& o) {
+  EngineConfig config;
+  config.model = o.model;
+  config.device = o.device;
+  config.dtype = kTypes.at(o.dtype);
+  config.threads = o.threads;
+  config.enforce_eager = o.eager;
+  config.max_num_batched_tokens = o.max_num_batched_tokens;
+  config.max_num_seqs = *std::max_element(o.batches.begin(), o.batches.end()) * o.beams;
+  // Runs repeat the same requests.
+  config.enable_encoder_cache = config.enable_prefix_caching = false;
+  LLMEngine engine(config);
+  for (const int batch : o.batches) {
+    Run best;
+    for (int i = 0; i <= o.repeat; ++i) {  // the first warms up, and records steps
+      const Run one = run_batch(engine, o, batch);
+      if (i == 1 || (i > 1 && one.seconds < best.seconds)) best = one;
+    }
+    std::printf("%s\n", report(o, engine.model_config(), batch, best).dump().c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  CLI::App app("Times prompts and decoding on one device.");
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->capture_default_str();
+  };
+  app.add_option("--model", o.model, "checkpoint directory")->required();
+  option("--device", o.device, "auto, cpu, cuda or cuda:N");
+  option("--dtype", o.dtype, "float32, float16 or bfloat16")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  option("--batch", o.batches, "batch sizes")->delimiter(',')->check(CLI::Range(1, 4096));
+  option("--least-source", o.least_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
+  option("--most-source", o.most_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
+  option("--new-tokens", o.new_tokens, "tokens to generate")->check(CLI::Range(2, 1 << 20));
+  option("--beams", o.beams, "of each request")->check(CLI::Range(1, 64));
+  option("--repeat", o.repeat, "timed runs; the fastest counts")->check(CLI::Range(1, 1000));
+  option("--threads", o.threads, "host threads; 0: one per core");
+  option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
+  app.add_flag("--enforce-eager", o.eager, "no recorded steps");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (o.least_source > o.most_source)
+      throw std::invalid_argument("--least-source is more than --most-source");
+    return run(o);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_gpu: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,161 @@
+"""The measurements: Tandem and PyTorch on the same GPU and work, beams, a server under load (docs/gpu.md)."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+from check_steps import Failed, NotRun, Step
+
+BATCHES = "1,8,32,64,128"
+# A tiny model shows that the steps work where there is no GPU.
+SMALL = ["--least-source", "8", "--most-source", "20", "--new-tokens", "6"]
+
+
+def model(run):
+    """A random BART-large; made once."""
+    size = "large" if run.gpu else "tiny"
+    folder = run.scratch / f"bart-{size}"
+    if not (folder / "model.safetensors").exists():
+        status, _ = run.call([run.pack / "bin/make_random_bart", "--out", folder, "--size", size])
+        if status != 0:
+            raise Failed(f"make_random_bart: status {status}")
+    return folder
+
+
+def make_model(run):
+    folder = model(run)
+    return {"model": folder.name, "MB": round((folder / "model.safetensors").stat().st_size / 1e6)}
+
+
+def json_rows(text):
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                pass
+    return rows
+
+
+def with_roofline(rows, roofline):
+    for row in rows:
+        if roofline and "decode_gb_per_second" in row:
+            row["of memory"] = row["decode_gb_per_second"] / roofline["memory_gb_s"]
+        if roofline and "encoder_tflop_per_second" in row and row.get("dtype") != "float32":
+            row["of compute"] = row["encoder_tflop_per_second"] / roofline["bf16_tflop_s"]
+    return rows
+
+
+def tandem(batches, repeat, *arguments):
+    def body(run):
+        small = [] if run.gpu else SMALL
+        command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
+                   "--batch", batches if run.gpu else "2,3", *small]
+        status, text = run.call(command)
+        rows = with_roofline(json_rows(text), run.about.get("roofline"))
+        run.shared["rows"] = run.shared.get("rows", []) + rows
+        if status != 0 or not rows:
+            raise Failed(f"bench_gpu: status {status}", {"rows": rows})
+        return {"most tokens/s": max(r["tokens_per_second"] for r in rows), "rows": rows}
+    return body
+
+
+def torch(run):
+    run.need_gpu()
+    probe = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.is_available())"], capture_output=True, text=True)
+    if "True" not in probe.stdout:
+        raise NotRun("python3 has no PyTorch that sees the GPU")
+    command = [sys.executable, run.pack / "scripts/compare_torch.py", "--batch", BATCHES, "--seconds", f"{run.left() - 10:.0f}"]
+    status, text = run.call(command, ours=False, extra={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
+    rows = json_rows(text)
+    measured = next((r for r in rows if "measured_memory_gb_s" in r), {})
+    rows = [r for r in rows if "tokens_per_second" in r]
+    ours = {r["batch"]: r["tokens_per_second"] for r in run.shared.get("rows", []) if r["beams"] == 1 and r["dtype"] == "bfloat16"}
+    for row in rows:
+        if row["batch"] in ours:
+            row["tandem is faster by"] = ours[row["batch"]] / row["tokens_per_second"]
+    if status != 0 or not rows:
+        raise Failed(f"compare_torch.py: status {status}", {**measured, "rows": rows})
+    return {**measured, "rows": rows}
+
+
+# --- a server under load --------------------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def await_server(run, process, url):
+    while process.poll() is None and run.left() > 1:
+        try:
+            with urllib.request.urlopen(url + "/v1/models", timeout=2) as answer:
+                json.load(answer)
+                return
+        except (OSError, ValueError):
+            time.sleep(0.2)
+    raise Failed("the server did not come up")
+
+
+def online(run):
+    """Poisson arrivals at shares of what batches of 128 gave."""
+    gpu = run.gpu
+    ours = [r["tokens_per_second"] for r in run.shared.get("rows", []) if r["beams"] == 1 and r["dtype"] == "bfloat16"]
+    new_tokens, length = (128, 350) if gpu else (6, 14)
+    most = max(ours) / new_tokens if ours else (100 if gpu else 4)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = run.start([run.pack / "bin/tandem", "serve", model(run), "--device", run.device, "--dtype", "bfloat16", "--port", port,
+                        "--client-port", "0", "--max-num-batched-tokens", "8192", "--no-enable-encoder-cache",
+                        "--no-enable-prefix-caching", "--log-level", "warn"], stdin=subprocess.DEVNULL, stdout=run.log)
+    rows = []
+    try:
+        await_server(run, server, url)
+        for share in (0.25, 0.5, 0.75) if gpu else (0.5,):
+            if run.left() < 12:
+                break
+            rate = most * share
+            out = run.scratch / "online.json"
+            out.unlink(missing_ok=True)
+            requests = max(8, int(rate * min(12, run.left() / 3))) if gpu else 6
+            status, _ = run.tandem("bench", "serve", "--base-url", url, "--random-input-len", str(length), "--random-range-ratio", "0.25",
+                                   "--random-output-len", str(new_tokens), "--num-prompts", str(requests), "--request-rate", f"{rate:.3f}",
+                                   "--metric-percentiles", "50,95,99", "--save-result", str(out))
+            if status != 0:
+                raise Failed(f"tandem bench serve: status {status}", {"rows": rows})
+            rows.append(summary(json.loads(out.read_text()), rate))
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+    if not rows:
+        raise Failed("nothing was measured in time")
+    return {"rows": rows}
+
+
+def summary(saved, rate):
+    keys = [k for k in saved if re.match(r"(p\d+|mean|median)_(ttft|tpot|e2el)_ms$", k)]
+    row = {"requests/s asked": rate}
+    row.update({k: saved[k] for k in ("num_prompts", "completed", "request_throughput", "output_throughput") if k in saved})
+    row.update({k: saved[k] for k in keys if k.startswith("p")})
+    return row
+
+
+STEPS = [
+    Step("bench.model", "a random BART-large is written", 60, 10, make_model),
+    Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES, 3)),
+    Step("bench.torch", "PyTorch on the same GPU and work", 120, 30, torch),
+    Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", 1, "--beams", "4")),
+    Step("bench.online", "tandem serve, Poisson arrivals: TTFT and TPOT", 75, 25, online),
+]

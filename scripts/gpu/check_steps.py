@@ -1,0 +1,371 @@
+"""The checks: kernels, goldens, ranks, faults, compute-sanitizer. Each step's body(run) returns its figures."""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+SCORE_TOLERANCE = 2e-3  # on HuggingFace's sequences_scores, fp32
+# Of 16-bit types: least share of tokens that are HuggingFace's fp32 ones up to the first that differs. The checkpoints
+# are random, with leads of 0.001 between tokens; more than rounding is amiss below this.
+LEAST_EQUAL = {"float16": 0.6, "bfloat16": 0.25}
+TINY = "tests/data/goldens/bart-tiny"
+GOLDENS = [TINY, "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape", "examples/demo-model"]
+RACED = "-CudaLinear.*:CudaBackend.CopiesInAndOut:*DeathTest*"  # libraries' kernels are not ours to check
+
+Step = collections.namedtuple("Step", "name about limit least body")
+
+
+class NotRun(Exception):
+    """The machine lacks what the step needs."""
+
+
+class Failed(Exception):
+    def __init__(self, why, figures=None):
+        super().__init__(why)
+        self.figures = figures or {}
+
+
+class Run:
+    """What steps share: the pack, processes in its environment, each step's log and time limit."""
+
+    def __init__(self, pack, models, out, plugin, about):
+        self.pack, self.models, self.out, self.about, self.plugin = pack, models, out, about, plugin
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
+        self.gpu = about["kind"] == "gpu"
+        self.device = "cpu" if about["kind"] == "cpu" else "cuda:0"
+        self.log = None
+        self.end = 0
+        self.shared = {}  # of one step for later ones
+        self.processes = []
+        self.libraries = os.pathsep.join([str(pack / "lib"), *about["library_folders"],
+                                          *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+        self.environment = dict(
+            os.environ, PATH=f"{pack / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
+            TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch), OPAL_PREFIX=str(pack / "mpi"),
+            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+            # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
+            NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
+        if plugin is not None:
+            self.environment["TANDEM_CUDA_PLUGIN"] = str(plugin.resolve())
+        (out / "logs").mkdir(exist_ok=True)
+
+    def begin(self, name, limit):
+        self.close_log()
+        self.log = open(self.out / "logs" / f"{name}.log", "w")
+        self.end = time.monotonic() + limit
+
+    def close_log(self):
+        if self.log is not None:
+            self.log.close()
+
+    def close(self):
+        self.close_log()
+        for process in self.processes:  # where a step was interrupted
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def left(self):
+        return max(0.1, self.end - time.monotonic())
+
+    def cases(self, folder):
+        """Goldens that generate. An emulated device tries only some: it takes a thousand times as long."""
+        golden = json.loads((folder / "golden.json").read_text())
+        cases = [c for c in golden["cases"] if "output_ids" in c and "encoder_ids" in c]
+        return cases if self.about["kind"] != "emulated" else cases[:4] + [c for c in cases if "sequences" in c][:2]
+
+    def need_gpu(self):
+        if self.about["kind"] != "gpu":
+            raise NotRun("no GPU")
+
+    def need_processes(self):
+        if self.about["kind"] == "emulated":
+            raise NotRun("emulated groups are of one process")
+        if not self.about["mpi"]:
+            raise NotRun("the pack has no mpirun")
+
+    def start(self, command, ours=True, extra=None, **options):
+        """A process with its errors in the log, and its group to itself. Our programs see the pack's libraries."""
+        command = [str(c) for c in command]
+        if ours:
+            command = ["env", f"LD_LIBRARY_PATH={self.libraries}", *command]
+        self.log.write("$ " + " ".join(command) + "\n")
+        self.log.flush()
+        environment = dict(self.environment if ours else os.environ, **(extra or {}))
+        process = subprocess.Popen(command, env=environment, stderr=self.log, text=True, start_new_session=True, **options)
+        self.processes.append(process)
+        return process
+
+    def wait(self, process, given=None):
+        """(status, output); kills it at the step's limit."""
+        try:
+            output, _ = process.communicate(given, timeout=self.left())
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise Failed("it took too long and was ended")
+        self.log.write(output or "")
+        self.log.flush()
+        return process.returncode, output
+
+    def call(self, command, given=None, **options):
+        stdin = subprocess.PIPE if given is not None else subprocess.DEVNULL
+        return self.wait(self.start(command, stdin=stdin, stdout=subprocess.PIPE, **options), given)
+
+    def tandem(self, *arguments, given=None):
+        return self.call([self.pack / "bin/tandem", *arguments], given)
+
+
+# --- programs of tests -------------------------------------------------------------------------------------------------
+
+
+def libraries(run):
+    missing = {}
+    for program in sorted((run.pack / "bin").iterdir()):
+        status, text = run.call(["ldd", program])
+        lost = [line.split()[0] for line in text.splitlines() if "not found" in line]
+        if lost:
+            missing[program.name] = lost
+    if missing:
+        raise Failed("libraries are missing: " + "; ".join(f"{p}: {' '.join(m)}" for p, m in missing.items()))
+    if run.about.get("missing_libraries"):
+        raise Failed("not found: " + " ".join(run.about["missing_libraries"]))
+    status, text = run.tandem("--version")
+    if status != 0:
+        raise Failed(f"tandem --version: status {status}")
+    return {"version": text.strip().splitlines()[0]}
+
+
+def google_test(run, program, before=(), arguments=()):
+    report = run.scratch / f"{program}.json"
+    report.unlink(missing_ok=True)
+    status, _ = run.call([*before, run.pack / "bin" / program, f"--gtest_output=json:{report}", "--gtest_color=no", *arguments])
+    tests, bad, skipped = 0, [], 0
+    if report.exists():
+        for suite in json.loads(report.read_text())["testsuites"]:
+            for test in suite["testsuite"]:
+                tests += test["status"] == "RUN"
+                skipped += test.get("result") == "SKIPPED"
+                if test.get("failures"):
+                    bad.append(f"{suite['name']}.{test['name']}")
+    figures = {"tests": tests, "skipped": skipped, "failed": len(bad)}
+    if bad or status != 0 or tests == 0:
+        raise Failed((", ".join(bad) if bad else f"{program}: status {status}, after {tests} tests"), figures)
+    return figures
+
+
+def kernels(run):
+    run.need_gpu()
+    return google_test(run, "cuda_test")
+
+
+def engine_goldens(run):
+    if run.about["kind"] == "cpu":
+        raise NotRun("no GPU")
+    some = [] if run.about["kind"] == "gpu" else ["--gtest_filter=*odd_heads*"]
+    return google_test(run, "device_test", arguments=some)
+
+
+def sanitizer(tool, *arguments):
+    def body(run):
+        run.need_gpu()
+        path = run.about["tools"]["compute-sanitizer"]
+        if not path:
+            raise NotRun("there is no compute-sanitizer")
+        return google_test(run, "cuda_test", [path, "--tool", tool, "--error-exitcode", "86", "--print-limit", "20", *arguments],
+                           [f"--gtest_filter={RACED}"])
+    return body
+
+
+# --- HuggingFace's goldens through the program ----------------------------------------------------------------------------
+
+
+def as_request(case):
+    prompt = {"prompt_token_ids": case["encoder_ids"]}
+    if "decoder_prompt_ids" in case:
+        prompt = {"encoder_prompt": prompt, "decoder_prompt": {"prompt_token_ids": case["decoder_prompt_ids"]}}
+    return {"id": case["name"], "prompt": prompt, "params": case["generation"]}
+
+
+def unpadded(ids, pad):
+    while len(ids) > 1 and ids[-1] == pad:
+        ids = ids[:-1]
+    return ids
+
+
+def compare(case, row, pad):
+    """(tokens that are equal up to the first that differs, tokens wanted, what differs or "")."""
+    want = [unpadded(s, pad) for s in case.get("sequences") or [case["output_ids"]]]
+    total = sum(map(len, want))
+    if row is None or "error" in row:
+        return 0, total, "no answer" if row is None else str(row["error"].get("message"))
+    got = [unpadded(row["prompt_token_ids"] + o["token_ids"], pad) for o in row["outputs"]]
+    equal, why = 0, ""
+    for k, w in enumerate(want):
+        g = got[k] if k < len(got) else []
+        same = next((i for i, (a, b) in enumerate(zip(g, w)) if a != b), min(len(g), len(w)))
+        equal += same
+        if g != w and not why:
+            why = f"sequence {k} differs at {same}"
+    for k, w in enumerate(case.get("sequences_scores") or []):
+        score = row["outputs"][k].get("score")
+        if not why and (score is None or abs(score - w) > SCORE_TOLERANCE):
+            why = f"score {score} instead of {w}"
+    return equal, total, why
+
+
+def judge(run, folder, text):
+    """Of one checkpoint's answers: cases, share of equal tokens, what differs."""
+    pad = json.loads((folder / "config.json").read_text()).get("pad_token_id")
+    rows = {}
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+            rows[row.get("id")] = row
+        except ValueError:
+            run.log.write(f"not JSON: {line[:200]}\n")
+    cases, equal, total, bad = run.cases(folder), 0, 0, []
+    for case in cases:
+        e, t, why = compare(case, rows.get(case["name"]), pad)
+        equal, total = equal + e, total + t
+        if why:
+            bad.append(f"{case['name']}: {why}")
+    return {"checkpoint": folder.name, "cases": len(cases), "exact": len(cases) - len(bad), "equal tokens": equal / total}, bad
+
+
+def generate(run, name, *arguments):
+    folder = run.models / name
+    lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
+    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *arguments, given=lines)
+    figures, bad = judge(run, folder, text)
+    if status != 0:
+        bad.insert(0, f"tandem ended with status {status}")
+    return figures, bad
+
+
+def goldens(dtype, *arguments, only=None):
+    def body(run):
+        if dtype == "float16" and run.about["kind"] == "cpu":
+            raise NotRun("the CPU has no float16")
+        rows, wrong = [], []
+        least = LEAST_EQUAL.get(dtype)
+        for name in only or (GOLDENS if run.about["kind"] == "gpu" else [TINY]):
+            figures, bad = generate(run, name, "--device", run.device, "--dtype", dtype, *arguments)
+            rows.append(figures)
+            run.log.write("\n".join(bad) + "\n")
+            lost = [b for b in bad if "differs" not in b and "score" not in b]
+            if bad and (least is None or lost or figures["equal tokens"] < least):
+                wrong.append(f"{figures['checkpoint']}: {len(bad)} of {figures['cases']} ({(lost or bad)[0]})")
+        figures = {"exact": sum(r["exact"] for r in rows), "cases": sum(r["cases"] for r in rows),
+                   "equal tokens": sum(r["equal tokens"] for r in rows) / len(rows), "rows": rows}
+        if wrong:
+            raise Failed("; ".join(wrong), figures)
+        return figures
+    return body
+
+
+def ranks(size):
+    def body(run):
+        threads = []
+        if run.about["kind"] == "emulated":
+            threads = ["--distributed-executor-backend", "threads"]
+        elif size > 1:
+            run.need_processes()
+        return goldens("float32", "--tensor-parallel-size", str(size), *threads, only=[TINY])(run)
+    return body
+
+
+# --- a rank that dies -----------------------------------------------------------------------------------------------------
+
+
+def descendants(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            for child in map(int, task.read_text().split()):
+                found += [child, *descendants(child)]
+        except OSError:
+            pass
+    return found
+
+
+def rank_processes(pid):
+    """Workers of Tandem under a process."""
+    out = []
+    for child in descendants(pid):
+        try:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"/tandem") and b"worker" in words:
+            out.append(child)
+    return out
+
+
+def killed(run):
+    """One of two ranks is killed under way: every request is answered nevertheless, with the same tokens."""
+    run.need_processes()
+    folder = run.models / TINY
+    process = run.start([run.pack / "bin/tandem", "generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device,
+                         "--dtype", "float32", "--tensor-parallel-size", "2", "--max-num-seqs", "4"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    cases = run.cases(folder)
+    first, rest = cases[:1], cases[1:]
+    lines = []
+    answered = threading.Event()
+
+    def read():
+        for line in process.stdout:
+            lines.append(line)
+            answered.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        process.stdin.write("".join(json.dumps(as_request(c)) + "\n" for c in first))
+        process.stdin.flush()
+        if not answered.wait(run.left()):
+            raise Failed("no answer before the fault")
+        workers = rank_processes(process.pid)
+        if len(workers) < 2:
+            raise Failed(f"{len(workers)} processes of workers were found, not 2")
+        process.stdin.write("".join(json.dumps(as_request(c)) + "\n" for c in rest))
+        process.stdin.flush()
+        run.log.write(f"kills {workers[-1]} of {workers}\n")
+        os.kill(workers[-1], signal.SIGKILL)
+        process.stdin.close()
+        reader.join(run.left())
+        if reader.is_alive():
+            raise Failed(f"{len(lines)} of {len(cases)} requests were answered in time")
+        status = process.wait(run.left())
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    figures, bad = judge(run, folder, "".join(lines))
+    if status != 0 or bad:
+        raise Failed(f"status {status}; " + "; ".join(bad[:3]), figures)
+    return figures
+
+
+STEPS = [
+    Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
+    Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 120, 10, kernels),
+    Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 60, 10, engine_goldens),
+    Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
+    Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),
+    Step("goldens.float16", "the same in fp16: most tokens", 60, 10, goldens("float16")),
+    Step("ranks.1", "fp32 goldens, one rank", 60, 10, ranks(1)),
+    Step("ranks.2", "fp32 goldens on two ranks of one GPU, NCCL over sockets: exact", 60, 10, ranks(2)),
+    Step("ranks.4", "fp32 goldens on four ranks of one GPU", 90, 10, ranks(4)),
+    Step("faults.rank_killed", "one of two ranks is killed: all requests answered, exact", 90, 10, killed),
+    Step("sanitizer.memcheck", "compute-sanitizer memcheck over the kernels' tests", 100, 20, sanitizer("memcheck")),
+    Step("sanitizer.racecheck", "compute-sanitizer racecheck over the kernels' tests", 100, 20, sanitizer("racecheck", "--racecheck-report", "all")),
+]

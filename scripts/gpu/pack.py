@@ -1,0 +1,164 @@
+"""Packs the built programs, tests, benchmarks, goldens and the libraries that they need (scripts/gpu_check pack)."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LIMIT = 64 << 20  # bytes of a packed file
+PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "make_random_bart"]
+PLUGIN = "libtandem_cuda.so"
+# What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
+GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"
+CUDA = r"lib(cuda|cublasLt|cublas|nccl|nvidia-\w+|nvrtc\S*)\.so.*"
+MODELS = ["tests/data/goldens/bart-tiny", "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape",
+          "examples/demo-model"]
+# Open MPI looks for these under OPAL_PREFIX, as Debian lays them out.
+MPI = {"lib/*/openmpi/lib/openmpi3/mca_*.so": None, "share/openmpi": None, "bin/orterun": "bin/mpirun", "bin/orted": "bin/orted"}
+# Networks that are not used between processes of one machine, with many libraries.
+FOREIGN_MPI = re.compile(r"_(ucx|ofi|openib|psm2?|usnic|verbs|portals4|ugni|fs_lustre|tm|slurm|gridengine|monitoring|libnbc_nv)")
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(prog="gpu_check pack", description=__doc__)
+    p.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder with the CUDA plugin")
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check.tar.xz"),
+                   help="a .tar.xz or .tar.gz file, or a folder to make")
+    p.add_argument("--without-models", action="store_true", help="no goldens: `run --models REPOSITORY` has them")
+    p.add_argument("--list", action="store_true", help="print what is packed, with sizes")
+    return p.parse_args(argv)
+
+
+def die(message):
+    sys.exit(f"gpu_check pack: {message}")
+
+
+def needed(file, search):
+    """Libraries that the file needs, by name: their paths, or None where ldd finds none."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.pathsep.join(search))
+    done = subprocess.run(["ldd", file], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        return {}
+    found = {}
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if "=>" in words:
+            found[words[0]] = None if "not found" in line else pathlib.Path(words[2])
+    return found
+
+
+def add_libraries(folder):
+    """The closure of everything in the folder, less glibc and CUDA, to lib/. Returns names that the target has to have."""
+    lib = folder / "lib"
+    lib.mkdir()
+    theirs = set()
+    files = [f for f in folder.rglob("*") if f.is_file() and f.read_bytes()[:4] == b"\x7fELF"]
+    for file in files:
+        for name, path in needed(file, []).items():
+            if re.fullmatch(CUDA, name):
+                theirs.add(name)
+            elif re.fullmatch(GLIBC, name):
+                continue
+            elif path is None:
+                die(f"{file.name} needs {name}, which is not on this machine")
+            elif folder not in path.parents and not (lib / name).exists():
+                shutil.copy(path, lib / name)
+    # (ldd tells the whole closure: libraries of libraries are there too.)
+    return theirs
+
+
+def strip(folder):
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink() and file.read_bytes()[:4] == b"\x7fELF":
+            file.chmod(0o755)
+            subprocess.run(["strip", "--strip-unneeded", file], stderr=subprocess.DEVNULL)
+
+
+def add_mpi(folder):
+    """mpirun and its plugins, so that ranks can be processes. False where it is not installed."""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        return False
+    prefix = pathlib.Path(mpirun).resolve().parent.parent
+    for pattern, target in MPI.items():
+        for path in prefix.glob(pattern):
+            if FOREIGN_MPI.search(path.name):
+                continue
+            if any(p is None for p in needed(path, []).values()):
+                continue
+            to = folder / "mpi" / (target or path.relative_to(prefix))
+            to.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, to, symlinks=False)
+            else:
+                shutil.copy(path.resolve(), to)
+    return (folder / "mpi/bin/mpirun").exists()
+
+
+def commit():
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def fill(folder, build, models):
+    binaries = build / "bin"
+    if not (binaries / PLUGIN).exists():
+        die(f"{binaries} has no {PLUGIN}: build with a CUDA toolkit (targets: tandem_cuda {' '.join(PROGRAMS)})")
+    missing = [p for p in PROGRAMS if not (binaries / p).exists()]
+    if missing:
+        die(f"not built: {' '.join(missing)}")
+    (folder / "bin").mkdir(parents=True)
+    for name in [*PROGRAMS, PLUGIN]:
+        shutil.copy(binaries / name, folder / "bin" / name)
+    mpi = add_mpi(folder)
+    theirs = add_libraries(folder)
+    strip(folder)
+    for name in MODELS if models else []:
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "scripts/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__", "pack.py"))
+    shutil.copytree(ROOT / "benchmarks/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    for name in ["run", "mpirun", "rank"]:
+        shutil.move(folder / "scripts" / name, folder / {"run": "run", "mpirun": "bin/mpirun", "rank": "bin/rank"}[name])
+    for name in ["run", "bin/mpirun", "bin/rank"]:
+        (folder / name).chmod(0o755)
+    (folder / "pack.json").write_text(json.dumps({"commit": commit(), "packed": time.strftime("%Y-%m-%d %H:%M:%S"),
+                                                  "theirs": sorted(theirs), "mpi": mpi}, indent=1) + "\n")
+
+
+def main(argv):
+    args = parse(argv)
+    to_file = args.out.suffix in (".gz", ".xz")
+    folder = args.out.with_name(args.out.name + ".tmp") if to_file else args.out
+    if folder.exists():
+        die(f"{folder} exists already")
+    if not to_file:
+        folder.mkdir(parents=True)
+    try:
+        fill(folder, args.build, not args.without_models)
+        if args.list:
+            for file in sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: -f.stat().st_size)[:40]:
+                print(f"{file.stat().st_size:>10} {file.relative_to(folder)}")
+        whole = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+        size = whole
+        if to_file:
+            # A large dictionary: the programs have most of their code in common.
+            level = {"preset": 8} if args.out.suffix == ".xz" else {"compresslevel": 6}
+            with tarfile.open(args.out, f"w:{args.out.suffix[1:]}", **level) as tar:
+                tar.add(folder, "gpu_check")
+            size = args.out.stat().st_size
+    finally:
+        if to_file:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{args.out}: {size / (1 << 20):.1f} MiB" + (f", {whole / (1 << 20):.1f} MiB unpacked" if to_file else ""))
+    if to_file and size > LIMIT:
+        die(f"more than {LIMIT >> 20} MiB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,61 @@
+"""gpu_check.json and gpu_check.md."""
+import json
+import time
+
+
+def cell(value):
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, (list, dict)):
+        return json.dumps(value)
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def table(rows):
+    """Markdown of dictionaries; columns in the order of their first appearance."""
+    columns = list(dict.fromkeys(k for row in rows for k in row))
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(cell(row.get(c, "")) for c in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+class Results:
+    def __init__(self, folder, about):
+        self.folder = folder
+        self.about = about
+        self.date = time.strftime("%Y-%m-%d %H:%M:%S")
+        self.steps = []
+
+    def add(self, step, result):
+        self.steps.append({"name": step.name, "about": step.about, **result})
+
+    def count(self, status):
+        return sum(s["status"] == status for s in self.steps)
+
+    def write(self):
+        out = {"date": self.date, "device": self.about, "steps": self.steps,
+               "summary": {s: self.count(s) for s in ["passed", "failed", "not run"]}}
+        (self.folder / "gpu_check.json").write_text(json.dumps(out, indent=1) + "\n")
+        (self.folder / "gpu_check.md").write_text(self.markdown())
+
+    def markdown(self):
+        a = self.about
+        where = a["problem"] and f"No GPU: {a['problem']}" or \
+            f"{a['name']}, {a.get('memory_gib', '?')} GiB, compute capability {a.get('capability', '?')}, " \
+            f"driver {a['driver']} (CUDA {a.get('cuda', '?')})"
+        text = [f"# gpu_check, {self.date}", f"{where}. {a['system']}, {a['cores']} cores. Tandem {a['commit']}, packed {a['packed']}.",
+                f"{self.count('passed')} passed, {self.count('failed')} failed, {self.count('not run')} not run.",
+                table([{"step": s["name"], "": s["status"], "seconds": s.get("seconds", ""), "what": s["about"],
+                        "figures": self.short(s)} for s in self.steps])]
+        for s in self.steps:
+            rows = s.get("figures", {}).get("rows")
+            if rows:
+                text += [f"## {s['name']}", s["about"], table(rows)]
+        return "\n\n".join(text) + "\n"
+
+    @staticmethod
+    def short(step):
+        figures = {k: v for k, v in step.get("figures", {}).items() if k != "rows"}
+        parts = [step["why"]] if step.get("why") else []
+        parts += [f"{k}: {cell(v)}" for k, v in figures.items()]
+        return "; ".join(parts)

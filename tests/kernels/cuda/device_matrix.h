@@ -1,0 +1,98 @@
+// Matrices on a CUDA device for tests of ops: of any type of activations, their rows strided, with
+// something between them that must stay.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/backend.h"
+#include "tests/kernels/cuda/attention_util.h"
+
+namespace tandem::testing {
+
+constexpr std::initializer_list<DType> kActivations = {DType::kF32, DType::kF16, DType::kBF16};
+
+inline Context cuda_context(DType activations) {
+  return {1, std::make_unique<cuda::CudaBackend>(0), activations};
+}
+
+// What rounding to the type loses, relative.
+inline double half_ulp(DType dtype) {
+  return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
+}
+
+// The values (f32) as the type has them.
+inline Tensor rounded(const Tensor& x, DType dtype) {
+  const Tensor out(x.shape(), DType::kF32);
+  for (int64_t i = 0; i < x.dim(0); ++i) {
+    const std::span<const float> row(x.row<float>(i), static_cast<size_t>(x.dim(1)));
+    std::ranges::copy(from_type(to_type(row, dtype), dtype), out.row<float>(i));
+  }
+  return out;
+}
+
+// The same tensor there, contiguous.
+inline Tensor to_device(Context& ctx, const Tensor& host) {
+  const Tensor there = ctx.backend().allocate(host.shape(), host.dtype());
+  ctx.backend().copy_in(host, there);
+  return there;
+}
+
+class DeviceMatrix {
+ public:
+  // `gap`: elements beside the rows, left and right; of the multiple of `step`.
+  DeviceMatrix(Context& ctx, Random& random, const Tensor& values, DType dtype, int64_t step = 1)
+      : ctx_(ctx) {
+    left_ = step * random.integer(0, 2);
+    const int64_t rows = values.dim(0), columns = values.dim(1);
+    const int64_t width = left_ + columns + step * random.integer(0, 2);
+    std::vector<float> all(static_cast<size_t>(rows * width), kBeside);
+    for (int64_t i = 0; i < rows; ++i)
+      std::copy_n(values.row<float>(i), columns, all.begin() + i * width + left_);
+    std::vector<std::byte> bytes = to_type(all, dtype);
+    whole_ = to_device(ctx, Tensor::borrow(bytes.data(), {rows, width}, dtype));
+    view_ = whole_.columns(left_, left_ + columns);
+  }
+  // Of nothing yet.
+  DeviceMatrix(Context& ctx, Random& random, int64_t rows, int64_t columns, DType dtype,
+               int64_t step = 1)
+      : DeviceMatrix(ctx, random, filled(rows, columns), dtype, step) {}
+
+  const Tensor& tensor() const { return view_; }
+
+  // As f32, all work on it done.
+  Tensor values() const {
+    const Tensor here = ctx_.on_host(whole_);
+    const auto* bytes = static_cast<const std::byte*>(here.raw());
+    const std::vector<float> all = from_type({bytes, here.bytes()}, here.dtype());
+    const Tensor out(view_.shape(), DType::kF32);
+    const int64_t width = whole_.dim(1), columns = view_.dim(1);
+    for (int64_t i = 0; i < view_.dim(0); ++i)
+      for (int64_t j = 0; j < width; ++j) {
+        const float x = all[static_cast<size_t>(i * width + j)];
+        if (j >= left_ && j < left_ + columns) {
+          out.row<float>(i)[j - left_] = x;
+        } else {
+          EXPECT_EQ(x, kBeside) << "written beside row " << i;
+        }
+      }
+    return out;
+  }
+
+ private:
+  static constexpr float kBeside = 7.0f;
+  static Tensor filled(int64_t rows, int64_t columns) {
+    const Tensor t({rows, columns}, DType::kF32);
+    std::fill_n(t.data<float>(), t.size(), std::numeric_limits<float>::quiet_NaN());
+    return t;
+  }
+
+  Context& ctx_;
+  int64_t left_ = 0;
+  Tensor whole_, view_;
+};
+
+}  // namespace tandem::testing

@@ -1,0 +1,153 @@
+// select and argmax of the CUDA device against the CPU's, on rows with ties, NaNs and infinities.
+#include <bit>
+#include <limits>
+
+#include "tests/kernels/cuda/device_matrix.h"
+
+namespace tandem {
+namespace {
+
+using testing::DeviceMatrix;
+using testing::indices;
+using testing::Random;
+using testing::to_device;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Tensor random_logits(Random& random, int64_t rows, int64_t size) {
+  const Tensor logits = random.matrix(rows, size, 4.0f);
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = logits.row<float>(i);
+    const int64_t kind = random.integer(0, 9);
+    if (kind == 0) std::fill_n(row, size, -kInf);
+    if (kind <= 2)  // ties
+      for (int64_t j = 0; j < size; ++j) row[j] = static_cast<float>(random.integer(-2, 2));
+    if (kind == 3) row[random.integer(0, size - 1)] = std::nanf("");
+    if (kind == 4) row[random.integer(0, size - 1)] = kInf;
+    if (kind == 5)
+      for (int64_t j = 0; j < size; ++j)
+        if (random.integer(0, 2) > 0) row[j] = -kInf;
+    if (kind == 6) row[random.integer(0, size - 1)] = -0.0f;
+  }
+  return logits;
+}
+
+TEST(CudaArgmax, IsTheCpus) {
+  Random random;
+  Context cpu(1), ctx = testing::cuda_context(DType::kF16);
+  for (const int64_t size : {1, 2, 31, 512, 513, 1023, 8193, 50265}) {
+    const int64_t rows = random.integer(1, 6);
+    const Tensor logits = random_logits(random, rows, size), want({rows}, DType::kI32);
+    ops::argmax(cpu, {logits, want});
+    const DeviceMatrix there(ctx, random, logits, DType::kF32);
+    const Tensor ids = ctx.backend().allocate({rows}, DType::kI32);
+    ops::argmax(ctx, {there.tensor(), ids});
+    const Tensor got = ctx.on_host(ids);
+    for (int64_t i = 0; i < rows; ++i)
+      EXPECT_EQ(got.data<int32_t>()[i], want.data<int32_t>()[i]) << "row " << i << " of " << size;
+  }
+}
+
+// A problem of select, on the host.
+struct Problem {
+  Problem(Random& random, int64_t rows, int64_t size, int best)
+      : logits(random_logits(random, rows, size)), k(best) {
+    std::vector<int32_t> all_flags, starts{0}, list;
+    for (int64_t row = 0; row < rows; ++row) {
+      all_flags.push_back(static_cast<int32_t>(random.integer(0, 3)));
+      int32_t id = static_cast<int32_t>(random.integer(0, 3));
+      while (id < size && random.integer(0, 5) > 0) {
+        for (int64_t n = random.integer(1, 3); n > 0; --n) add(random, list, id);
+        id += static_cast<int32_t>(random.integer(1, std::max<int64_t>(2, size / 4)));
+      }
+      starts.push_back(static_cast<int32_t>(list.size() / 3));
+    }
+    flags = indices(all_flags);
+    indptr = indices(starts);
+    edits = indices(list).reshape({static_cast<int64_t>(list.size() / 3), 3});
+  }
+  static void add(Random& random, std::vector<int32_t>& list, int32_t id) {
+    const auto edit = static_cast<int32_t>(random.integer(0, 3));
+    const float value = random.integer(0, 4) == 0 ? -kInf : 0.5f + std::abs(random.normal());
+    const bool finite = edit == static_cast<int32_t>(ops::LogitEdit::kPenalise) ||
+                        edit == static_cast<int32_t>(ops::LogitEdit::kFavour);
+    list.insert(list.end(), {id, edit, std::bit_cast<int32_t>(finite && value < 0 ? 2.0f : value)});
+  }
+  ops::SelectArgs outputs(const std::function<Tensor(const Shape&, DType)>& make) const {
+    const int64_t rows = logits.dim(0);
+    ops::SelectArgs args;
+    args.k = k;
+    args.log_sums = make({rows}, DType::kF32);
+    args.edited = make({edits.dim(0)}, DType::kF32);
+    args.ids = make({rows, k}, DType::kI32);
+    args.values = make({rows, k}, DType::kF32);
+    return args;
+  }
+  Tensor logits, flags, indptr, edits;
+  int k;
+};
+
+bool same(float a, float b, float tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::abs(a - b) <= tolerance * (1 + std::abs(b));
+}
+
+// `processed`: the CPU's rows after its processors. Log softmax subtracts a log-sum that may differ
+// in its last bits, and so may the order of what is nearly equal.
+void expect_best(const Problem& p, const ops::SelectArgs& want, const ops::SelectArgs& got,
+                 const Tensor& processed) {
+  for (int64_t row = 0; row < p.logits.dim(0); ++row) {
+    SCOPED_TRACE("row " + std::to_string(row) + " of " + std::to_string(p.logits.dim(1)) +
+                 ", flags " + std::to_string(p.flags.data<int32_t>()[row]));
+    const bool exact = (p.flags.data<int32_t>()[row] & ops::kRowLogSoftmax) == 0 ||
+                       (p.flags.data<int32_t>()[row] & ops::kRowMasked) != 0;
+    const float tolerance = exact ? 0 : 1e-5f;
+    EXPECT_TRUE(same(got.log_sums.data<float>()[row], want.log_sums.data<float>()[row], 1e-5f))
+        << got.log_sums.data<float>()[row] << ", not " << want.log_sums.data<float>()[row];
+    std::vector<int32_t> ids;
+    for (int n = 0; n < p.k; ++n) {
+      const int32_t id = got.ids.row<int32_t>(row)[n];
+      const float value = got.values.row<float>(row)[n];
+      EXPECT_TRUE(same(value, want.values.row<float>(row)[n], tolerance))
+          << n << ": " << value << ", not " << want.values.row<float>(row)[n];
+      ASSERT_TRUE(id >= 0 && id < p.logits.dim(1)) << id;
+      EXPECT_TRUE(same(processed.row<float>(row)[id], value, tolerance)) << id;
+      if (exact) EXPECT_EQ(id, want.ids.row<int32_t>(row)[n]) << n;
+      ids.push_back(id);
+    }
+    std::ranges::sort(ids);
+    EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end()) << "chosen twice";
+  }
+}
+
+TEST(CudaSelect, IsTheCpus) {
+  Random random;
+  Context cpu(1), ctx = testing::cuda_context(DType::kBF16);
+  for (const int64_t size : {1, 2, 33, 512, 700, 3000, 50265})
+    for (int round = 0; round < 3; ++round) {
+      const int k = static_cast<int>(
+          std::min<int64_t>(size, random.pick<int64_t>({1, 2, 5, 9, ops::kMaxSelect})));
+      const Problem p(random, random.integer(1, 5), size, k);
+      const DeviceMatrix logits(ctx, random, p.logits, DType::kF32);
+      ops::SelectArgs want = p.outputs([](const Shape& s, DType t) { return Tensor(s, t); });
+      want.logits = p.logits;
+      want.flags = p.flags;
+      want.edit_indptr = p.indptr;
+      want.edits = p.edits;
+      ops::select(cpu, want);
+      ops::SelectArgs got =
+          p.outputs([&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+      got.logits = logits.tensor();
+      got.flags = to_device(ctx, p.flags);
+      got.edit_indptr = to_device(ctx, p.indptr);
+      got.edits = to_device(ctx, p.edits);
+      ops::select(ctx, got);
+      for (Tensor* t : {&got.log_sums, &got.edited, &got.ids, &got.values}) *t = ctx.on_host(*t);
+      expect_best(p, want, got, want.logits);
+      for (int64_t e = 0; e < p.edits.dim(0); ++e)
+        EXPECT_TRUE(same(got.edited.data<float>()[e], want.edited.data<float>()[e], 0)) << e;
+    }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,232 @@
+// Steps as a device gets them: what they are filled up to, and what lies in the filling. The device
+// is host memory with a device's name.
+#include "models/step_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+class HostDevice final : public DeviceBackend {
+ public:
+  explicit HostDevice(bool tiles) : tiles_(tiles) {}
+  Device device() const override { return Device::kCuda; }
+  std::string name() const override { return "host memory"; }
+  const OpTable& ops() const override {
+    TANDEM_CHECK(false, "no ops are run");
+    __builtin_unreachable();
+  }
+  DeviceMemory memory() const override { return {}; }
+  Tensor allocate(const Shape& shape, DType dtype) override {
+    const auto host = std::make_shared<Tensor>(shape, dtype);
+    return Tensor::adopt(host, host->raw(), shape, dtype, Device::kCuda);
+  }
+  Tensor allocate_host(const Shape& shape, DType dtype) override { return Tensor(shape, dtype); }
+  Tensor scratch(const Shape& shape, DType dtype) override { return allocate(shape, dtype); }
+  void begin_step() override {}
+  void copy_in(const Tensor& host, const Tensor& device) override {
+    ++copies;
+    TANDEM_CHECK_EQ(host.bytes(), device.bytes());
+    std::memcpy(device.raw(), host.raw(), host.bytes());
+  }
+  void copy_out(const Tensor&, const Tensor&) override {}
+  void copy_matrix(const Tensor&, const Tensor&) override {}
+  void synchronize() override {}
+  void watch(std::function<void()>) override {}
+  bool attention_tiles(DType, int) const override { return tiles_; }
+  bool record(uint64_t, const std::function<void()>&) override { return false; }
+  void replay(uint64_t) override {}
+  void forget_recordings() override {}
+
+  int copies = 0;
+
+ private:
+  bool tiles_;
+};
+
+constexpr StepLayout kLayout = {4, 16, 2, 32};
+constexpr int32_t kBlock = 16;
+
+class Random {
+ public:
+  Random() : seed_(std::random_device{}()), engine_(seed_) {
+    std::cout << "seed " << seed_ << "\n";
+  }
+  int32_t integer(int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(engine_);
+  }
+
+ private:
+  unsigned seed_;
+  std::mt19937 engine_;
+};
+
+void add_pages(PageTable& pages, int32_t keys, Random& random) {
+  for (int32_t n = (keys + kBlock - 1) / kBlock; n > 0; --n)
+    pages.page_indices.push_back(random.integer(0, 999));
+  pages.indptr.push_back(static_cast<int32_t>(pages.page_indices.size()));
+  pages.last_page_len.push_back((keys - 1) % kBlock + 1);
+}
+
+// A step of some sequences, each in a group of its own, with so many queries each.
+ModelInput step_of(Random& random, int32_t sequences, int32_t queries, int32_t longest) {
+  ModelInput in;
+  AttentionMetadata& m = in.attention;
+  m.num_requests = sequences;
+  for (int32_t s = 0; s < sequences; ++s) {
+    const int32_t keys = queries + random.integer(0, longest), source = random.integer(1, longest);
+    for (int32_t i = 0; i < queries; ++i) {
+      in.input_ids.push_back(random.integer(0, 99));
+      in.positions.push_back(keys - queries + i);
+      in.request_indices.push_back(s);
+      m.slot_mapping.push_back(random.integer(0, 15999));
+    }
+    m.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
+    m.cross_query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
+    m.num_tokens.push_back(queries);
+    m.num_computed_tokens.push_back(keys - queries);
+    m.seq_lens.push_back(keys);
+    m.cross_seq_lens.push_back(source);
+    add_pages(m.self_pages, keys, random);
+    add_pages(m.cross_pages, source, random);
+  }
+  return in;
+}
+
+TEST(PaddedSize, GrowsLittleAndSeldom) {
+  std::set<int32_t> sizes;
+  int32_t last = 0;
+  for (int32_t n = 1; n <= 4096; ++n) {
+    const int32_t size = padded_size(n);
+    ASSERT_GE(size, n);
+    ASSERT_GE(size, last) << n;
+    ASSERT_EQ(padded_size(size), size) << "a size is itself";
+    ASSERT_LE(size, n < 10 ? 2 * n : n + n / 4 + 1) << n;
+    sizes.insert(size);
+    last = size;
+  }
+  EXPECT_LE(sizes.size(), 48u);
+  for (const int32_t n : {1, 2, 4, 8, 16, 32, 64, 128, 256}) EXPECT_EQ(padded_size(n), n);
+  EXPECT_EQ(padded_size(0), 0);
+}
+
+std::vector<int32_t> values(const Tensor& t) {
+  if (t.empty()) return {};
+  const int32_t* p = t.data<int32_t>();
+  return {p, p + t.size()};
+}
+
+void expect_filled(const Tensor& t, const std::vector<int32_t>& real, int64_t size, int32_t fill) {
+  std::vector<int32_t> want = real;
+  want.resize(static_cast<size_t>(size), fill);
+  EXPECT_EQ(values(t), want);
+}
+
+void expect_idle_beyond(const Tensor& work, const std::vector<AttentionWork>& real) {
+  ASSERT_GE(work.dim(0), static_cast<int64_t>(real.size()));
+  std::vector<AttentionWork> got(static_cast<size_t>(work.dim(0)));
+  std::memcpy(got.data(), work.raw(), work.bytes());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (i < real.size()) {
+      EXPECT_EQ(std::memcmp(&got[i], &real[i], sizeof(AttentionWork)), 0) << i;
+    } else {
+      EXPECT_EQ(got[i].queries, 0) << i;
+    }
+  }
+}
+
+TEST(StepPlan, IsFilledUpWithNothingToDo) {
+  Random random;
+  for (int round = 0; round < 60; ++round) {
+    auto owned = std::make_unique<HostDevice>(true);
+    HostDevice& device = *owned;
+    Context ctx(1, std::move(owned), DType::kBF16);
+    const int32_t sequences = random.integer(1, 70);
+    const ModelInput in = step_of(random, sequences, random.integer(1, 3), 1500);
+    const StepPlan before(ctx, in, kLayout);
+    StepPlan plan(ctx, in, kLayout);
+    ASSERT_TRUE(plan.can_pad());
+    const StepShape shape = plan.pad();
+    EXPECT_EQ(shape.sizes[0], padded_size(static_cast<int32_t>(in.input_ids.size())));
+    EXPECT_EQ(shape.sizes[1], static_cast<int32_t>(plan.self.rows.size()));
+    for (size_t i : {2, 3, 4, 6, 7, 8}) {  // lists that come and go with lengths
+      const int32_t n = shape.sizes[i];
+      EXPECT_TRUE(n == 0 || (n >= 64 && (n & (n - 1)) == 0)) << i << ": " << n;
+    }
+    const StepTensors step(ctx, plan);
+    EXPECT_EQ(device.copies, 1);
+    expect_filled(step.input_ids, in.input_ids, plan.tokens, 0);
+    expect_filled(step.positions, in.positions, plan.tokens, 0);
+    expect_filled(step.slot_mapping, in.attention.slot_mapping, plan.tokens, -1);
+    expect_filled(step.self_pages.page_indices, in.attention.self_pages.page_indices,
+                  plan.self_pages, 0);
+    expect_filled(step.cross_pages.page_indices, in.attention.cross_pages.page_indices,
+                  plan.cross_pages, 0);
+    expect_idle_beyond(step.self_plan()->rows, before.self.rows);
+    expect_idle_beyond(step.cross_plan()->rows, before.cross.rows);
+    EXPECT_GE(step.self_plan()->partials, before.self.partials);
+    expect_filled(step.self_plan()->tickets, {}, plan.self.tickets * kLayout.decoder_heads, 0);
+    expect_filled(step.cross_plan()->tickets, {}, plan.cross.tickets * kLayout.decoder_heads, 0);
+    // Lists begin where vectors of 16 bytes may.
+    for (const Tensor* t : {&step.positions, &step.slot_mapping, &step.self_plan()->rows})
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(t->raw()) % 16, 0u);
+  }
+}
+
+// Decoding the same sequences for long takes few shapes: steps are recorded to be replayed.
+TEST(StepPlan, FewShapesForALongGeneration) {
+  Random random;
+  Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
+  std::map<StepShape, int> shapes;
+  ModelInput in = step_of(random, 32, 1, 400);
+  for (int32_t step = 0; step < 128; ++step) {
+    StepPlan plan(ctx, in, kLayout);
+    ++shapes[plan.pad()];
+    AttentionMetadata& m = in.attention;
+    PageTable pages;
+    for (size_t s = 0; s < m.seq_lens.size(); ++s) {
+      ++m.seq_lens[s];
+      add_pages(pages, m.seq_lens[s], random);
+    }
+    m.self_pages = pages;
+  }
+  EXPECT_LE(shapes.size(), 16u);
+}
+
+TEST(StepPlan, PromptsAndTilesAreNotRecorded) {
+  Random random;
+  Context with_tiles(1, std::make_unique<HostDevice>(true), DType::kBF16),
+      without(1, std::make_unique<HostDevice>(false), DType::kBF16);
+  const ModelInput prompt = step_of(random, 2, kRowsPerBlock + 1, 50);
+  EXPECT_FALSE(StepPlan(with_tiles, prompt, kLayout).can_pad());
+  EXPECT_TRUE(StepPlan(without, prompt, kLayout).can_pad());
+  ModelInput encoder = step_of(random, 2, 1, 50);
+  encoder.encoder_input_ids = encoder.encoder_positions = {0, 1, 2};
+  encoder.attention.encoder_seq_lens = {3};
+  encoder.attention.encoder_start_loc = {0, 3};
+  encoder.attention.cross_slot_mapping = {5, 6, 7};
+  EXPECT_FALSE(StepPlan(with_tiles, encoder, kLayout).can_pad());
+  EXPECT_FALSE(StepPlan(with_tiles, ModelInput(), kLayout).can_pad());
+}
+
+TEST(StepTensors, TheCpuBorrows) {
+  Random random;
+  Context ctx(1);
+  const ModelInput in = step_of(random, 3, 2, 40);
+  const StepTensors step(ctx, StepPlan(ctx, in, kLayout));
+  EXPECT_EQ(step.input_ids.raw(), static_cast<const void*>(in.input_ids.data()));
+  EXPECT_EQ(step.self_plan(), nullptr);
+  EXPECT_EQ(step.cross_plan(), nullptr);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Kernels that everything waits for keep all they work on in registers: no stack, so no spills.
+# Exit status 77: no CUDA plugin with code for Hopper is built, or python3 or libzstd is missing.
+set -eu
+source=$1
+library=$2/bin/libtandem_cuda.so
+command -v python3 >/dev/null || exit 77
+[ -f "$library" ] || exit 77
+report=$source/scripts/ptxas_report
+
+status=0
+table=$("$report" "$library") || status=$?
+[ "$status" = 0 ] || exit "$status"
+for kernel in rows_kernel tiles_kernel select_kernel argmax_kernel layer_norm_kernel embedding_kernel write_kv_kernel; do
+  printf '%s\n' "$table" | grep -q "^| \`$kernel" || {
+    echo "FAILED: the table has no $kernel"
+    exit 1
+  }
+done
+# Registers were found, not zeros.
+if printf '%s\n' "$table" | grep -E '^\| `[^|]*` \| 0 \|'; then
+  echo "FAILED: kernels without registers"
+  exit 1
+fi
+"$report" "$library" --check '^(rows_kernel|tiles_kernel|select_kernel|argmax_kernel|layer_norm_kernel)'
+
+# What it does not find it does not pass.
+status=0
+"$report" "$library" --check '^no_such_kernel' >/dev/null || status=$?
+[ "$status" = 1 ]
+status=0
+"$report" "$library" --arch 52 2>/dev/null || status=$?
+[ "$status" = 77 ]
