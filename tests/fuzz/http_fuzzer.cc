@@ -161,7 +161,7 @@ struct Server {
   server::ServerConfig config;
   Engine engine;
   FakeTokenizer tokenizer;
-  server::AppContext context{config, engine, tokenizer, 64, "1", server::Metrics("m")};
+  server::AppContext context{config, engine, tokenizer, 64, 16, "1", server::Metrics("m")};
   server::Application application{context};
 };
 
