@@ -31,6 +31,12 @@ def output(*command, timeout=20):
         return ""
 
 
+def find_tool(name):
+    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", "/usr/local/nvidia/bin",
+                              *glob.glob("/usr/local/cuda/compute-sanitizer")])
+    return shutil.which(name, path=places) or ""
+
+
 def python_folders():
     """Where wheels of NVIDIA's libraries lie, PyTorch's among them."""
     folders = []
@@ -56,7 +62,7 @@ def library_folders(names):
 
 
 def driver_version():
-    for line in output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines():
+    for line in output(find_tool("nvidia-smi") or "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines():
         return line.strip()
     try:
         found = re.search(r"Kernel Module.*?\s([\d.]+)\s", pathlib.Path("/proc/driver/nvidia/version").read_text())
@@ -96,7 +102,7 @@ def look(pack, plugin, device):
     packed = json.loads((pack / "pack.json").read_text())
     about = {"commit": packed["commit"], "packed": packed["packed"], "python": platform.python_version(),
              "system": f"{platform.system()} {platform.release()}, glibc {platform.libc_ver()[1]}", "cores": os.cpu_count(),
-             "mpi": packed["mpi"], "tools": {t: shutil.which(t) or "" for t in ["compute-sanitizer", "nvidia-smi"]}}
+             "mpi": packed["mpi"], "tools": {t: find_tool(t) for t in ["compute-sanitizer", "nvidia-smi"]}}
     about["library_folders"], missing = library_folders([*packed["theirs"], "libcuda.so.1"])
     if device == "cpu":
         return {**about, "name": "no GPU: the CPU", "driver": "none", "problem": "", "kind": "cpu"}

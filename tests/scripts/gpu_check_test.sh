@@ -104,6 +104,15 @@ text = (folder / "gpu_check.md").read_text()
 assert all(n in text for n in names) and "No GPU" in text
 EOF
 
+# --- the same steps on the CPU: ranks as processes of the packed mpirun, a killed rank, benchmarks ---
+"$source/scripts/gpu_check" run "$pack" --out "$folder/cpu" --device cpu \
+  --steps kernels,goldens.float32,ranks.2,faults.rank_killed,bench.model,bench.greedy,bench.beams,bench.online >"$folder/out" 2>&1 || {
+  cat "$folder/out" "$folder"/cpu/logs/*
+  fail "the steps fail on the CPU"
+}
+grep -q '^not run *kernels' "$folder/out" || fail "kernels of a GPU cannot have run"
+grep -q '^passed *goldens.float32' "$folder/out" || fail "the goldens were not run"
+
 # --- with a device that fails: a step that fails does not stop the others, and the status tells ---
 status=0
 "$source/scripts/gpu_check" run "$pack" --out "$folder/failing" --plugin "$folder/no_such_plugin.so" \
