@@ -114,7 +114,7 @@ StepTensors::Pages borrow_pages(const PageTable& t) {
 }  // namespace
 
 int32_t padded_size(int32_t n) {
-  int32_t step = 1;  // sizes 1, 2, 4, 8, then steps of an eighth to a quarter of the size
+  int32_t step = 1;
   if (n > 8) {
     step = 4;
     while (n > step * 8) step *= 2;

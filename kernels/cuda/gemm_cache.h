@@ -17,6 +17,7 @@ struct GemmShape {
   int64_t rows, n, k, x_stride, out_stride;
   DType type, out_type;  // of x and w; of out and bias
   bool bias, relu;
+  uint32_t x_alignment, out_alignment;  // bytes, 256 at most: not every kernel takes every address
   auto operator<=>(const GemmShape&) const = default;
 };
 

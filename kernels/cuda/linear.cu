@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/backend.h"
@@ -36,6 +37,13 @@ cudaDataType_t data_type(DType t) {
 template <class Value>
 void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
   TANDEM_BLAS_CHECK(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)));
+}
+
+// The largest power of two up to 256 that every row begins at a multiple of.
+uint32_t alignment_of(const Tensor& t) {
+  const auto bits = reinterpret_cast<uintptr_t>(t.raw()) |
+                    static_cast<uintptr_t>(t.row_stride()) * size_of(t.dtype()) | 256u;
+  return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
 cublasLtEpilogue_t epilogue_of(const GemmShape& s) {
@@ -109,6 +117,13 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(
       cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                            &kWorkspaceBytes, sizeof(kWorkspaceBytes)));
+  const std::pair<cublasLtMatmulPreferenceAttributes_t, uint32_t> alignments[] = {
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.x_alignment},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.out_alignment},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.out_alignment}};
+  for (const auto& [attribute, bytes] : alignments)
+    TANDEM_BLAS_CHECK(
+        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &bytes, sizeof(bytes)));
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   TANDEM_BLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(
@@ -168,7 +183,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
                         w.dtype(),
                         args.out.dtype(),
                         bias,
-                        relu};
+                        relu,
+                        alignment_of(args.x),
+                        alignment_of(args.out)};
   auto& backend = static_cast<CudaBackend&>(ctx.backend());
   backend.gemms().run(shape, args.x.raw(), w.data().raw(), args.bias.raw(), args.out.raw(),
                       backend.stream());

@@ -59,9 +59,13 @@ TEST(Float16, ThereAndBack) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     const float x = f16_to_float(half);
-    if (!std::isnan(x)) ASSERT_EQ(float_to_f16(x), half) << x;
+    if (!std::isnan(x)) {
+      ASSERT_EQ(float_to_f16(x), half) << x;
+    }
     const float y = bf16_to_float(half);
-    if (!std::isnan(y)) ASSERT_EQ(float_to_bf16(y), half) << y;
+    if (!std::isnan(y)) {
+      ASSERT_EQ(float_to_bf16(y), half) << y;
+    }
   }
   EXPECT_EQ(float_to_f16(65520.0f), 0x7c00);  // rounds to 2^16
   EXPECT_EQ(float_to_f16(std::nextafter(65520.0f, 0.0f)), 0x7bff);

@@ -147,7 +147,9 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
             << c.params.ShortDebugString();
       }
     }
-    if (!needs_processing(seq)) ASSERT_TRUE(edits->list.empty() && !edits->masked);
+    if (!needs_processing(seq)) {
+      ASSERT_TRUE(edits->list.empty() && !edits->masked);
+    }
     with_edits += !edits->list.empty();
     masked += edits->masked;
   }

@@ -294,8 +294,9 @@ class Simulation {
     proto::StepOutput answer = answer_of(step.step(), results, pooled);
     const proto::SequenceGroupOutput last = *answer.outputs().rbegin();
     *answer.add_outputs() = last;
-    if (loop_.running({pooled.back().request_id, pooled.back().seq_id, 0}) != nullptr)
+    if (loop_.running({pooled.back().request_id, pooled.back().seq_id, 0}) != nullptr) {
       EXPECT_THROW(scheduler().complete_step(answer), std::runtime_error);
+    }
     pooled.erase(it);
     EXPECT_THROW(scheduler().complete_step(answer_of(step.step(), results, pooled)),
                  std::runtime_error);
