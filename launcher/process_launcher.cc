@@ -276,10 +276,11 @@ void ProcessLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited
   auto& env = impl_->environment;
   env.push_back(std::string(kEndpointVariable) + "=" + encode_endpoint(endpoint));
   // On one host nobody else needs to reach the ranks, so MPI must not listen; nor leave anything in
-  // /dev/shm: its files go to the run's directory. Tensors do not travel through it.
+  // /dev/shm: its files go to the run's directory, and it does not try out the other ways (the file
+  // of a trial stays if a rank is killed just then). Tensors do not travel through it.
   if (impl_->options.hostfile.empty())
     for (const char* setting :
-         {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader",
+         {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader", "OMPI_MCA_shmem=mmap",
           "OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_oob_tcp_if_include=lo",
           "PRTE_MCA_oob_tcp_if_include=lo", "OMPI_MCA_mpi_yield_when_idle=0"})
       env.push_back(setting);

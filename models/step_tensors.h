@@ -44,8 +44,8 @@ struct StepPlan {
   StepShape pad();
 };
 
-// The sizes that a step of `n` tokens or so many pieces of work is filled up to: powers of two up to
-// 8, above that no step grows by more than a third.
+// The sizes that a step of `n` tokens or so many pieces of work is filled up to: powers of two up
+// to 8, above that no step grows by more than a third.
 int32_t padded_size(int32_t n);
 
 struct StepTensors {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <utility>
 #include <string>
 #include <vector>
 
@@ -158,9 +159,15 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     const StepShape shape = plan.pad();
     EXPECT_EQ(shape.sizes[0], padded_size(static_cast<int32_t>(in.input_ids.size())));
     EXPECT_EQ(shape.sizes[1], static_cast<int32_t>(plan.self.rows.size()));
-    for (size_t i : {2, 3, 4, 6, 7, 8}) {  // lists that come and go with lengths
+    for (size_t i : {2, 3, 4, 7, 8, 9}) {  // lists that come and go with lengths
       const int32_t n = shape.sizes[i];
       EXPECT_TRUE(n == 0 || (n >= 64 && (n & (n - 1)) == 0)) << i << ": " << n;
+    }
+    // Kernels are made for so many queries of a work, or for any number.
+    for (const auto& [padded, exact] : {std::pair(shape.sizes[5], before.self.row_queries),
+                                        std::pair(shape.sizes[10], before.cross.row_queries)}) {
+      EXPECT_GE(padded, exact);
+      EXPECT_TRUE(padded == 1 || padded == 4 || padded == kRowsPerBlock) << padded;
     }
     const StepTensors step(ctx, plan);
     EXPECT_EQ(device.copies, 1);

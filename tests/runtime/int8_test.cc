@@ -121,7 +121,7 @@ TEST(Int8Worker, LoadsByTheNameOfTheType) {
     FAIL();
   } catch (const InputError& e) {
     EXPECT_EQ(e.param(), "setup.dtype");
-    EXPECT_NE(std::string(e.what()).find("float32, bfloat16 or int8"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("float32, float16, bfloat16 or int8"), std::string::npos);
   }
 }
 

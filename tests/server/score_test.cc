@@ -77,7 +77,6 @@ TEST(Scores, FaultsOfSources) {
     s.engine.fail(1, "resource_error", "prompt.encoder_prompt");
     e->run_posted();
     EXPECT_EQ(e->error_param(), param) << body;
-    EXPECT_NE(e->json()["error"]["message"].get<std::string>().find(param), std::string::npos);
   }
 }
 
