@@ -10,8 +10,8 @@
 #include <memory>
 #include <random>
 #include <set>
-#include <utility>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
