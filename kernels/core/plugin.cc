@@ -63,6 +63,15 @@ const Loaded& loaded() {
   return result;
 }
 
+// Whether it is worth loading the plugin to find out more: it brings hundreds of megabytes of
+// libraries. A plugin that is named may need no driver.
+bool may_have_cuda() {
+  const char* named = std::getenv("TANDEM_CUDA_PLUGIN");
+  if (named != nullptr && *named != '\0') return true;
+  static const bool driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;
+  return driver;
+}
+
 }  // namespace
 
 // One build is one set of layouts; the compiler's version is part of them.
@@ -77,6 +86,7 @@ std::string cuda_problem(int index) {
 DeviceChoice choose_device(const std::string& text, int local_rank) {
   if (text == "cpu") return {};
   if (text == "auto") {
+    if (!may_have_cuda()) return {};
     const DevicePlugin* plugin = cuda_plugin();
     if (plugin == nullptr || local_rank >= plugin->device_count()) return {};
     return plugin->problem(local_rank).empty() ? DeviceChoice{Device::kCuda, local_rank}
