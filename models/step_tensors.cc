@@ -35,19 +35,12 @@ std::vector<AttentionSequence> cross_sequences(const AttentionMetadata& m) {
   return out;
 }
 
-// Lists that come and go with lengths grow by doubling: few shapes, and bytes only.
-int32_t doubled(int32_t n) {
-  int32_t size = 64;
-  while (size < n) size *= 2;
-  return n == 0 ? 0 : size;
-}
-
 void pad_plan(AttentionPlan& plan) {
   plan.rows.resize(static_cast<size_t>(padded_size(static_cast<int32_t>(plan.rows.size()))));
   // There are kernels for 1, up to 4 and up to 8.
   if (plan.row_queries > 1) plan.row_queries = plan.row_queries <= 4 ? 4 : kRowsPerBlock;
-  plan.partials = doubled(plan.partials);
-  plan.tickets = doubled(plan.tickets);
+  plan.partials = doubled_size(plan.partials);
+  plan.tickets = doubled_size(plan.tickets);
 }
 
 // One list of int32 after another, each from a multiple of 16 bytes.
@@ -124,6 +117,12 @@ int32_t padded_size(int32_t n) {
   return (n + step - 1) / step * step;
 }
 
+int32_t doubled_size(int32_t n) {
+  int32_t size = 64;
+  while (size < n) size *= 2;
+  return n == 0 ? 0 : size;
+}
+
 StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout& heads)
     : in(input),
       layout(heads),
@@ -148,8 +147,8 @@ StepShape StepPlan::pad() {
   tokens = padded_size(tokens);
   pad_plan(self);
   pad_plan(cross);
-  self_pages = doubled(self_pages);
-  cross_pages = doubled(cross_pages);
+  self_pages = doubled_size(self_pages);
+  cross_pages = doubled_size(cross_pages);
   return {{tokens, static_cast<int32_t>(self.rows.size()), self_pages, self.partials, self.tickets,
            self.row_queries, static_cast<int32_t>(cross.rows.size()), cross_pages, cross.partials,
            cross.tickets, cross.row_queries}};

@@ -22,12 +22,6 @@ int wanted_of(const SamplerSequence& seq, int64_t vocabulary) {
   return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;
 }
 
-int32_t doubled(int64_t n) {
-  int32_t size = 64;
-  while (size < n) size *= 2;
-  return size;
-}
-
 // The next `count` elements of a flat tensor.
 Tensor next(const Tensor& flat, int64_t& at, int64_t count) {
   at += count;
@@ -41,7 +35,7 @@ struct DeviceDecoder::Choice {
   Choice(std::span<const DecoderRow> rows, int64_t vocabulary);
   void pad() {
     padded = padded_size(padded);
-    num_edits = doubled(num_edits);
+    num_edits = doubled_size(std::max(num_edits, 1));
   }
   void upload(Context& ctx);
 
@@ -192,12 +186,17 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
   return r.result;
 }
 
-std::vector<proto::SequenceOutput> DeviceDecoder::run(const ModelInput& in, KvCache& cache,
+std::vector<proto::SequenceOutput> DeviceDecoder::run(const ModelInput& in, const StepTensors* sent,
+                                                      KvCache& cache,
                                                       std::span<const DecoderRow> rows,
                                                       Tensor* hidden) {
   ++stats_.run;
-  StepPlan plan(ctx_, in, model_.step_layout());
   Choice choice(rows, model_.config().vocab_size);
+  if (sent != nullptr) {
+    choice.upload(ctx_);
+    return read(choice, compute(*sent, choice, cache, hidden), rows);
+  }
+  StepPlan plan(ctx_, in, model_.step_layout());
   std::vector<int32_t> shape;
   if (record_ && hidden == nullptr && choice.num_host == 0 && choice.num_device > 0 &&
       plan.can_pad()) {

@@ -26,11 +26,13 @@ class DeviceDecoder {
   DeviceDecoder(Context& ctx, Model& model, bool record);
   ~DeviceDecoder();
 
-  // Runs the decoder over the step; what sample() (sampler.h) says of each row, the same token but
-  // for ties and roundings of another summation. `hidden`: the last hidden states, if they are
-  // wanted (then nothing is recorded).
-  std::vector<proto::SequenceOutput> run(const ModelInput& in, KvCache& cache,
-                                         std::span<const DecoderRow> rows, Tensor* hidden);
+  // Runs the decoder over the step, planned and sent here unless that was done (`sent`); what
+  // sample() (sampler.h) says of each row, the same token but for ties and roundings of another
+  // summation. `hidden`: the last hidden states, if they are wanted. With either nothing is
+  // recorded.
+  std::vector<proto::SequenceOutput> run(const ModelInput& in, const StepTensors* sent,
+                                         KvCache& cache, std::span<const DecoderRow> rows,
+                                         Tensor* hidden);
 
   struct Stats {
     int64_t run = 0, recorded = 0, replayed = 0;  // steps

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -87,10 +88,14 @@ proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& ste
 }
 
 void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput& out) {
-  if (batch.input.has_encoder_work()) run_encoder(batch, out);
+  std::optional<StepTensors> step;  // of both halves
+  if (batch.input.has_encoder_work()) {
+    step.emplace(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
+    run_encoder(batch, *step, out);
+  }
   if (!batch.input.has_decoder_work()) return;
   if (!ctx_.on_cpu()) {
-    decode_on_device(batch, out);
+    decode_on_device(batch, step ? &*step : nullptr, out);
   } else {
     const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
     add_prompt_logprobs(batch, hidden, out);
@@ -99,9 +104,9 @@ void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput&
 }
 
 // Every rank has the whole output, so that rank 0 can pool it alone.
-void EncoderDecoderModelRunner::run_encoder(const Batch& batch, proto::StepOutput& out) {
+void EncoderDecoderModelRunner::run_encoder(const Batch& batch, const StepTensors& step,
+                                            proto::StepOutput& out) {
   const auto begun = std::chrono::steady_clock::now();
-  const StepTensors step(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
   const Tensor states = model_->encode(step);
   const auto cached = static_cast<int64_t>(batch.input.attention.cross_slot_mapping.size());
   if (cached > 0) model_->write_cross_kv(step, states.rows(0, cached), pools_.device());
@@ -181,7 +186,8 @@ void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
               out);
 }
 
-void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, proto::StepOutput& out) {
+void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, const StepTensors* sent,
+                                                 proto::StepOutput& out) {
   const auto rows = sampled_rows(batch);
   std::vector<DecoderRow> wanted;
   for (const SampleRow* row : rows) wanted.push_back({sampler_view(*row), last_token(*row)});
@@ -190,7 +196,8 @@ void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, proto::Step
   });
   Tensor hidden;
   put_samples(
-      rows, device_decoder_.run(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr),
+      rows,
+      device_decoder_.run(batch.input, sent, pools_.device(), wanted, prompts ? &hidden : nullptr),
       out);
   if (prompts) add_prompt_logprobs(batch, hidden, out);
 }

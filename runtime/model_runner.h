@@ -44,8 +44,8 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   std::vector<proto::SequenceOutput> sample_rows(const std::vector<SamplerSequence>& rows,
                                                  const Tensor& logits);
   void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
-  void decode_on_device(const Batch& batch, proto::StepOutput& out);
-  void run_encoder(const Batch& batch, proto::StepOutput& out);
+  void decode_on_device(const Batch& batch, const StepTensors* sent, proto::StepOutput& out);
+  void run_encoder(const Batch& batch, const StepTensors& step, proto::StepOutput& out);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;
