@@ -24,13 +24,11 @@ Tensor host_floats(Context& ctx, const Tensor& t) {
   const Tensor here = ctx.on_host(t);
   if (here.dtype() == DType::kF32) return here;
   TANDEM_CHECK(here.contiguous());
-  TANDEM_CHECK(here.dtype() == DType::kBF16 || here.dtype() == DType::kF16);
-  Tensor out(here.shape(), DType::kF32);
-  const auto* from = static_cast<const uint16_t*>(here.raw());
-  for (int64_t i = 0; i < here.size(); ++i)
-    out.data<float>()[i] =
-        here.dtype() == DType::kBF16 ? bf16_to_float(from[i]) : f16_to_float(from[i]);
-  return out;
+  HostTensor bits;
+  bits.data = static_cast<const std::byte*>(here.raw());
+  bits.dtype = here.dtype();
+  bits.shape = here.shape();
+  return to_float(bits).reshape(here.shape());
 }
 
 std::vector<Tensor> encode_sequences(Context& ctx, Model& model,

@@ -15,7 +15,7 @@ __device__ __forceinline__ float table_value(const void* table, int64_t at) {
 struct EmbeddingParams {
   const int32_t *ids, *position_ids;
   const void *tokens, *positions;  // positions may be null
-  int64_t token_rows, token_stride, position_rows, position_stride;
+  int64_t token_rows, token_stride, position_stride;
   int64_t size, out_stride;
   float scale;
   int32_t position_offset, first_id;
@@ -108,7 +108,6 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   if (!args.positions.empty()) {
     p.position_ids = args.position_ids.data<int32_t>();
     p.positions = args.positions.raw();
-    p.position_rows = args.positions.dim(0);
     p.position_stride = args.positions.row_stride();
   }
   p.size = args.out.dim(1);
