@@ -1,9 +1,14 @@
 // WorkerActor: one rank, on a thread of its own, because a step blocks it. Reports to whoever sent
 // the command: the supervisor for setup and start, the scheduler for steps.
+//
+// A device works behind its worker: while a step is under way the worker asks again and again, by a
+// message to itself, whether the answer is there, and takes the next step in between.
 
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <deque>
+#include <thread>
 
 #include "actors/internal.h"
 #include "actors/worker_process.h"
@@ -13,12 +18,17 @@
 namespace tandem::actors {
 namespace {
 
+// With the worker's own message.
+using WorkerActorHandle = WorkerHandle::extend<caf::reacts_to<Pump>>;
+
 struct WorkerState {
   WorkerIdentity identity;
   std::shared_ptr<Worker> worker;
   ReportHandle supervisor;
-  WorkerHandle::pointer self = nullptr;
+  WorkerActorHandle::pointer self = nullptr;
   bool failed = false;
+  std::deque<ReportHandle> waiting;  // who wants the answers to the steps under way, oldest first
+  bool asking = false;               // a Pump is on its way
 
   proto::WorkerReport new_report() const {
     proto::WorkerReport report;
@@ -86,34 +96,66 @@ struct WorkerState {
           report(supervisor, std::move(out));
           break;
         }
-        case proto::WorkerCommand::kStep: {
-          auto out = new_report();
-          *out.mutable_step() = worker->execute(command.step());
-          if (identity.rank == 0) report(sender, std::move(out));
+        case proto::WorkerCommand::kStep:
+          worker->launch(command.step());
+          waiting.push_back(sender);
+          answer();
           break;
-        }
         default: throw std::runtime_error("worker command: missing or unknown");
       }
+    } catch (...) {
+      failure(command.has_setup(), command.has_step());
+    }
+  }
+
+  // Answers that are there go out.
+  void answer() {
+    while (!waiting.empty() && worker->ready()) {
+      auto out = new_report();
+      *out.mutable_step() = worker->finish();
+      if (identity.rank == 0) report(waiting.front(), std::move(out));
+      waiting.pop_front();
+    }
+    if (waiting.empty() || asking) return;
+    asking = true;
+    self->send(self, Pump{});
+  }
+  void on_pump() {
+    asking = false;
+    if (failed) return;
+    std::this_thread::yield();
+    try {
+      answer();
+    } catch (...) {
+      failure(false, true);
+    }
+  }
+
+  // The exception that is being handled.
+  void failure(bool in_setup, bool in_step) {
+    try {
+      throw;
     } catch (const InputError& e) {
-      fail(e.what(), command.has_setup(), false);
+      fail(e.what(), in_setup, false);
     } catch (const CommunicatorError& e) {
       fail(e.what(), false, false);
     } catch (const std::exception& e) {
-      fail(e.what(), false, command.has_step());
+      fail(e.what(), false, in_step);
     }
   }
 };
 
-WorkerHandle::behavior_type worker(WorkerHandle::stateful_pointer<WorkerState> self,
-                                   ReportHandle supervisor, WorkerIdentity identity,
-                                   std::shared_ptr<Worker> worker) {
+WorkerActorHandle::behavior_type worker(WorkerActorHandle::stateful_pointer<WorkerState> self,
+                                        ReportHandle supervisor, WorkerIdentity identity,
+                                        std::shared_ptr<Worker> worker) {
   WorkerState& s = self->state;
   s.self = self;
   s.supervisor = std::move(supervisor);
   s.identity = std::move(identity);
   s.worker = std::move(worker);
   s.hello();
-  return {[self](const WorkerCommandMessage& c) { self->state.on_command(*c); }};
+  return {[self](const WorkerCommandMessage& c) { self->state.on_command(*c); },
+          [self](const Pump&) { self->state.on_pump(); }};
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ struct OpTable {
   void (*copy_blocks)(Context&, const ops::CopyBlocksArgs&);
   void (*argmax)(Context&, const ops::ArgmaxArgs&);
   void (*select)(Context&, const ops::SelectArgs&);
+  void (*draw)(Context&, const ops::DrawArgs&);
+  void (*substitute_ids)(Context&, const ops::SubstituteIdsArgs&);
 };
 
 extern const OpTable kCpuOps;

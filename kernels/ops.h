@@ -228,9 +228,45 @@ struct SelectArgs {
   Tensor edited;       // [E] f32: what the entry held before any edit
   Tensor ids;          // [R, k] i32
   Tensor values;       // [R, k] f32
+  Tensor best = {};    // [at least R] i32, or empty: ids[r][0] once more
 };
 constexpr int kMaxSelect = 64;
 void select(Context& ctx, const SelectArgs& args);
+
+// Draws a token of each row whose rule says so, from what select() left of the logits, and puts it
+// and its logit before the temperature in the place of the best. HuggingFace's warpers, in its
+// order: temperature; the k largest and their equals; without the least likely that hold at most
+// `tail` of what is left, of equals the lower id first; those at least min_p times as likely as the
+// best. What is left is drawn from by the inverse of the cumulative distribution in the order of
+// ids. A row with a NaN or +inf, or nothing left, keeps its best.
+// Likelihoods are fixed-point numbers, multiples of 2^-44 of the best's: their sums do not depend
+// on an order, and there is no rounding but that of exp().
+struct DrawRule {
+  int32_t draws = 0;          // 0: the row is left as it is
+  float temperature = 1.0f;   // > 0
+  int32_t top_k = 0;          // 0: all
+  float tail = 0.0f;          // 1 - top_p, below 1; the least likely, which go; one entry stays
+  float min_p = 0.0f;         // at most 1; 0: all
+  uint32_t uniform_high = 0;  // 53 bits, times 2^-53
+  uint32_t uniform_low = 0;
+  int32_t unused = 0;
+};
+constexpr int kDrawRuleInts = sizeof(DrawRule) / sizeof(int32_t);
+struct DrawArgs {
+  Tensor logits;     // [R, V] f32
+  Tensor rules;      // [R, kDrawRuleInts] i32
+  Tensor ids;        // [R, k] i32
+  Tensor values;     // [R, k] f32
+  Tensor best = {};  // as in SelectArgs
+};
+void draw(Context& ctx, const DrawArgs& args);
+
+// ids[i] below 0 becomes earlier[-1 - ids[i]]: a token that only the device knows so far.
+struct SubstituteIdsArgs {
+  Tensor ids;      // [T] i32
+  Tensor earlier;  // [N] i32
+};
+void substitute_ids(Context& ctx, const SubstituteIdsArgs& args);
 
 }  // namespace ops
 }  // namespace tandem

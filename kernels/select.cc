@@ -1,4 +1,6 @@
-// Log-sum, processors and the best of each row: checks, dispatch.
+// Log-sum, processors and the best of each row, draws: checks, dispatch.
+#include <cstring>
+
 #include "kernels/check_args.h"
 #include "kernels/op_table.h"
 
@@ -15,6 +17,24 @@ void check_edits(const SelectArgs& args, int64_t rows, int64_t size) {
     TANDEM_CHECK_LT(int64_t{edit[0]}, size);
     TANDEM_CHECK_GE(edit[1], 0);
     TANDEM_CHECK_LE(edit[1], static_cast<int32_t>(LogitEdit::kFavour));
+  }
+}
+
+void check_best(const Tensor& best, int64_t rows) {
+  if (best.empty()) return;
+  TANDEM_CHECK_GE(best.dim(0), rows);
+  check_vector(best, best.dim(0), DType::kI32);
+}
+
+void check_rules(const Tensor& rules) {
+  if (rules.device() != Device::kCpu) return;
+  for (int64_t i = 0; i < rules.dim(0); ++i) {
+    DrawRule rule;
+    std::memcpy(static_cast<void*>(&rule), rules.row<int32_t>(i), sizeof(rule));
+    if (rule.draws == 0) continue;
+    TANDEM_CHECK(rule.temperature > 0 && rule.top_k >= 0 && rule.tail >= 0 && rule.tail <= 1 &&
+                     rule.min_p >= 0 && rule.min_p <= 1 && rule.uniform_high < (1u << 21),
+                 "a rule of a draw");
   }
 }
 
@@ -36,7 +56,33 @@ void select(Context& ctx, const SelectArgs& args) {
   check_vector(args.log_sums, rows, DType::kF32);
   check_shape_and_type(args.ids, best, 2, DType::kI32);
   check_shape_and_type(args.values, best, 2, DType::kF32);
+  check_best(args.best, rows);
   if (rows > 0) ops_of(ctx).select(ctx, args);
+}
+
+void draw(Context& ctx, const DrawArgs& args) {
+  TANDEM_CHECK_EQ(args.logits.rank(), 2);
+  TANDEM_CHECK_EQ(args.ids.rank(), 2);
+  const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
+  check_matrix(args.logits, rows, size);
+  TANDEM_CHECK_GE(size, 1);
+  const int64_t rules[] = {rows, kDrawRuleInts}, best[] = {rows, args.ids.dim(1)};
+  check_shape_and_type(args.rules, rules, 2, DType::kI32);
+  check_rules(args.rules);
+  TANDEM_CHECK_GE(best[1], 1);
+  check_shape_and_type(args.ids, best, 2, DType::kI32);
+  check_shape_and_type(args.values, best, 2, DType::kF32);
+  check_best(args.best, rows);
+  if (rows > 0) ops_of(ctx).draw(ctx, args);
+}
+
+void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {
+  TANDEM_CHECK_EQ(args.ids.rank(), 1);
+  TANDEM_CHECK_EQ(args.earlier.rank(), 1);
+  check_vector(args.ids, args.ids.dim(0), DType::kI32);
+  check_vector(args.earlier, args.earlier.dim(0), DType::kI32);
+  check_range(args.ids, -args.earlier.dim(0), int64_t{1} << 31);
+  if (args.ids.dim(0) > 0) ops_of(ctx).substitute_ids(ctx, args);
 }
 
 }  // namespace tandem::ops

@@ -72,6 +72,7 @@ void select(Context& ctx, const ops::SelectArgs& args) {
       args.ids.row<int32_t>(row)[k] = order[static_cast<size_t>(k)];
       args.values.row<float>(row)[k] = x[order[static_cast<size_t>(k)]];
     }
+    if (!args.best.empty()) args.best.data<int32_t>()[row] = order[0];
   };
   run_tasks(ctx, rows, job);
 }

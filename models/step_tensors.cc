@@ -123,24 +123,26 @@ int32_t doubled_size(int32_t n) {
   return n == 0 ? 0 : size;
 }
 
-StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout& heads)
-    : in(input),
-      layout(heads),
-      tokens(static_cast<int32_t>(input.input_ids.size())),
-      self_pages(static_cast<int32_t>(input.attention.self_pages.page_indices.size())),
-      cross_pages(static_cast<int32_t>(input.attention.cross_pages.page_indices.size())) {
+StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout& heads,
+                   StepHalf which)
+    : in(input), layout(heads), half(which) {
   const DeviceBackend* backend = ctx.backend_or_null();
   if (backend == nullptr) return;
-  const bool encoder_tiles = backend->attention_tiles(ctx.activations(), heads.encoder_head_dim);
-  const bool decoder_tiles = backend->attention_tiles(ctx.activations(), heads.decoder_head_dim);
-  encoder = plan_attention(encoder_sequences(in.attention), encoder_tiles);
-  self = plan_attention(self_sequences(in.attention), decoder_tiles);
-  cross = plan_attention(cross_sequences(in.attention), decoder_tiles);
+  const auto tiles = [&](int head_dim) {
+    return backend->attention_tiles(ctx.activations(), head_dim);
+  };
+  if (half == StepHalf::kEncoder) {
+    encoder = plan_attention(encoder_sequences(in.attention), tiles(heads.encoder_head_dim));
+    return;
+  }
+  tokens = static_cast<int32_t>(in.input_ids.size());
+  self_pages = static_cast<int32_t>(in.attention.self_pages.page_indices.size());
+  cross_pages = static_cast<int32_t>(in.attention.cross_pages.page_indices.size());
+  self = plan_attention(self_sequences(in.attention), tiles(heads.decoder_head_dim));
+  cross = plan_attention(cross_sequences(in.attention), tiles(heads.decoder_head_dim));
 }
 
-bool StepPlan::can_pad() const {
-  return tokens > 0 && !in.has_encoder_work() && self.tiles.empty() && cross.tiles.empty();
-}
+bool StepPlan::can_pad() const { return tokens > 0 && self.tiles.empty() && cross.tiles.empty(); }
 
 StepShape StepPlan::pad() {
   TANDEM_CHECK(can_pad());
@@ -179,16 +181,19 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
   const ModelInput& in = plan.in;
   const AttentionMetadata& m = in.attention;
   Upload upload;
-  const std::pair<Tensor*, size_t> vectors[] = {
-      {&input_ids, upload.add(in.input_ids, plan.tokens)},
-      {&positions, upload.add(in.positions, plan.tokens)},
-      {&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
-      {&encoder_positions, upload.add(in.encoder_positions, 0)},
-      {&slot_mapping, upload.add(m.slot_mapping, plan.tokens, -1)},
-      {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)},
-      {&self_pages.page_indices, upload.add(m.self_pages.page_indices, plan.self_pages)},
-      {&cross_pages.page_indices, upload.add(m.cross_pages.page_indices, plan.cross_pages)},
-  };
+  std::vector<std::pair<Tensor*, size_t>> vectors;
+  if (plan.half == StepHalf::kEncoder) {
+    vectors = {{&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
+               {&encoder_positions, upload.add(in.encoder_positions, 0)},
+               {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)}};
+  } else {
+    vectors = {
+        {&input_ids, upload.add(in.input_ids, plan.tokens)},
+        {&positions, upload.add(in.positions, plan.tokens)},
+        {&slot_mapping, upload.add(m.slot_mapping, plan.tokens, -1)},
+        {&self_pages.page_indices, upload.add(m.self_pages.page_indices, plan.self_pages)},
+        {&cross_pages.page_indices, upload.add(m.cross_pages.page_indices, plan.cross_pages)}};
+  }
   const PlanParts encoder(upload, plan.encoder, plan.layout.encoder_heads),
       self(upload, plan.self, plan.layout.decoder_heads),
       cross(upload, plan.cross, plan.layout.decoder_heads);

@@ -19,8 +19,12 @@ struct StepLayout {
   int decoder_heads = 0, decoder_head_dim = 0;
 };
 
-// A step is the one recorded earlier (DeviceBackend::record) if it has the same shape: the sizes of
-// all that it uploads and computes. Only steps without encoder work and without tiles have one.
+// The encoder and the decoder of a step are planned and sent apart: the decoder's half is of a
+// shape that comes again, whatever the encoder had to do before.
+enum class StepHalf : uint8_t { kEncoder, kDecoder };
+
+// A decoder's half is the one recorded earlier (DeviceBackend::record) if it has the same shape:
+// the sizes of all that it uploads and computes. Only halves without tiles have one.
 struct StepShape {
   // tokens; then for self- and for cross-attention: work, pages, partials, tickets, queries of a
   // work.
@@ -28,17 +32,18 @@ struct StepShape {
   auto operator<=>(const StepShape&) const = default;
 };
 
-// Everything of a step that goes to a device, before it goes there.
+// Everything of a half that goes to a device, before it goes there.
 struct StepPlan {
-  StepPlan(const Context& ctx, const ModelInput& in, const StepLayout& layout);
+  StepPlan(const Context& ctx, const ModelInput& in, const StepLayout& layout, StepHalf half);
 
   const ModelInput& in;
   StepLayout layout;
+  StepHalf half;
   AttentionPlan encoder, self, cross;
-  int32_t tokens;  // rows of the decoder
-  int32_t self_pages, cross_pages;
+  int32_t tokens = 0;  // rows of the decoder
+  int32_t self_pages = 0, cross_pages = 0;
 
-  // Whether the step has a shape; fills the step up to it: to the next size of a short list, with
+  // Whether it has a shape; fills the half up to it: to the next size of a short list, with
   // tokens that belong to no sequence and write nothing, and with work of no queries.
   bool can_pad() const;
   StepShape pad();
@@ -54,7 +59,7 @@ int32_t doubled_size(int32_t n);
 struct StepTensors {
   // The CPU's; borrows `in`.
   explicit StepTensors(const ModelInput& in);
-  // A context's: of the CPU as above, of a device uploads.
+  // A context's: of the CPU as above, of a device the half that is planned, which it uploads.
   StepTensors(Context& ctx, const StepPlan& plan);
 
   struct Pages {

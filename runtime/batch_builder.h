@@ -41,6 +41,16 @@ class SequenceTable {
   void advance(const std::vector<Metadata*>& scheduled);
   // A token was sampled for a sequence of the group, which must have it.
   void append_token(Metadata& group, int64_t seq_id, int32_t token);
+  // The same for a token that only a device knows so far; `id` < 0 stands for it until know() says
+  // which it is. By then the sequence may have gone, or come again.
+  struct PendingToken {
+    std::string request_id;
+    int64_t seq_id = 0;
+    int index = 0;  // of the output token
+    uint64_t incarnation = 0;
+  };
+  PendingToken append_pending(Metadata& group, int64_t seq_id, int32_t id);
+  void know(const PendingToken& pending, int32_t token);
   size_t size() const { return groups_.size(); }
   // Ids, tables and counters agree, in every group.
   void check_integrity() const;
@@ -48,7 +58,8 @@ class SequenceTable {
  private:
   struct Known {
     Metadata metadata;
-    uint64_t last_step = 0;  // of apply(), that scheduled it
+    uint64_t last_step = 0;    // of apply(), that scheduled it
+    uint64_t incarnation = 0;  // the step whose full metadata it began with
   };
 
   void forget(const std::string& request_id);

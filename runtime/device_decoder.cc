@@ -1,75 +1,18 @@
-// Rows that a device chooses for by itself (greedy, beams) come first, then those whose logits the
-// host's sampler wants.
+// Launching, recording and reading steps (device_decoder.h).
 #include "runtime/device_decoder.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
-#include "runtime/beam_search.h"
 #include "runtime/sampler.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kMaxRecordings = 512;
-
-// How many of a row's best are wanted; 0: the host's sampler has to see the row.
-int wanted_of(const SamplerSequence& seq, int64_t vocabulary) {
-  const proto::SamplingParams& p = *seq.params;
-  if (p.do_sample() || p.has_logprobs() || p.renormalize_logits()) return 0;
-  const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;
-  return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;
-}
-
-// The next `count` elements of a flat tensor.
-Tensor next(const Tensor& flat, int64_t& at, int64_t count) {
-  at += count;
-  return flat.rows(at - count, at);
-}
+constexpr int32_t kFirstTokens = 1024;
 
 }  // namespace
-
-// What is chosen from: device rows first, in `order`, filled up to `padded` of them.
-struct DeviceDecoder::Choice {
-  Choice(std::span<const DecoderRow> rows, int64_t vocabulary);
-  void pad() {
-    padded = padded_size(padded);
-    num_edits = doubled_size(std::max(num_edits, 1));
-  }
-  void upload(Context& ctx);
-
-  std::vector<size_t> order;      // of `rows`
-  std::vector<LogitEdits> edits;  // of the device rows
-  std::vector<int32_t> first_edit;
-  int32_t num_device = 0, padded = 0, num_host = 0;
-  int32_t num_edits = 0;
-  int k = 1;
-  std::vector<int32_t> tokens;  // rows of the step, in `order`
-  std::vector<int32_t> flags;
-
-  Tensor d_tokens, d_flags, d_edit_indptr, d_edits;
-};
-
-struct DeviceDecoder::Result {
-  Tensor logits;  // of the host's rows
-  Tensor chosen;  // of the device's, flat, 32 bits each: what follows
-  Tensor ids, values, log_sums, edited;
-
-  // The parts of `flat`, which is choice_size() long.
-  static int64_t choice_size(const Choice& c) {
-    return int64_t{c.padded} * (2 * c.k + 1) + c.d_edits.dim(0);
-  }
-  void divide(const Tensor& flat, const Choice& c) {
-    int64_t at = 0;
-    const int64_t rows = c.padded;
-    chosen = flat;
-    ids = next(flat, at, rows * c.k).reshape({rows, c.k});
-    values = next(flat, at, rows * c.k).reshape({rows, c.k}).as(DType::kF32);
-    log_sums = next(flat, at, rows).as(DType::kF32);
-    edited = next(flat, at, c.d_edits.dim(0)).as(DType::kF32);
-  }
-};
 
 struct DeviceDecoder::Recording {
   int seen = 0;
@@ -84,81 +27,45 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, bool record)
 
 DeviceDecoder::~DeviceDecoder() = default;
 
-DeviceDecoder::Choice::Choice(std::span<const DecoderRow> rows, int64_t vocabulary) {
-  std::vector<size_t> host;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const SamplerSequence& seq = rows[i].sequence;
-    const int wanted = wanted_of(seq, vocabulary);
-    std::optional<LogitEdits> changes;
-    if (wanted > 0) changes = needs_processing(seq) ? logit_edits(seq, vocabulary) : LogitEdits{};
-    // A row in which nothing is left is the host's as well.
-    if (!changes || (changes->masked && changes->list.empty())) {
-      host.push_back(i);
-      continue;
-    }
-    order.push_back(i);
-    k = std::max(k, wanted);
-    flags.push_back((uses_beams(*seq.params) ? ops::kRowLogSoftmax : 0) |
-                    (changes->masked ? ops::kRowMasked : 0));
-    first_edit.push_back(num_edits);
-    num_edits += static_cast<int32_t>(changes->list.size());
-    edits.push_back(std::move(*changes));
+// Recorded steps know the place: they are made anew when it moves.
+void DeviceDecoder::reserve_tokens(int32_t rows) {
+  if (!tokens_.empty() && tokens_.dim(0) >= rows) return;
+  int64_t size = tokens_.empty() ? kFirstTokens : tokens_.dim(0);
+  while (size < rows) size *= 2;
+  const Tensor larger = ctx_.backend().allocate({size}, DType::kI32);
+  if (!tokens_.empty()) {
+    const int64_t known = tokens_.dim(0);
+    ctx_.backend().copy_matrix(tokens_.reshape({1, known}),
+                               larger.rows(0, known).reshape({1, known}));
+    ctx_.backend().forget_recordings();
+    recordings_.clear();
   }
-  num_device = padded = static_cast<int32_t>(order.size());
-  num_host = static_cast<int32_t>(host.size());
-  order.insert(order.end(), host.begin(), host.end());
-  for (const size_t i : order) tokens.push_back(rows[i].token);
+  ctx_.backend().synchronize();  // the old place may go
+  tokens_ = larger;
 }
 
-void DeviceDecoder::Choice::upload(Context& ctx) {
-  const auto rows = static_cast<size_t>(padded);
-  std::vector<int32_t> indices(tokens.begin(), tokens.begin() + num_device);
-  indices.resize(rows, 0);
-  indices.insert(indices.end(), tokens.begin() + num_device, tokens.end());
-  std::vector<int32_t> all_flags = flags, indptr(rows + 1), list;
-  all_flags.resize(rows, 0);
-  for (size_t i = 0; i < edits.size(); ++i) {
-    indptr[i] = first_edit[i];
-    for (const auto& e : edits[i].list)
-      list.insert(list.end(),
-                  {e.id, static_cast<int32_t>(e.edit), std::bit_cast<int32_t>(e.value)});
-  }
-  std::fill(indptr.begin() + num_device, indptr.end(), static_cast<int32_t>(list.size() / 3));
-  list.resize(static_cast<size_t>(std::max(num_edits, 1)) * 3, 0);
-  std::vector<int32_t> all = indices;
-  for (const auto* part : {&all_flags, &indptr, &list})
-    all.insert(all.end(), part->begin(), part->end());
-  const Tensor there = ctx.make({static_cast<int64_t>(all.size())}, DType::kI32);
-  ctx.backend().copy_in(Tensor::borrow(all), there);
-  int64_t at = 0;
-  d_tokens = next(there, at, std::ssize(indices));
-  d_flags = next(there, at, padded);
-  d_edit_indptr = next(there, at, padded + 1);
-  d_edits = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
-}
-
-DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Choice& choice,
+DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const DeviceChoice& choice,
                                              KvCache& cache, Tensor* hidden) {
   Result out;
+  ops::substitute_ids(ctx_, {step.input_ids, tokens_});
   const Tensor states = model_.decode(step, cache);
   if (hidden != nullptr) *hidden = states;
-  const int64_t rows = choice.padded + choice.num_host;
+  const int64_t padded = choice.padded(), rows = padded + choice.num_host();
   if (rows == 0) return out;
   const Tensor chosen = ctx_.make({rows, states.dim(1)});
-  ops::gather_rows(ctx_, {states, choice.d_tokens, chosen});
+  ops::gather_rows(ctx_, {states, choice.tokens, chosen});
   const Tensor logits = model_.compute_logits(chosen);
-  out.logits = logits.rows(choice.padded, rows);
-  if (choice.padded == 0) return out;
-  out.divide(ctx_.make({Result::choice_size(choice)}, DType::kI32), choice);
-  ops::select(ctx_, {logits.rows(0, choice.padded), choice.d_flags, choice.d_edit_indptr,
-                     choice.d_edits, choice.k, out.log_sums, out.edited, out.ids, out.values});
+  out.logits = logits.rows(padded, rows);
+  if (padded == 0) return out;
+  out.answer = choice.divide(ctx_.make({choice.answer_size()}, DType::kI32));
+  choice.choose(ctx_, logits.rows(0, padded), out.answer, tokens_);
   return out;
 }
 
 // The first step of a shape runs as it is (libraries choose their kernels, memory grows), the
 // second is recorded. Its memory is a function of the shape: that is checked where inputs lie.
-DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, const Choice& choice,
-                                                      KvCache& cache,
+DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step,
+                                                      const DeviceChoice& choice, KvCache& cache,
                                                       const std::vector<int32_t>& shape) {
   if (recordings_.size() >= kMaxRecordings && !recordings_.contains(shape)) {
     ctx_.backend().forget_recordings();
@@ -176,86 +83,73 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
     }
     r.recorded = true;
     r.step = step.input_ids.raw();
-    r.choice = choice.d_tokens.raw();
+    r.choice = choice.tokens.raw();
     ++stats_.recorded;
   }
   TANDEM_CHECK_EQ(r.step, static_cast<const void*>(step.input_ids.raw()));
-  TANDEM_CHECK_EQ(r.choice, static_cast<const void*>(choice.d_tokens.raw()));
+  TANDEM_CHECK_EQ(r.choice, static_cast<const void*>(choice.tokens.raw()));
   ctx_.backend().replay(r.key);
   ++stats_.replayed;
   return r.result;
 }
 
-std::vector<proto::SequenceOutput> DeviceDecoder::run(const ModelInput& in, const StepTensors* sent,
-                                                      KvCache& cache,
-                                                      std::span<const DecoderRow> rows,
-                                                      Tensor* hidden) {
+std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& in, KvCache& cache,
+                                                             std::span<const DecoderRow> rows,
+                                                             Tensor* hidden) {
   ++stats_.run;
-  Choice choice(rows, model_.config().vocab_size);
-  if (sent != nullptr) {
-    choice.upload(ctx_);
-    return read(choice, compute(*sent, choice, cache, hidden), rows);
-  }
-  StepPlan plan(ctx_, in, model_.step_layout());
+  // (No make_unique: the constructor is ours alone.)
+  std::unique_ptr<Flight> flight(new Flight(DeviceChoice(rows, model_.config().vocab_size)));
+  DeviceChoice& choice = flight->choice_;
+  StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
   std::vector<int32_t> shape;
-  if (record_ && hidden == nullptr && choice.num_host == 0 && choice.num_device > 0 &&
+  if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
       plan.can_pad()) {
-    choice.pad();
     const StepShape padded = plan.pad();
     shape.assign(padded.sizes.begin(), padded.sizes.end());
-    shape.insert(shape.end(), {choice.padded, choice.num_edits, choice.k});
+    const std::vector<int32_t> of_choice = choice.pad();
+    shape.insert(shape.end(), of_choice.begin(), of_choice.end());
   }
+  reserve_tokens(std::max(choice.padded(), 1));
   const StepTensors step(ctx_, plan);
   choice.upload(ctx_);
   const Result result = shape.empty() ? compute(step, choice, cache, hidden)
                                       : compute_recorded(step, choice, cache, shape);
-  return read(choice, result, rows);
+  choice.forget_uploads();
+  flight->ids_.resize(rows.size(), 0);
+  for (int32_t d = 0; d < choice.num_device(); ++d) flight->ids_[choice.row(d)] = -1 - d;
+  for (int32_t h = 0; h < choice.num_host(); ++h)
+    flight->host_rows_.push_back(rows[choice.row(choice.num_device() + h)]);
+  flight->logits_ = result.logits;
+  if (choice.num_device() > 0) {
+    const int64_t size = choice.answer_size();
+    if (!landings_.empty()) {
+      flight->landing_ = std::move(landings_.back());
+      landings_.pop_back();
+    }
+    if (flight->landing_.size() < size)
+      flight->landing_ = ctx_.backend().allocate_host({2 * size}, DType::kI32);
+    ctx_.backend().copy_out(result.answer.flat, flight->landing_.rows(0, size));
+  }
+  flight->end_ = ctx_.backend().mark();
+  return flight;
 }
 
-std::vector<proto::SequenceOutput> DeviceDecoder::read(const Choice& choice, const Result& result,
-                                                       std::span<const DecoderRow> rows) {
-  std::vector<proto::SequenceOutput> out(rows.size());
-  Tensor logits;
-  Result here;
-  if (choice.num_host > 0) {
-    logits = Tensor(result.logits.shape(), DType::kF32);
-    ctx_.backend().copy_out(result.logits, logits);
+std::vector<proto::SequenceOutput> DeviceDecoder::finish(Flight& flight) {
+  const DeviceChoice& choice = flight.choice_;
+  const int32_t num_device = choice.num_device(), num_host = choice.num_host();
+  std::vector<proto::SequenceOutput> out(static_cast<size_t>(num_device + num_host));
+  const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();
+  flight.logits_ = Tensor();
+  ctx_.backend().wait(flight.end_);
+  if (num_device > 0) {
+    const auto here = choice.divide(flight.landing_.rows(0, choice.answer_size()));
+    for (int32_t d = 0; d < num_device; ++d) out[choice.row(d)] = choice.read(d, here);
+    landings_.push_back(std::move(flight.landing_));
   }
-  if (choice.num_device > 0) {
-    const int64_t size = result.chosen.dim(0);
-    if (landing_.size() < size) landing_ = ctx_.backend().allocate_host({2 * size}, DType::kI32);
-    here.divide(landing_.rows(0, size), choice);
-    ctx_.backend().copy_out(result.chosen, here.chosen);
-  }
-  ctx_.backend().synchronize();
-  for (int32_t d = 0; d < choice.num_device; ++d) {
-    const auto device_row = static_cast<size_t>(d);
-    const size_t row = choice.order[device_row];
-    const SamplerSequence& seq = rows[row].sequence;
-    const int32_t* best = here.ids.row<int32_t>(d);
-    const float* value = here.values.row<float>(d);
-    if (uses_beams(*seq.params)) {
-      proto::BeamCandidates& candidates = *out[row].mutable_candidates();
-      const int wanted = static_cast<int>(num_beam_candidates(*seq.params));
-      candidates.mutable_token_ids()->Add(best, best + wanted);
-      candidates.mutable_logprobs()->Add(value, value + wanted);
-      continue;
-    }
-    // The log-probability is that of the raw logits: before processors changed the entry.
-    const auto& list = choice.edits[device_row].list;
-    const auto edit = std::lower_bound(list.begin(), list.end(), best[0],
-                                       [](const auto& e, int32_t id) { return e.id < id; });
-    const float raw = edit != list.end() && edit->id == best[0]
-                          ? here.edited.data<float>()[choice.first_edit[device_row] +
-                                                      static_cast<int32_t>(edit - list.begin())]
-                          : value[0];
-    out[row].set_token_id(best[0]);
-    out[row].set_logprob(raw - here.log_sums.data<float>()[d]);
-  }
-  ctx_.pool().run(choice.num_host, [&](int64_t i, int) {
-    const size_t row = choice.order[static_cast<size_t>(choice.num_device + i)];
-    out[row] = tandem::sample(rows[row].sequence,
-                              {logits.row<float>(i), static_cast<size_t>(logits.dim(1))});
+  ctx_.pool().run(num_host, [&](int64_t i, int) {
+    const auto& row = flight.host_rows_[static_cast<size_t>(i)];
+    out[choice.row(num_device + static_cast<int32_t>(i))] =
+        tandem::sample(row.sequence, {logits.row<float>(i), static_cast<size_t>(logits.dim(1))});
   });
   return out;
 }

@@ -1,24 +1,21 @@
 // The decoder's half of a step on a device: hidden states, logits and the choice of tokens stay
-// there; steps of a shape that was seen before are replayed as a whole.
+// there; steps of a shape that was seen before are replayed as a whole. A step is launched, and its
+// answer read later: meanwhile the next one may be launched, whose ids are the tokens that this one
+// chooses.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "models/model.h"
 #include "models/step_tensors.h"
-#include "runtime/logits_processors.h"
+#include "runtime/device_choice.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
-
-// A sequence whose next token is wanted, and the row of its last token in the step.
-struct DecoderRow {
-  SamplerSequence sequence;
-  int32_t token = 0;
-};
 
 class DeviceDecoder {
  public:
@@ -26,13 +23,34 @@ class DeviceDecoder {
   DeviceDecoder(Context& ctx, Model& model, bool record);
   ~DeviceDecoder();
 
-  // Runs the decoder over the step, planned and sent here unless that was done (`sent`); what
-  // sample() (sampler.h) says of each row, the same token but for ties and roundings of another
-  // summation. `hidden`: the last hidden states, if they are wanted. With either nothing is
-  // recorded.
-  std::vector<proto::SequenceOutput> run(const ModelInput& in, const StepTensors* sent,
-                                         KvCache& cache, std::span<const DecoderRow> rows,
-                                         Tensor* hidden);
+  // A step under way.
+  class Flight {
+   public:
+    // The host has to choose some of its tokens: it is to be finished before anything else is
+    // launched, and before the rows' sequences change.
+    bool needs_host() const { return choice_.num_host() > 0; }
+    // -1 - where the token of a row lies on the device, as an id of the next step's input; 0: it is
+    // not known there.
+    const std::vector<int32_t>& ids() const { return ids_; }
+    uint64_t end() const { return end_; }  // a mark of the backend
+
+   private:
+    friend class DeviceDecoder;
+    explicit Flight(DeviceChoice choice) : choice_(std::move(choice)) {}
+    DeviceChoice choice_;
+    std::vector<int32_t> ids_;
+    std::vector<DecoderRow> host_rows_;
+    Tensor logits_;   // of the host's rows
+    Tensor landing_;  // page-locked, for the answer
+    uint64_t end_ = 0;
+  };
+
+  // `hidden`: the last hidden states, if they are wanted. With them nothing is recorded.
+  std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
+                                 std::span<const DecoderRow> rows, Tensor* hidden);
+  // Waits for it. What sample() (sampler.h) says of each row, the same token but for ties and
+  // roundings of another summation.
+  std::vector<proto::SequenceOutput> finish(Flight& flight);
 
   struct Stats {
     int64_t run = 0, recorded = 0, replayed = 0;  // steps
@@ -40,21 +58,24 @@ class DeviceDecoder {
   const Stats& stats() const { return stats_; }
 
  private:
-  struct Choice;
-  struct Result;
+  struct Result {
+    Tensor logits;  // of the host's rows
+    DeviceChoice::Answer answer;
+  };
   struct Recording;
-  Result compute(const StepTensors& step, const Choice& choice, KvCache& cache, Tensor* hidden);
-  Result compute_recorded(const StepTensors& step, const Choice& choice, KvCache& cache,
+  void reserve_tokens(int32_t rows);
+  Result compute(const StepTensors& step, const DeviceChoice& choice, KvCache& cache,
+                 Tensor* hidden);
+  Result compute_recorded(const StepTensors& step, const DeviceChoice& choice, KvCache& cache,
                           const std::vector<int32_t>& shape);
-  std::vector<proto::SequenceOutput> read(const Choice& choice, const Result& result,
-                                          std::span<const DecoderRow> rows);
 
   Context& ctx_;
   Model& model_;
   bool record_;
   std::map<std::vector<int32_t>, Recording> recordings_;
   uint64_t next_key_ = 0;
-  Tensor landing_;  // page-locked, for what was chosen
+  Tensor tokens_;                 // what the last step's device rows chose
+  std::vector<Tensor> landings_;  // that no step uses
   Stats stats_;
 };
 

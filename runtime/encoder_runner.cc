@@ -43,8 +43,8 @@ std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
                                  static_cast<size_t>(max_batched_tokens)))
       append(in, sequences[last++]);
     if (!ctx.on_cpu()) ctx.backend().begin_step();
-    const Tensor states =
-        host_floats(ctx, model.encode(StepTensors(ctx, StepPlan(ctx, in, model.step_layout()))));
+    const StepPlan plan(ctx, in, model.step_layout(), StepHalf::kEncoder);
+    const Tensor states = host_floats(ctx, model.encode(StepTensors(ctx, plan)));
     const auto& start = in.attention.encoder_start_loc;
     for (size_t i = 0; i < last - first; ++i) out.push_back(states.rows(start[i], start[i + 1]));
     first = last;

@@ -16,7 +16,10 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   Checkpoint checkpoint = Checkpoint::open(config.model);
   auto model = load_model(model_config(), checkpoint, {*ctx_, *comm_, dtype_}, progress);
   const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
-  scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, cache));
+  SchedulerConfig scheduling = scheduler_config(config, cache);
+  // A device computes a step while the host reads the one before.
+  scheduling.max_steps_in_flight = steps_in_flight_ = ctx_->on_cpu() ? 1 : 2;
+  scheduler_ = std::make_unique<Scheduler>(scheduling);
   runner_ = std::make_unique<EncoderDecoderModelRunner>(
       *ctx_, *comm_, std::move(model), config.block_size, cache.num_device_blocks,
       cache.num_host_blocks, !config.enforce_eager);
@@ -45,10 +48,17 @@ bool LLMEngine::abort_request(const std::string& request_id) {
 }
 
 std::vector<proto::RequestOutput> LLMEngine::step() {
-  const double scheduled_at = now();
-  const proto::StepInput input = scheduler_->schedule(scheduled_at);
-  if (!has_work(input)) return {};
-  const proto::StepOutput result = runner_->execute(input);
+  while (scheduled_at_.size() < steps_in_flight_) {
+    const double time = now();
+    const proto::StepInput input = scheduler_->schedule(time);
+    if (!has_work(input)) break;
+    runner_->launch(input);
+    scheduled_at_.push_back(time);
+  }
+  if (scheduled_at_.empty()) return {};
+  const double scheduled_at = scheduled_at_.front();
+  scheduled_at_.pop_front();
+  const proto::StepOutput result = runner_->finish();
   scheduler_->complete_step(result);
 
   for (const auto& preempted : scheduler_->take_preempted())

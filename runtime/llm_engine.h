@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,7 +33,8 @@ class LLMEngine {
   bool abort_request(const std::string& request_id);
   bool has_unfinished_requests() const { return scheduler_->has_unfinished(); }
 
-  // Runs one step, and returns the outputs of the requests that it brought forward.
+  // Waits for one step, and returns the outputs of the requests that it brought forward. A device
+  // is given the next step before; tokens of requests that end meanwhile are passed over.
   std::vector<proto::RequestOutput> step();
 
   const Tokenizer& tokenizer() const { return processor_.tokenizer(); }
@@ -52,6 +54,8 @@ class LLMEngine {
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ModelRunner> runner_;
+  size_t steps_in_flight_ = 1;
+  std::deque<double> scheduled_at_;  // of the steps under way
   std::unordered_map<std::string, std::unique_ptr<RequestState>> requests_;
   int64_t next_seq_id_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

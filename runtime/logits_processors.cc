@@ -247,6 +247,14 @@ bool needs_processing(const SamplerSequence& seq) {
          p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
 }
 
+bool reads_tokens(const proto::SamplingParams& p) {
+  const auto longer = [](const auto& word) { return word.ids_size() > 1; };
+  return std::any_of(p.sequence_bias().begin(), p.sequence_bias().end(), longer) ||
+         std::any_of(p.bad_words_ids().begin(), p.bad_words_ids().end(), longer) ||
+         is_on(p.repetition_penalty()) || p.presence_penalty() != 0 || p.frequency_penalty() != 0 ||
+         p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0;
+}
+
 void process_logits(const SamplerSequence& seq, std::span<float> logits) {
   DenseRow row(logits);
   process(seq, row);

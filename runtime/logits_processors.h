@@ -24,6 +24,8 @@ struct SamplerSequence {
 
 // Whether process_logits() would change anything for the sequence's next token.
 bool needs_processing(const SamplerSequence& seq);
+// Whether what processors do depends on which tokens were generated, rather than on how many.
+bool reads_tokens(const proto::SamplingParams& params);
 // Logits processors in HuggingFace's order, in place; masked entries become -inf.
 void process_logits(const SamplerSequence& seq, std::span<float> logits);
 // The same as a list of what happens to single entries, in the order of their ids; of one entry in

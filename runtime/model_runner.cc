@@ -57,67 +57,166 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->config().max_position_embeddings}) {}
 
-proto::StepOutput EncoderDecoderModelRunner::execute(const proto::StepInput& step) {
-  proto::StepOutput out;
-  out.set_step(step.step());
+// --- Steps under way -----------------------------------------------------------------------------
+
+void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
+  // The step before this one may go on beside it, but for what the host has to choose in it.
+  complete_all_but(1);
+  if (!flights_.empty() && flights_.back().decoder && flights_.back().decoder->needs_host())
+    complete_all_but(0);
   const auto scheduled = table_.apply(step);  // checks the message, the copies too
+  wait_for_tokens(scheduled);
   if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   pools_.apply_copies(ctx_, step);
   const Batch batch = build_batch(scheduled, block_size_);
+  Flight flight;
+  flight.out.set_step(step.step());
+  std::unordered_map<const proto::SequenceGroupMetadata*, int> outputs;
   for (const auto* group : scheduled) {
-    proto::SequenceGroupOutput& output = *out.add_outputs();
+    outputs.emplace(group, flight.out.outputs_size());
+    proto::SequenceGroupOutput& output = *flight.out.add_outputs();
     output.set_request_id(group->request_id());
     output.set_seq_id(group->seq_data(0).seq_id());
   }
-
+  for (const SampleRow& row : batch.rows)
+    if (row.samples)
+      flight.sampled.push_back(
+          {outputs.at(row.group), row.group->seq_data(row.seq_index).seq_id()});
   try {
-    run_model(batch, out);
+    run_model(batch, flight);
   } catch (...) {
     comm_.abort();  // the other ranks wait in a collective that this one will not enter
     throw;
   }
   table_.advance(scheduled);
-  std::unordered_map<std::string, proto::SequenceGroupMetadata*> by_id;
-  for (auto* group : scheduled) by_id.emplace(group->request_id(), group);
-  for (const auto& group : out.outputs()) {
-    proto::SequenceGroupMetadata& known = *by_id.at(group.request_id());
-    if (uses_beams(known.sampling_params())) continue;  // their tokens come with the next step
-    for (const auto& s : group.samples()) table_.append_token(known, s.seq_id(), s.token_id());
+  append_tokens(batch, flight);
+  flights_.push_back(std::move(flight));
+}
+
+// Sequences that go on: with their tokens, or with what stands for them. (Those of beams come with
+// the next step.)
+void EncoderDecoderModelRunner::append_tokens(const Batch& batch, Flight& flight) {
+  size_t row = 0;
+  for (const SampleRow& sampled : batch.rows) {
+    if (!sampled.samples) continue;
+    const size_t i = row++;
+    if (uses_beams(sampled.group->sampling_params())) continue;
+    const auto& [output, seq_id] = flight.sampled[i];
+    // The table's own, which the batch only reads.
+    auto& group = const_cast<proto::SequenceGroupMetadata&>(*sampled.group);
+    if (!flight.decoder) {
+      const auto& samples = flight.out.outputs(output).samples();
+      const auto known = std::find_if(samples.begin(), samples.end(),
+                                      [&](const auto& s) { return s.seq_id() == seq_id; });
+      table_.append_token(group, seq_id, known->token_id());
+      continue;
+    }
+    const int32_t id = flight.decoder->ids()[i];
+    // (Where the host chooses, the step is completed before the id could be read.)
+    flight.pending.emplace_back(i, table_.append_pending(group, seq_id, id < 0 ? id : -1));
   }
+}
+
+// Tokens that the host must know before it can say what to do with the next one.
+void EncoderDecoderModelRunner::wait_for_tokens(
+    const std::vector<SequenceTable::Metadata*>& scheduled) {
+  if (flights_.empty() || !flights_.back().decoder) return;
+  const auto vocabulary = model_->config().vocab_size;
+  for (const auto* group : scheduled) {
+    if (chooses_ahead(group->sampling_params(), vocabulary)) continue;
+    for (const proto::SequenceData& seq : group->seq_data()) {
+      const auto& ids = seq.output_token_ids();
+      if (seq.token_chunk_size() > 0 && !ids.empty() && ids[ids.size() - 1] < 0)
+        return complete_all_but(0);
+    }
+  }
+}
+
+void EncoderDecoderModelRunner::put_samples(Flight& flight,
+                                            std::vector<proto::SequenceOutput> sampled) {
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    sampled[i].set_seq_id(flight.sampled[i].seq_id);
+    *flight.out.mutable_outputs(flight.sampled[i].output)->add_samples() = std::move(sampled[i]);
+  }
+}
+
+void EncoderDecoderModelRunner::complete_all_but(size_t last) {
+  for (size_t i = 0; i + last < flights_.size(); ++i) complete(flights_[i]);
+}
+
+void EncoderDecoderModelRunner::complete(Flight& flight) {
+  if (!flight.decoder && !flight.encoder) return;
+  try {
+    std::vector<proto::SequenceOutput> sampled;
+    if (flight.decoder) sampled = device_decoder_.finish(*flight.decoder);
+    flight.decoder.reset();
+    for (const auto& [row, token] : flight.pending) table_.know(token, sampled[row].token_id());
+    put_samples(flight, std::move(sampled));
+    if (flight.encoder) {
+      const auto [from, to] = *flight.encoder;
+      ctx_.backend().wait(to);
+      flight.out.set_encoder_seconds(ctx_.backend().seconds_between(from, to));
+      flight.encoder.reset();
+    }
+  } catch (...) {
+    comm_.abort();
+    throw;
+  }
+}
+
+bool EncoderDecoderModelRunner::ready() {
+  if (flights_.empty()) return false;
+  const Flight& oldest = flights_.front();
+  try {
+    if (oldest.decoder) return ctx_.backend().reached(oldest.decoder->end());
+    return !oldest.encoder || ctx_.backend().reached(oldest.encoder->second);
+  } catch (...) {
+    comm_.abort();
+    throw;
+  }
+}
+
+proto::StepOutput EncoderDecoderModelRunner::finish() {
+  TANDEM_CHECK(!flights_.empty(), "no step is under way");
+  complete(flights_.front());
+  proto::StepOutput out = std::move(flights_.front().out);
+  flights_.pop_front();
   return out;
 }
 
-void EncoderDecoderModelRunner::run_model(const Batch& batch, proto::StepOutput& out) {
-  std::optional<StepTensors> step;  // of both halves
+// --- The model -----------------------------------------------------------------------------------
+
+void EncoderDecoderModelRunner::run_model(const Batch& batch, Flight& flight) {
   if (batch.input.has_encoder_work()) {
-    step.emplace(ctx_, StepPlan(ctx_, batch.input, model_->step_layout()));
-    run_encoder(batch, *step, out);
+    run_encoder(batch, flight);
+    // Its scratch is free again: where the decoder's lies does not depend on the encoder.
+    if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   }
   if (!batch.input.has_decoder_work()) return;
-  if (!ctx_.on_cpu()) {
-    decode_on_device(batch, step ? &*step : nullptr, out);
-  } else {
-    const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
-    add_prompt_logprobs(batch, hidden, out);
-    sample(batch, hidden, out);
-  }
+  if (!ctx_.on_cpu()) return decode_on_device(batch, flight);
+  const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
+  add_prompt_logprobs(batch, hidden, flight.out);
+  sample(batch, hidden, flight);
 }
 
 // Every rank has the whole output, so that rank 0 can pool it alone.
-void EncoderDecoderModelRunner::run_encoder(const Batch& batch, const StepTensors& step,
-                                            proto::StepOutput& out) {
+void EncoderDecoderModelRunner::run_encoder(const Batch& batch, Flight& flight) {
   const auto begun = std::chrono::steady_clock::now();
+  const uint64_t from = ctx_.on_cpu() ? 0 : ctx_.backend().mark();
+  const StepTensors step(ctx_,
+                         StepPlan(ctx_, batch.input, model_->step_layout(), StepHalf::kEncoder));
   const Tensor states = model_->encode(step);
   const auto cached = static_cast<int64_t>(batch.input.attention.cross_slot_mapping.size());
   if (cached > 0) model_->write_cross_kv(step, states.rows(0, cached), pools_.device());
+  if (!ctx_.on_cpu()) flight.encoder = {from, ctx_.backend().mark()};
   for (const PooledRows& rows : batch.pooled) {
     if (comm_.rank() != 0) break;
-    auto* group = output_of(out, rows.group->request_id());
+    auto* group = output_of(flight.out, rows.group->request_id());
     *group->mutable_embedding() = pool(host_floats(ctx_, states.rows(rows.first, rows.end)),
                                        rows.group->sampling_params().pooling());
   }
-  if (!ctx_.on_cpu()) ctx_.backend().synchronize();  // the time is the device's
-  out.set_encoder_seconds(
+  if (!ctx_.on_cpu()) return;
+  flight.out.set_encoder_seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
 }
 
@@ -155,20 +254,9 @@ std::vector<const SampleRow*> sampled_rows(const Batch& batch) {
 
 int32_t last_token(const SampleRow& row) { return row.first_token + row.num_tokens - 1; }
 
-void put_samples(const std::vector<const SampleRow*>& rows,
-                 std::vector<proto::SequenceOutput> sampled, proto::StepOutput& out) {
-  std::unordered_map<std::string, proto::SequenceGroupOutput*> outputs;
-  for (auto& group : *out.mutable_outputs()) outputs.emplace(group.request_id(), &group);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    sampled[i].set_seq_id(rows[i]->group->seq_data(rows[i]->seq_index).seq_id());
-    *outputs.at(rows[i]->group->request_id())->add_samples() = std::move(sampled[i]);
-  }
-}
-
 }  // namespace
 
-void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
-                                       proto::StepOutput& out) {
+void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden, Flight& flight) {
   const auto rows = sampled_rows(batch);
   if (rows.empty()) return;
   std::vector<SamplerSequence> views;
@@ -178,28 +266,24 @@ void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
     indices.push_back(last_token(*row));
   }
   const Tensor chosen = rows_of(hidden, indices);
-  put_samples(rows,
-              comm_.size() == 1
-                  ? sample_rows(views, model_->compute_logits(chosen))
-                  : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
-                                   model_->config().vocab_size),
-              out);
+  auto sampled = comm_.size() == 1
+                     ? sample_rows(views, model_->compute_logits(chosen))
+                     : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
+                                      model_->config().vocab_size);
+  put_samples(flight, std::move(sampled));
 }
 
-void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, const StepTensors* sent,
-                                                 proto::StepOutput& out) {
-  const auto rows = sampled_rows(batch);
+void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& flight) {
   std::vector<DecoderRow> wanted;
-  for (const SampleRow* row : rows) wanted.push_back({sampler_view(*row), last_token(*row)});
+  for (const SampleRow* row : sampled_rows(batch))
+    wanted.push_back({sampler_view(*row), last_token(*row)});
   const bool prompts = std::any_of(batch.rows.begin(), batch.rows.end(), [](const SampleRow& row) {
     return row.group->sampling_params().has_prompt_logprobs();
   });
   Tensor hidden;
-  put_samples(
-      rows,
-      device_decoder_.run(batch.input, sent, pools_.device(), wanted, prompts ? &hidden : nullptr),
-      out);
-  if (prompts) add_prompt_logprobs(batch, hidden, out);
+  flight.decoder =
+      device_decoder_.launch(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr);
+  if (prompts) add_prompt_logprobs(batch, hidden, flight.out);
 }
 
 // One group at a time: prompts are short, and the logits of a whole step's prompts could be large.

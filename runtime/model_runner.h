@@ -1,8 +1,17 @@
 // A worker's synchronous half: executes steps on one rank. Knows nothing of requests, text or
 // actors.
+//
+// Running ahead. A device works behind the host: launch() returns when a step is on its way, and a
+// second one may be launched before the first one's answer is read. Its input ids are then tokens
+// that only the device knows (DeviceDecoder). Where the host needs them first (processors that look
+// at what was generated, sampling that the device does not do, beams), launch() waits by itself. On
+// the CPU launch() does all the work.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/model.h"
@@ -19,9 +28,19 @@ namespace tandem {
 class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
-  // Runs one step to its end. Throws std::runtime_error naming the field of an inconsistent
-  // message.
-  virtual proto::StepOutput execute(const proto::StepInput& step) = 0;
+  // Begins a step. Throws std::runtime_error naming the field of an inconsistent message.
+  virtual void launch(const proto::StepInput& step) = 0;
+  // Steps whose answer was not taken.
+  virtual int steps_launched() const = 0;
+  // Whether the oldest one's answer is there. Does not wait.
+  virtual bool ready() = 0;
+  // Its answer. Waits for it.
+  virtual proto::StepOutput finish() = 0;
+  // Runs one step to its end; none is under way.
+  proto::StepOutput execute(const proto::StepInput& step) {
+    launch(step);
+    return finish();
+  }
 };
 
 class EncoderDecoderModelRunner final : public ModelRunner {
@@ -29,23 +48,44 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   // `model` must have been built on `ctx` and `comm`, which must outlive the runner. In a group of
   // several ranks every rank's runner executes the same steps, in the same order, and returns the
   // same tokens; log-probabilities that requests ask for, candidates of beams and pooled vectors
-  // are in rank 0's output only. Where one rank's execute() fails behind the checks of the message,
-  // it aborts the group. `record_steps`: on a device, steps of a shape seen before are replayed
-  // (DeviceBackend::record).
+  // are in rank 0's output only. Where one rank's launch() or finish() fails behind the checks of
+  // the message, it aborts the group. `record_steps`: on a device, steps of a shape seen before are
+  // replayed (DeviceBackend::record).
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
                             int block_size, int num_device_blocks, int num_host_blocks,
                             bool record_steps = true);
 
-  proto::StepOutput execute(const proto::StepInput& step) override;
+  void launch(const proto::StepInput& step) override;
+  int steps_launched() const override { return static_cast<int>(flights_.size()); }
+  bool ready() override;
+  proto::StepOutput finish() override;
 
  private:
-  void run_model(const Batch& batch, proto::StepOutput& out);
+  // A row whose token is wanted: of which of the step's outputs, and sequences.
+  struct Sampled {
+    int output;
+    int64_t seq_id;
+  };
+  struct Flight {
+    proto::StepOutput out;  // complete once `decoder` is null
+    std::vector<Sampled> sampled;
+    std::unique_ptr<DeviceDecoder::Flight> decoder;
+    std::vector<std::pair<size_t, SequenceTable::PendingToken>> pending;  // row of `sampled`
+    std::optional<std::pair<uint64_t, uint64_t>> encoder;                 // marks
+  };
+
+  void wait_for_tokens(const std::vector<SequenceTable::Metadata*>& scheduled);
+  static void put_samples(Flight& flight, std::vector<proto::SequenceOutput> sampled);
+  void complete(Flight& flight);
+  void complete_all_but(size_t last);
+  void append_tokens(const Batch& batch, Flight& flight);
+  void run_model(const Batch& batch, Flight& flight);
   Tensor rows_of(const Tensor& hidden, const std::vector<int32_t>& rows);
   std::vector<proto::SequenceOutput> sample_rows(const std::vector<SamplerSequence>& rows,
                                                  const Tensor& logits);
-  void sample(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
-  void decode_on_device(const Batch& batch, const StepTensors* sent, proto::StepOutput& out);
-  void run_encoder(const Batch& batch, const StepTensors& step, proto::StepOutput& out);
+  void sample(const Batch& batch, const Tensor& hidden, Flight& flight);
+  void decode_on_device(const Batch& batch, Flight& flight);
+  void run_encoder(const Batch& batch, Flight& flight);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;
@@ -55,6 +95,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   KvCachePools pools_;
   DeviceDecoder device_decoder_;
   SequenceTable table_;
+  std::deque<Flight> flights_;  // oldest first
 };
 
 }  // namespace tandem

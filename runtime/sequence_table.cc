@@ -234,13 +234,6 @@ void SequenceTable::advance(const std::vector<Metadata*>& scheduled) {
   }
 }
 
-void SequenceTable::append_token(Metadata& group, int64_t seq_id, int32_t token) {
-  const auto seq = std::find_if(group.mutable_seq_data()->begin(), group.mutable_seq_data()->end(),
-                                [&](const auto& data) { return data.seq_id() == seq_id; });
-  TANDEM_CHECK(seq != group.mutable_seq_data()->end(), "the group does not have the sequence");
-  seq->add_output_token_ids(token);
-}
-
 // --- Forgetting ----------------------------------------------------------------------------------
 
 void SequenceTable::forget(const std::string& request_id) {
@@ -275,7 +268,7 @@ SequenceTable::Metadata& SequenceTable::apply_full(const Metadata& news) {
   check_full(limits_, news);
   Known& group = groups_[id];
   group.metadata = news;
-  group.last_step = step_;
+  group.last_step = group.incarnation = step_;
   for (int i = 0; i < news.seq_data_size(); ++i) {
     const int64_t seq_id = news.seq_data(i).seq_id();
     if (owners_.emplace(seq_id, &group).second) continue;

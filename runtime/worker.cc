@@ -79,8 +79,17 @@ class ModelWorker final : public Worker {
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
+    launch(step);
+    return finish();
+  }
+  void launch(const proto::StepInput& step) override {
     if (!runner_) throw std::runtime_error("a step before the start");
-    return runner_->execute(step);
+    runner_->launch(step);
+  }
+  bool ready() override { return runner_ && runner_->ready(); }
+  proto::StepOutput finish() override {
+    TANDEM_CHECK(runner_ != nullptr, "a step before the start");
+    return runner_->finish();
   }
 
   void abort() override {
@@ -112,6 +121,13 @@ class ModelWorker final : public Worker {
 };
 
 }  // namespace
+
+proto::StepOutput Worker::finish() {
+  TANDEM_CHECK(!answers_.empty(), "no step was launched");
+  proto::StepOutput answer = std::move(answers_.front());
+  answers_.pop_front();
+  return answer;
+}
 
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores) {

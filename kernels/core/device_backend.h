@@ -47,9 +47,19 @@ class DeviceBackend {
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // Called again and again while synchronize() waits; what it throws, synchronize() throws. For
-  // collectives whose other ranks are lost. Null: nothing.
+  // Called again and again while synchronize() or wait() waits, and by reached(); what it throws,
+  // they throw. For collectives whose other ranks are lost. Null: nothing.
   virtual void watch(std::function<void()> check) = 0;
+
+  // Marks the place in the stream that the work so far ends at; numbers grow by 1. The last
+  // kMarksKept marks can be asked for.
+  static constexpr uint64_t kMarksKept = 16;
+  virtual uint64_t mark() = 0;
+  // Whether the device has come there. Does not wait.
+  virtual bool reached(uint64_t mark) = 0;
+  virtual void wait(uint64_t mark) = 0;
+  // The device's time between two marks that it has reached.
+  virtual double seconds_between(uint64_t from, uint64_t to) = 0;
 
   // Whether attention of several queries may run as tiles on tensor cores.
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;

@@ -21,6 +21,8 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
 void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
 void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
+void draw(Context& ctx, const ops::DrawArgs& args);
+void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }

@@ -15,7 +15,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{4} << 20;
-constexpr size_t kStagingBuffers = 4;
+constexpr size_t kStagingBuffers = 8;  // two steps send that many pieces
 constexpr size_t kFirstSegment = size_t{64} << 20;
 
 size_t bytes_of(const Shape& shape, DType dtype) {
@@ -46,6 +46,7 @@ CudaBackend::CudaBackend(int index) : index_(index) {
       no_memory("page-locked host memory", kStagingBytes);
     TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&s.sent, cudaEventDisableTiming));
   }
+  for (cudaEvent_t& mark : marks_) TANDEM_CUDA_CHECK(cudaEventCreate(&mark));
   gemms_ = std::make_unique<GemmCache>();
 }
 
@@ -55,6 +56,7 @@ CudaBackend::~CudaBackend() {
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   gemms_.reset();
   for (void* segment : segments_) cudaFree(segment);
+  for (const cudaEvent_t mark : marks_) cudaEventDestroy(mark);
   for (const Staging& s : staging_) {
     cudaEventDestroy(s.sent);
     cudaFreeHost(s.data);
@@ -155,19 +157,65 @@ void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {
                                       width * element, rows, cudaMemcpyDeviceToDevice, stream_));
 }
 
+namespace {
+
+// Of a stream or an event.
+bool is_done(cudaError_t state) {
+  if (state == cudaSuccess) return true;
+  if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+  return false;
+}
+
+}  // namespace
+
+void CudaBackend::wait_until(const std::function<bool()>& done) {
+  for (int turn = 0; !done(); ++turn) {
+    if (turn % 256 != 255) continue;
+    if (watch_) watch_();
+    std::this_thread::yield();
+  }
+}
+
 void CudaBackend::synchronize() {
   if (watch_) {
-    for (int turn = 0;; ++turn) {
-      const cudaError_t state = cudaStreamQuery(stream_);
-      if (state == cudaSuccess) return;
-      if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
-      if (turn % 256 == 255) {
-        watch_();
-        std::this_thread::yield();
-      }
-    }
+    wait_until([&] { return is_done(cudaStreamQuery(stream_)); });
+  } else {
+    TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
   }
-  TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+}
+
+cudaEvent_t CudaBackend::event_of(uint64_t mark) const {
+  TANDEM_CHECK_LT(mark, num_marks_);
+  TANDEM_CHECK_LE(num_marks_, mark + kMarksKept);
+  return marks_[mark % kMarksKept];
+}
+
+uint64_t CudaBackend::mark() {
+  TANDEM_CHECK(!recording_, "a recorded step has no marks");
+  const uint64_t number = num_marks_++;
+  TANDEM_CUDA_CHECK(cudaEventRecord(event_of(number), stream_));
+  return number;
+}
+
+bool CudaBackend::reached(uint64_t mark) {
+  if (is_done(cudaEventQuery(event_of(mark)))) return true;
+  if (watch_) watch_();
+  return false;
+}
+
+void CudaBackend::wait(uint64_t mark) {
+  const cudaEvent_t event = event_of(mark);
+  if (watch_) {
+    wait_until([&] { return is_done(cudaEventQuery(event)); });
+  } else {
+    TANDEM_CUDA_CHECK(cudaEventSynchronize(event));
+  }
+}
+
+double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
+  float milliseconds = 0;
+  TANDEM_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to)));
+  return milliseconds * 1e-3;
 }
 
 bool CudaBackend::attention_tiles(DType dtype, int head_dim) const {

@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +39,10 @@ class CudaBackend final : public DeviceBackend {
   void copy_matrix(const Tensor& from, const Tensor& to) override;
   void synchronize() override;
   void watch(std::function<void()> check) override { watch_ = std::move(check); }
+  uint64_t mark() override;
+  bool reached(uint64_t mark) override;
+  void wait(uint64_t mark) override;
+  double seconds_between(uint64_t from, uint64_t to) override;
   bool attention_tiles(DType dtype, int head_dim) const override;
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
@@ -53,6 +58,9 @@ class CudaBackend final : public DeviceBackend {
     cudaEvent_t sent = nullptr;
   };
   void add_segment(size_t at_least);
+  cudaEvent_t event_of(uint64_t mark) const;
+  // Asks again and again, with a look at what watches in between.
+  void wait_until(const std::function<bool()>& done);
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
@@ -65,6 +73,8 @@ class CudaBackend final : public DeviceBackend {
   bool recording_ = false;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void()> watch_;
+  std::array<cudaEvent_t, kMarksKept> marks_{};
+  uint64_t num_marks_ = 0;
   std::unique_ptr<GemmCache> gemms_;
 };
 

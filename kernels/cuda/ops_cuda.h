@@ -22,6 +22,8 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
 void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
 void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
+void draw(Context& ctx, const ops::DrawArgs& args);
+void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
 
 // In place.
 void activate_rows(Context& ctx, Activation activation, const Tensor& x);

@@ -2,21 +2,13 @@
 // exponentials, processors (single entries changed), the k largest. A block for each row.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/row_order.cuh"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarpSize;
-
-__device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
-
-// An integer that orders floats as the selection does: greater is better, any NaN is best.
-__device__ __forceinline__ int order_key(float x) {
-  if (x != x) return 0x7fffffff;
-  const int bits = __float_as_int(x == 0.0f ? 0.0f : x);  // -0 equals +0
-  return bits >= 0 ? bits : bits ^ 0x7fffffff;
-}
 
 struct Best {
   int key;
@@ -104,6 +96,7 @@ struct SelectParams {
   float *log_sums, *edited;
   int32_t* ids;
   float* values;
+  int32_t* best;  // or null
 };
 
 // Processors of a row: the whole row if its flags say so, then the listed entries, one thread for
@@ -158,6 +151,7 @@ __global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
         chosen = of_block;
         p.ids[blockIdx.x * p.k + n] = of_block.id;
         p.values[blockIdx.x * p.k + n] = row[of_block.id];
+        if (n == 0 && p.best != nullptr) p.best[blockIdx.x] = of_block.id;
       }
     }
     __syncthreads();
@@ -207,6 +201,7 @@ void select(Context& ctx, const ops::SelectArgs& args) {
   p.edited = static_cast<float*>(args.edited.raw());
   p.ids = args.ids.data<int32_t>();
   p.values = args.values.data<float>();
+  p.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
   TANDEM_LAUNCH(select_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
                 stream_of(ctx), p);
   after_launch("select");

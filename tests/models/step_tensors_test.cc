@@ -43,6 +43,10 @@ class HostDevice final : public DeviceBackend {
   void copy_matrix(const Tensor&, const Tensor&) override {}
   void synchronize() override {}
   void watch(std::function<void()>) override {}
+  uint64_t mark() override { return 0; }
+  bool reached(uint64_t) override { return true; }
+  void wait(uint64_t) override {}
+  double seconds_between(uint64_t, uint64_t) override { return 0; }
   bool attention_tiles(DType, int) const override { return tiles_; }
   bool record(uint64_t, const std::function<void()>&) override { return false; }
   void replay(uint64_t) override {}
@@ -153,8 +157,8 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     Context ctx(1, std::move(owned), DType::kBF16);
     const int32_t sequences = random.integer(1, 70);
     const ModelInput in = step_of(random, sequences, random.integer(1, 3), 1500);
-    const StepPlan before(ctx, in, kLayout);
-    StepPlan plan(ctx, in, kLayout);
+    const StepPlan before(ctx, in, kLayout, StepHalf::kDecoder);
+    StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
     ASSERT_TRUE(plan.can_pad());
     const StepShape shape = plan.pad();
     EXPECT_EQ(shape.sizes[0], padded_size(static_cast<int32_t>(in.input_ids.size())));
@@ -196,7 +200,7 @@ TEST(StepPlan, FewShapesForALongGeneration) {
   std::map<StepShape, int> shapes;
   ModelInput in = step_of(random, 32, 1, 400);
   for (int32_t step = 0; step < 128; ++step) {
-    StepPlan plan(ctx, in, kLayout);
+    StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
     ++shapes[plan.pad()];
     AttentionMetadata& m = in.attention;
     PageTable pages;
@@ -209,27 +213,43 @@ TEST(StepPlan, FewShapesForALongGeneration) {
   EXPECT_LE(shapes.size(), 16u);
 }
 
-TEST(StepPlan, PromptsAndTilesAreNotRecorded) {
+TEST(StepPlan, LongPromptsHaveNoShape) {
   Random random;
   Context with_tiles(1, std::make_unique<HostDevice>(true), DType::kBF16),
       without(1, std::make_unique<HostDevice>(false), DType::kBF16);
   const ModelInput prompt = step_of(random, 2, kRowsPerBlock + 1, 50);
-  EXPECT_FALSE(StepPlan(with_tiles, prompt, kLayout).can_pad());
-  EXPECT_TRUE(StepPlan(without, prompt, kLayout).can_pad());
-  ModelInput encoder = step_of(random, 2, 1, 50);
-  encoder.encoder_input_ids = encoder.encoder_positions = {0, 1, 2};
-  encoder.attention.encoder_seq_lens = {3};
-  encoder.attention.encoder_start_loc = {0, 3};
-  encoder.attention.cross_slot_mapping = {5, 6, 7};
-  EXPECT_FALSE(StepPlan(with_tiles, encoder, kLayout).can_pad());
-  EXPECT_FALSE(StepPlan(with_tiles, ModelInput(), kLayout).can_pad());
+  EXPECT_FALSE(StepPlan(with_tiles, prompt, kLayout, StepHalf::kDecoder).can_pad());
+  EXPECT_TRUE(StepPlan(without, prompt, kLayout, StepHalf::kDecoder).can_pad());
+  EXPECT_FALSE(StepPlan(with_tiles, ModelInput(), kLayout, StepHalf::kDecoder).can_pad());
+}
+
+// What the encoder has to do in a step changes nothing of the decoder's half.
+TEST(StepPlan, HalvesAreApart) {
+  Random random;
+  Context ctx(1, std::make_unique<HostDevice>(true), DType::kBF16);
+  ModelInput in = step_of(random, 2, 1, 50);
+  StepPlan alone(ctx, in, kLayout, StepHalf::kDecoder);
+  const StepShape shape = alone.pad();
+  in.encoder_input_ids = in.encoder_positions = {0, 1, 2};
+  in.attention.encoder_seq_lens = {3};
+  in.attention.encoder_start_loc = {0, 3};
+  in.attention.cross_slot_mapping = {5, 6, 7};
+  StepPlan beside(ctx, in, kLayout, StepHalf::kDecoder);
+  EXPECT_EQ(beside.pad(), shape);
+  EXPECT_EQ(StepTensors(ctx, beside).encoder_input_ids.size(), 0);
+  const StepPlan encoder(ctx, in, kLayout, StepHalf::kEncoder);
+  EXPECT_FALSE(encoder.can_pad());
+  const StepTensors there(ctx, encoder);
+  EXPECT_EQ(values(there.encoder_input_ids), in.encoder_input_ids);
+  EXPECT_EQ(values(there.cross_slot_mapping), in.attention.cross_slot_mapping);
+  EXPECT_EQ(there.input_ids.size(), 0);
 }
 
 TEST(StepTensors, TheCpuBorrows) {
   Random random;
   Context ctx(1);
   const ModelInput in = step_of(random, 3, 2, 40);
-  const StepTensors step(ctx, StepPlan(ctx, in, kLayout));
+  const StepTensors step(ctx, StepPlan(ctx, in, kLayout, StepHalf::kDecoder));
   EXPECT_EQ(step.input_ids.raw(), static_cast<const void*>(in.input_ids.data()));
   EXPECT_EQ(step.self_plan(), nullptr);
   EXPECT_EQ(step.cross_plan(), nullptr);

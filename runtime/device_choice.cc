@@ -1,0 +1,176 @@
+#include "runtime/device_choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "models/step_tensors.h"
+#include "runtime/beam_search.h"
+#include "runtime/philox.h"
+#include "runtime/sampler.h"
+
+namespace tandem {
+namespace {
+
+// Sampling beyond DrawRule is the host's, and so is whatever wants to see the whole row.
+bool is_drawable(const proto::SamplingParams& p) {
+  const bool by_typicality = p.typical_p() > 0 && p.typical_p() < 1.0;
+  return !uses_beams(p) && p.temperature() >= 0 && !(p.top_h() > 0) && !by_typicality &&
+         !(p.epsilon_cutoff() > 0) && !(p.eta_cutoff() > 0);
+}
+
+// How many of a row's best are wanted; 0: the host's sampler has to see the row.
+int wanted_of(const proto::SamplingParams& p, int64_t vocabulary) {
+  if (p.has_logprobs() || p.renormalize_logits() || p.remove_invalid_values()) return 0;
+  if (p.do_sample() && !is_drawable(p)) return 0;
+  const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;
+  return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;
+}
+
+ops::DrawRule rule_of(const SamplerSequence& seq) {
+  const proto::SamplingParams& p = *seq.params;
+  ops::DrawRule rule;
+  rule.draws = 1;
+  if (p.temperature() != 0.0) rule.temperature = static_cast<float>(p.temperature());
+  rule.top_k = std::max(p.top_k(), 0);
+  if (p.top_p() < 1.0) rule.tail = std::clamp(static_cast<float>(1.0 - p.top_p()), 0.0f, 1.0f);
+  if (p.min_p() > 0) rule.min_p = std::min(static_cast<float>(p.min_p()), 1.0f);
+  const double uniform = uniform_draw(p.seed(), seq.seq_index, seq.output_ids.size());
+  const auto bits = static_cast<uint64_t>(uniform * 0x1p53);
+  rule.uniform_high = static_cast<uint32_t>(bits >> 32);
+  rule.uniform_low = static_cast<uint32_t>(bits);
+  return rule;
+}
+
+// The next `count` elements of a flat tensor.
+Tensor next(const Tensor& flat, int64_t& at, int64_t count) {
+  at += count;
+  return flat.rows(at - count, at);
+}
+
+}  // namespace
+
+bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
+  return wanted_of(params, vocabulary) > 0 && !uses_beams(params) && !reads_tokens(params);
+}
+
+DeviceChoice::DeviceChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
+  std::vector<size_t> host;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const SamplerSequence& seq = rows[i].sequence;
+    const int wanted = wanted_of(*seq.params, vocabulary);
+    std::optional<LogitEdits> changes;
+    if (wanted > 0) changes = needs_processing(seq) ? logit_edits(seq, vocabulary) : LogitEdits{};
+    // A row in which nothing is left is the host's as well.
+    if (!changes || (changes->masked && changes->list.empty())) {
+      host.push_back(i);
+      continue;
+    }
+    order_.push_back(i);
+    k_ = std::max(k_, wanted);
+    DeviceRow& row = rows_.emplace_back();
+    const bool beams = uses_beams(*seq.params);
+    row.candidates = beams ? wanted : 0;
+    row.flags = (beams ? ops::kRowLogSoftmax : 0) | (changes->masked ? ops::kRowMasked : 0);
+    row.first_edit = num_edits_;
+    if (seq.params->do_sample()) row.rule = rule_of(seq);
+    draws_ = draws_ || row.rule.draws != 0;
+    num_edits_ += static_cast<int32_t>(changes->list.size());
+    row.edits = std::move(*changes);
+  }
+  num_device_ = padded_ = static_cast<int32_t>(order_.size());
+  num_host_ = static_cast<int32_t>(host.size());
+  order_.insert(order_.end(), host.begin(), host.end());
+  for (const size_t i : order_) step_rows_.push_back(rows[i].token);
+}
+
+std::vector<int32_t> DeviceChoice::pad() {
+  padded_ = padded_size(padded_);
+  num_edits_ = doubled_size(std::max(num_edits_, 1));
+  return {padded_, num_edits_, k_, draws_ ? 1 : 0};
+}
+
+void DeviceChoice::upload(Context& ctx) {
+  const auto rows = static_cast<size_t>(padded_);
+  const auto of_device = step_rows_.begin() + num_device_;
+  std::vector<int32_t> indices(step_rows_.begin(), of_device);
+  indices.resize(rows, 0);
+  indices.insert(indices.end(), of_device, step_rows_.end());
+  std::vector<int32_t> flags(rows, 0), indptr(rows + 1), list;
+  std::vector<ops::DrawRule> rules(draws_ ? rows : 0);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    flags[i] = rows_[i].flags;
+    indptr[i] = rows_[i].first_edit;
+    if (draws_) rules[i] = rows_[i].rule;
+    for (const auto& e : rows_[i].edits.list)
+      list.insert(list.end(),
+                  {e.id, static_cast<int32_t>(e.edit), std::bit_cast<int32_t>(e.value)});
+  }
+  std::fill(indptr.begin() + num_device_, indptr.end(), static_cast<int32_t>(list.size() / 3));
+  list.resize(static_cast<size_t>(std::max(num_edits_, 1)) * 3, 0);
+  // Rules first: they are read as structures.
+  std::vector<int32_t> all(rules.size() * ops::kDrawRuleInts);
+  std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
+  for (const auto* part : {&indices, &flags, &indptr, &list})
+    all.insert(all.end(), part->begin(), part->end());
+  const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
+  ctx.backend().copy_in(Tensor::borrow(all), there);
+  int64_t at = 0;
+  if (draws_)
+    rules_ = next(there, at, padded_ * ops::kDrawRuleInts).reshape({padded_, ops::kDrawRuleInts});
+  tokens = next(there, at, std::ssize(indices));
+  flags_ = next(there, at, padded_);
+  edit_indptr_ = next(there, at, padded_ + 1);
+  edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
+}
+
+int64_t DeviceChoice::answer_size() const {
+  return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1);
+}
+
+DeviceChoice::Answer DeviceChoice::divide(const Tensor& flat) const {
+  Answer out;
+  int64_t at = 0;
+  const int64_t rows = padded_;
+  out.flat = flat;
+  out.ids = next(flat, at, rows * k_).reshape({rows, k_});
+  out.values = next(flat, at, rows * k_).reshape({rows, k_}).as(DType::kF32);
+  out.log_sums = next(flat, at, rows).as(DType::kF32);
+  out.edited = next(flat, at, std::max(num_edits_, 1)).as(DType::kF32);
+  return out;
+}
+
+void DeviceChoice::choose(Context& ctx, const Tensor& logits, const Answer& out,
+                          const Tensor& best) const {
+  ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
+                    out.values, best});
+  if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
+}
+
+proto::SequenceOutput DeviceChoice::read(int32_t d, const Answer& here) const {
+  const DeviceRow& row = rows_[static_cast<size_t>(d)];
+  const int32_t* best = here.ids.row<int32_t>(d);
+  const float* value = here.values.row<float>(d);
+  proto::SequenceOutput out;
+  if (row.candidates > 0) {
+    proto::BeamCandidates& candidates = *out.mutable_candidates();
+    candidates.mutable_token_ids()->Add(best, best + row.candidates);
+    candidates.mutable_logprobs()->Add(value, value + row.candidates);
+    return out;
+  }
+  // The log-probability is that of the raw logits: before processors changed the entry.
+  const auto& list = row.edits.list;
+  const auto edit = std::lower_bound(list.begin(), list.end(), best[0],
+                                     [](const auto& e, int32_t id) { return e.id < id; });
+  const float raw =
+      edit != list.end() && edit->id == best[0]
+          ? here.edited.data<float>()[row.first_edit + static_cast<int32_t>(edit - list.begin())]
+          : value[0];
+  out.set_token_id(best[0]);
+  out.set_logprob(raw - here.log_sums.data<float>()[d]);
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+// What is chosen from the logits of a step on a device, and how: rows that the device chooses for
+// by itself (greedy, sampling, beams) come first, then those whose logits the host's sampler wants.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/ops.h"
+#include "runtime/logits_processors.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// A sequence whose next token is wanted, and the row of its last token in the step.
+struct DecoderRow {
+  SamplerSequence sequence;
+  int32_t token = 0;
+};
+
+// Whether a device can choose the next token while the one before is known to nobody but itself.
+bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
+
+class DeviceChoice {
+ public:
+  DeviceChoice(std::span<const DecoderRow> rows, int64_t vocabulary);
+
+  // Fills it up to a shape that comes again, and says which (besides sizes of the step).
+  std::vector<int32_t> pad();
+  void upload(Context& ctx);
+  // Once the step is on its way: what was uploaded is gone with it.
+  void forget_uploads() { tokens = flags_ = edit_indptr_ = edits_ = rules_ = Tensor(); }
+
+  int32_t num_device() const { return num_device_; }
+  int32_t padded() const { return padded_; }  // the device's rows, filled up
+  int32_t num_host() const { return num_host_; }
+  // Of the rows of the constructor: which one the device's or, behind those, the host's i-th is.
+  size_t row(int32_t i) const { return order_[static_cast<size_t>(i)]; }
+
+  // What the device says of its rows: one block, 32 bits each.
+  struct Answer {
+    Tensor flat;
+    Tensor ids, values, log_sums, edited;
+  };
+  int64_t answer_size() const;
+  Answer divide(const Tensor& flat) const;
+  // `logits` [padded, V], scratch afterwards. best: [at least padded], gets the tokens.
+  void choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best) const;
+  // Of the device's row d, from an answer that is on the host.
+  proto::SequenceOutput read(int32_t d, const Answer& here) const;
+
+  // After upload(): rows of the step, [padded + num_host] i32.
+  Tensor tokens;
+
+ private:
+  // Enough to read an answer after the sequences have gone on.
+  struct DeviceRow {
+    LogitEdits edits;
+    int32_t first_edit = 0;
+    int32_t flags = 0;
+    int candidates = 0;  // of a beam; 0: one token
+    ops::DrawRule rule;
+  };
+
+  std::vector<size_t> order_;
+  std::vector<DeviceRow> rows_;
+  std::vector<int32_t> step_rows_;  // in `order_`
+  int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
+  int32_t num_edits_ = 0;
+  int k_ = 1;
+  bool draws_ = false;
+  Tensor flags_, edit_indptr_, edits_, rules_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,190 @@
+// A device that works behind the host: steps launched before the tokens of the ones before are
+// known, and sampling on the device, give the CPU's tokens.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/load_model.h"
+#include "runtime/device_choice.h"
+#include "runtime/llm_engine.h"
+#include "tests/support/golden_config.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using Results = std::map<std::string, proto::RequestOutput>;
+
+json prompt_of(int i) {
+  std::vector<int> encoder{0};
+  for (int k = 0; k < 5 + 4 * (i % 6); ++k) encoder.push_back(10 + (41 * i + 13 * k) % 500);
+  encoder.push_back(2);
+  return {{"encoder_prompt", {{"prompt_token_ids", encoder}}}};
+}
+
+// What the device does by itself, and what makes it wait for the host, in one batch.
+json params_of(int i) {
+  json params = {{"seed", 77 + i},
+                 {"max_tokens", 6 + 3 * (i % 7)},
+                 {"num_beams", 1},
+                 {"ignore_eos", i % 3 == 0}};
+  const bool samples = i % 2 == 1;
+  if (samples) params.update({{"temperature", 0.8 + 0.1 * (i % 9)}, {"do_sample", true}});
+  switch (i % 10) {
+    case 1: params["top_k"] = 7; break;
+    case 2: params["repetition_penalty"] = 1.4; break;
+    case 3: params.update({{"top_p", 0.8}, {"n", 2}}); break;
+    case 4: params["no_repeat_ngram_size"] = 2; break;
+    case 5: params.update({{"top_k", 50}, {"top_p", 0.6}, {"min_p", 0.02}}); break;
+    case 6: params["logprobs"] = 2; break;
+    case 7: params.update({{"typical_p", 0.7}}); break;  // the host's
+    case 8: params.update({{"num_beams", 3}, {"n", 2}}); break;
+    case 9: params.update({{"min_tokens", 5}, {"top_k", 200}}); break;
+    default: params["min_tokens"] = 4; break;
+  }
+  return params;
+}
+
+Results run(const EngineConfig& config, int requests) {
+  LLMEngine engine(config);
+  Results out;
+  int added = 0;
+  while (added < requests || engine.has_unfinished_requests()) {
+    for (int n = 0; n < 3 && added < requests; ++n, ++added)  // they come while others run
+      engine.add_request(std::to_string(added), prompt_of(added), params_of(added));
+    for (auto& o : engine.step())
+      if (o.finished()) out[o.request_id()] = o;
+    engine.check_integrity();
+  }
+  return out;
+}
+
+void expect_same(const Results& got, const Results& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [id, output] : want) {
+    SCOPED_TRACE("request " + id + " " + params_of(std::stoi(id)).dump());
+    const auto& other = got.at(id);
+    ASSERT_EQ(other.outputs_size(), output.outputs_size());
+    for (int i = 0; i < output.outputs_size(); ++i) {
+      const auto &a = other.outputs(i).token_ids(), &b = output.outputs(i).token_ids();
+      EXPECT_EQ(std::vector<int>(a.begin(), a.end()), std::vector<int>(b.begin(), b.end())) << i;
+      EXPECT_NEAR(other.outputs(i).cumulative_logprob(), output.outputs(i).cumulative_logprob(),
+                  1e-3);
+      EXPECT_EQ(other.outputs(i).finish_reason(), output.outputs(i).finish_reason());
+    }
+  }
+}
+
+struct Setting {
+  const char* name;
+  int blocks;  // of the cache
+  bool eager;
+};
+
+class RunAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(RunAhead, IsTheCpu) {
+  constexpr int kRequests = 20;
+  EngineConfig config = testing::golden_config("bart-tiny");
+  config.block_size = 4;
+  config.num_gpu_blocks_override = GetParam().blocks;
+  config.enforce_eager = GetParam().eager;
+  const Results want = run(config, kRequests);
+  config.device = "cuda";
+  expect_same(run(config, kRequests), want);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"preempted", 100, false},
+                                           Setting{"eager", 100, true}),
+                         [](const auto& info) { return info.param.name; });
+
+// The runner itself, step by step.
+class Runner {
+ public:
+  Runner() {
+    config_ = testing::golden_config("bart-tiny");
+    config_.device = "cuda";
+    config_.num_gpu_blocks_override = 200;
+    const ModelConfig model_config = ModelConfig::load(config_.model);
+    ctx_ = make_context(config_, DType::kF32, 1);
+    Checkpoint checkpoint = Checkpoint::open(config_.model);
+    auto model = load_model(model_config, checkpoint, {*ctx_, *comm_, DType::kF32});
+    runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
+                                                          config_.block_size, 200, 0);
+    SchedulerConfig scheduling =
+        scheduler_config(config_, CacheSize{.num_device_blocks = 200, .num_host_blocks = 0});
+    scheduling.max_steps_in_flight = 2;
+    scheduler_ = std::make_unique<Scheduler>(scheduling);
+  }
+  void add(const json& params) {
+    RequestProcessor processor(config_.model, 1);
+    RequestState request("r", processor.prepare(prompt_of(1), params), processor.tokenizer(), 0, 0);
+    request.set_first_seq_id(0);
+    scheduler_->add_seq_group(make_sequence_group(request.add_request()));
+  }
+  void launch() {
+    const proto::StepInput step = scheduler_->schedule(0);
+    ASSERT_TRUE(has_work(step));
+    runner_->launch(step);
+  }
+  int32_t finish() {
+    const proto::StepOutput out = runner_->finish();
+    scheduler_->complete_step(out);
+    return out.outputs(0).samples(0).token_id();
+  }
+  ModelRunner& runner() { return *runner_; }
+
+ private:
+  EngineConfig config_;
+  std::unique_ptr<Context> ctx_;
+  std::unique_ptr<Communicator> comm_ = make_local_communicator();
+  std::unique_ptr<ModelRunner> runner_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
+  for (const json& params : {json{{"num_beams", 1}, {"max_tokens", 20}, {"ignore_eos", true}},
+                             json{{"num_beams", 1},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"no_repeat_ngram_size", 3}}}) {
+    Runner ahead, behind;
+    for (Runner* r : {&ahead, &behind}) r->add(params);
+    std::vector<int32_t> want, got;
+    for (int i = 0; i < 12; ++i) {
+      ASSERT_NO_FATAL_FAILURE(behind.launch());
+      want.push_back(behind.finish());
+    }
+    ASSERT_NO_FATAL_FAILURE(ahead.launch());
+    for (int i = 0; i < 11; ++i) {
+      ASSERT_NO_FATAL_FAILURE(ahead.launch());
+      EXPECT_EQ(ahead.runner().steps_launched(), 2);
+      got.push_back(ahead.finish());
+    }
+    got.push_back(ahead.finish());
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(ahead.runner().steps_launched(), 0);
+    EXPECT_FALSE(ahead.runner().ready());
+  }
+}
+
+TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
+  const auto chooses = [](const json& params) {
+    RequestProcessor processor(testing::golden_config("bart-tiny").model, 1);
+    return chooses_ahead(processor.prepare(prompt_of(0), params).params, 512);
+  };
+  EXPECT_TRUE(chooses({{"num_beams", 1}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"temperature", 0.7}, {"top_p", 0.9}, {"top_k", 5}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"min_tokens", 3}}));
+  EXPECT_FALSE(chooses({{"num_beams", 2}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 1}}));
+}
+
+}  // namespace
+}  // namespace tandem
