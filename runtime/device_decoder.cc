@@ -44,7 +44,7 @@ void DeviceDecoder::reserve_tokens(int32_t rows) {
   tokens_ = larger;
 }
 
-DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const DeviceChoice& choice,
+DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const TokenChoice& choice,
                                              KvCache& cache, Tensor* hidden) {
   Result out;
   ops::substitute_ids(ctx_, {step.input_ids, tokens_});
@@ -65,7 +65,7 @@ DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Devi
 // The first step of a shape runs as it is (libraries choose their kernels, memory grows), the
 // second is recorded. Its memory is a function of the shape: that is checked where inputs lie.
 DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step,
-                                                      const DeviceChoice& choice, KvCache& cache,
+                                                      const TokenChoice& choice, KvCache& cache,
                                                       const std::vector<int32_t>& shape) {
   if (recordings_.size() >= kMaxRecordings && !recordings_.contains(shape)) {
     ctx_.backend().forget_recordings();
@@ -98,8 +98,8 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
                                                              Tensor* hidden) {
   ++stats_.run;
   // (No make_unique: the constructor is ours alone.)
-  std::unique_ptr<Flight> flight(new Flight(DeviceChoice(rows, model_.config().vocab_size)));
-  DeviceChoice& choice = flight->choice_;
+  std::unique_ptr<Flight> flight(new Flight(TokenChoice(rows, model_.config().vocab_size)));
+  TokenChoice& choice = flight->choice_;
   StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
   std::vector<int32_t> shape;
   if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
@@ -135,7 +135,7 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
 }
 
 std::vector<proto::SequenceOutput> DeviceDecoder::finish(Flight& flight) {
-  const DeviceChoice& choice = flight.choice_;
+  const TokenChoice& choice = flight.choice_;
   const int32_t num_device = choice.num_device(), num_host = choice.num_host();
   std::vector<proto::SequenceOutput> out(static_cast<size_t>(num_device + num_host));
   const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();

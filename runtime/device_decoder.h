@@ -12,8 +12,8 @@
 
 #include "models/model.h"
 #include "models/step_tensors.h"
-#include "runtime/device_choice.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/token_choice.h"
 
 namespace tandem {
 
@@ -36,8 +36,8 @@ class DeviceDecoder {
 
    private:
     friend class DeviceDecoder;
-    explicit Flight(DeviceChoice choice) : choice_(std::move(choice)) {}
-    DeviceChoice choice_;
+    explicit Flight(TokenChoice choice) : choice_(std::move(choice)) {}
+    TokenChoice choice_;
     std::vector<int32_t> ids_;
     std::vector<DecoderRow> host_rows_;
     Tensor logits_;   // of the host's rows
@@ -60,13 +60,13 @@ class DeviceDecoder {
  private:
   struct Result {
     Tensor logits;  // of the host's rows
-    DeviceChoice::Answer answer;
+    TokenChoice::Answer answer;
   };
   struct Recording;
   void reserve_tokens(int32_t rows);
-  Result compute(const StepTensors& step, const DeviceChoice& choice, KvCache& cache,
+  Result compute(const StepTensors& step, const TokenChoice& choice, KvCache& cache,
                  Tensor* hidden);
-  Result compute_recorded(const StepTensors& step, const DeviceChoice& choice, KvCache& cache,
+  Result compute_recorded(const StepTensors& step, const TokenChoice& choice, KvCache& cache,
                           const std::vector<int32_t>& shape);
 
   Context& ctx_;

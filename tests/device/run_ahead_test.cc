@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "runtime/device_choice.h"
 #include "runtime/llm_engine.h"
+#include "runtime/token_choice.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

@@ -22,9 +22,9 @@ struct DecoderRow {
 // Whether a device can choose the next token while the one before is known to nobody but itself.
 bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
 
-class DeviceChoice {
+class TokenChoice {
  public:
-  DeviceChoice(std::span<const DecoderRow> rows, int64_t vocabulary);
+  TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary);
 
   // Fills it up to a shape that comes again, and says which (besides sizes of the step).
   std::vector<int32_t> pad();

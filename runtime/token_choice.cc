@@ -1,4 +1,4 @@
-#include "runtime/device_choice.h"
+#include "runtime/token_choice.h"
 
 #include <algorithm>
 #include <bit>
@@ -56,7 +56,7 @@ bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
   return wanted_of(params, vocabulary) > 0 && !uses_beams(params) && !reads_tokens(params);
 }
 
-DeviceChoice::DeviceChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
+TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   std::vector<size_t> host;
   for (size_t i = 0; i < rows.size(); ++i) {
     const SamplerSequence& seq = rows[i].sequence;
@@ -86,13 +86,13 @@ DeviceChoice::DeviceChoice(std::span<const DecoderRow> rows, int64_t vocabulary)
   for (const size_t i : order_) step_rows_.push_back(rows[i].token);
 }
 
-std::vector<int32_t> DeviceChoice::pad() {
+std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
   num_edits_ = doubled_size(std::max(num_edits_, 1));
   return {padded_, num_edits_, k_, draws_ ? 1 : 0};
 }
 
-void DeviceChoice::upload(Context& ctx) {
+void TokenChoice::upload(Context& ctx) {
   const auto rows = static_cast<size_t>(padded_);
   const auto of_device = step_rows_.begin() + num_device_;
   std::vector<int32_t> indices(step_rows_.begin(), of_device);
@@ -126,11 +126,11 @@ void DeviceChoice::upload(Context& ctx) {
   edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
 }
 
-int64_t DeviceChoice::answer_size() const {
+int64_t TokenChoice::answer_size() const {
   return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1);
 }
 
-DeviceChoice::Answer DeviceChoice::divide(const Tensor& flat) const {
+TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
   Answer out;
   int64_t at = 0;
   const int64_t rows = padded_;
@@ -142,14 +142,14 @@ DeviceChoice::Answer DeviceChoice::divide(const Tensor& flat) const {
   return out;
 }
 
-void DeviceChoice::choose(Context& ctx, const Tensor& logits, const Answer& out,
-                          const Tensor& best) const {
+void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out,
+                         const Tensor& best) const {
   ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
                     out.values, best});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
 }
 
-proto::SequenceOutput DeviceChoice::read(int32_t d, const Answer& here) const {
+proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {
   const DeviceRow& row = rows_[static_cast<size_t>(d)];
   const int32_t* best = here.ids.row<int32_t>(d);
   const float* value = here.values.row<float>(d);
