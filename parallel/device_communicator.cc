@@ -16,7 +16,9 @@ class DeviceGroup final : public Communicator {
   DeviceGroup(std::shared_ptr<Communicator> host, std::unique_ptr<DeviceCommunicator> devices,
               DeviceBackend& backend)
       : host_(std::move(host)), devices_(std::move(devices)), backend_(backend) {
-    backend_.watch([this] { failures_told([&] { devices_->check(); }); });
+    backend_.watch([this](std::chrono::nanoseconds waited) {
+      failures_told([&] { devices_->check(waited); });
+    });
   }
   ~DeviceGroup() override { backend_.watch(nullptr); }
 

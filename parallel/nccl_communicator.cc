@@ -70,14 +70,7 @@ class NcclCommunicator final : public DeviceCommunicator {
            "ncclBroadcast");
   }
 
-  // While the device works. The clock starts with the first look at a wait, and again when looks
-  // have not come for a while: then that wait has ended and this is another one.
-  void check() override {
-    const auto now = Clock::now();
-    if (now - last_look_ > std::chrono::milliseconds(100)) waiting_since_ = now;
-    last_look_ = now;
-    look(now - waiting_since_, "a collective");
-  }
+  void check(std::chrono::nanoseconds waited) override { look(waited, "a collective"); }
 
   // The owner's thread ends the communicator at its next look; a kernel that spins is freed by it.
   void abort() override { aborted_.store(true); }
@@ -117,7 +110,6 @@ class NcclCommunicator final : public DeviceCommunicator {
   Clock::duration timeout_;
   ncclComm_t comm_ = nullptr;
   std::atomic<bool> aborted_{false};
-  Clock::time_point waiting_since_{}, last_look_{};
 };
 
 }  // namespace

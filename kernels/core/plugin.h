@@ -2,6 +2,7 @@
 // needs no CUDA library.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +40,8 @@ class DeviceCommunicator {
   virtual void all_reduce(const Tensor& x) = 0;
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
-  // Throws if a rank is known to be lost, or work has not come to its end in time.
-  virtual void check() = 0;
+  // Throws if a rank is known to be lost, or work that has been waited for so long is late.
+  virtual void check(std::chrono::nanoseconds waited) = 0;
   // From any thread.
   virtual void abort() = 0;
 };

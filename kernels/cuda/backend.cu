@@ -10,12 +10,14 @@
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/upload_ring.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{4} << 20;
 constexpr size_t kStagingBuffers = 4;
+constexpr size_t kUploadBytes = size_t{8} << 20;
 constexpr size_t kFirstSegment = size_t{64} << 20;
 
 size_t bytes_of(const Shape& shape, DType dtype) {
@@ -54,6 +56,7 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   gemms_.reset();
+  uploads_.reset();
   for (void* segment : segments_) cudaFree(segment);
   for (const Staging& s : staging_) {
     cudaEventDestroy(s.sent);
@@ -136,6 +139,16 @@ void CudaBackend::copy_in(const Tensor& host, const Tensor& device) {
   }
 }
 
+void CudaBackend::load(const Tensor& device, ThreadPool& pool, const ReadPart& read) {
+  TANDEM_CHECK(device.contiguous());
+  TANDEM_CHECK(!recording_, "parameters are loaded before steps are recorded");
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
+  if (!uploads_) uploads_ = std::make_unique<UploadRing>(kUploadBytes);
+  uploads_->upload(static_cast<std::byte*>(device.raw()), device.bytes(), pool, read, stream_);
+}
+
+void CudaBackend::end_loading() { uploads_.reset(); }
+
 void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
   TANDEM_CHECK(host.contiguous() && device.contiguous());
   TANDEM_CHECK_EQ(host.bytes(), device.bytes());
@@ -157,12 +170,13 @@ void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {
 
 void CudaBackend::synchronize() {
   if (watch_) {
+    const auto start = std::chrono::steady_clock::now();
     for (int turn = 0;; ++turn) {
       const cudaError_t state = cudaStreamQuery(stream_);
-      if (state == cudaSuccess) return;
-      if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+      if (state != cudaSuccess && state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+      if (state == cudaSuccess) return watch_(std::chrono::nanoseconds(0));
       if (turn % 256 == 255) {
-        watch_();
+        watch_(std::chrono::steady_clock::now() - start);
         std::this_thread::yield();
       }
     }
@@ -214,6 +228,11 @@ void CudaBackend::forget_recordings() {
   TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
+}
+
+void CudaBackend::tune_products(const std::string& folder,
+                                std::function<void(const std::string&)> warn) {
+  gemms_->tune(product_, capability_, folder, std::move(warn));
 }
 
 cudaStream_t stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).stream(); }

@@ -15,7 +15,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 struct Memory {
   std::mutex mutex;
   std::map<const unsigned char*, size_t> device, pinned;
-  size_t used = 0;
+  size_t used = 0, pinned_bytes = 0;
 };
 
 Memory& memory() {
@@ -26,6 +26,25 @@ Memory& memory() {
 size_t total_memory() {
   const char* text = std::getenv("TANDEM_EMULATOR_MEMORY");
   return text ? std::strtoull(text, nullptr, 10) : size_t{4} << 30;
+}
+
+// The allocation of `all` that holds this address; null if there is none.
+const unsigned char* find(const std::map<const unsigned char*, size_t>& all, const void* address) {
+  const auto* at = static_cast<const unsigned char*>(address);
+  auto entry = all.upper_bound(at);
+  if (entry == all.begin()) return nullptr;
+  --entry;
+  return at < entry->first + entry->second ? entry->first : nullptr;
+}
+
+size_t pinned_limit() {
+  const char* text = std::getenv("TANDEM_EMULATOR_PINNED_MEMORY");
+  return text ? std::strtoull(text, nullptr, 10) : ~size_t{0};
+}
+
+bool is_pinned_memory(const void* address) {
+  std::lock_guard lock(memory().mutex);
+  return find(memory().pinned, address) != nullptr;
 }
 
 struct Capability {
@@ -45,15 +64,6 @@ size_t shared_opt_in() {
   if (major == 8) return (minor == 0 || minor == 7 ? 163 : 99) << 10;
   if (major == 12) return 99 << 10;
   return 227 << 10;
-}
-
-// The allocation of `all` that holds this address; null if there is none.
-const unsigned char* find(const std::map<const unsigned char*, size_t>& all, const void* address) {
-  const auto* at = static_cast<const unsigned char*>(address);
-  auto entry = all.upper_bound(at);
-  if (entry == all.begin()) return nullptr;
-  --entry;
-  return at < entry->first + entry->second ? entry->first : nullptr;
 }
 
 cudaError_t allocate(void** to, size_t size) {
@@ -229,6 +239,7 @@ cudaError_t cudaMalloc(void** to, size_t size) {
 }
 cudaError_t cudaFree(void* address) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
+  catch_up_all();
   return failed(release(address));
 }
 // (Within a graph the memory is taken at capture and stays with the graph's address.)
@@ -250,17 +261,22 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
 cudaError_t cudaMallocHost(void** to, size_t size) { return cudaHostAlloc(to, size, 0); }
 cudaError_t cudaHostAlloc(void** to, size_t size, unsigned) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
-  if (posix_memalign(to, 4096, std::max<size_t>(size, 1)) != 0)
+  std::lock_guard lock(memory().mutex);
+  if (size > pinned_limit() - std::min(pinned_limit(), memory().pinned_bytes) ||
+      posix_memalign(to, 4096, std::max<size_t>(size, 1)) != 0)
     return failed(cudaErrorMemoryAllocation);
   std::memset(*to, 0xff, size);
-  std::lock_guard lock(memory().mutex);
+  memory().pinned_bytes += size;
   memory().pinned[static_cast<unsigned char*>(*to)] = size;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* address) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
   if (!address) return cudaSuccess;
+  catch_up_all();
   std::lock_guard lock(memory().mutex);
+  const auto entry = memory().pinned.find(static_cast<unsigned char*>(address));
+  if (entry != memory().pinned.end()) memory().pinned_bytes -= entry->second;
   if (memory().pinned.erase(static_cast<unsigned char*>(address)) == 0)
     return failed(cudaErrorInvalidValue);
   std::free(address);
@@ -293,11 +309,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > to_pitch || width > from_pitch || !direction_fits(to, from, kind))
     return failed(cudaErrorInvalidValue);
-  return failed(submit(stream, [=] {
+  const auto copy = [=] {
     for (size_t row = 0; row < height; ++row)
       std::memmove(static_cast<char*>(to) + row * to_pitch,
                    static_cast<const char*>(from) + row * from_pitch, width);
-  }));
+  };
+  const bool late = is_pinned_memory(is_device_memory(to) ? from : to);
+  return failed(late ? submit_late(stream, copy) : submit(stream, copy));
 }
 cudaError_t cudaMemset(void* to, int value, size_t size) {
   if (const cudaError_t error = forbid_while_capturing()) return error;

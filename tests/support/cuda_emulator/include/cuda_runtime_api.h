@@ -1,7 +1,8 @@
 // The part of CUDA's runtime that Tandem calls, for the CUDA emulator: one device, whose memory is
 // the process's. Names and values as in CUDA 13.
 //
-// TANDEM_EMULATOR_CAPABILITY ("9.0") and TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) describe the device.
+// TANDEM_EMULATOR_CAPABILITY ("9.0"), TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) and
+// TANDEM_EMULATOR_PINNED_MEMORY (bytes, without limit) describe the device and its host.
 #pragma once
 
 #include <cstddef>
@@ -139,7 +140,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep);
 
-// --- streams and events: work runs at once, unless the stream captures ---
+// --- streams and events: work runs at once, unless the stream captures; copies from and to
+// page-locked memory run when something needs them ---
 constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
