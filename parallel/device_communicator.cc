@@ -24,7 +24,7 @@ class DeviceGroup final : public Communicator {
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
-  const char* transport() const override { return "NCCL"; }
+  const char* transport() const override { return devices_->transport(); }
   void all_reduce(const Tensor& x) override {
     if (on_host(x)) return host_->all_reduce(x);
     failures_told([&] { devices_->all_reduce(x); });

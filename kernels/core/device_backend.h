@@ -56,8 +56,8 @@ class DeviceBackend {
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // Called again and again while synchronize() waits, with how long it has waited, and when the
-  // work is done; what it throws, synchronize() throws. For collectives whose other ranks are lost.
+  // Called again and again while synchronize() waits, with how long it has waited, and with 0 when
+  // all is done; what it throws, synchronize() throws. For collectives whose other ranks are lost.
   // Null: nothing.
   virtual void watch(std::function<void(std::chrono::nanoseconds waited)> check) = 0;
 

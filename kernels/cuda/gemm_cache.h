@@ -55,14 +55,13 @@ class GemmCache {
   };
   static void destroy(const Plan& plan);
   Plan make(const GemmShape& shape);
-  std::vector<cublasLtMatmulAlgo_t> candidates(const GemmShape& shape, const Plan& plan,
-                                               int most) const;
+  std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most) const;
   // The algorithm kept for products of about this size, or the fastest one, measured with these
   // operands.
   void settle(const GemmShape& shape, const Operands& operands, Plan& plan, CudaBackend& backend);
   bool take_kept(const GemmKey& key, Plan& plan) const;
-  int fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms, const Operands& operands,
-              Plan& plan, CudaBackend& backend) const;
+  int fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands, Plan& plan,
+              CudaBackend& backend) const;
   cublasStatus_t multiply(const Plan& plan, const Operands& operands, cudaStream_t stream) const;
 
   cublasLtHandle_t handle_ = nullptr;

@@ -1,6 +1,7 @@
 // Linear layers by cuBLASLt. f32 is f32 throughout (no TF32); 16-bit types are summed in f32, and
 // bias and ReLU are applied to the sums. The other activations follow in a kernel of their own.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -55,6 +56,13 @@ cublasLtEpilogue_t epilogue_of(const GemmShape& s) {
   return s.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& bytes) {
+  cublasLtMatmulAlgo_t out;
+  static_assert(sizeof(out) == sizeof(bytes));
+  std::memcpy(&out, &bytes, sizeof(out));
+  return out;
+}
+
 }  // namespace
 
 GemmCache::GemmCache() {
@@ -91,14 +99,14 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
   const auto found = candidates(s, plan, 1);
   TANDEM_CHECK_GE(found.size(), size_t{1});
-  plan.algorithm = found[0];
+  plan.algorithm = to_library(found[0]);
   return plan;
 }
 
 // The library's suggestions, best first. Those to choose among keep partial sums in f32: not all
 // that the library has do.
-std::vector<cublasLtMatmulAlgo_t> GemmCache::candidates(const GemmShape& s, const Plan& plan,
-                                                        int most) const {
+std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan& plan,
+                                                 int most) const {
   cublasLtMatmulPreference_t preference = nullptr;
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
   TANDEM_BLAS_CHECK(
@@ -114,17 +122,17 @@ std::vector<cublasLtMatmulAlgo_t> GemmCache::candidates(const GemmShape& s, cons
   for (const auto& [attribute, value] : wishes)
     TANDEM_BLAS_CHECK(
         cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out,
                                      preference, most, results.data(), &count);
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceDestroy(preference));
   if (most == 1) TANDEM_BLAS_CHECK(status);
-  std::vector<cublasLtMatmulAlgo_t> out;
+  std::vector<GemmAlgorithm> out;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i)
     if (const auto& r = results[static_cast<size_t>(i)]; r.state == CUBLAS_STATUS_SUCCESS)
-      out.push_back(r.algo);
+      std::memcpy(&out.emplace_back(), &r.algo, sizeof(r.algo));
   return out;
 }
 
@@ -144,17 +152,13 @@ void GemmCache::settle(const GemmShape& s, const Operands& operands, Plan& plan,
   const auto algorithms = candidates(s, plan, kCandidates);
   const int best = fastest(algorithms, operands, plan, backend);
   if (best < 0) return;  // the plan's own stays
-  plan.algorithm = algorithms[static_cast<size_t>(best)];
-  GemmAlgorithm bytes;
-  static_assert(sizeof(bytes) == sizeof(plan.algorithm));
-  std::memcpy(&bytes, &plan.algorithm, sizeof(bytes));
-  choices_->add(key, bytes);
+  plan.algorithm = to_library(algorithms[static_cast<size_t>(best)]);
+  choices_->add(key, algorithms[static_cast<size_t>(best)]);
 }
 
 // Measured for another number of rows, perhaps, or read from a file: the library says if it fits.
 bool GemmCache::take_kept(const GemmKey& key, Plan& plan) const {
-  cublasLtMatmulAlgo_t kept;
-  std::memcpy(&kept, choices_->find(key), sizeof(kept));
+  const cublasLtMatmulAlgo_t kept = to_library(*choices_->find(key));
   cublasLtMatmulHeuristicResult_t result{};
   if (cublasLtMatmulAlgoCheck(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out, &kept,
                               &result) != CUBLAS_STATUS_SUCCESS ||
@@ -166,8 +170,8 @@ bool GemmCache::take_kept(const GemmKey& key, Plan& plan) const {
 
 // Its index; -1 where none works. The output is written as often as products are timed: nothing of
 // it is read. Rounds over all candidates, so that a change of the device's clock meets all of them.
-int GemmCache::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms,
-                       const Operands& operands, Plan& plan, CudaBackend& backend) const {
+int GemmCache::fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands,
+                       Plan& plan, CudaBackend& backend) const {
   backend.synchronize();  // here, and not below, is waited for other ranks
   cudaEvent_t start = nullptr, end = nullptr;
   TANDEM_CUDA_CHECK(cudaEventCreate(&start));
@@ -178,7 +182,7 @@ int GemmCache::fastest(const std::vector<cublasLtMatmulAlgo_t>& algorithms,
   for (int round = 0; round <= kRounds; ++round)  // the first warms up
     for (size_t i = 0; i < algorithms.size(); ++i) {
       if (!works[i]) continue;
-      plan.algorithm = algorithms[i];
+      plan.algorithm = to_library(algorithms[i]);
       TANDEM_CUDA_CHECK(cudaEventRecord(start, backend.stream()));
       for (int repeat = 0; works[i] && repeat < kRepeats; ++repeat)
         works[i] = multiply(plan, operands, backend.stream()) == CUBLAS_STATUS_SUCCESS;

@@ -47,6 +47,15 @@ bool is_pinned_memory(const void* address) {
   return find(memory().pinned, address) != nullptr;
 }
 
+int device_count() {
+  const char* text = std::getenv("TANDEM_EMULATOR_DEVICES");
+  return text ? std::atoi(text) : 1;
+}
+
+thread_local int current_device = 0;
+
+bool is_device(int device) { return device >= 0 && device < device_count(); }
+
 struct Capability {
   int major = 9, minor = 0;
 };
@@ -108,6 +117,7 @@ size_t allocated_bytes() {
 
 cudaError_t release(void* address) {
   if (!address) return cudaSuccess;
+  expect_closed(address);
   std::lock_guard lock(memory().mutex);
   const auto entry = memory().device.find(static_cast<unsigned char*>(address));
   if (entry == memory().device.end()) return cudaErrorInvalidValue;
@@ -122,31 +132,33 @@ cudaError_t release(void* address) {
 
 using namespace cuda_emulator;
 
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) { return *count = device_count(), cudaSuccess; }
 cudaError_t cudaSetDevice(int device) {
-  return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
 }
-cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = current_device, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
-  std::snprintf(id, static_cast<size_t>(length), "0000:00:00.0");
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0", device);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
   *properties = {};
   cudaDeviceProp& p = *properties;
+  std::snprintf(p.uuid.bytes, sizeof p.uuid.bytes, "emulated %x", device & 0xffff);
   std::strcpy(p.name, "emulated");
   p.totalGlobalMem = total_memory();
   p.sharedMemPerBlock = 48 << 10;
@@ -212,9 +224,11 @@ const char* cudaGetErrorName(cudaError_t error) {
     CUDA_EMULATOR_NAME(cudaErrorInsufficientDriver)
     CUDA_EMULATOR_NAME(cudaErrorNoDevice)
     CUDA_EMULATOR_NAME(cudaErrorInvalidDevice)
+    CUDA_EMULATOR_NAME(cudaErrorPeerAccessUnsupported)
     CUDA_EMULATOR_NAME(cudaErrorInvalidResourceHandle)
     CUDA_EMULATOR_NAME(cudaErrorNotReady)
     CUDA_EMULATOR_NAME(cudaErrorIllegalAddress)
+    CUDA_EMULATOR_NAME(cudaErrorPeerAccessAlreadyEnabled)
     CUDA_EMULATOR_NAME(cudaErrorLaunchFailure)
     CUDA_EMULATOR_NAME(cudaErrorNotSupported)
     CUDA_EMULATOR_NAME(cudaErrorStreamCaptureUnsupported)
@@ -328,7 +342,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t strea
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
   static char the_pool;
   *pool = reinterpret_cast<cudaMemPool_t>(&the_pool);
   return cudaSuccess;

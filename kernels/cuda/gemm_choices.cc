@@ -1,5 +1,7 @@
 // The file of choices (gemm_choices.h): lines of text, a checksum at the end. It is replaced as a
 // whole, so that readers see the old one or the new one.
+#include "kernels/cuda/gemm_choices.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,8 +13,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-
-#include "kernels/cuda/gemm_choices.h"
 
 namespace tandem::cuda {
 namespace {

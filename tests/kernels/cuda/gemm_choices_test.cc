@@ -1,5 +1,7 @@
 // The file of choices: written and read, merged with other writers', refused where it is not what
 // was written.
+#include "kernels/cuda/gemm_choices.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +14,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "kernels/cuda/gemm_choices.h"
 
 namespace tandem::cuda {
 namespace {
