@@ -128,6 +128,10 @@ void EngineOptions::add_engine(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--enforce-eager", config.enforce_eager,
                "on a GPU: run every step kernel by kernel, none as a recorded graph");
+  app.add_option("--gemm-tuning", gemm_tuning,
+                 "off or on; on: the first product of each size on a GPU times several algorithms, "
+                 "and the fastest is kept, in the user's cache too")
+      ->capture_default_str();
   app.add_option("--num-gpu-blocks-override", config.num_gpu_blocks_override,
                  "blocks of the KV cache on the device, whatever the device is");
   app.add_option("--swap-space", swap_space, "host memory for preempted requests")
@@ -160,6 +164,8 @@ EngineConfig EngineOptions::parse() const {
                               {"recompute", PreemptionMode::kRecompute},
                               {"swap", PreemptionMode::kSwap}},
                         preemption, "--preemption-mode");
+  c.gemm_tuning = choose(std::vector<std::pair<std::string, bool>>{{"off", false}, {"on", true}},
+                         gemm_tuning, "--gemm-tuning");
   c.check();
   return c;
 }

@@ -32,6 +32,7 @@ struct EngineOptions : ModelOptions {
   std::string kv_cache_memory;
   std::string swap_space = "1GiB";
   std::string preemption = "auto";
+  std::string gemm_tuning = "off";
   EngineConfig config;
 
   void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads

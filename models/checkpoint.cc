@@ -2,6 +2,7 @@
 // names.
 #include "models/checkpoint.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "models/json.h"
@@ -11,6 +12,8 @@
 namespace tandem {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr size_t kReadAheadBytes = size_t{64} << 20;
 
 using Reader = std::vector<HostTensor> (*)(const std::byte*, size_t, const std::string&,
                                            std::shared_ptr<const void>);
@@ -130,6 +133,15 @@ const HostTensor* Checkpoint::find(const std::string& name) {
 
 void Checkpoint::drop_pages() const {
   for (const auto& file : mapped_) file->drop_pages();
+}
+
+void Checkpoint::read_ahead(const HostTensor& tensor) {
+  for (const auto& file : mapped_) {
+    const std::byte* begin = file->data();
+    if (tensor.data < begin || tensor.data >= begin + file->size()) continue;
+    const auto at = static_cast<size_t>(tensor.data - begin);
+    file->read_ahead(at, std::min(tensor.bytes, kReadAheadBytes) + kReadAheadBytes);
+  }
 }
 
 size_t Checkpoint::bytes() const {

@@ -32,12 +32,15 @@ class Checkpoint final : public WeightSource {
   // Gives the mapped pages back to the system. Tensors stay valid: what is read again comes from
   // the page cache or the disk. Keeps a load's memory at one copy of the weights.
   void drop_pages() const;
+  // Asks the system to read this tensor and what follows it in the file, as those that are asked
+  // for next mostly do.
+  void read_ahead(const HostTensor& tensor);
 
  private:
   std::filesystem::path directory_;
   std::string format_;
   std::vector<std::filesystem::path> files_;
-  std::vector<std::shared_ptr<const MappedFile>> mapped_;
+  std::vector<std::shared_ptr<MappedFile>> mapped_;
   std::map<std::string, HostTensor> tensors_;
   std::set<std::string> read_;
 };

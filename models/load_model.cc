@@ -10,8 +10,9 @@ namespace {
 
 constexpr size_t kBytesBetweenDrops = size_t{64} << 20;
 
-// Passes look-ups on, and reports each tensor's bytes the first time it is read. What layers have
-// copied need not stay in memory twice, so mapped pages are dropped on the way.
+// Passes look-ups on. A layer reads a tensor when it has found it, so a look-up reports the bytes
+// of those before it, and lets the system read ahead. What layers have copied need not stay in
+// memory twice, so mapped pages are dropped on the way.
 class ReportingSource final : public WeightSource {
  public:
   ReportingSource(Checkpoint& checkpoint, const LoadProgress& progress)
@@ -20,15 +21,19 @@ class ReportingSource final : public WeightSource {
   const HostTensor* find(const std::string& name) override {
     const HostTensor* t = checkpoint_.find(name);
     if (t == nullptr || !seen_.insert(name).second) return t;
-    done_ += t->bytes;
     if (progress_) progress_(done_, total_);
     if (done_ - dropped_ >= kBytesBetweenDrops) {
       checkpoint_.drop_pages();
       dropped_ = done_;
     }
+    checkpoint_.read_ahead(*t);
+    done_ += t->bytes;
     return t;
   }
   std::string location() const override { return checkpoint_.location(); }
+  void end() const {
+    if (progress_) progress_(done_, total_);
+  }
 
  private:
   Checkpoint& checkpoint_;
@@ -44,6 +49,7 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
   const ModelFactory factory = find_model(config.architecture);
   ReportingSource source(checkpoint, progress);
   auto model = factory(config, Weights(source), build);
+  build.ctx.end_loading();
   const auto unread = checkpoint.unread();
   if (!unread.empty()) {
     std::string names;
@@ -54,6 +60,7 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
                                                    " does not have: " + names);
   }
   checkpoint.drop_pages();
+  source.end();
   return model;
 }
 

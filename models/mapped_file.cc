@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -22,9 +23,11 @@ struct Descriptor {
   }
 };
 
+constexpr size_t kGranule = size_t{8} << 20;  // of read_ahead()
+
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& file) {
+std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& file) {
   const auto failed = [&](const char* what) {
     const int error = errno;
     return invalid_model(file.string(), std::string(what) + ": " + std::strerror(error));
@@ -40,11 +43,24 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, d.fd, 0);
   if (data == MAP_FAILED) throw failed("cannot be mapped");
   ::madvise(data, size, MADV_SEQUENTIAL);  // a hint: each tensor is read once, front to back
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(static_cast<const std::byte*>(data), size));
+  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
 }
 
+MappedFile::MappedFile(const std::byte* data, size_t size)
+    : data_(data), size_(size), asked_for_((size + kGranule - 1) / kGranule) {}
+
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
+
+void MappedFile::read_ahead(size_t begin, size_t bytes) {
+  if (begin >= size_ || bytes == 0) return;
+  const size_t end = begin + std::min(bytes, size_ - begin);
+  for (size_t i = begin / kGranule; i * kGranule < end; ++i) {
+    if (asked_for_[i]) continue;
+    asked_for_[i] = true;
+    ::madvise(const_cast<std::byte*>(data_) + i * kGranule,
+              std::min(kGranule, size_ - i * kGranule), MADV_WILLNEED);  // a hint, too
+  }
+}
 
 void MappedFile::drop_pages() const {
   ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);  // read-only: nothing is lost

@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace tandem {
 
 class MappedFile {
  public:
   // Throws InputError naming the file if it cannot be opened, is not a regular file, or is empty.
-  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& file);
+  static std::shared_ptr<MappedFile> open(const std::filesystem::path& file);
 
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -22,13 +23,16 @@ class MappedFile {
   size_t size() const { return size_; }
   // Gives the pages back to the system; a later access reads them again.
   void drop_pages() const;
+  // Asks the system for what a piece of the file is in, once for every 8 MiB; does not wait for it.
+  void read_ahead(size_t begin, size_t bytes);
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
-  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(const std::byte* data, size_t size);
 
   const std::byte* data_;
   size_t size_;
+  std::vector<bool> asked_for_;  // by read_ahead()
 };
 
 }  // namespace tandem

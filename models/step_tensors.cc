@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "kernels/core/padded_size.h"
+
 namespace tandem {
 namespace {
 
@@ -106,16 +108,7 @@ StepTensors::Pages borrow_pages(const PageTable& t) {
 
 }  // namespace
 
-int32_t padded_size(int32_t n) {
-  int32_t step = 1;
-  if (n > 8) {
-    step = 4;
-    while (n > step * 8) step *= 2;
-  } else {
-    while (step < n) step *= 2;
-  }
-  return (n + step - 1) / step * step;
-}
+int32_t padded_size(int32_t n) { return static_cast<int32_t>(padded_size(int64_t{n})); }
 
 int32_t doubled_size(int32_t n) {
   int32_t size = 64;

@@ -16,13 +16,15 @@ class DeviceGroup final : public Communicator {
   DeviceGroup(std::shared_ptr<Communicator> host, std::unique_ptr<DeviceCommunicator> devices,
               DeviceBackend& backend)
       : host_(std::move(host)), devices_(std::move(devices)), backend_(backend) {
-    backend_.watch([this] { failures_told([&] { devices_->check(); }); });
+    backend_.watch([this](std::chrono::nanoseconds waited) {
+      failures_told([&] { devices_->check(waited); });
+    });
   }
   ~DeviceGroup() override { backend_.watch(nullptr); }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
-  const char* transport() const override { return "NCCL"; }
+  const char* transport() const override { return devices_->transport(); }
   void all_reduce(const Tensor& x) override {
     if (on_host(x)) return host_->all_reduce(x);
     failures_told([&] { devices_->all_reduce(x); });

@@ -1,5 +1,6 @@
-// NCCL between the devices of a group. Part of libtandem_cuda.so only
-// (kernels/cuda/CMakeLists.txt); without NCCL there is no group.
+// NCCL between the devices of a group, and the one-shot kernel for small sums where the devices
+// read each other (kernels/cuda/one_shot_all_reduce.h; TANDEM_ONE_SHOT_ALL_REDUCE=0 does without).
+// Part of libtandem_cuda.so only (kernels/cuda/CMakeLists.txt); without NCCL there is no group.
 #include <string>
 
 #include "kernels/cuda/backend.h"
@@ -10,10 +11,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "kernels/core/check.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/one_shot_all_reduce.h"
 
 namespace tandem::cuda {
 namespace {
@@ -33,6 +41,11 @@ ncclDataType_t type_of(const Tensor& x) {
   return ncclUint8;
 }
 
+bool one_shot_wanted() {
+  const char* text = std::getenv("TANDEM_ONE_SHOT_ALL_REDUCE");
+  return text == nullptr || std::strcmp(text, "0") != 0;
+}
+
 // Communicators do not block: a call that is under way is asked for until it has ended, is aborted
 // or is late. Collectives run on the backend's stream, in recorded steps too.
 class NcclCommunicator final : public DeviceCommunicator {
@@ -40,6 +53,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   NcclCommunicator(CudaBackend& backend, const std::string& id, int rank, int size,
                    double timeout_seconds)
       : backend_(backend),
+        size_(size),
         timeout_(std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double>(timeout_seconds))) {
     ncclUniqueId unique{};
@@ -48,14 +62,27 @@ class NcclCommunicator final : public DeviceCommunicator {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     finish(ncclCommInitRankConfig(&comm_, size, unique, rank, &config), "ncclCommInitRankConfig");
+    one_shot_ = OneShotAllReduce::make(
+        backend, rank, size, OneShotAllReduce::here(), one_shot_wanted(), timeout_,
+        [this](std::span<const std::byte> mine) { return exchange(mine); });
   }
 
   ~NcclCommunicator() override {
+    one_shot_.reset();
     if (comm_ != nullptr) ncclCommAbort(comm_);  // destroying would wait for other ranks
+  }
+
+  const char* transport() const override {
+    return one_shot_ ? "NCCL, small sums in one step" : "NCCL";
   }
 
   void all_reduce(const Tensor& x) override {
     TANDEM_CHECK(x.contiguous());
+    if (one_shot_ && one_shot_->takes(x)) {
+      look_at_one_shot("an all-reduce");
+      one_shot_->run(x);
+      return look_at_one_shot("an all-reduce");
+    }
     finish(ncclAllReduce(x.raw(), x.raw(), count(x), type_of(x), ncclSum, comm_, backend_.stream()),
            "ncclAllReduce");
   }
@@ -70,17 +97,16 @@ class NcclCommunicator final : public DeviceCommunicator {
            "ncclBroadcast");
   }
 
-  // While the device works. The clock starts with the first look at a wait, and again when looks
-  // have not come for a while: then that wait has ended and this is another one.
-  void check() override {
-    const auto now = Clock::now();
-    if (now - last_look_ > std::chrono::milliseconds(100)) waiting_since_ = now;
-    last_look_ = now;
-    look(now - waiting_since_, "a collective");
+  void check(std::chrono::nanoseconds waited) override {
+    if (waited.count() == 0) return look_at_one_shot("a collective");
+    look(waited, "a collective");
   }
 
   // The owner's thread ends the communicator at its next look; a kernel that spins is freed by it.
-  void abort() override { aborted_.store(true); }
+  void abort() override {
+    aborted_.store(true);
+    if (one_shot_) one_shot_->abort();
+  }
 
  private:
   static size_t count(const Tensor& x) { return static_cast<size_t>(x.size()); }
@@ -91,8 +117,14 @@ class NcclCommunicator final : public DeviceCommunicator {
         comm_ == nullptr ? ncclInvalidUsage : ncclCommGetAsyncError(comm_, &state);
     if (asked != ncclSuccess) state = asked;
     if (state != ncclSuccess && state != ncclInProgress) fail(what, ncclGetErrorString(state));
-    if (aborted_.load()) fail(what, "the group was aborted");
+    look_at_one_shot(what);
     if (waited > timeout_) fail(what, "another rank is late");
+  }
+
+  // Another rank may have left the group after the last sum: that alone is no failure.
+  void look_at_one_shot(const char* what) {
+    if (comm_ == nullptr || aborted_.load()) fail(what, "the group was aborted");
+    if (one_shot_ && one_shot_->failed()) fail(what, "another rank is late");
   }
 
   void finish(ncclResult_t result, const char* call) {
@@ -107,17 +139,40 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (aborted_.load()) fail(call, "the group was aborted");
   }
 
+  // All ranks' bytes, through the devices.
+  std::vector<std::byte> exchange(std::span<const std::byte> mine) {
+    const auto bytes = static_cast<int64_t>(mine.size());
+    const Tensor part = backend_.allocate({bytes}, DType::kU8),
+                 all = backend_.allocate({size_ * bytes}, DType::kU8);
+    std::vector<std::byte> out(all.bytes());
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(part.raw(), mine.data(), mine.size(), cudaMemcpyHostToDevice,
+                                      backend_.stream()));
+    all_gather(part, all);
+    const auto start = Clock::now();
+    for (cudaError_t state; (state = cudaStreamQuery(backend_.stream())) != cudaSuccess;) {
+      if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+      look(Clock::now() - start, "joining");
+      std::this_thread::yield();
+    }
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(out.data(), all.raw(), out.size(), cudaMemcpyDeviceToHost,
+                                      backend_.stream()));
+    TANDEM_CUDA_CHECK(cudaStreamSynchronize(backend_.stream()));
+    return out;
+  }
+
   [[noreturn]] void fail(const char* what, const std::string& why) {
+    if (one_shot_) one_shot_->abort();
     if (comm_ != nullptr) ncclCommAbort(comm_);
     comm_ = nullptr;
     throw std::runtime_error(std::string(what) + ": " + why);
   }
 
   CudaBackend& backend_;
+  int size_;
   Clock::duration timeout_;
   ncclComm_t comm_ = nullptr;
+  std::unique_ptr<OneShotAllReduce> one_shot_;  // null: every sum is NCCL's
   std::atomic<bool> aborted_{false};
-  Clock::time_point waiting_since_{}, last_look_{};
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -46,6 +47,22 @@ DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_
   return checkpoint_dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
+namespace {
+
+// Where Tandem keeps what it can do without; "" where the user has no such place.
+std::string cache_folder() {
+  const auto of = [](const char* variable) -> std::filesystem::path {
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value == '/' ? value
+                                             : "";  // as XDG has it: relative ones do not count
+  };
+  if (const auto cache = of("XDG_CACHE_HOME"); !cache.empty()) return cache / "tandem";
+  if (const auto home = of("HOME"); !home.empty()) return home / ".cache" / "tandem";
+  return {};
+}
+
+}  // namespace
+
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank) {
   const DeviceChoice choice = choose_device(config.device, rank);
@@ -61,6 +78,9 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);
   spdlog::info("rank {} computes on {}", rank, backend->name());
+  if (config.gemm_tuning)
+    backend->tune_products(
+        cache_folder(), [](const std::string& what) { spdlog::warn("--gemm-tuning: {}", what); });
   return std::make_unique<Context>(threads, std::move(backend), dtype);
 }
 

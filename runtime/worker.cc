@@ -32,6 +32,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   if (setup.has_device()) c.device = setup.device();
   if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
   c.enforce_eager = setup.enforce_eager();
+  c.gemm_tuning = setup.gemm_tuning();
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
@@ -160,6 +161,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   out.set_device(config.device);
   out.set_gpu_memory_utilization(config.gpu_memory_utilization);
   out.set_enforce_eager(config.enforce_eager);
+  out.set_gemm_tuning(config.gemm_tuning);
   return out;
 }
 

@@ -1,6 +1,8 @@
 // Where ops run: a device and what it needs. Passed to every op; owned by the worker.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -42,9 +44,16 @@ class Context {
   // A parameter of the model where the ops read it. On the CPU the tensor itself.
   Tensor resident(const Tensor& host) {
     if (!backend_ || host.empty()) return host;
+    TANDEM_CHECK(host.contiguous());
     const Tensor there = backend_->allocate(host.shape(), host.dtype());
-    backend_->copy_in(host, there);
+    backend_->load(there, *pool_, [&](size_t begin, size_t bytes, std::byte* to) {
+      std::memcpy(to, static_cast<const std::byte*>(host.raw()) + begin, bytes);
+    });
     return there;
+  }
+  // All parameters are resident.
+  void end_loading() {
+    if (backend_) backend_->end_loading();
   }
 
   // The same for a bias (f32): a device adds it in the type of the sums it is added to.

@@ -3,6 +3,7 @@
 // unless said otherwise.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 namespace tandem {
 
 struct OpTable;
+class ThreadPool;
 
 struct DeviceMemory {
   size_t free = 0;  // bytes
@@ -41,15 +43,29 @@ class DeviceBackend {
 
   // From host memory, which may change as soon as the call returns. Contiguous, of equal bytes.
   virtual void copy_in(const Tensor& host, const Tensor& device) = 0;
+  // A parameter's data: read(begin, bytes, to) writes those bytes of it to host memory. It is
+  // called by all threads of the pool, for parts that begin at multiples of 64 bytes; the copy of
+  // one piece goes on while the next one is read. Ready for what the stream does next.
+  using ReadPart = std::function<void(size_t begin, size_t bytes, std::byte* to)>;
+  virtual void load(const Tensor& device, ThreadPool& pool, const ReadPart& read) = 0;
+  // All parameters are loaded: gives back the memory that only load() needs.
+  virtual void end_loading() = 0;
   // To host memory, in the stream's order; readable after synchronize().
   virtual void copy_out(const Tensor& device, const Tensor& host) = 0;
   // Rows of a matrix to those of another, either strided, both on the device.
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // Called again and again while synchronize() or wait() waits, and by reached(); what it throws,
-  // they throw. For collectives whose other ranks are lost. Null: nothing.
-  virtual void watch(std::function<void()> check) = 0;
+  // Called again and again while synchronize() or wait() waits, and by reached(), with how long it
+  // has been waited for; and with 0 when all that was waited for is done. What it throws, they
+  // throw. For collectives whose other ranks are lost. Null: nothing.
+  virtual void watch(std::function<void(std::chrono::nanoseconds waited)> check) = 0;
+
+  // From now on products of new sizes are timed with each of several algorithms, and the fastest is
+  // kept; also in a file of `folder` for the next process, unless that is empty. `warn` is told,
+  // in the thread that computes, of files that cannot be used.
+  virtual void tune_products(const std::string& folder,
+                             std::function<void(const std::string&)> warn) = 0;
 
   // Marks the place in the stream that the work so far ends at; numbers grow by 1. The last
   // kMarksKept marks can be asked for.

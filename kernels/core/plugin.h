@@ -2,6 +2,7 @@
 // needs no CUDA library.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,11 +37,14 @@ extern const char* const kDevicePluginVersion;
 class DeviceCommunicator {
  public:
   virtual ~DeviceCommunicator() = default;
+  // How the data travels, for logs.
+  virtual const char* transport() const = 0;
   virtual void all_reduce(const Tensor& x) = 0;
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
-  // Throws if a rank is known to be lost, or work has not come to its end in time.
-  virtual void check() = 0;
+  // Throws if a rank is known to be lost, or work that has been waited for so long is late; with 0,
+  // when all work is done, only if that work has failed.
+  virtual void check(std::chrono::nanoseconds waited) = 0;
   // From any thread.
   virtual void abort() = 0;
 };

@@ -10,12 +10,14 @@
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/upload_ring.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{4} << 20;
 constexpr size_t kStagingBuffers = 8;  // two steps send that many pieces
+constexpr size_t kUploadBytes = size_t{8} << 20;
 constexpr size_t kFirstSegment = size_t{64} << 20;
 
 size_t bytes_of(const Shape& shape, DType dtype) {
@@ -55,6 +57,7 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   gemms_.reset();
+  uploads_.reset();
   for (void* segment : segments_) cudaFree(segment);
   for (const cudaEvent_t mark : marks_) cudaEventDestroy(mark);
   for (const Staging& s : staging_) {
@@ -138,6 +141,16 @@ void CudaBackend::copy_in(const Tensor& host, const Tensor& device) {
   }
 }
 
+void CudaBackend::load(const Tensor& device, ThreadPool& pool, const ReadPart& read) {
+  TANDEM_CHECK(device.contiguous());
+  TANDEM_CHECK(!recording_, "parameters are loaded before steps are recorded");
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
+  if (!uploads_) uploads_ = std::make_unique<UploadRing>(kUploadBytes);
+  uploads_->upload(static_cast<std::byte*>(device.raw()), device.bytes(), pool, read, stream_);
+}
+
+void CudaBackend::end_loading() { uploads_.reset(); }
+
 void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
   TANDEM_CHECK(host.contiguous() && device.contiguous());
   TANDEM_CHECK_EQ(host.bytes(), device.bytes());
@@ -169,11 +182,13 @@ bool is_done(cudaError_t state) {
 }  // namespace
 
 void CudaBackend::wait_until(const std::function<bool()>& done) {
+  const auto start = std::chrono::steady_clock::now();
   for (int turn = 0; !done(); ++turn) {
     if (turn % 256 != 255) continue;
-    if (watch_) watch_();
+    watch_(std::chrono::steady_clock::now() - start);
     std::this_thread::yield();
   }
+  watch_(std::chrono::nanoseconds(0));
 }
 
 void CudaBackend::synchronize() {
@@ -198,9 +213,15 @@ uint64_t CudaBackend::mark() {
 }
 
 bool CudaBackend::reached(uint64_t mark) {
-  if (is_done(cudaEventQuery(event_of(mark)))) return true;
-  if (watch_) watch_();
-  return false;
+  const bool done = is_done(cudaEventQuery(event_of(mark)));
+  if (!watch_) return done;
+  const auto now = std::chrono::steady_clock::now();
+  if (asked_for_ != mark) {
+    asked_for_ = mark;
+    asked_since_ = now;
+  }
+  watch_(done ? std::chrono::nanoseconds(0) : now - asked_since_);
+  return done;
 }
 
 void CudaBackend::wait(uint64_t mark) {
@@ -262,6 +283,11 @@ void CudaBackend::forget_recordings() {
   TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
+}
+
+void CudaBackend::tune_products(const std::string& folder,
+                                std::function<void(const std::string&)> warn) {
+  gemms_->tune(product_, capability_, folder, std::move(warn));
 }
 
 cudaStream_t stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).stream(); }

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 namespace tandem::cuda {
 
 class GemmCache;
+class UploadRing;
 
 class CudaBackend final : public DeviceBackend {
  public:
@@ -35,10 +37,16 @@ class CudaBackend final : public DeviceBackend {
   Tensor scratch(const Shape& shape, DType dtype) override;
   void begin_step() override;
   void copy_in(const Tensor& host, const Tensor& device) override;
+  void load(const Tensor& device, ThreadPool& pool, const ReadPart& read) override;
+  void end_loading() override;
   void copy_out(const Tensor& device, const Tensor& host) override;
   void copy_matrix(const Tensor& from, const Tensor& to) override;
   void synchronize() override;
-  void watch(std::function<void()> check) override { watch_ = std::move(check); }
+  void watch(std::function<void(std::chrono::nanoseconds)> check) override {
+    watch_ = std::move(check);
+  }
+  void tune_products(const std::string& folder,
+                     std::function<void(const std::string&)> warn) override;
   uint64_t mark() override;
   bool reached(uint64_t mark) override;
   void wait(uint64_t mark) override;
@@ -49,6 +57,8 @@ class CudaBackend final : public DeviceBackend {
   void forget_recordings() override;
 
   cudaStream_t stream() const { return stream_; }
+  int index() const { return index_; }
+  bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
 
  private:
@@ -68,13 +78,17 @@ class CudaBackend final : public DeviceBackend {
   cudaStream_t stream_ = nullptr;
   std::vector<Staging> staging_;
   size_t next_staging_ = 0;
+  std::unique_ptr<UploadRing> uploads_;  // from the first load() to end_loading()
   std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
   std::vector<void*> segments_;  // of the arena
   bool recording_ = false;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
-  std::function<void()> watch_;
+  std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
   uint64_t num_marks_ = 0;
+  // Since when it is asked for the mark.
+  uint64_t asked_for_ = ~uint64_t{0};
+  std::chrono::steady_clock::time_point asked_since_;
   std::unique_ptr<GemmCache> gemms_;
 };
 

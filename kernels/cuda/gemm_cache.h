@@ -6,11 +6,18 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/core/types.h"
+#include "kernels/cuda/gemm_choices.h"
 
 namespace tandem::cuda {
+
+class CudaBackend;
 
 // Row-major out[rows, n] = x[rows, k] w[n, k]^T, then the epilogue.
 struct GemmShape {
@@ -28,21 +35,39 @@ class GemmCache {
   GemmCache(const GemmCache&) = delete;
   GemmCache& operator=(const GemmCache&) = delete;
 
+  // On the backend's stream.
   void run(const GemmShape& shape, const void* x, const void* w, const void* bias, void* out,
-           cudaStream_t stream);
+           CudaBackend& backend);
+  // DeviceBackend::tune_products.
+  void tune(const std::string& device, int capability, const std::string& folder,
+            std::function<void(const std::string&)> warn);
 
  private:
+  struct Operands {
+    const void *x, *w;
+    void* out;
+  };
   struct Plan {
     cublasLtMatmulDesc_t operation = nullptr;
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, out = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
+    bool settled = false;  // nothing better will be looked for
   };
   static void destroy(const Plan& plan);
   Plan make(const GemmShape& shape);
+  std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most) const;
+  // The algorithm kept for products of about this size, or the fastest one, measured with these
+  // operands.
+  void settle(const GemmShape& shape, const Operands& operands, Plan& plan, CudaBackend& backend);
+  bool take_kept(const GemmKey& key, Plan& plan) const;
+  int fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands, Plan& plan,
+              CudaBackend& backend) const;
+  cublasStatus_t multiply(const Plan& plan, const Operands& operands, cudaStream_t stream) const;
 
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   std::map<GemmShape, Plan> plans_;
+  std::unique_ptr<GemmChoices> choices_;  // null: the library's first suggestion is taken
 };
 
 }  // namespace tandem::cuda

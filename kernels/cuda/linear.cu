@@ -1,11 +1,14 @@
 // Linear layers by cuBLASLt. f32 is f32 throughout (no TF32); 16-bit types are summed in f32, and
 // bias and ReLU are applied to the sums. The other activations follow in a kernel of their own.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "kernels/core/error.h"
+#include "kernels/core/padded_size.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
@@ -16,6 +19,8 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr size_t kMaxPlans = 8192;
+// Of measuring: algorithms, rounds over them, products in a row.
+constexpr int kCandidates = 8, kRounds = 3, kRepeats = 4;
 
 void check_blas(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -51,31 +56,11 @@ cublasLtEpilogue_t epilogue_of(const GemmShape& s) {
   return s.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// Elements of a file to those of a weight.
-void convert(const MatrixView& part, int64_t row, DType to, void* out) {
-  const auto* from = static_cast<const std::byte*>(part.data) +
-                     static_cast<size_t>(row * part.row_stride) * size_of(part.dtype);
-  if (part.dtype == to) {
-    std::memcpy(out, from, static_cast<size_t>(part.columns) * size_of(to));
-    return;
-  }
-  for (int64_t i = 0; i < part.columns; ++i) {
-    float x = 0;
-    if (part.dtype == DType::kF32) {
-      std::memcpy(&x, from + 4 * i, 4);
-    } else {
-      uint16_t bits = 0;
-      std::memcpy(&bits, from + 2 * i, 2);
-      x = part.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
-    }
-    if (to == DType::kF32) {
-      static_cast<float*>(out)[i] = x;
-    } else if (to == DType::kBF16) {
-      static_cast<uint16_t*>(out)[i] = float_to_bf16(x);
-    } else {
-      static_cast<uint16_t*>(out)[i] = float_to_f16(x);
-    }
-  }
+cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& bytes) {
+  cublasLtMatmulAlgo_t out;
+  static_assert(sizeof(out) == sizeof(bytes));
+  std::memcpy(&out, &bytes, sizeof(out));
+  return out;
 }
 
 }  // namespace
@@ -112,64 +97,132 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.w, type, k, n, s.k));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.x, type, k, rows, s.x_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
+  const auto found = candidates(s, plan, 1);
+  TANDEM_CHECK_GE(found.size(), size_t{1});
+  plan.algorithm = to_library(found[0]);
+  return plan;
+}
+
+// The library's suggestions, best first. Those to choose among keep partial sums in f32: not all
+// that the library has do.
+std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan& plan,
+                                                 int most) const {
   cublasLtMatmulPreference_t preference = nullptr;
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
   TANDEM_BLAS_CHECK(
       cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                            &kWorkspaceBytes, sizeof(kWorkspaceBytes)));
-  const std::pair<cublasLtMatmulPreferenceAttributes_t, uint32_t> alignments[] = {
+  std::vector<std::pair<cublasLtMatmulPreferenceAttributes_t, uint32_t>> wishes = {
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.x_alignment},
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.out_alignment},
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.out_alignment}};
-  for (const auto& [attribute, bytes] : alignments)
+  if (most > 1)
+    wishes.emplace_back(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  for (const auto& [attribute, value] : wishes)
     TANDEM_BLAS_CHECK(
-        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &bytes, sizeof(bytes)));
-  cublasLtMatmulHeuristicResult_t result{};
-  int found = 0;
-  TANDEM_BLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(
-      handle_, plan.operation, plan.w, plan.x, plan.out, plan.out, preference, 1, &result, &found));
+        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out,
+                                     preference, most, results.data(), &count);
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceDestroy(preference));
-  TANDEM_CHECK_GE(found, 1);
-  plan.algorithm = result.algo;
-  return plan;
+  if (most == 1) TANDEM_BLAS_CHECK(status);
+  std::vector<GemmAlgorithm> out;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i)
+    if (const auto& r = results[static_cast<size_t>(i)]; r.state == CUBLAS_STATUS_SUCCESS)
+      std::memcpy(&out.emplace_back(), &r.algo, sizeof(r.algo));
+  return out;
+}
+
+void GemmCache::tune(const std::string& device, int capability, const std::string& folder,
+                     std::function<void(const std::string&)> warn) {
+  choices_ = std::make_unique<GemmChoices>(
+      folder, GemmDevice{device, capability, cublasLtGetVersion()}, std::move(warn));
+}
+
+void GemmCache::settle(const GemmShape& s, const Operands& operands, Plan& plan,
+                       CudaBackend& backend) {
+  plan.settled = true;
+  const GemmKey key{padded_size(s.rows), s.n,    s.k,    s.type,
+                    s.out_type,          s.bias, s.relu, s.x_alignment,
+                    s.out_alignment};
+  if (choices_->find(key) != nullptr) return static_cast<void>(take_kept(key, plan));
+  const auto algorithms = candidates(s, plan, kCandidates);
+  const int best = fastest(algorithms, operands, plan, backend);
+  if (best < 0) return;  // the plan's own stays
+  plan.algorithm = to_library(algorithms[static_cast<size_t>(best)]);
+  choices_->add(key, algorithms[static_cast<size_t>(best)]);
+}
+
+// Measured for another number of rows, perhaps, or read from a file: the library says if it fits.
+bool GemmCache::take_kept(const GemmKey& key, Plan& plan) const {
+  const cublasLtMatmulAlgo_t kept = to_library(*choices_->find(key));
+  cublasLtMatmulHeuristicResult_t result{};
+  if (cublasLtMatmulAlgoCheck(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out, &kept,
+                              &result) != CUBLAS_STATUS_SUCCESS ||
+      result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kWorkspaceBytes)
+    return false;
+  plan.algorithm = kept;
+  return true;
+}
+
+// Its index; -1 where none works. The output is written as often as products are timed: nothing of
+// it is read. Rounds over all candidates, so that a change of the device's clock meets all of them.
+int GemmCache::fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands,
+                       Plan& plan, CudaBackend& backend) const {
+  backend.synchronize();  // here, and not below, is waited for other ranks
+  cudaEvent_t start = nullptr, end = nullptr;
+  TANDEM_CUDA_CHECK(cudaEventCreate(&start));
+  TANDEM_CUDA_CHECK(cudaEventCreate(&end));
+  const cublasLtMatmulAlgo_t own = plan.algorithm;
+  std::vector<float> times(algorithms.size(), std::numeric_limits<float>::infinity());
+  std::vector<bool> works(algorithms.size(), true);
+  for (int round = 0; round <= kRounds; ++round)  // the first warms up
+    for (size_t i = 0; i < algorithms.size(); ++i) {
+      if (!works[i]) continue;
+      plan.algorithm = to_library(algorithms[i]);
+      TANDEM_CUDA_CHECK(cudaEventRecord(start, backend.stream()));
+      for (int repeat = 0; works[i] && repeat < kRepeats; ++repeat)
+        works[i] = multiply(plan, operands, backend.stream()) == CUBLAS_STATUS_SUCCESS;
+      TANDEM_CUDA_CHECK(cudaEventRecord(end, backend.stream()));
+      TANDEM_CUDA_CHECK(cudaEventSynchronize(end));
+      float time = 0;
+      TANDEM_CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
+      if (round > 0) times[i] = std::min(times[i], time);
+    }
+  plan.algorithm = own;
+  TANDEM_CUDA_CHECK(cudaEventDestroy(start));
+  TANDEM_CUDA_CHECK(cudaEventDestroy(end));
+  int best = -1;
+  for (size_t i = 0; i < algorithms.size(); ++i)
+    if (works[i] && (best < 0 || times[i] < times[static_cast<size_t>(best)]))
+      best = static_cast<int>(i);
+  return best;
+}
+
+cublasStatus_t GemmCache::multiply(const Plan& plan, const Operands& operands,
+                                   cudaStream_t stream) const {
+  const float one = 1, zero = 0;
+  return cublasLtMatmul(handle_, plan.operation, &one, operands.w, plan.w, operands.x, plan.x,
+                        &zero, operands.out, plan.out, operands.out, plan.out, &plan.algorithm,
+                        workspace_, kWorkspaceBytes, stream);
 }
 
 void GemmCache::run(const GemmShape& shape, const void* x, const void* w, const void* bias,
-                    void* out, cudaStream_t stream) {
+                    void* out, CudaBackend& backend) {
   if (plans_.size() >= kMaxPlans) {  // ragged steps bring ever new numbers of rows
     for (const auto& [old, plan] : plans_) destroy(plan);
     plans_.clear();
   }
   auto found = plans_.find(shape);
   if (found == plans_.end()) found = plans_.emplace(shape, make(shape)).first;
-  const Plan& plan = found->second;
+  Plan& plan = found->second;
   if (shape.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  const float one = 1, zero = 0;
-  TANDEM_BLAS_CHECK(cublasLtMatmul(handle_, plan.operation, &one, w, plan.w, x, plan.x, &zero, out,
-                                   plan.out, out, plan.out, &plan.algorithm, workspace_,
-                                   kWorkspaceBytes, stream));
-}
-
-Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype) {
-  int64_t rows = 0;
-  for (const MatrixView& part : parts) rows += part.rows;
-  const int64_t columns = parts[0].columns;
-  Tensor weight = ctx.backend().allocate({rows, columns}, dtype);
-  if (rows * columns == 0) return weight;
-  // Some megabytes at a time: converted by all threads, then on their way while the next ones are.
-  const int64_t chunk = std::max<int64_t>(1, (int64_t{4} << 20) / (columns * 4));
-  Tensor host({std::min(chunk, rows), columns}, dtype);
-  int64_t to = 0;
-  for (const MatrixView& part : parts) {
-    for (int64_t row = 0; row < part.rows; row += chunk) {
-      const int64_t count = std::min(chunk, part.rows - row);
-      ctx.pool().run(
-          count, [&](int64_t i, int) { convert(part, row + i, dtype, host.rows(i, i + 1).raw()); });
-      ctx.backend().copy_in(host.rows(0, count), weight.rows(to, to + count));
-      to += count;
-    }
-  }
-  return weight;
+  const Operands operands{x, w, out};
+  if (choices_ && !plan.settled && !backend.recording()) settle(shape, operands, plan, backend);
+  TANDEM_BLAS_CHECK(multiply(plan, operands, backend.stream()));
 }
 
 void linear(Context& ctx, const ops::LinearArgs& args) {
@@ -188,7 +241,7 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
                         alignment_of(args.out)};
   auto& backend = static_cast<CudaBackend&>(ctx.backend());
   backend.gemms().run(shape, args.x.raw(), w.data().raw(), args.bias.raw(), args.out.raw(),
-                      backend.stream());
+                      backend);
   if (!relu) activate_rows(ctx, args.activation, args.out);
 }
 

@@ -39,10 +39,15 @@ class HostDevice final : public DeviceBackend {
     TANDEM_CHECK_EQ(host.bytes(), device.bytes());
     std::memcpy(device.raw(), host.raw(), host.bytes());
   }
+  void load(const Tensor& device, ThreadPool&, const ReadPart& read) override {
+    read(0, device.bytes(), static_cast<std::byte*>(device.raw()));
+  }
+  void end_loading() override {}
   void copy_out(const Tensor&, const Tensor&) override {}
   void copy_matrix(const Tensor&, const Tensor&) override {}
   void synchronize() override {}
-  void watch(std::function<void()>) override {}
+  void watch(std::function<void(std::chrono::nanoseconds)>) override {}
+  void tune_products(const std::string&, std::function<void(const std::string&)>) override {}
   uint64_t mark() override { return 0; }
   bool reached(uint64_t) override { return true; }
   void wait(uint64_t) override {}

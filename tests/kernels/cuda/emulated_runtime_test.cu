@@ -139,6 +139,52 @@ TEST_F(EmulatedRuntime, MemoryIsCountedPoisonedAndChecked) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
 }
 
+TEST_F(EmulatedRuntime, CopiesFromPinnedMemoryAreLate) {
+  DeviceArray<float> data({0, 0});
+  float* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(&pinned, 8), cudaSuccess);
+  const auto send = [&](float value) {
+    *pinned = value;
+    EXPECT_EQ(cudaMemcpyAsync(data.get(), pinned, 4, cudaMemcpyHostToDevice, stream_), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  };
+  const auto value = [&] { return data.get()[0]; };  // (the device's memory is the process's)
+  send(1);
+  EXPECT_EQ(value(), 0);
+  *pinned = 2;  // too early
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(value(), 2);
+  send(3);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
+  EXPECT_EQ(value(), 3);
+  // An event stands for what was before it.
+  send(4);
+  EXPECT_EQ(cudaMemcpyAsync(data.get() + 1, pinned, 4, cudaMemcpyHostToDevice, stream_),
+            cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
+  EXPECT_EQ(value(), 4);
+  EXPECT_EQ(data.get()[1], 0);
+  // What follows on the stream, and on one that waits for it, sees the copy; other streams do not.
+  send(5);
+  TANDEM_LAUNCH(add, 1, 1, 0, stream_, data.get(), 10.0f, 1);
+  EXPECT_EQ(value(), 15);
+  send(6);
+  TANDEM_LAUNCH(add, 1, 1, 0, other_, data.get(), 10.0f, 1);
+  EXPECT_EQ(value(), 25);
+  EXPECT_EQ(cudaStreamWaitEvent(other_, event_), cudaSuccess);
+  EXPECT_EQ(value(), 25);
+  TANDEM_LAUNCH(add, 1, 1, 0, other_, data.get(), 10.0f, 1);
+  EXPECT_EQ(value(), 16);
+  // To the host, too; and a query gets there.
+  EXPECT_EQ(cudaMemcpyAsync(pinned, data.get(), 4, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
+  EXPECT_EQ(*pinned, 6);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
+  EXPECT_EQ(*pinned, 16);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
 TEST_F(EmulatedRuntime, TheDevice) {
   int count, multiprocessors;
   EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);

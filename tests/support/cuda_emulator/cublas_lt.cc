@@ -1,7 +1,11 @@
 // cuBLASLt's matrix product on the CPU: D = epilogue(alpha op(A) op(B) + beta C).
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "cublasLt.h"
@@ -38,8 +42,24 @@ namespace {
 using Desc = cublasLtMatmulDescOpaque_t;
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
-constexpr size_t kWorkspace = 4096;  // of the algorithm that has one
+// The bytes of an algorithm: kAlgorithm, its place in this list, its workspace.
 constexpr uint64_t kAlgorithm = 0x7a4d;
+struct Algorithm {
+  size_t workspace;
+  uint64_t columns;  // of D: a multiple of it
+};
+constexpr Algorithm kAlgorithms[] = {{4096, 1}, {0, 1}, {0, 8}, {1024, 2}, {65536, 1}};
+
+// Of the algorithm, if the bytes are one and fit D.
+const Algorithm* algorithm_of(const cublasLtMatmulAlgo_t& bytes, const Layout& d) {
+  if (bytes.data[0] != kAlgorithm || bytes.data[1] >= std::size(kAlgorithms)) return nullptr;
+  const Algorithm& found = kAlgorithms[bytes.data[1]];
+  return bytes.data[2] == found.workspace && d.cols % found.columns == 0 ? &found : nullptr;
+}
+
+std::mutex times_mutex;
+std::vector<std::chrono::microseconds> times;
+thread_local int last_used = -1;
 
 float load(const void* data, cudaDataType type, int64_t at) {
   switch (type) {
@@ -68,6 +88,7 @@ struct Product {
   void* d;
   void* workspace;
   size_t workspace_size;
+  int algorithm = -1;
 };
 
 constexpr int kRows = 16, kCols = 4;  // of a tile of D
@@ -179,6 +200,16 @@ cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const L
   return CUBLAS_STATUS_SUCCESS;
 }
 
+void take_time(int algorithm) {
+  last_used = algorithm;
+  std::chrono::microseconds time{0};
+  {
+    std::lock_guard lock(times_mutex);
+    if (algorithm >= 0 && static_cast<size_t>(algorithm) < times.size()) time = times[algorithm];
+  }
+  if (time.count() > 0) std::this_thread::sleep_for(time);
+}
+
 template <class T>
 cublasStatus_t take(T& to, const void* value, size_t size) {
   if (!value || size != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
@@ -187,6 +218,14 @@ cublasStatus_t take(T& to, const void* value, size_t size) {
 }
 
 }  // namespace
+
+namespace cuda_emulator {
+void set_algorithm_times(std::vector<std::chrono::microseconds> all) {
+  std::lock_guard lock(times_mutex);
+  times = std::move(all);
+}
+int last_algorithm() { return last_used; }
+}  // namespace cuda_emulator
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new cublasLtContext;
@@ -300,10 +339,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!handle || !desc || !a || !b || !c || !d || !preference || requested < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
-  for (const size_t workspace : {kWorkspace, size_t{0}}) {
-    if (*found == requested || workspace > preference->max_workspace) continue;
-    auto& result = results[(*found)++];
-    result = {{{kAlgorithm, workspace}}, workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  for (size_t i = 0; i < std::size(kAlgorithms); ++i) {
+    const size_t workspace = kAlgorithms[i].workspace;
+    const cublasLtMatmulAlgo_t bytes{{kAlgorithm, i, workspace}};
+    if (*found == requested || workspace > preference->max_workspace || !algorithm_of(bytes, *d))
+      continue;
+    results[(*found)++] = {bytes, workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -312,10 +353,11 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* algo,
                                        cublasLtMatmulHeuristicResult_t* result) {
-  if (!handle || !desc || !a || !b || !c || !d || !algo || algo->data[0] != kAlgorithm)
-    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!handle || !desc || !a || !b || !c || !d || !algo) return CUBLAS_STATUS_INVALID_VALUE;
   if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
-  *result = {*algo, algo->data[1], CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  const Algorithm* algorithm = algorithm_of(*algo, *d);
+  if (!algorithm) return CUBLAS_STATUS_INVALID_VALUE;
+  *result = {*algo, algorithm->workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -336,14 +378,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       (c == d && c && c_layout->ld != d_layout->ld))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (algo) {
-    if (algo->data[0] != kAlgorithm || algo->data[1] > workspace_size ||
-        (algo->data[1] > 0 && !workspace))
+    const Algorithm* algorithm = algorithm_of(*algo, *d_layout);
+    if (!algorithm || algorithm->workspace > workspace_size ||
+        (algorithm->workspace > 0 && !workspace))
       return CUBLAS_STATUS_INVALID_VALUE;
     p.workspace = workspace;
-    p.workspace_size = algo->data[1];
+    p.workspace_size = algorithm->workspace;
+    p.algorithm = static_cast<int>(algo->data[1]);
   }
   const cudaError_t error = cuda_emulator::submit(stream, [p] {
     // Whoever else uses the workspace at this time loses what it had there.
+    take_time(p.algorithm);
     if (p.workspace_size > 0) std::memset(p.workspace, 0xff, p.workspace_size);
     for (int32_t batch = 0; batch < p.ld.batch; ++batch) multiply(p, batch);
   });

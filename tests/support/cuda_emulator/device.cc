@@ -15,7 +15,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 struct Memory {
   std::mutex mutex;
   std::map<const unsigned char*, size_t> device, pinned;
-  size_t used = 0;
+  size_t used = 0, pinned_bytes = 0;
 };
 
 Memory& memory() {
@@ -27,6 +27,34 @@ size_t total_memory() {
   const char* text = std::getenv("TANDEM_EMULATOR_MEMORY");
   return text ? std::strtoull(text, nullptr, 10) : size_t{4} << 30;
 }
+
+// The allocation of `all` that holds this address; null if there is none.
+const unsigned char* find(const std::map<const unsigned char*, size_t>& all, const void* address) {
+  const auto* at = static_cast<const unsigned char*>(address);
+  auto entry = all.upper_bound(at);
+  if (entry == all.begin()) return nullptr;
+  --entry;
+  return at < entry->first + entry->second ? entry->first : nullptr;
+}
+
+size_t pinned_limit() {
+  const char* text = std::getenv("TANDEM_EMULATOR_PINNED_MEMORY");
+  return text ? std::strtoull(text, nullptr, 10) : ~size_t{0};
+}
+
+bool is_pinned_memory(const void* address) {
+  std::lock_guard lock(memory().mutex);
+  return find(memory().pinned, address) != nullptr;
+}
+
+int device_count() {
+  const char* text = std::getenv("TANDEM_EMULATOR_DEVICES");
+  return text ? std::atoi(text) : 1;
+}
+
+thread_local int current_device = 0;
+
+bool is_device(int device) { return device >= 0 && device < device_count(); }
 
 struct Capability {
   int major = 9, minor = 0;
@@ -45,15 +73,6 @@ size_t shared_opt_in() {
   if (major == 8) return (minor == 0 || minor == 7 ? 163 : 99) << 10;
   if (major == 12) return 99 << 10;
   return 227 << 10;
-}
-
-// The allocation of `all` that holds this address; null if there is none.
-const unsigned char* find(const std::map<const unsigned char*, size_t>& all, const void* address) {
-  const auto* at = static_cast<const unsigned char*>(address);
-  auto entry = all.upper_bound(at);
-  if (entry == all.begin()) return nullptr;
-  --entry;
-  return at < entry->first + entry->second ? entry->first : nullptr;
 }
 
 cudaError_t allocate(void** to, size_t size) {
@@ -98,6 +117,7 @@ size_t allocated_bytes() {
 
 cudaError_t release(void* address) {
   if (!address) return cudaSuccess;
+  expect_closed(address);
   std::lock_guard lock(memory().mutex);
   const auto entry = memory().device.find(static_cast<unsigned char*>(address));
   if (entry == memory().device.end()) return cudaErrorInvalidValue;
@@ -112,31 +132,33 @@ cudaError_t release(void* address) {
 
 using namespace cuda_emulator;
 
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) { return *count = device_count(), cudaSuccess; }
 cudaError_t cudaSetDevice(int device) {
-  return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
 }
-cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = current_device, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
-  std::snprintf(id, static_cast<size_t>(length), "0000:00:00.0");
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0", device);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
   *properties = {};
   cudaDeviceProp& p = *properties;
+  std::snprintf(p.uuid.bytes, sizeof p.uuid.bytes, "emulated %x", device & 0xffff);
   std::strcpy(p.name, "emulated");
   p.totalGlobalMem = total_memory();
   p.sharedMemPerBlock = 48 << 10;
@@ -202,9 +224,11 @@ const char* cudaGetErrorName(cudaError_t error) {
     CUDA_EMULATOR_NAME(cudaErrorInsufficientDriver)
     CUDA_EMULATOR_NAME(cudaErrorNoDevice)
     CUDA_EMULATOR_NAME(cudaErrorInvalidDevice)
+    CUDA_EMULATOR_NAME(cudaErrorPeerAccessUnsupported)
     CUDA_EMULATOR_NAME(cudaErrorInvalidResourceHandle)
     CUDA_EMULATOR_NAME(cudaErrorNotReady)
     CUDA_EMULATOR_NAME(cudaErrorIllegalAddress)
+    CUDA_EMULATOR_NAME(cudaErrorPeerAccessAlreadyEnabled)
     CUDA_EMULATOR_NAME(cudaErrorLaunchFailure)
     CUDA_EMULATOR_NAME(cudaErrorNotSupported)
     CUDA_EMULATOR_NAME(cudaErrorStreamCaptureUnsupported)
@@ -229,6 +253,7 @@ cudaError_t cudaMalloc(void** to, size_t size) {
 }
 cudaError_t cudaFree(void* address) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
+  catch_up_all();
   return failed(release(address));
 }
 // (Within a graph the memory is taken at capture and stays with the graph's address.)
@@ -250,17 +275,22 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
 cudaError_t cudaMallocHost(void** to, size_t size) { return cudaHostAlloc(to, size, 0); }
 cudaError_t cudaHostAlloc(void** to, size_t size, unsigned) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
-  if (posix_memalign(to, 4096, std::max<size_t>(size, 1)) != 0)
+  std::lock_guard lock(memory().mutex);
+  if (size > pinned_limit() - std::min(pinned_limit(), memory().pinned_bytes) ||
+      posix_memalign(to, 4096, std::max<size_t>(size, 1)) != 0)
     return failed(cudaErrorMemoryAllocation);
   std::memset(*to, 0xff, size);
-  std::lock_guard lock(memory().mutex);
+  memory().pinned_bytes += size;
   memory().pinned[static_cast<unsigned char*>(*to)] = size;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* address) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
   if (!address) return cudaSuccess;
+  catch_up_all();
   std::lock_guard lock(memory().mutex);
+  const auto entry = memory().pinned.find(static_cast<unsigned char*>(address));
+  if (entry != memory().pinned.end()) memory().pinned_bytes -= entry->second;
   if (memory().pinned.erase(static_cast<unsigned char*>(address)) == 0)
     return failed(cudaErrorInvalidValue);
   std::free(address);
@@ -293,11 +323,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > to_pitch || width > from_pitch || !direction_fits(to, from, kind))
     return failed(cudaErrorInvalidValue);
-  return failed(submit(stream, [=] {
+  const auto copy = [=] {
     for (size_t row = 0; row < height; ++row)
       std::memmove(static_cast<char*>(to) + row * to_pitch,
                    static_cast<const char*>(from) + row * from_pitch, width);
-  }));
+  };
+  const bool late = is_pinned_memory(is_device_memory(to) ? from : to);
+  return failed(late ? submit_late(stream, copy) : submit(stream, copy));
 }
 cudaError_t cudaMemset(void* to, int value, size_t size) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
@@ -310,7 +342,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t strea
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
+  if (!is_device(device)) return failed(cudaErrorInvalidDevice);
   static char the_pool;
   *pool = reinterpret_cast<cudaMemPool_t>(&the_pool);
   return cudaSuccess;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "block.h"
 #include "shared_memory.h"
@@ -313,6 +314,10 @@ void warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeet
 }
 unsigned lane() { return here("lane").lane(); }
 void yield() { here("yield").yield(); }
+void spin() {
+  here("a wait for another device").yield();
+  std::this_thread::yield();
+}
 void maybe_yield() { here("an atomic operation or fence").maybe_yield(); }
 void fail(const char* what) { here(what).fail(what); }
 

@@ -12,6 +12,14 @@ cudaError_t failed(cudaError_t error);
 // the capture is lost, as on hardware, and the error is kept.
 cudaError_t forbid_while_capturing();
 
+// As submit(), but may run as late as something needs it (streams.cc).
+cudaError_t submit_late(cudaStream_t stream, std::function<void()> work);
+// For calls that wait for the whole device.
+void catch_up_all();
+
+// Stops if another "process" has the memory open (peers.cc).
+void expect_closed(const void* memory);
+
 // Fills memory with 0xFF and gives it back; cudaErrorInvalidValue if it is not device memory.
 cudaError_t release(void* memory);
 

@@ -1,11 +1,15 @@
 // Streams, events and graphs. Work runs when it is queued, in the thread that queues it; where the
 // stream captures it becomes a part of a graph, which is a list in the order of capture.
 //
+// Copies between the device and page-locked memory are late: they happen when something that must
+// follow them runs or is waited for, so that memory which is used again too early shows.
+//
 // A captured stream can only be followed by others through events, so each one of a capture keeps
 // what it has seen of the others (a vector clock): what the first one has not seen at the end has
 // not been joined.
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +48,10 @@ using Seen = std::map<cudaStream_t, uint64_t>;
 struct CUstream_st {
   std::shared_ptr<Capture> capture;
   Seen seen;
+  bool waits_for_legacy = true;  // not cudaStreamNonBlocking
+  // Copies, and waits for other streams, that have not happened; the first is number `done`.
+  std::deque<std::function<void()>> late;
+  uint64_t done = 0;
 };
 struct CUevent_st {
   bool timed = true, recorded = false;
@@ -51,6 +59,8 @@ struct CUevent_st {
   std::weak_ptr<Capture> capture;  // recorded in this one
   bool captured = false;
   Seen seen;
+  cudaStream_t stream = nullptr;  // recorded outside of a capture: behind `late` of this stream
+  uint64_t after = 0;
 };
 
 namespace cuda_emulator {
@@ -62,6 +72,24 @@ std::set<cudaStream_t>& streams = *new std::set<cudaStream_t>;
 std::set<std::shared_ptr<Capture>>& captures = *new std::set<std::shared_ptr<Capture>>;
 unsigned long long last_capture = 0;
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
+// Lets what is late happen, up to that number.
+void catch_up(cudaStream_t stream, uint64_t until = ~uint64_t{0}) {
+  while (stream && stream->done < until && !stream->late.empty()) {
+    const auto work = std::move(stream->late.front());
+    stream->late.pop_front();
+    ++stream->done;
+    work();
+  }
+}
+
+bool has_happened(const CUevent_st& event) {
+  return !event.stream || !streams.count(event.stream) || event.stream->done >= event.after;
+}
+
+void await(const CUevent_st& event) {
+  if (!has_happened(event)) catch_up(event.stream, event.after);
+}
 
 bool is_valid(cudaStream_t stream) { return !stream || streams.count(stream); }
 
@@ -90,6 +118,22 @@ cudaError_t forbid_while_capturing() {
   return any ? failed(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
+void catch_up_all() {
+  std::lock_guard lock(mutex);
+  for (cudaStream_t stream : streams) catch_up(stream);
+}
+
+cudaError_t submit_late(cudaStream_t stream, std::function<void()> work) {
+  {
+    std::lock_guard lock(mutex);
+    if (stream && is_valid(stream) && !capture_of(stream)) {
+      stream->late.push_back(std::move(work));
+      return cudaSuccess;
+    }
+  }
+  return submit(stream, std::move(work));
+}
+
 cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
   {
     std::lock_guard lock(mutex);
@@ -105,6 +149,11 @@ cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
   if (!stream)
     if (const cudaError_t error = forbid_while_capturing())
       return failed(error == cudaSuccess ? error : cudaErrorStreamCaptureImplicit);
+  {
+    std::lock_guard lock(mutex);
+    for (cudaStream_t each : streams)
+      if (each == stream || (!stream && each->waits_for_legacy)) catch_up(each);
+  }
   work();
   return cudaSuccess;
 }
@@ -133,11 +182,14 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   streams.insert(*stream = new CUstream_st);
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return cudaStreamCreate(stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  std::lock_guard lock(mutex);
+  cudaStreamCreate(stream);
+  (*stream)->waits_for_legacy = !(flags & cudaStreamNonBlocking);
+  return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  return cudaStreamCreate(stream);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard lock(mutex);
@@ -147,6 +199,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     stream->capture->streams.erase(stream);
     if (stream->capture->origin == stream) captures.erase(stream->capture);
   }
+  catch_up(stream);
   delete stream;
   return cudaSuccess;
 }
@@ -155,11 +208,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!is_valid(stream)) return failed(cudaErrorInvalidResourceHandle);
   if (Capture* capture = capture_of(stream))
     return lose(*capture, cudaErrorStreamCaptureUnsupported);
+  catch_up(stream);
   return stream ? cudaSuccess : forbid_while_capturing();
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+// (Whoever asks again and again gets there.)
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  std::lock_guard lock(mutex);
+  if (!stream || !is_valid(stream) || capture_of(stream) || stream->late.empty())
+    return cudaStreamSynchronize(stream);
+  catch_up(stream, stream->done + 1);
+  return cudaErrorNotReady;
+}
 cudaError_t cudaDeviceSynchronize() {
   std::lock_guard lock(mutex);
+  catch_up_all();
   if (captures.empty()) return cudaSuccess;
   for (const auto& capture : captures) capture->invalid = true;
   return failed(cudaErrorStreamCaptureUnsupported);
@@ -172,8 +234,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   std::lock_guard lock(mutex);
   if (!is_valid(stream) || !event) return failed(cudaErrorInvalidResourceHandle);
   Capture* capture = capture_of(stream);
-  if (!event->captured)  // outside of any capture: has happened
-    return capture ? lose(*capture, cudaErrorStreamCaptureIsolation) : cudaSuccess;
+  if (!event->captured) {
+    if (capture) return lose(*capture, cudaErrorStreamCaptureIsolation);
+    // As the event is now; it may be recorded again before the stream gets there.
+    if (stream && !has_happened(*event)) stream->late.push_back([of = *event] { await(of); });
+    return cudaSuccess;
+  }
   const auto from = event->capture.lock();
   if (!from || !captures.count(from)) return failed(cudaErrorCapturedEvent);
   if (capture && capture != from.get()) return lose(*capture, cudaErrorStreamCaptureMerge);
@@ -203,6 +269,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->recorded = true;
   event->at = Clock::now();
   event->captured = capture_of(stream) != nullptr;
+  event->stream = event->captured ? nullptr : stream;
+  event->after = event->stream ? stream->done + stream->late.size() : 0;
   if (event->captured) {
     if (stream->capture->invalid) return failed(cudaErrorStreamCaptureInvalidated);
     event->capture = stream->capture;
@@ -213,11 +281,19 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   std::lock_guard lock(mutex);
   if (!event) return failed(cudaErrorInvalidResourceHandle);
-  if (!event->captured) return cudaSuccess;
-  if (const auto capture = event->capture.lock()) capture->invalid = true;
-  return failed(cudaErrorCapturedEvent);
+  if (event->captured) {
+    if (const auto capture = event->capture.lock()) capture->invalid = true;
+    return failed(cudaErrorCapturedEvent);
+  }
+  if (has_happened(*event)) return cudaSuccess;
+  catch_up(event->stream, event->stream->done + 1);
+  return cudaErrorNotReady;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return cudaEventQuery(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  std::lock_guard lock(mutex);
+  if (event && !event->captured) await(*event);
+  return cudaEventQuery(event);
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   std::lock_guard lock(mutex);
   if (!start || !end || !start->recorded || !end->recorded || !start->timed || !end->timed)

@@ -88,6 +88,8 @@ unsigned lane();
 // Lets others run, always or at random times: where threads see each other's writes.
 void yield();
 void maybe_yield();
+// For a thread that waits for another device: lets others run, of other OS threads too.
+void spin();
 
 // Copies that have been issued and not awaited (cp.async), of the thread that runs.
 void async_copy(void* to, const void* from, size_t size, bool zero);

@@ -1,7 +1,10 @@
-// The part of CUDA's runtime that Tandem calls, for the CUDA emulator: one device, whose memory is
-// the process's. Names and values as in CUDA 13.
+// The part of CUDA's runtime that Tandem calls, for the CUDA emulator: devices, one unless
+// TANDEM_EMULATOR_DEVICES says otherwise, whose memory is the process's. Names and values as in
+// CUDA 13. Handles for other processes work within this one: its threads stand for processes.
 //
-// TANDEM_EMULATOR_CAPABILITY ("9.0") and TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) describe the device.
+// TANDEM_EMULATOR_CAPABILITY ("9.0"), TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) and
+// TANDEM_EMULATOR_PINNED_MEMORY (bytes, without limit) describe a device and its host;
+// TANDEM_EMULATOR_PEERS=0: devices that do not reach each other.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +24,11 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorPeerAccessUnsupported = 217,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
@@ -52,8 +57,13 @@ using cudaHostFn_t = void (*)(void*);
 struct cudaGraphEdgeData {};
 
 // --- device ---
+struct CUuuid_st {
+  char bytes[16];
+};
+using cudaUUID_t = CUuuid_st;
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
   size_t reservedSharedMemPerBlock;
   int regsPerBlock, regsPerMultiprocessor, warpSize, maxThreadsPerBlock;
@@ -89,6 +99,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceReset();
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetLastError();
@@ -125,6 +136,13 @@ cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaHostRegister(void* memory, size_t size, unsigned flags);
 cudaError_t cudaHostUnregister(void* memory);
 cudaError_t cudaHostGetDevicePointer(void** to, void* host, unsigned flags);
+struct cudaIpcMemHandle_t {
+  char reserved[64];
+};
+constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory);
+cudaError_t cudaIpcOpenMemHandle(void** to, cudaIpcMemHandle_t handle, unsigned flags);
+cudaError_t cudaIpcCloseMemHandle(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind,
@@ -139,7 +157,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep);
 
-// --- streams and events: work runs at once, unless the stream captures ---
+// --- streams and events: work runs at once, unless the stream captures; copies from and to
+// page-locked memory run when something needs them ---
 constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreate(cudaStream_t* stream);

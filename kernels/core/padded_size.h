@@ -1,0 +1,21 @@
+// Sizes of steps and products are rounded up to those of a short list: for what is recorded, or
+// measured, once for each of them.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+// The next of the list: powers of two up to 8, above that no size grows by more than a third.
+inline int64_t padded_size(int64_t n) {
+  int64_t step = 1;
+  if (n > 8) {
+    step = 4;
+    while (n > step * 8) step *= 2;
+  } else {
+    while (step < n) step *= 2;
+  }
+  return (n + step - 1) / step * step;
+}
+
+}  // namespace tandem
