@@ -132,7 +132,8 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   const DeviceBackend* backend = ctx.backend_or_null();
   if (backend == nullptr) return;
   const bool encoder_tiles = backend->attention_tiles(ctx.activations(), heads.encoder_head_dim);
-  const bool decoder_tiles = backend->attention_tiles(ctx.activations(), heads.decoder_head_dim);
+  const bool decoder_tiles =
+      !heads.f8_pages && backend->attention_tiles(ctx.activations(), heads.decoder_head_dim);
   encoder = plan_attention(encoder_sequences(in.attention), encoder_tiles);
   self = plan_attention(self_sequences(in.attention), decoder_tiles);
   cross = plan_attention(cross_sequences(in.attention), decoder_tiles);

@@ -39,6 +39,7 @@ class CudaBackend final : public DeviceBackend {
   void synchronize() override;
   void watch(std::function<void()> check) override { watch_ = std::move(check); }
   bool attention_tiles(DType dtype, int head_dim) const override;
+  bool f8_pages() const override { return capability_ >= 89; }
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;

@@ -44,6 +44,7 @@ class HostDevice final : public DeviceBackend {
   void synchronize() override {}
   void watch(std::function<void()>) override {}
   bool attention_tiles(DType, int) const override { return tiles_; }
+  bool f8_pages() const override { return true; }
   bool record(uint64_t, const std::function<void()>&) override { return false; }
   void replay(uint64_t) override {}
   void forget_recordings() override {}

@@ -1,0 +1,139 @@
+// A bias by position in the attention kernels: the reference's values, and a query's own bits
+// wherever it stands in a chunk or a tile.
+#include "tests/kernels/cuda/attention_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::AttentionLayout;
+using testing::AttentionProblem;
+using testing::AttentionRun;
+using testing::expect_reference;
+using testing::Random;
+using testing::random_layout;
+using testing::same_bits;
+
+const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
+
+// Tables shorter and longer than distances get; zeros within and outside.
+ops::PositionBias random_bias(Random& random, int64_t heads) {
+  const int64_t columns = random.pick({1, 2, 7, 64, 257});
+  return {random.matrix(heads, columns, 2.0f),
+          static_cast<int32_t>(random.integer(-5, columns + 5))};
+}
+
+// Of encoders and decoders: not causal with as many keys as queries, or causal.
+void add_some(AttentionProblem& problem, Random& random, int64_t queries, int64_t keys) {
+  const bool encoder = random.integer(0, 1) == 1;
+  problem.add(random, queries, encoder ? queries : std::max(queries, keys), !encoder,
+              random.pick({1.0f, 4.0f}));
+}
+
+TEST(CudaAttentionBias, RowsMatchTheReference) {
+  Random random;
+  for (int head_dim : {7, 16, 32, 64, 80, 128, 256})
+    for (DType dtype : kTypes) {
+      AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 3)), head_dim, {}};
+      problem.bias = random_bias(random, problem.heads);
+      for (int64_t count = random.integer(1, 4); count > 0; --count)
+        add_some(problem, random, random.pick({1, 1, 2, 4, 8, 9, 20}),
+                 random.pick({1, 2, 31, 33, 200}));
+      expect_reference(problem, random_layout(random), random);
+    }
+}
+
+TEST(CudaAttentionBias, RowsMatchTheReferenceOverChunks) {
+  Random random;
+  for (int keys : {511, 513, 1100})
+    for (DType dtype : kTypes) {
+      AttentionProblem problem{dtype, 2, random.pick({7, 16, 64}), {}};
+      problem.bias = random_bias(random, problem.heads);
+      problem.add(random, 1, keys, true);
+      problem.add(random, random.pick({2, 9}), keys, true);
+      expect_reference(problem, random_layout(random), random);
+    }
+}
+
+TEST(CudaAttentionBias, TilesMatchTheReference) {
+  Random random;
+  for (int head_dim : {16, 32, 48, 64, 80, 96, 112, 128})
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      AttentionProblem problem{dtype, static_cast<int>(random.integer(1, 2)), head_dim, {}};
+      problem.bias = random_bias(random, problem.heads);
+      add_some(problem, random, random.pick({9, 16, 17, 64, 65, 130}), random.pick({70, 128, 129}));
+      problem.add(random, random.pick({1, 5, 30}), random.pick({31, 64, 65}), true);
+      AttentionLayout layout = random_layout(random);
+      layout.tiles = true;
+      layout.odd_strides = false;
+      expect_reference(problem, layout, random);
+    }
+}
+
+TEST(CudaAttentionBias, TilesMatchTheReferenceOverChunks) {
+  Random random;
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    AttentionProblem problem{dtype, 1, 16, {}};
+    problem.bias = random_bias(random, 1);
+    problem.add(random, 10, 2052, true);
+    AttentionLayout layout;
+    layout.tiles = true;
+    layout.block_size = random.pick({0, 3, 16});
+    expect_reference(problem, layout, random);
+  }
+}
+
+// Queries of the last positions, alone and together, in every kind of memory.
+TEST(CudaAttentionBias, AQueryOfRowsHasItsOwnBits) {
+  Random random;
+  for (DType dtype : kTypes) {
+    AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
+    batch.bias = random_bias(random, 2);
+    batch.add(random, 4, random.pick({5, 130, 515}), true, 3.0f);
+    batch.add(random, 1, 70, true);
+    batch.add(random, 8, 20, true);
+    AttentionLayout layout = random_layout(random);
+    layout.odd_strides = false;
+    const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
+    for (size_t s = 0; s < batch.sequences.size(); ++s)
+      for (int64_t i = 0; i < batch.sequences[s].q.dim(0); i += 3) {
+        AttentionProblem alone = batch.alone(s);
+        auto& one = alone.sequences[0];
+        const int64_t seen = one.k.dim(0) - one.q.dim(0) + i + 1;
+        one = {one.q.rows(i, i + 1), one.k.rows(0, seen), one.v.rows(0, seen), true};
+        layout.block_size = random.pick({0, 1, 2, 16});
+        layout.any_queries = random.integer(0, 1) == 1;
+        EXPECT_TRUE(same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(i, i + 1)))
+            << name_of(dtype) << " heads of " << batch.head_dim << ", sequence " << s << ", query "
+            << i << ", block size " << layout.block_size;
+      }
+  }
+}
+
+// The last queries of a prompt without those before them: in other places of a tile.
+TEST(CudaAttentionBias, AQueryOfTilesHasItsOwnBits) {
+  Random random;
+  for (DType dtype : {DType::kF16, DType::kBF16})
+    for (const bool causal : {false, true}) {
+      AttentionProblem batch{dtype, 1, random.pick({16, 64}), {}};
+      batch.bias = random_bias(random, 1);
+      batch.add(random, 70, 150, causal, 3.0f);
+      batch.add(random, 20, 90, causal);
+      AttentionLayout layout = random_layout(random);
+      layout.tiles = true;
+      layout.odd_strides = false;
+      const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
+      for (size_t s = 0; s < batch.sequences.size(); ++s) {
+        AttentionProblem alone = batch.alone(s);
+        Tensor& q = alone.sequences[0].q;
+        const int64_t all = q.dim(0), first = all - random.integer(9, 17);
+        q = q.rows(first, all);
+        layout.block_size = random.pick({0, 1, 2, 16});
+        EXPECT_TRUE(
+            same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(first, all)))
+            << name_of(dtype) << " sequence " << s << ", queries from " << first;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace tandem
