@@ -109,7 +109,7 @@ struct EmbeddingArgs {
   float scale = 1.0f;
   int32_t position_offset = 0;
   int32_t first_id = 0;
-  Tensor out;                     // [T, d]
+  Tensor out;  // [T, d]
   // [d] f32: out = layer_norm of that sum; or empty.
   Tensor norm_weight = {}, norm_bias = {};
   float norm_eps = 1e-5f;

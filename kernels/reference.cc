@@ -174,10 +174,11 @@ void ragged_attention(const ops::RaggedAttentionArgs& args) {
             return double{x.row<float>(first + j)[column + d]};
           };
         };
-        attend(args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
-               double{args.scale}, at(args.k), at(args.v),
-               [&](int64_t j) { return bias_of(args.bias, head, t - indptr[s], j); },
-               args.out.row<float>(t) + column);
+        attend(
+            args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
+            double{args.scale}, at(args.k), at(args.v),
+            [&](int64_t j) { return bias_of(args.bias, head, t - indptr[s], j); },
+            args.out.row<float>(t) + column);
       }
 }
 
@@ -194,18 +195,18 @@ void paged_attention(const ops::PagedAttentionArgs& args) {
       for (int head = 0; head < args.num_heads; ++head) {
         auto at = [&](int which) {
           return [&, which](int64_t j, int d) {
-            const int64_t row = pages[j / strides.block_size] * strides.block +
-                                which * strides.kv + j % strides.block_size * strides.token +
-                                head * strides.head;
+            const int64_t row = pages[j / strides.block_size] * strides.block + which * strides.kv +
+                                j % strides.block_size * strides.token + head * strides.head;
             return page_scale(args.pages, row) *
                    element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
           };
         };
         const int64_t column = int64_t{head} * args.head_dim;
-        attend(args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
-               args.head_dim, double{args.scale}, at(0), at(1),
-               [&](int64_t j) { return bias_of(args.bias, head, keys - queries + i, j); },
-               args.out.row<float>(qo[s] + i) + column);
+        attend(
+            args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
+            args.head_dim, double{args.scale}, at(0), at(1),
+            [&](int64_t j) { return bias_of(args.bias, head, keys - queries + i, j); },
+            args.out.row<float>(qo[s] + i) + column);
       }
   }
 }

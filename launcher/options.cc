@@ -156,9 +156,9 @@ EngineConfig EngineOptions::parse() const {
                           {"int8", DType::kI8},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
-  c.kv_cache_dtype = choose(
-      Dtypes{{"auto", std::nullopt}, {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3}},
-      kv_cache_dtype, "--kv-cache-dtype");
+  c.kv_cache_dtype =
+      choose(Dtypes{{"auto", std::nullopt}, {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3}},
+             kv_cache_dtype, "--kv-cache-dtype");
   if (!kv_cache_memory.empty())
     c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
   c.swap_space = parse_bytes(swap_space, "--swap-space");

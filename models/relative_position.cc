@@ -29,11 +29,11 @@ std::vector<int32_t> relative_position_buckets(const RelativeBuckets& b) {
   const int one_side = b.bidirectional ? b.num_buckets / 2 : b.num_buckets;
   if (one_side < 2 || one_side > kMostDistance)
     throw invalid_model("relative_attention_num_buckets",
-                          std::to_string(b.num_buckets) + " buckets cannot be");
+                        std::to_string(b.num_buckets) + " buckets cannot be");
   if (b.max_distance <= one_side / 2 || b.max_distance > kMostDistance)
     throw invalid_model("relative_attention_max_distance",
-                          std::to_string(b.max_distance) + " is not above " +
-                              std::to_string(one_side / 2) + ", the distances of a bucket each");
+                        std::to_string(b.max_distance) + " is not above " +
+                            std::to_string(one_side / 2) + ", the distances of a bucket each");
   std::vector<int32_t> buckets;
   for (int32_t distance = -b.max_distance; distance <= b.max_distance; ++distance) {
     const int32_t size = b.bidirectional ? std::abs(distance) : std::max(0, -distance);

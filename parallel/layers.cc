@@ -164,9 +164,9 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position
   // Positions are added on one rank only, so that the sum over ranks holds them once.
   const Tensor used = sharded && build_.comm.rank() != 0 ? Tensor() : positions;
   const Tensor out = build_.ctx.make({ids.dim(0), table_.dim(1)});
-  ops::EmbeddingArgs args{ids,    position_ids,    table_,
-                          used,   scale_,          position_offset,
-                          static_cast<int32_t>(ids_.begin), out};
+  ops::EmbeddingArgs args{
+      ids, position_ids, table_, used, scale_, position_offset, static_cast<int32_t>(ids_.begin),
+      out};
   if (norm != nullptr && !sharded) {
     args.norm_weight = norm->weight();
     args.norm_bias = norm->bias();

@@ -63,9 +63,9 @@ class ModelWorker final : public Worker {
     join_device_group(setup);
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
-    model_ = load_model(model_config, checkpoint, 
-                        {*ctx_, *comm_, *config_.dtype, config_.kv_cache_dtype.has_value()},
-                        progress);
+    model_ =
+        load_model(model_config, checkpoint,
+                   {*ctx_, *comm_, *config_.dtype, config_.kv_cache_dtype.has_value()}, progress);
     const CacheSize cache =
         cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(), ranks_here);
     proto::WorkerLoaded out;

@@ -163,8 +163,8 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
     p.page = Divider::of(params.block_size);
     p.k_base = params.pages;
     const size_t size = params.scales != nullptr ? 1 : size_of(params.dtype);
-    p.v_base = static_cast<const char*>(params.pages) +
-               params.value_offset * static_cast<int64_t>(size);
+    p.v_base =
+        static_cast<const char*>(params.pages) + params.value_offset * static_cast<int64_t>(size);
     p.k_row = p.v_row = params.token_stride;
   }
   return p;

@@ -31,7 +31,8 @@ struct KeyRows {
   Divider page;
   const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
-  // Of f8 pages: the scales of this head's keys and values, beside each other as pages and rows are.
+  // Of f8 pages: the scales of this head's keys and values, beside each other as pages and rows
+  // are.
   const uint8_t* k_scales = nullptr;
   const uint8_t* v_scales = nullptr;
   int64_t scale_row = 0, scale_page = 0;
@@ -330,8 +331,7 @@ struct Variant {
 };
 
 template <class V, int kQueries>
-__global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 : 1)
-    rows_kernel(const __grid_constant__ AttentionKernelParams p) {
+__device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   using Type = typename V::Type;
   constexpr int kDepth = kQueries == 1 && V::kOneVector ? 2 : 1;
   __shared__ WarpSums<V::kDim, kQueries> shared;
@@ -352,18 +352,30 @@ __global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 :
   if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
 }
 
+template <class V, int kQueries>
+__global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 : 1)
+    rows_kernel(const __grid_constant__ AttentionKernelParams p) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+  if constexpr (std::is_same_v<typename V::Stored, F8>)
+    __trap();  // DeviceBackend::f8_pages says so
+  else
+#endif
+    attend_item<V, kQueries>(p);
+}
+
 template <class Type, class Stored, class Bias, int kDim, bool kAligned>
 void launch(const AttentionKernelParams& p, cudaStream_t stream) {
   using V = Variant<Type, Stored, Bias, kDim, kAligned>;
+  constexpr int kOne = kAligned ? 1 : 8, kFew = kAligned ? 4 : 8;
   const dim3 grid(static_cast<unsigned>(p.args.work_count),
                   static_cast<unsigned>(p.args.num_heads));
   const int queries = p.args.most_queries;
-  if (!kAligned || queries > 4) {
+  if (queries > kFew) {
     TANDEM_LAUNCH((rows_kernel<V, 8>), grid, kThreads, 0, stream, p);
   } else if (queries > 1) {
-    TANDEM_LAUNCH((rows_kernel<V, kAligned ? 4 : 8>), grid, kThreads, 0, stream, p);
+    TANDEM_LAUNCH((rows_kernel<V, kFew>), grid, kThreads, 0, stream, p);
   } else {
-    TANDEM_LAUNCH((rows_kernel<V, kAligned ? 1 : 8>), grid, kThreads, 0, stream, p);
+    TANDEM_LAUNCH((rows_kernel<V, kOne>), grid, kThreads, 0, stream, p);
   }
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }

@@ -104,8 +104,8 @@ struct WarpRows {
     }
   }
 
-  __device__ void add(const Stage<Type, kDim, kBias>& stage, const AttentionWork& work, int32_t first,
-                      float scale) {
+  __device__ void add(const Stage<Type, kDim, kBias>& stage, const AttentionWork& work,
+                      int32_t first, float scale) {
     float scores[kKeyTiles][4] = {};
     multiply_keys(stage, scores);
 #pragma unroll

@@ -48,8 +48,8 @@ __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* 
   for (int i = static_cast<int>(threadIdx.x) / kWarpSize; i < 2 * heads;
        i += static_cast<int>(blockDim.x) / kWarpSize) {
     const int head = i % heads;
-    const T* from = (i < heads ? k + token * p.k_stride : v + token * p.v_stride) +
-                    int64_t{head} * p.head_dim;
+    const T* from =
+        (i < heads ? k + token * p.k_stride : v + token * p.v_stride) + int64_t{head} * p.head_dim;
     float largest = 0.0f;
     for (int d = lane; d < p.head_dim; d += kWarpSize) {
       const float size = fabsf(to_float(from[d]));
@@ -65,8 +65,7 @@ __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* 
                        (i < heads ? 0 : p.value_offset) + head * p.head_stride;
     if (lane == 0) scales[at / p.head_dim] = static_cast<uint8_t>(exponent);
     for (int d = lane; d < p.head_dim; d += kWarpSize)
-      pages[at + d] =
-          __nv_cvt_float_to_fp8(to_float(from[d]) * inverse, __NV_SATFINITE, __NV_E4M3);
+      pages[at + d] = __nv_cvt_float_to_fp8(to_float(from[d]) * inverse, __NV_SATFINITE, __NV_E4M3);
   }
 }
 

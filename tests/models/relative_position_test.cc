@@ -56,8 +56,11 @@ TEST(RelativePosition, HuggingFacesBuckets) {
 }
 
 TEST(RelativePosition, SizesThatLeaveNoBuckets) {
-  for (const RelativeBuckets& b : {RelativeBuckets{true, 3, 128}, {false, 1, 128}, {true, 0, 9},
-                                   {true, -4, 9}, {false, 1 << 30, 1 << 30}})
+  for (const RelativeBuckets& b : {RelativeBuckets{true, 3, 128},
+                                   {false, 1, 128},
+                                   {true, 0, 9},
+                                   {true, -4, 9},
+                                   {false, 1 << 30, 1 << 30}})
     EXPECT_THROW(relative_position_buckets(b), InputError) << b.num_buckets;
   for (const RelativeBuckets& b :
        {RelativeBuckets{true, 32, 8}, {false, 32, 16}, {true, 32, 0}, {true, 32, 1 << 30}})
@@ -113,15 +116,15 @@ TEST(RelativePosition, AttentionOfT5) {
             want);
     const auto last = static_cast<int32_t>(keys);
     if (b.bidirectional) {
-      ops::ragged_attention(
-          ctx, {q, k, v, indices({0, last}), 3, kHeadDim, 1.0f, got, nullptr, bias});
+      ops::ragged_attention(ctx,
+                            {q, k, v, indices({0, last}), 3, kHeadDim, 1.0f, got, nullptr, bias});
     } else {
       const KvPages pages{Tensor({1, 2, keys, 3, kHeadDim}, DType::kF32), KvLayout::kNHD};
       std::copy_n(k.data<float>(), k.size(), pages.data.data<float>());
       std::copy_n(v.data<float>(), v.size(), pages.data.data<float>() + k.size());
-      ops::paged_attention(ctx, {q, pages, indices({0, static_cast<int32_t>(queries)}),
-                                 indices({0, 1}), indices({0}), indices({last}), 3, kHeadDim, 1.0f,
-                                 true, got, nullptr, bias});
+      ops::paged_attention(
+          ctx, {q, pages, indices({0, static_cast<int32_t>(queries)}), indices({0, 1}),
+                indices({0}), indices({last}), 3, kHeadDim, 1.0f, true, got, nullptr, bias});
     }
     EXPECT_TRUE(near(got, want, 3e-6, 1e-5))
         << b.num_buckets << " buckets to " << b.max_distance << ", " << queries << " queries";

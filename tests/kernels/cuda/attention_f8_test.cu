@@ -105,7 +105,8 @@ TEST(CudaAttentionF8, Writes) {
           const float size = random.pick({0.0f, 1e-30f, 6e-8f, 1e-3f, 1.0f, 448.0f, 5e3f});
           for (int64_t d = 0; d < t->dim(1); ++d) t->row<float>(i)[d] *= size;
           const int64_t at = random.integer(0, t->dim(1) - 1);
-          t->row<float>(i)[at] = random.pick({t->row<float>(i)[at], 0.0f, kInf, -kInf, NAN, 448.0f});
+          t->row<float>(i)[at] =
+              random.pick({t->row<float>(i)[at], 0.0f, kInf, -kInf, NAN, 448.0f});
         }
         *t = testing::rounded(*t, dtype);
       }
@@ -115,8 +116,7 @@ TEST(CudaAttentionF8, Writes) {
       reference::write_kv({k, v, indices(slots), want});
       const int64_t step = random.pick<int64_t>({1, 8});
       const DeviceMatrix keys(ctx, random, k, dtype, step), values(ctx, random, v, dtype, step);
-      ops::write_kv(ctx,
-                    {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), pages});
+      ops::write_kv(ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), pages});
       for (const auto& [device, host] :
            {std::pair(pages.data, want.data), {pages.scales, want.scales}})
         EXPECT_EQ(std::memcmp(ctx.on_host(device).raw(), host.raw(), host.bytes()), 0)

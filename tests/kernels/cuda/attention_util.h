@@ -112,9 +112,7 @@ struct AttentionProblem {
     sequences.push_back({rounded(random, queries, q_size), rounded(random, keys, 1.0f),
                          rounded(random, keys, 1.0f), causal});
   }
-  AttentionProblem alone(size_t i) const {
-    return {dtype, heads, head_dim, {sequences[i]}, bias};
-  }
+  AttentionProblem alone(size_t i) const { return {dtype, heads, head_dim, {sequences[i]}, bias}; }
 };
 
 // Rows of head_dim values as f8 pages hold them.
@@ -330,14 +328,15 @@ class AttentionRun {
 };
 
 // What the result's type, and tiles' weights in it, leave of the reference's value.
-inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype, bool tiles) {
+inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype,
+                                        bool tiles) {
   if (dtype == DType::kF32) return near(got, want, 4e-6, 1e-5);
   const double half_ulp = dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
   return near(got, want, tiles ? 4 * half_ulp : 1e-5, 1.05 * half_ulp);
 }
 
 inline void expect_reference(const AttentionProblem& problem, const AttentionLayout& layout,
-                      Random& random) {
+                             Random& random) {
   const std::vector<Tensor> want = expected(problem);
   const std::vector<Tensor> got = AttentionRun(problem, layout, random)();
   for (size_t s = 0; s < want.size(); ++s)

@@ -16,8 +16,9 @@ namespace cuda_emulator {
 inline float e4m3_to_float(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
   if ((bits & 0x7f) == 0x7f) return NAN;
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                   : std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7);
+  const float size = exponent == 0
+                         ? std::ldexp(static_cast<float>(mantissa), -9)
+                         : std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7);
   return bits & 0x80 ? -size : size;
 }
 
