@@ -236,5 +236,22 @@ TEST(StepTensors, TheCpuBorrows) {
   EXPECT_EQ(step.cross_plan(), nullptr);
 }
 
+// Tiles do not read 8-bit pages: prompts over them are rows, the encoder keeps its tiles.
+TEST(StepPlan, EightBitPagesAreReadInRows) {
+  Random random;
+  const Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
+  ModelInput in = step_of(random, 2, 20, 50);
+  in.encoder_input_ids.resize(30);
+  in.attention.encoder_start_loc = {0, 30};
+  StepLayout layout = kLayout;
+  const StepPlan tiles(ctx, in, layout);
+  EXPECT_TRUE(tiles.self.rows.empty() && tiles.cross.rows.empty());
+  layout.f8_pages = true;
+  const StepPlan rows(ctx, in, layout);
+  EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
+  EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
+  EXPECT_FALSE(rows.encoder.tiles.empty());
+}
+
 }  // namespace
 }  // namespace tandem

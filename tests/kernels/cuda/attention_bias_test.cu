@@ -1,6 +1,7 @@
 // A bias by position in the attention kernels: the reference's values, and a query's own bits
 // wherever it stands in a chunk or a tile.
 #include "tests/kernels/cuda/attention_util.h"
+#include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {
 namespace {
@@ -8,10 +9,13 @@ namespace {
 using testing::AttentionLayout;
 using testing::AttentionProblem;
 using testing::AttentionRun;
+using testing::DeviceMatrix;
 using testing::expect_reference;
+using testing::indices;
 using testing::Random;
 using testing::random_layout;
 using testing::same_bits;
+using testing::to_device;
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
@@ -133,6 +137,93 @@ TEST(CudaAttentionBias, AQueryOfTilesHasItsOwnBits) {
             << name_of(dtype) << " sequence " << s << ", queries from " << first;
       }
     }
+}
+
+// A plan as the ops take it (models/step_tensors.h sends it there with the step).
+struct Planned {
+  ops::DeviceAttentionPlan plan;
+  Planned(Context& ctx, const AttentionSequence& sequence, int heads, bool tiles) {
+    const AttentionPlan p = plan_attention(std::span(&sequence, 1), tiles);
+    plan.rows = upload(ctx, p.rows);
+    plan.tiles = upload(ctx, p.tiles);
+    plan.tickets = to_device(
+        ctx, indices(std::vector<int32_t>(static_cast<size_t>(p.tickets * heads + 1), 0)));
+    plan.partials = p.partials;
+    plan.row_queries = p.row_queries;
+  }
+  static Tensor upload(Context& ctx, const std::vector<AttentionWork>& work) {
+    const Tensor host({std::ssize(work), kAttentionWorkInts}, DType::kI32);
+    if (!work.empty()) std::memcpy(host.raw(), work.data(), host.bytes());
+    return work.empty() ? Tensor() : to_device(ctx, host);
+  }
+};
+
+// Through the ops, the encoder's and a decoder's.
+TEST(CudaAttentionBias, OpsMatchTheReference) {
+  Random random;
+  constexpr int kHeads = 2, kHeadDim = 16;
+  constexpr int32_t kTokens = 70, kBlock = 16, kPages = 5;
+  for (const DType dtype : kTypes) {
+    Context ctx = testing::cuda_context(dtype);
+    const ops::PositionBias bias = random_bias(random, kHeads);
+    const ops::PositionBias there{to_device(ctx, bias.values), bias.zero};
+    Tensor q = testing::rounded(random.matrix(kTokens, kHeads * kHeadDim), dtype);
+    const Tensor k = testing::rounded(random.matrix(kTokens, kHeads * kHeadDim), dtype),
+                 v = testing::rounded(random.matrix(kTokens, kHeads * kHeadDim), dtype);
+    const bool tiles = ctx.backend().attention_tiles(dtype, kHeadDim);
+    const DeviceMatrix keys(ctx, random, k, dtype, 8), values(ctx, random, v, dtype, 8);
+    {
+      const DeviceMatrix queries(ctx, random, q, dtype, 8);
+      const DeviceMatrix out(ctx, random, kTokens, kHeads * kHeadDim, dtype, 8);
+      const Planned planned(ctx, {0, kTokens, kTokens, 0, false}, kHeads, tiles);
+      ops::RaggedAttentionArgs args{queries.tensor(), keys.tensor(), values.tensor(), {},
+                                    kHeads,           kHeadDim,      0.25f,           out.tensor(),
+                                    &planned.plan,    there};
+      ops::ragged_attention(ctx, args);
+      const Tensor want(q.shape(), DType::kF32);
+      reference::ragged_attention(
+          {q, k, v, indices({0, kTokens}), kHeads, kHeadDim, 0.25f, want, nullptr, bias});
+      EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles)) << name_of(dtype);
+    }
+    std::vector<int32_t> slots(kTokens), order{0, 1, 2, 3, 4};
+    std::iota(slots.begin(), slots.end(), 0);
+    q = q.rows(0, random.pick({1, 8, 20}));
+    const auto count = static_cast<int32_t>(q.dim(0));
+    const DeviceMatrix queries(ctx, random, q, dtype, 8);
+    for (const bool f8 : {false, true}) {
+      if (f8 && !ctx.backend().f8_pages()) continue;
+      const Shape shape{kPages, 2, kHeads, kBlock, kHeadDim};
+      KvPages want_pages{Tensor::zeros(shape, f8 ? DType::kF8E4M3 : DType::kF32), KvLayout::kHND},
+          pages{to_device(ctx, Tensor::zeros(shape, f8 ? DType::kF8E4M3 : dtype)), KvLayout::kHND};
+      if (f8) {
+        want_pages.scales = Tensor::zeros({kPages, 2, kHeads, kBlock}, DType::kU8);
+        pages.scales = to_device(ctx, want_pages.scales);
+      }
+      reference::write_kv({k, v, indices(slots), want_pages});
+      ops::write_kv(ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), pages});
+      const DeviceMatrix out(ctx, random, count, kHeads * kHeadDim, dtype, 8);
+      const Planned planned(ctx, {0, count, kTokens, 0, true}, kHeads, tiles && !f8);
+      ops::paged_attention(ctx, {queries.tensor(),
+                                 pages,
+                                 {},
+                                 {},
+                                 to_device(ctx, indices(order)),
+                                 {},
+                                 kHeads,
+                                 kHeadDim,
+                                 0.25f,
+                                 true,
+                                 out.tensor(),
+                                 &planned.plan,
+                                 there});
+      const Tensor want(q.shape(), DType::kF32);
+      reference::paged_attention({q, want_pages, indices({0, count}), indices({0, kPages}),
+                                  indices(order), indices({kTokens - (kPages - 1) * kBlock}),
+                                  kHeads, kHeadDim, 0.25f, true, want, nullptr, bias});
+      EXPECT_TRUE(testing::close(out.values(), want, dtype, tiles && !f8))
+          << name_of(dtype) << ", " << count << " queries" << (f8 ? ", 8 bits" : "");
+    }
+  }
 }
 
 }  // namespace

@@ -18,6 +18,14 @@ using testing::to_device;
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
+class CudaAttentionF8 : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!testing::cuda_context(DType::kF32).backend().f8_pages())
+      GTEST_SKIP() << "the device has no 8-bit floats";
+  }
+};
+
 AttentionLayout f8_layout(Random& random) {
   AttentionLayout layout = random_layout(random);
   layout.f8 = true;
@@ -25,7 +33,7 @@ AttentionLayout f8_layout(Random& random) {
   return layout;
 }
 
-TEST(CudaAttentionF8, MatchesTheReference) {
+TEST_F(CudaAttentionF8, MatchesTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 40, 64, 72, 80, 128, 200, 256})
     for (DType dtype : kTypes) {
@@ -44,7 +52,7 @@ TEST(CudaAttentionF8, MatchesTheReference) {
     }
 }
 
-TEST(CudaAttentionF8, MatchesTheReferenceOverChunks) {
+TEST_F(CudaAttentionF8, MatchesTheReferenceOverChunks) {
   Random random;
   for (DType dtype : kTypes) {
     AttentionProblem problem{dtype, 2, random.pick({7, 16, 64}), {}};
@@ -55,7 +63,7 @@ TEST(CudaAttentionF8, MatchesTheReferenceOverChunks) {
   }
 }
 
-TEST(CudaAttentionF8, AQueryHasItsOwnBits) {
+TEST_F(CudaAttentionF8, AQueryHasItsOwnBits) {
   Random random;
   for (DType dtype : kTypes) {
     AttentionProblem batch{dtype, 2, random.pick({16, 40, 64, 128}), {}};
@@ -82,7 +90,7 @@ TEST(CudaAttentionF8, AQueryHasItsOwnBits) {
 
 // Rows of every size, with zeros, NaN and infinities: the reference's bytes and scales, and nothing
 // beside them.
-TEST(CudaAttentionF8, Writes) {
+TEST_F(CudaAttentionF8, Writes) {
   Random random;
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const DType dtype : kTypes) {
@@ -126,7 +134,7 @@ TEST(CudaAttentionF8, Writes) {
 }
 
 // A NaN stays one, in its element of a value and in all of a key's scores.
-TEST(CudaAttentionF8, NaNs) {
+TEST_F(CudaAttentionF8, NaNs) {
   Random random;
   AttentionProblem problem{DType::kF16, 1, 64, {}};
   for (int i = 0; i < 2; ++i) problem.add(random, 2, 40, true);
