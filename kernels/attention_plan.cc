@@ -27,6 +27,7 @@ void plan_queries(const AttentionSequence& sequence, int32_t first, int32_t coun
   work.query_row = sequence.query_row + first;
   work.queries = count;
   work.position = position;
+  work.query_position = sequence.keys - sequence.queries + first;
   work.kv_base = sequence.kv_base;
   work.chunks = (seen - 1) / keys_per_chunk + 1;
   if (work.chunks > 1) {

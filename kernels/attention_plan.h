@@ -20,7 +20,10 @@ struct AttentionWork {
   int32_t chunks;
   int32_t partial;  // chunks > 1: query i's part of chunk c lies at partial + c * queries + i
   int32_t ticket;   // chunks > 1: counts the chunks that are done; the last one merges
-  int32_t reserved[2];
+  int32_t
+      query_position;  // where the first query stands among the keys, for a bias: causal or not,
+                       //   keys - queries of the sequence are before its first
+  int32_t reserved;
 
   static constexpr int32_t kEverything = 1 << 30;
 };

@@ -7,6 +7,7 @@
 #include "kernels/core/check.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "kernels/ops.h"
 
 namespace tandem {
 
@@ -37,6 +38,17 @@ inline void check_vector(const Tensor& t, int64_t size, DType dtype) {
 
 inline void check_table_type(const Tensor& t) {
   TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16);
+}
+
+inline void check_bias(const Context& ctx, const ops::PositionBias& bias, int64_t heads) {
+  if (bias.values.empty()) return;
+  TANDEM_CHECK_EQ(bias.values.rank(), 2);
+  TANDEM_CHECK_GE(bias.values.dim(1), 1);
+  TANDEM_CHECK_LT(bias.values.dim(1), int64_t{1} << 30);
+  check_matrix(bias.values, heads, bias.values.dim(1));
+  TANDEM_CHECK(bias.values.contiguous() && bias.values.device() == ctx.device());
+  // Of the indices in int32.
+  TANDEM_CHECK(bias.zero > -(1 << 30) && bias.zero < 1 << 30);
 }
 
 // The contents of indices are checked where the host can read them: on the CPU in the ops, for a

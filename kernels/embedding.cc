@@ -20,6 +20,11 @@ void embedding(Context& ctx, const EmbeddingArgs& args) {
     check_range(args.position_ids, -int64_t{args.position_offset},
                 args.positions.dim(0) - args.position_offset);
   }
+  if (!args.norm_weight.empty()) {
+    TANDEM_CHECK_GE(size, 1);
+    check_vector(args.norm_weight, size, DType::kF32);
+    check_vector(args.norm_bias, size, DType::kF32);
+  }
   if (rows > 0) ops_of(ctx).embedding(ctx, args);
 }
 

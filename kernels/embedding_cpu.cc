@@ -1,6 +1,7 @@
 // The CPU's embeddings.
 #include <cstring>
 
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
 namespace tandem::cpu {
@@ -32,6 +33,7 @@ void add_row(const Tensor& table, int64_t row, float* out) {
 void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   const int64_t size = args.tokens.dim(1);
   const int32_t* ids = args.ids.data<int32_t>();
+  const IsaKernels& isa = isa_kernels();
   for_rows(ctx, args.ids.dim(0), size * 12, [&](int64_t t) {
     float* out = args.out.row<float>(t);
     const int64_t id = int64_t{ids[t]} - args.first_id;
@@ -45,6 +47,9 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     if (!args.positions.empty())
       add_row(args.positions, int64_t{args.position_ids.data<int32_t>()[t]} + args.position_offset,
               out);
+    if (!args.norm_weight.empty())
+      isa.layer_norm_row({out, nullptr, args.norm_weight.data<float>(),
+                          args.norm_bias.data<float>(), size, args.norm_eps, out});
   });
 }
 

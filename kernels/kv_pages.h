@@ -8,7 +8,8 @@
 
 namespace tandem {
 
-// Strides in elements; K of a block first, V after it.
+// Strides in elements; K of a block first, V after it. Divided by head_dim they are those of the
+// scales.
 struct KvStrides {
   int64_t num_blocks, block_size, num_heads, head_dim;
   int64_t block, kv, head, token;
@@ -19,7 +20,9 @@ inline KvStrides kv_strides(const KvPages& pages) {
   TANDEM_CHECK_EQ(t.rank(), 5);
   TANDEM_CHECK_EQ(t.dim(1), 2);
   TANDEM_CHECK(t.contiguous());
-  TANDEM_CHECK(t.dtype() == DType::kF32 || t.dtype() == DType::kBF16 || t.dtype() == DType::kF16);
+  const bool f8 = t.dtype() == DType::kF8E4M3;
+  TANDEM_CHECK(f8 || t.dtype() == DType::kF32 || t.dtype() == DType::kBF16 ||
+               t.dtype() == DType::kF16);
   const bool nhd = pages.layout == KvLayout::kNHD;
   KvStrides s{};
   s.num_blocks = t.dim(0);
@@ -30,7 +33,22 @@ inline KvStrides kv_strides(const KvPages& pages) {
   s.block = 2 * s.kv;
   s.head = nhd ? s.head_dim : s.block_size * s.head_dim;
   s.token = nhd ? s.num_heads * s.head_dim : s.head_dim;
+  if (f8) {
+    TANDEM_CHECK(pages.scales.dtype() == DType::kU8 && pages.scales.contiguous());
+    TANDEM_CHECK_EQ(pages.scales.size() * s.head_dim, t.size());
+    TANDEM_CHECK_EQ(pages.scales.dim(0), s.num_blocks);
+  }
   return s;
+}
+
+// On the CPU f32 or bf16; on CUDA the activations' type, or f8.
+inline void check_page_type(const Context& ctx, const KvPages& pages) {
+  const DType type = pages.data.dtype();
+  if (ctx.on_cpu()) {
+    TANDEM_CHECK(type == DType::kF32 || type == DType::kBF16, "pages of this type on the CPU");
+  } else {
+    TANDEM_CHECK(type == ctx.activations() || type == DType::kF8E4M3, "pages of another type");
+  }
 }
 
 }  // namespace tandem

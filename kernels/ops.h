@@ -70,9 +70,12 @@ enum class KvLayout : uint8_t { kNHD, kHND };
 // One layer's pages: K and V of all sequences, self- and cross-attention alike.
 //   NHD: [num_blocks, 2, block_size, num_heads, head_dim]
 //   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V; f32 or bf16
+// In f8 (e4m3, on CUDA) a token's key or value of a head is its bytes times 2^(scale - 127), chosen
+// so that its largest element uses the range of the type; beside the pages lies a byte for each.
 struct KvPages {
-  Tensor data;
+  Tensor data;  // f32 or bf16; on CUDA of the activations' type, or f8
   KvLayout layout = KvLayout::kHND;
+  Tensor scales = {};  // of f8 pages: u8, the shape of `data` without head_dim
 };
 
 namespace ops {
@@ -107,6 +110,9 @@ struct EmbeddingArgs {
   int32_t position_offset = 0;
   int32_t first_id = 0;
   Tensor out;  // [T, d]
+  // [d] f32: out = layer_norm of that sum; or empty.
+  Tensor norm_weight = {}, norm_bias = {};
+  float norm_eps = 1e-5f;
 };
 void embedding(Context& ctx, const EmbeddingArgs& args);
 
@@ -151,6 +157,14 @@ struct WriteKvArgs {
 };
 void write_kv(Context& ctx, const WriteKvArgs& args);
 
+// Added to the scores (after their scaling): of query position i, key position j and head h
+// values[h][clamp(j - i + zero, 0, D - 1)]. Distances beyond either end take its value, which is
+// what T5's buckets do (models/relative_position.h); ALiBi needs D as large as distances get.
+struct PositionBias {
+  Tensor values;     // [num_heads, D] f32, rows adjacent; empty: nothing is added
+  int32_t zero = 0;  // the column of j = i
+};
+
 // AttentionType ENCODER: non-causal, every token of a sequence attends to all of it. No cache.
 struct RaggedAttentionArgs {
   Tensor q, k, v;  // [T, num_heads * head_dim]
@@ -160,6 +174,7 @@ struct RaggedAttentionArgs {
   float scale;
   Tensor out;  // [T, num_heads * head_dim]
   const DeviceAttentionPlan* plan = nullptr;
+  PositionBias bias = {};  // a token's position: its number in its sequence
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
@@ -180,6 +195,7 @@ struct PagedAttentionArgs {
   bool causal;
   Tensor out;  // [T, num_heads * head_dim]
   const DeviceAttentionPlan* plan = nullptr;
+  PositionBias bias = {};  // causal only: queries of cross-attention have no place among its keys
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 

@@ -44,6 +44,9 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   const int64_t rows = args.q.dim(0), size = s.num_heads * s.head_dim;
   check_activations(ctx, args.q, rows, size);
   check_activations(ctx, args.out, rows, size);
+  TANDEM_CHECK(args.bias.values.empty() || args.causal, "a bias of cross-attention");
+  check_bias(ctx, args.bias, args.num_heads);
+  check_page_type(ctx, args.pages);
   if (args.plan == nullptr) check_tables(args, rows, s);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);

@@ -94,6 +94,8 @@ class Attention {
     h.scratch = workspace_ + thread * slice_;
     h.out = args_.out.row<float>(qo_[s] + q0) + head * strides_.head_dim;
     h.ldo = args_.out.row_stride();
+    h.bias = head_bias(args_.bias, head);
+    h.position = keys(s) - queries(s) + q0;
     return h;
   }
 

@@ -13,6 +13,7 @@ void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
   check_activations(ctx, args.k, rows, size);
   check_activations(ctx, args.v, rows, size);
   check_activations(ctx, args.out, rows, size);
+  check_bias(ctx, args.bias, args.num_heads);
   if (args.plan == nullptr) {
     TANDEM_CHECK_EQ(args.indptr.rank(), 1);
     TANDEM_CHECK_GE(args.indptr.dim(0), 1);

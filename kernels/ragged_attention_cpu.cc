@@ -49,6 +49,7 @@ class Attention {
     }
     h.q += q0 * h.ldq;
     h.out += q0 * h.ldo;
+    h.position = q0;
     h.queries = std::min(kQueriesPerTask, length(s) - q0);
     isa_.ragged_attend(h);
   }
@@ -76,6 +77,7 @@ class Attention {
     h.scratch = h.packed + packed_floats_;
     h.out = args_.out.row<float>(row) + column;
     h.ldo = args_.out.row_stride();
+    h.bias = head_bias(args_.bias, head);
     return h;
   }
 

@@ -19,22 +19,51 @@ double element(const void* data, DType dtype, int64_t i) {
     std::memcpy(&f, p, sizeof f);
     return f;
   }
+  if (dtype == DType::kF8E4M3) return e4m3_to_float(std::to_integer<uint8_t>(*p));
   uint16_t h;
   std::memcpy(&h, p, sizeof h);
   return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
 }
 
-// out[d] = sum_j softmax(scale q . key(j))_j value(j)[d]; key and value give element d of key j.
-template <class Key, class Value>
+// What is added to the score of query position i and key position j.
+double bias_of(const ops::PositionBias& bias, int head, int64_t i, int64_t j) {
+  if (bias.values.empty()) return 0;
+  return bias.values.row<float>(
+      head)[std::clamp<int64_t>(j - i + bias.zero, 0, bias.values.dim(1) - 1)];
+}
+
+// The scale of element `at` of pages.
+double page_scale(const KvPages& pages, int64_t at) {
+  if (pages.data.dtype() != DType::kF8E4M3) return 1;
+  return std::ldexp(1.0, pages.scales.data<uint8_t>()[at / pages.data.dim(4)] - 127);
+}
+
+// A head's key or value to f8 pages: the least power of two that brings its largest finite element
+// to 448 or below, as far as there is one.
+void write_f8(const KvPages& pages, int64_t at, const float* from, int64_t size) {
+  float largest = 0;
+  for (int64_t d = 0; d < size; ++d)
+    if (std::isfinite(from[d])) largest = std::max(largest, std::fabs(from[d]));
+  int exponent = -126;
+  while (std::ldexp(448.0, exponent) < largest) ++exponent;
+  pages.scales.data<uint8_t>()[at / size] = static_cast<uint8_t>(exponent + 127);
+  auto* to = static_cast<uint8_t*>(pages.data.raw()) + at;
+  for (int64_t d = 0; d < size; ++d) to[d] = float_to_e4m3(std::ldexp(from[d], -exponent));
+}
+
+// out[d] = sum_j softmax(scale q . key(j) + bias(j))_j value(j)[d]; key and value give element d of
+// key j.
+template <class Key, class Value, class Bias>
 void attend(const float* q, int64_t keys, int head_dim, double scale, const Key& key,
-            const Value& value, float* out) {
+            const Value& value, const Bias& bias, float* out) {
   std::vector<double> p(static_cast<size_t>(keys));
   double top = -HUGE_VAL, sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
     double s = 0;
     for (int d = 0; d < head_dim; ++d) s += double{q[d]} * key(j, d);
-    p[static_cast<size_t>(j)] = s * scale;
-    top = std::max(top, s * scale);
+    s = s * scale + bias(j);
+    p[static_cast<size_t>(j)] = s;
+    top = std::max(top, s);
   }
   for (double& s : p) sum += s = std::exp(s - top);
   for (int d = 0; d < head_dim; ++d) {
@@ -88,6 +117,8 @@ void embedding(const ops::EmbeddingArgs& args) {
       args.out.row<float>(t)[i] = static_cast<float>(y);
     }
   }
+  if (!args.norm_weight.empty())
+    layer_norm({args.out, {}, args.norm_weight, args.norm_bias, args.norm_eps, args.out});
 }
 
 void layer_norm(const ops::LayerNormArgs& args) {
@@ -112,7 +143,7 @@ void layer_norm(const ops::LayerNormArgs& args) {
 
 void write_kv(const ops::WriteKvArgs& args) {
   const KvStrides s = kv_strides(args.pages);
-  const bool f32 = args.pages.data.dtype() == DType::kF32;
+  const DType type = args.pages.data.dtype();
   for (int64_t t = 0; t < args.k.dim(0); ++t) {
     const int64_t slot = args.slot_mapping.data<int32_t>()[t];
     if (slot < 0) continue;
@@ -120,11 +151,13 @@ void write_kv(const ops::WriteKvArgs& args) {
       for (int kv = 0; kv < 2; ++kv) {
         const int64_t at = slot / s.block_size * s.block + kv * s.kv +
                            slot % s.block_size * s.token + i / s.head_dim * s.head + i % s.head_dim;
-        const float value = (kv == 0 ? args.k : args.v).row<float>(t)[i];
-        if (f32) {
-          args.pages.data.data<float>()[at] = value;
+        const float* value = (kv == 0 ? args.k : args.v).row<float>(t) + i;
+        if (type == DType::kF8E4M3) {
+          if (i % s.head_dim == 0) write_f8(args.pages, at, value, s.head_dim);
+        } else if (type == DType::kF32) {
+          args.pages.data.data<float>()[at] = *value;
         } else {
-          args.pages.data.data<uint16_t>()[at] = float_to_bf16(value);
+          args.pages.data.data<uint16_t>()[at] = float_to_bf16(*value);
         }
       }
   }
@@ -141,8 +174,11 @@ void ragged_attention(const ops::RaggedAttentionArgs& args) {
             return double{x.row<float>(first + j)[column + d]};
           };
         };
-        attend(args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
-               double{args.scale}, at(args.k), at(args.v), args.out.row<float>(t) + column);
+        attend(
+            args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
+            double{args.scale}, at(args.k), at(args.v),
+            [&](int64_t j) { return bias_of(args.bias, head, t - indptr[s], j); },
+            args.out.row<float>(t) + column);
       }
 }
 
@@ -159,15 +195,18 @@ void paged_attention(const ops::PagedAttentionArgs& args) {
       for (int head = 0; head < args.num_heads; ++head) {
         auto at = [&](int which) {
           return [&, which](int64_t j, int d) {
-            return element(args.pages.data.raw(), args.pages.data.dtype(),
-                           pages[j / strides.block_size] * strides.block + which * strides.kv +
-                               j % strides.block_size * strides.token + head * strides.head + d);
+            const int64_t row = pages[j / strides.block_size] * strides.block + which * strides.kv +
+                                j % strides.block_size * strides.token + head * strides.head;
+            return page_scale(args.pages, row) *
+                   element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
           };
         };
         const int64_t column = int64_t{head} * args.head_dim;
-        attend(args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
-               args.head_dim, double{args.scale}, at(0), at(1),
-               args.out.row<float>(qo[s] + i) + column);
+        attend(
+            args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
+            args.head_dim, double{args.scale}, at(0), at(1),
+            [&](int64_t j) { return bias_of(args.bias, head, keys - queries + i, j); },
+            args.out.row<float>(qo[s] + i) + column);
       }
   }
 }

@@ -11,6 +11,7 @@ void write_kv(Context& ctx, const WriteKvArgs& args) {
   const int64_t rows = args.k.dim(0);
   check_activations(ctx, args.k, rows, s.num_heads * s.head_dim);
   check_activations(ctx, args.v, rows, s.num_heads * s.head_dim);
+  check_page_type(ctx, args.pages);
   check_vector(args.slot_mapping, rows, DType::kI32);
   check_range(args.slot_mapping, INT32_MIN, s.num_blocks * s.block_size);
   if (rows > 0) ops_of(ctx).write_kv(ctx, args);

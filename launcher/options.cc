@@ -123,6 +123,10 @@ void EngineOptions::add_engine(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--kv-cache-memory", kv_cache_memory,
                  "memory of the KV cache, e.g. 4GiB; default: by need and by what is free");
+  app.add_option("--kv-cache-dtype", kv_cache_dtype,
+                 "auto, or fp8 (fp8_e4m3) on GPUs from compute capability 8.9: keys and values in "
+                 "half the memory")
+      ->capture_default_str();
   app.add_option("--gpu-memory-utilization", config.gpu_memory_utilization,
                  "part of a GPU's memory to use: weights, one step, and the KV cache in the rest")
       ->capture_default_str();
@@ -156,6 +160,9 @@ EngineConfig EngineOptions::parse() const {
                           {"int8", DType::kI8},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
+  c.kv_cache_dtype =
+      choose(Dtypes{{"auto", std::nullopt}, {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3}},
+             kv_cache_dtype, "--kv-cache-dtype");
   if (!kv_cache_memory.empty())
     c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
   c.swap_space = parse_bytes(swap_space, "--swap-space");

@@ -29,6 +29,7 @@ struct ModelOptions {
 // reported like any other bad input, with the flag's name.
 struct EngineOptions : ModelOptions {
   std::string dtype = "auto";
+  std::string kv_cache_dtype = "auto";
   std::string kv_cache_memory;
   std::string swap_space = "1GiB";
   std::string preemption = "auto";

@@ -100,7 +100,7 @@ struct Embeddings {
         norm(w / "layernorm_embedding", b, c.d_model) {}
 
   Tensor forward(const Tensor& ids, const Tensor& position_ids) const {
-    return norm.forward(tokens.forward(ids, position_ids, positions, kPositionOffset));
+    return tokens.forward(ids, position_ids, positions, kPositionOffset, &norm);
   }
 
   VocabParallelEmbedding tokens;
@@ -118,13 +118,15 @@ class Bart final : public Model {
 
   KvCacheSpec kv_cache_spec() const override {
     const Heads heads(build_, config_.decoder_attention_heads, decoder_head_dim());
-    return {config_.decoder_layers, heads.count(), heads.head_dim, kv_cache_dtype(build_.dtype)};
+    return {config_.decoder_layers, heads.count(), heads.head_dim,
+            build_.f8_kv_cache ? DType::kF8E4M3 : kv_cache_dtype(build_.dtype)};
   }
 
   StepLayout step_layout() const override {
     const Heads encoder(build_, config_.encoder_attention_heads, encoder_head_dim());
     const Heads decoder(build_, config_.decoder_attention_heads, decoder_head_dim());
-    return {encoder.count(), encoder.head_dim, decoder.count(), decoder.head_dim};
+    return {encoder.count(), encoder.head_dim, decoder.count(), decoder.head_dim,
+            build_.f8_kv_cache};
   }
 
   Tensor encode(const StepTensors& in) override {

@@ -25,11 +25,13 @@ struct KvCacheSpec {
   int num_heads = 0;
   int head_dim = 0;
   DType dtype = DType::kF32;
-  // Bytes of one block over all layers: keys and values.
+  // Bytes of one block over all layers: keys and values, and the scales of 8-bit ones.
   size_t block_bytes(int block_size) const {
+    const size_t row = static_cast<size_t>(head_dim) * size_of(dtype) + (has_scales() ? 1 : 0);
     return 2 * static_cast<size_t>(num_layers) * static_cast<size_t>(num_heads) *
-           static_cast<size_t>(head_dim) * static_cast<size_t>(block_size) * size_of(dtype);
+           static_cast<size_t>(block_size) * row;
   }
+  bool has_scales() const { return dtype == DType::kF8E4M3; }
 };
 
 // Pages of all layers. Owned by the model runner; block b of a sequence is block b in every layer.

@@ -131,8 +131,9 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   tokens = static_cast<int32_t>(in.input_ids.size());
   self_pages = static_cast<int32_t>(in.attention.self_pages.page_indices.size());
   cross_pages = static_cast<int32_t>(in.attention.cross_pages.page_indices.size());
-  self = plan_attention(self_sequences(in.attention), tiles(heads.decoder_head_dim));
-  cross = plan_attention(cross_sequences(in.attention), tiles(heads.decoder_head_dim));
+  const bool decoder_tiles = !heads.f8_pages && tiles(heads.decoder_head_dim);
+  self = plan_attention(self_sequences(in.attention), decoder_tiles);
+  cross = plan_attention(cross_sequences(in.attention), decoder_tiles);
 }
 
 bool StepPlan::can_pad() const { return tokens > 0 && self.tiles.empty() && cross.tiles.empty(); }

@@ -17,6 +17,7 @@ namespace tandem {
 struct StepLayout {
   int encoder_heads = 0, encoder_head_dim = 0;
   int decoder_heads = 0, decoder_head_dim = 0;
+  bool f8_pages = false;  // which tiles do not read
 };
 
 // The encoder and the decoder of a step are planned and sent apart: the decoder's half is of a

@@ -158,15 +158,24 @@ VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const B
 }
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position_ids,
-                                       const Tensor& positions, int position_offset) const {
+                                       const Tensor& positions, int position_offset,
+                                       const LayerNorm* norm) const {
   const bool sharded = build_.comm.size() > 1;
   // Positions are added on one rank only, so that the sum over ranks holds them once.
   const Tensor used = sharded && build_.comm.rank() != 0 ? Tensor() : positions;
   const Tensor out = build_.ctx.make({ids.dim(0), table_.dim(1)});
-  ops::embedding(build_.ctx, {ids, position_ids, table_, used, scale_, position_offset,
-                              static_cast<int32_t>(ids_.begin), out});
-  if (sharded) build_.comm.all_reduce(out);
-  return out;
+  ops::EmbeddingArgs args{
+      ids, position_ids, table_, used, scale_, position_offset, static_cast<int32_t>(ids_.begin),
+      out};
+  if (norm != nullptr && !sharded) {
+    args.norm_weight = norm->weight();
+    args.norm_bias = norm->bias();
+    args.norm_eps = norm->eps();
+  }
+  ops::embedding(build_.ctx, args);
+  if (!sharded) return out;
+  build_.comm.all_reduce(out);  // of sums, before their norm
+  return norm != nullptr ? norm->forward(out) : out;
 }
 
 ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b)

@@ -18,6 +18,7 @@ struct Build {
   Context& ctx;
   Communicator& comm;
   DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
+  bool f8_kv_cache = false;  // keys and values in 8 bits (CUDA)
 };
 
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
@@ -90,6 +91,9 @@ class LayerNorm {
   LayerNorm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f);
   // layer_norm(x + residual), written over x.
   Tensor forward(Tensor x, const Tensor& residual = {}) const;
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }
+  float eps() const { return eps_; }
 
  private:
   Build build_;
@@ -102,9 +106,10 @@ class LayerNorm {
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale);
-  // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty.
+  // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty. With
+  // a norm, what it makes of that.
   Tensor forward(const Tensor& ids, const Tensor& position_ids, const Tensor& positions,
-                 int position_offset) const;
+                 int position_offset, const LayerNorm* norm = nullptr) const;
 
  private:
   Build build_;

@@ -19,6 +19,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
+constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
 
 }  // namespace
 
@@ -66,7 +67,9 @@ std::string cache_folder() {
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank) {
   const DeviceChoice choice = choose_device(config.device, rank);
+  const bool f8_kv_cache = config.kv_cache_dtype == DType::kF8E4M3;
   const char* problem = nullptr;
+  if (f8_kv_cache && choice.device == Device::kCpu) throw not_supported("--kv-cache-dtype", kNoF8);
   if (choice.device == Device::kCpu) {
     if (config.device == "auto" && std::filesystem::exists("/dev/nvidia0"))
       spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
@@ -77,6 +80,8 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);
+  if (f8_kv_cache && !backend->f8_pages())
+    throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
   spdlog::info("rank {} computes on {}", rank, backend->name());
   if (config.gemm_tuning)
     backend->tune_products(

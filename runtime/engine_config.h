@@ -18,9 +18,10 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
 struct EngineConfig {
   std::filesystem::path model;
-  std::optional<DType> dtype;   // absent: "auto", see resolve_dtype()
-  std::string device = "auto";  // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
-  int threads = 0;              // 0: one per core that this process may use
+  std::optional<DType> dtype;           // absent: "auto", see resolve_dtype()
+  std::optional<DType> kv_cache_dtype;  // kF8E4M3; absent: "auto", that of the activations
+  std::string device = "auto";          // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
+  int threads = 0;                      // 0: one per core that this process may use
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
   int block_size = 16;

@@ -15,8 +15,11 @@ KvCache make_pool(const KvCacheSpec& spec, int block_size, int num_blocks, Alloc
   KvCache cache;
   cache.block_size = block_size;
   for (int i = 0; i < spec.num_layers; ++i) {
-    Tensor data = allocate({num_blocks, 2, spec.num_heads, block_size, spec.head_dim});
-    cache.layers.push_back({std::move(data), KvLayout::kHND});
+    KvPages pages;
+    pages.data = allocate({num_blocks, 2, spec.num_heads, block_size, spec.head_dim}, spec.dtype);
+    if (spec.has_scales())
+      pages.scales = allocate({num_blocks, 2, spec.num_heads, block_size}, DType::kU8);
+    cache.layers.push_back(std::move(pages));
   }
   return cache;
 }
@@ -35,13 +38,12 @@ size_t read_number(const char* file, size_t otherwise) {
 KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size,
                            int num_device_blocks, int num_host_blocks)
     : device_(make_pool(spec, block_size, num_device_blocks,
-                        [&](const Shape& shape) {
-                          return ctx.on_cpu() ? Tensor(shape, spec.dtype)
-                                              : ctx.backend().allocate(shape, spec.dtype);
+                        [&](const Shape& shape, DType dtype) {
+                          return ctx.on_cpu() ? Tensor(shape, dtype)
+                                              : ctx.backend().allocate(shape, dtype);
                         })),
-      host_(make_pool(spec, block_size, num_host_blocks, [&](const Shape& shape) {
-        return ctx.on_cpu() ? Tensor(shape, spec.dtype)
-                            : ctx.backend().allocate_host(shape, spec.dtype);
+      host_(make_pool(spec, block_size, num_host_blocks, [&](const Shape& shape, DType dtype) {
+        return ctx.on_cpu() ? Tensor(shape, dtype) : ctx.backend().allocate_host(shape, dtype);
       })) {}
 
 void KvCachePools::apply_copies(Context& ctx, const proto::StepInput& step) {
@@ -62,8 +64,12 @@ void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, co
                                " lies outside the pools");
     pairs.insert(pairs.end(), {c.src(), c.dst()});
   }
-  for (size_t i = 0; i < from.layers.size(); ++i)
-    ops::copy_blocks(ctx, {from.layers[i].data, to.layers[i].data, Tensor::borrow(pairs)});
+  for (size_t i = 0; i < from.layers.size(); ++i) {
+    const KvPages &source = from.layers[i], &target = to.layers[i];
+    ops::copy_blocks(ctx, {source.data, target.data, Tensor::borrow(pairs)});
+    if (!source.scales.empty())
+      ops::copy_blocks(ctx, {source.scales, target.scales, Tensor::borrow(pairs)});
+  }
 }
 
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,

@@ -33,6 +33,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
   c.enforce_eager = setup.enforce_eager();
   c.gemm_tuning = setup.gemm_tuning();
+  if (setup.f8_kv_cache()) c.kv_cache_dtype = DType::kF8E4M3;
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
@@ -63,7 +64,9 @@ class ModelWorker final : public Worker {
     join_device_group(setup);
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
-    model_ = load_model(model_config, checkpoint, {*ctx_, *comm_, *config_.dtype}, progress);
+    model_ =
+        load_model(model_config, checkpoint,
+                   {*ctx_, *comm_, *config_.dtype, config_.kv_cache_dtype.has_value()}, progress);
     const CacheSize cache =
         cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(), ranks_here);
     proto::WorkerLoaded out;
@@ -162,6 +165,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   out.set_gpu_memory_utilization(config.gpu_memory_utilization);
   out.set_enforce_eager(config.enforce_eager);
   out.set_gemm_tuning(config.gemm_tuning);
+  out.set_f8_kv_cache(config.kv_cache_dtype.has_value());
   return out;
 }
 

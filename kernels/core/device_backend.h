@@ -80,6 +80,9 @@ class DeviceBackend {
   // Whether attention of several queries may run as tiles on tensor cores.
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
 
+  // Whether keys and values may be kept in 8-bit floats (KvPages).
+  virtual bool f8_pages() const = 0;
+
   // A step that is the same but for the contents of its inputs is recorded once and replayed as a
   // whole. record() calls `step`, whose work is recorded and not run; false if the device cannot.
   // replay() runs the recording of that number.

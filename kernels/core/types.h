@@ -1,4 +1,4 @@
-// Element types, and conversions of the 16-bit floats.
+// Element types, and conversions of the small floats.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kI8 };
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kI8, kF8E4M3 };
 
 constexpr size_t size_of(DType t) {
   switch (t) {
@@ -18,7 +18,8 @@ constexpr size_t size_of(DType t) {
     case DType::kBF16: return 2;
     case DType::kI64: return 8;
     case DType::kU8:
-    case DType::kI8: return 1;
+    case DType::kI8:
+    case DType::kF8E4M3: return 1;
   }
   return 0;
 }
@@ -32,6 +33,7 @@ constexpr const char* name_of(DType t) {
     case DType::kI64: return "int64";
     case DType::kU8: return "uint8";
     case DType::kI8: return "int8";
+    case DType::kF8E4M3: return "float8_e4m3";
   }
   return "?";
 }
@@ -70,6 +72,30 @@ inline float f16_to_float(uint16_t h) {
     return sign ? -v : v;
   }
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+// e4m3 (4 bits of exponent, 3 of mantissa, no infinities; 0x7f and 0xff are NaN): rounds to
+// nearest, ties to even; what is too large becomes 448 of its sign, NaN 0x7f.
+inline uint8_t float_to_e4m3(float f) {
+  const uint32_t u = std::bit_cast<uint32_t>(f);
+  const auto sign = static_cast<uint8_t>((u >> 24) & 0x80u);
+  const uint32_t size = u & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7f;
+  if (size >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7eu);  // from 448 on
+  if (size < 0x3c800000u) {  // below 2^-6, the least normal one: multiples of 2^-9
+    const float scaled = std::nearbyint(std::bit_cast<float>(size) * 512.0f);
+    return static_cast<uint8_t>(sign | static_cast<uint8_t>(scaled));
+  }
+  const uint32_t rounded = size + 0x7ffffu + ((size >> 20) & 1u);
+  return static_cast<uint8_t>(sign | ((rounded - 0x3c000000u) >> 20));
+}
+
+inline float e4m3_to_float(uint8_t b) {
+  const int exponent = (b >> 3) & 0xf, mantissa = b & 7;
+  float v = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  if ((b & 0x7f) == 0x7f) v = std::bit_cast<float>(0x7fc00000u);
+  return (b & 0x80) != 0 ? -v : v;
 }
 
 }  // namespace tandem

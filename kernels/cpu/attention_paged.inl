@@ -237,6 +237,12 @@ void paged_attend_chunks(const PagedHeads& h) {
                           score_keys<T, kChunks, n.value>(s.q + row * s.ldd, s.ldd, keys, count,
                                                           s.scores + row * s.lds + j, s.lds);
                         });
+  if (h.bias.values != nullptr)
+    for (int row = 0; row < h.heads * h.queries; ++row) {
+      const int head = row / h.queries, query = row % h.queries;
+      add_bias(s.scores + row * s.lds, keys_of(h, query), h.bias.values + head * (h.bias.last + 1),
+               h.bias.last, h.bias.zero - (h.position + query));
+    }
   float inverse[kPagedRows];
   for (int row = 0; row < h.heads * h.queries; ++row)
     inverse[row] = 1.0f / softmax_row(s.scores + row * s.lds, keys_of(h, row % h.queries));

@@ -81,6 +81,10 @@ void ragged_attend(const RaggedHead& h) {
     for (int64_t j = 0; j < h.keys; j += kPanelColumns)
       gemm<StepF32>(plain_block(q, h.head_dim, rows, h.packed + j * h.head_dim, h.head_dim,
                                 h.keys - j, scores + j, lds));
+    if (h.bias.values != nullptr)
+      for (int64_t i = 0; i < rows; ++i)
+        add_bias(scores + i * lds, h.keys, h.bias.values, h.bias.last,
+                 h.bias.zero - (h.position + row + i));
     for (int64_t i = 0; i < rows; ++i) inverse[i] = 1.0f / softmax_row(scores + i * lds, h.keys);
     const float* values = packed_values(h);
     for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {

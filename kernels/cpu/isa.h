@@ -45,6 +45,13 @@ struct GemmBlock {
   const float* column_offsets;  // [64]
 };
 
+// What attention adds to the scores of a head: values[clamp(key - query + zero, 0, last)].
+struct HeadBias {
+  const float* values;  // nullptr: nothing
+  int64_t last;
+  int64_t zero;
+};
+
 // One head of one sequence in the encoder: keys and values as they come from the projection.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
@@ -57,6 +64,8 @@ struct RaggedHead {
   float* scratch;  // ragged_scratch_floats()
   float* out;      // [queries][ldo]
   int64_t ldo;
+  HeadBias bias;
+  int64_t position;  // of the first query
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 
@@ -83,6 +92,8 @@ struct PagedHeads {
   float* scratch;  // paged_scratch_floats()
   float* out;      // as q
   int64_t ldo;
+  HeadBias bias;     // of the first head; the others' follow
+  int64_t position;  // of the first query
 };
 
 struct LayerNormRow {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/core/context.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/ops.h"
 
 namespace tandem::cpu {
@@ -23,6 +24,12 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
 void draw(Context& ctx, const ops::DrawArgs& args);
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
+
+// Of heads from `head` on.
+inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {
+  if (bias.values.empty()) return {};
+  return {bias.values.row<float>(head), bias.values.dim(1) - 1, bias.zero};
+}
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }

@@ -25,4 +25,13 @@ inline float softmax_row(float* p, int64_t n) {
   return reduce_add(sum);
 }
 
+// p[j] += values[clamp(j + shift, 0, last)] for n scores.
+inline void add_bias(float* p, int64_t n, const float* values, int64_t last, int64_t shift) {
+  int64_t j = 0;
+  for (; j < n && j + shift < 0; ++j) p[j] += values[0];
+  const int64_t end = last - shift + 1 < n ? last - shift + 1 : n;
+  for (; j < end; ++j) p[j] += values[j + shift];
+  for (; j < n; ++j) p[j] += values[last];
+}
+
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -12,6 +12,8 @@ namespace tandem::cuda {
 
 struct AttentionParams {
   DType dtype;  // of q, k, v (pages or rows) and out: f32, f16 or bf16
+  // f8 pages (attention_rows only): the exponents of their scales, else null. `pages` are bytes.
+  const uint8_t* scales = nullptr;
   const void* q;
   int64_t q_stride;  // elements from one row to the next; a row is [num_heads, head_dim]
   void* out;
@@ -36,6 +38,10 @@ struct AttentionParams {
   int num_heads;
   int head_dim;  // 1 .. 256
   float scale;
+
+  // [num_heads, bias_columns] (ops::PositionBias), or null.
+  const float* bias = nullptr;
+  int32_t bias_columns = 0, bias_zero = 0;
 };
 
 // Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products

@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <cstring>
@@ -73,6 +74,18 @@ struct F16 {
   }
 };
 
+// Pages of 8-bit floats beside queries of another type.
+struct F8 {
+  using Element = uint8_t;
+};
+
+// A pair, the first in the lower byte.
+inline __device__ float2 widen_e4m3(uint32_t pair) {
+  const __half2_raw halves =
+      __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
+  return __half22float2(bits_as<__half2>(halves));
+}
+
 // Calls body(F32()), body(BF16()) or body(F16()).
 template <class Body>
 void for_type(DType dtype, const Body& body) {
@@ -115,8 +128,28 @@ struct AttentionKernelParams {
   float scale_log2;      // times log2 e
 };
 
+constexpr double kLog2e = 1.4426950408889634;
+
+// The bias of a head for query 0 of an item.
+struct BiasRow {
+  const float* values;
+  int32_t last, shift;  // of the column
+
+  __device__ BiasRow(const AttentionParams& p, const AttentionWork& work, int head)
+      : values(p.bias + int64_t{head} * p.bias_columns),
+        last(p.bias_columns - 1),
+        shift(p.bias_zero - work.query_position) {}
+  // `distance`: the key's number less the query's in the item.
+  __device__ float at(int32_t distance) const {
+    return __ldg(values + max(0, min(distance + shift, last)));
+  }
+  // To a score, which is one times log2 e.
+  __device__ float add(float score, int32_t distance) const {
+    return fmaf(at(distance), static_cast<float>(kLog2e), score);
+  }
+};
+
 inline AttentionKernelParams kernel_params(const AttentionParams& params) {
-  constexpr double kLog2e = 1.4426950408889634;
   TANDEM_CHECK_EQ(reinterpret_cast<uintptr_t>(params.work) % 16, 0u);
   AttentionKernelParams p{params,
                           {},
@@ -129,14 +162,16 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
     TANDEM_CHECK_GT(params.block_size, 0);
     p.page = Divider::of(params.block_size);
     p.k_base = params.pages;
-    p.v_base = static_cast<const char*>(params.pages) +
-               params.value_offset * static_cast<int64_t>(size_of(params.dtype));
+    const size_t size = params.scales != nullptr ? 1 : size_of(params.dtype);
+    p.v_base =
+        static_cast<const char*>(params.pages) + params.value_offset * static_cast<int64_t>(size);
     p.k_row = p.v_row = params.token_stride;
   }
   return p;
 }
 
-// Whether every head's rows of q, k, v and out begin at multiples of 16 bytes.
+// Whether every head's rows of q, k, v and out begin at multiples of 16 bytes (in f8 pages: at
+// multiples of as many elements).
 inline bool aligned_16(const AttentionParams& p) {
   const int64_t size = static_cast<int64_t>(size_of(p.dtype));
   auto ok = [](int64_t bytes) { return bytes % 16 == 0; };
@@ -156,7 +191,7 @@ inline __device__ AttentionWork load_work(const AttentionWork* list, int index) 
   static_assert(kAttentionWorkInts % 4 == 0);
   const int4* from = reinterpret_cast<const int4*>(list + index);
   const int4 a = from[0], b = from[1], c = from[2];
-  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, {0, 0}};
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, 0};
 }
 
 // --- Chunks of one group of queries -------------------------------------------------------------

@@ -62,4 +62,71 @@ struct Slice<Type, kDim, false> {
   }
 };
 
+// A lane's part of a key or a value, and what its sum is to be multiplied with.
+template <class Type, class Stored, int kDim, bool kAligned>
+struct KvSlice : Slice<Type, kDim, kAligned> {
+  __device__ float scaled(float x) const { return x; }
+};
+
+// `scale` is 2^(byte - 127).
+template <class Type, int kDim>
+struct KvSlice<Type, F8, kDim, true> {
+  using L = Lanes<Type, kDim>;
+  static constexpr int kWords = L::kElements / 4;  // of 4 bytes: a lane has as many elements
+  struct alignas(4 * kWords) Words {
+    uint32_t words[kWords];
+  };
+  Words bits[L::kVectors];
+  uint32_t scale;
+
+  __device__ void load(const uint8_t* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kVectors; ++i) {
+      const int at = L::element(i * L::kElements);
+      bits[i] = {};
+      if (at < head_dim) {
+        if constexpr (kWords == 2) {
+          const uint2 pair = __ldg(reinterpret_cast<const uint2*>(row + at));
+          bits[i].words[0] = pair.x;
+          bits[i].words[1] = pair.y;
+        } else {
+          bits[i].words[0] = __ldg(reinterpret_cast<const uint32_t*>(row + at));
+        }
+      }
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; i += 4) {
+      const uint32_t four = bits[i / L::kElements].words[i % L::kElements / 4];
+      const float2 low = widen_e4m3(four & 0xffffu), high = widen_e4m3(four >> 16);
+      out[i] = low.x;
+      out[i + 1] = low.y;
+      out[i + 2] = high.x;
+      out[i + 3] = high.y;
+    }
+  }
+  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+};
+
+template <class Type, int kDim>
+struct KvSlice<Type, F8, kDim, false> {
+  using L = Lanes<Type, kDim>;
+  float values[L::kSlice];
+  uint32_t scale;
+
+  __device__ void load(const uint8_t* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) {
+      const int at = L::element(i);
+      values[i] = at < head_dim ? widen_e4m3(row[at]).x : 0.0f;
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) out[i] = values[i];
+  }
+  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+};
+
 }  // namespace tandem::cuda::rows

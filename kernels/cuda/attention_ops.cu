@@ -27,7 +27,7 @@ void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) 
 }
 
 AttentionParams params_of(const Tensor& q, const Tensor& out, int num_heads, int head_dim,
-                          float scale) {
+                          float scale, const ops::PositionBias& bias) {
   AttentionParams p{};
   p.dtype = q.dtype();
   p.q = q.raw();
@@ -37,13 +37,19 @@ AttentionParams params_of(const Tensor& q, const Tensor& out, int num_heads, int
   p.num_heads = num_heads;
   p.head_dim = head_dim;
   p.scale = scale;
+  if (!bias.values.empty()) {
+    p.bias = bias.values.data<float>();
+    p.bias_columns = static_cast<int32_t>(bias.values.dim(1));
+    p.bias_zero = bias.zero;
+  }
   return p;
 }
 
 }  // namespace
 
 void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
-  AttentionParams p = params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale);
+  AttentionParams p =
+      params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
   p.k = args.k.raw();
   p.v = args.v.raw();
   p.k_stride = args.k.row_stride();
@@ -53,8 +59,9 @@ void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
 
 void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
   const KvStrides s = kv_strides(args.pages);
-  TANDEM_CHECK(args.pages.data.dtype() == args.q.dtype(), "queries and pages are of one type");
-  AttentionParams p = params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale);
+  AttentionParams p =
+      params_of(args.q, args.out, args.num_heads, args.head_dim, args.scale, args.bias);
+  if (args.pages.data.dtype() == DType::kF8E4M3) p.scales = args.pages.scales.data<uint8_t>();
   p.pages = args.pages.data.raw();
   p.page_indices = args.kv_page_indices.data<int32_t>();
   p.page_stride = s.block;

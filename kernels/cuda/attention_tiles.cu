@@ -26,16 +26,35 @@ static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
 #endif
 }
 
+// The biases of one tile, times log2 e: of query i and key j `values[j - i + kTileRows - 1]`.
+template <bool kBias>
+struct BiasStage {
+  __device__ void load_bias(const AttentionKernelParams&, const AttentionWork&, int, int32_t) {}
+};
+template <>
+struct BiasStage<true> {
+  float values[kTileKeys + kTileRows];
+  // A thread each; seen by all after the next barrier.
+  __device__ void load_bias(const AttentionKernelParams& p, const AttentionWork& work, int head,
+                            int32_t first) {
+    static_assert(kThreads == kTileKeys + kTileRows);
+    const auto i = static_cast<int32_t>(threadIdx.x);
+    values[i] = BiasRow(p.args, work, head).add(0.0f, first + i - (kTileRows - 1));
+  }
+};
+
 // Keys and values of one tile.
-template <class Type, int kDim>
-struct Stage {
+template <class Type, int kDim, bool kBias>
+struct Stage : BiasStage<kBias> {
   using Element = typename Type::Element;
   static constexpr int kPitch = kDim + 8;
-  Element k[kTileKeys][kPitch], v[kTileKeys][kPitch];
+  alignas(16) Element k[kTileKeys][kPitch];
+  Element v[kTileKeys][kPitch];
 
   // Starts to copy the keys [first, first + kTileKeys); beyond the item's last, that one again.
   __device__ void load(const AttentionKernelParams& p, const AttentionWork& work, int head,
                        int32_t first) {
+    this->load_bias(p, work, head, first);
     constexpr int kPieces = kDim / 8;  // of 16 bytes in a row
 #pragma unroll 1
     for (int i = 0; i < kTileKeys * kPieces / kThreads; ++i) {
@@ -59,7 +78,7 @@ struct Stage {
 
 // 16 queries of a warp. A lane has parts of the rows lane / 4 and lane / 4 + 8: columns
 // lane % 4 * 2 and the next of every 8.
-template <class Type, int kDim>
+template <class Type, int kDim, bool kBias>
 struct WarpRows {
   using Element = typename Type::Element;
   static constexpr int kKeyTiles = kTileKeys / 8, kDimTiles = kDim / 8;
@@ -85,8 +104,8 @@ struct WarpRows {
     }
   }
 
-  __device__ void add(const Stage<Type, kDim>& stage, const AttentionWork& work, int32_t first,
-                      float scale) {
+  __device__ void add(const Stage<Type, kDim, kBias>& stage, const AttentionWork& work,
+                      int32_t first, float scale) {
     float scores[kKeyTiles][4] = {};
     multiply_keys(stage, scores);
 #pragma unroll
@@ -94,6 +113,7 @@ struct WarpRows {
 #pragma unroll
       for (int i = 0; i < 4; ++i)  // on its own: no part of a later sum
         scores[j][i] = __fmul_rn(scores[j][i], scale);
+    if constexpr (kBias) add_bias(stage, scores);
     const int first_row = row / kWarpRows * kWarpRows;
     if (first + kTileKeys > min(work.key_end, work.position + first_row + 1))
       mask(work, first, scores);
@@ -102,7 +122,7 @@ struct WarpRows {
     multiply_values(stage, weights);
   }
 
-  __device__ void multiply_keys(const Stage<Type, kDim>& stage,
+  __device__ void multiply_keys(const Stage<Type, kDim, kBias>& stage,
                                 float (&scores)[kKeyTiles][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -114,6 +134,14 @@ struct WarpRows {
         mma_m16n8k16<Element>(scores[key / 8], q[d / 16], {b[0], b[1]});
         mma_m16n8k16<Element>(scores[key / 8 + 1], q[d / 16], {b[2], b[3]});
       }
+  }
+
+  __device__ void add_bias(const BiasStage<true>& stage, float (&scores)[kKeyTiles][4]) const {
+    const float* values = stage.values + kTileRows - 1 + column - row;
+#pragma unroll
+    for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[j][i] += values[j * 8 + i % 2 - i / 2 * 8];
   }
 
   // -inf where a row does not see a key.
@@ -157,7 +185,7 @@ struct WarpRows {
     }
   }
 
-  __device__ void multiply_values(const Stage<Type, kDim>& stage,
+  __device__ void multiply_values(const Stage<Type, kDim, kBias>& stage,
                                   const uint32_t (&weights)[kKeyTiles][2]) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -206,9 +234,9 @@ struct WarpRows {
   }
 };
 
-template <class Type, int kDim>
+template <class Type, int kDim, bool kBias>
 __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work, int head,
-                       Stage<Type, kDim>* stages) {
+                       Stage<Type, kDim, kBias>* stages) {
   const int first_row = static_cast<int>(threadIdx.x) / kWarpSize * kWarpRows;
   // Of this warp; all of them copy.
   const int32_t end = first_row < work.queries
@@ -216,7 +244,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
                           : work.key_begin;
   stages[0].load(p, work, head, work.key_begin);
   cp_async_commit();
-  WarpRows<Type, kDim> rows(p.args, work, head);
+  WarpRows<Type, kDim, kBias> rows(p.args, work, head);
   int current = 0;
   for (int32_t first = work.key_begin; first < work.key_end; first += kTileKeys) {
     if (first + kTileKeys < work.key_end)
@@ -232,13 +260,13 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 }
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
-template <int kDim>
-constexpr int kBlocks = kDim <= 64   ? 4
-                        : kDim <= 96 ? 3
-                                     : 2;
+template <int kDim, bool kBias>
+constexpr int kBlocks = kDim <= (kBias ? 48 : 64) ? 4
+                        : kDim <= 96              ? 3
+                                                  : 2;
 
-template <class Type, int kDim>
-__global__ void __launch_bounds__(kThreads, kBlocks<kDim>)
+template <class Type, int kDim, bool kBias>
+__global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kBias>))
     tiles_kernel(const __grid_constant__ AttentionKernelParams p) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   TANDEM_DYNAMIC_SHARED(shared);
@@ -247,23 +275,32 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kDim>)
   __syncthreads();
   if (work.queries == 0) return;
   const int head = static_cast<int>(blockIdx.y);
-  attend<Type, kDim>(p, work, head, reinterpret_cast<Stage<Type, kDim>*>(shared));
+  attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kBias>*>(shared));
   if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
 #else
   __trap();  // tiles_supported says so
 #endif
 }
 
-template <class Type, int kDim>
-void launch(const AttentionKernelParams& p, cudaStream_t stream) {
-  constexpr int kShared = 2 * static_cast<int>(sizeof(Stage<Type, kDim>));
+template <class Type, int kDim, bool kBias>
+void launch_variant(const AttentionKernelParams& p, cudaStream_t stream) {
+  constexpr int kShared = 2 * static_cast<int>(sizeof(Stage<Type, kDim, kBias>));
   if (kShared > 48 * 1024)
-    TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim>,
+    TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kBias>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
   const dim3 grid(static_cast<unsigned>(p.args.work_count),
                   static_cast<unsigned>(p.args.num_heads));
-  TANDEM_LAUNCH((tiles_kernel<Type, kDim>), grid, kThreads, kShared, stream, p);
+  TANDEM_LAUNCH((tiles_kernel<Type, kDim, kBias>), grid, kThreads, kShared, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
+}
+
+template <class Type, int kDim>
+void launch(const AttentionKernelParams& p, cudaStream_t stream) {
+  if (p.args.bias != nullptr) {
+    launch_variant<Type, kDim, true>(p, stream);
+  } else {
+    launch_variant<Type, kDim, false>(p, stream);
+  }
 }
 
 template <class Type>
@@ -290,6 +327,7 @@ bool tiles_supported(DType dtype, int head_dim, int compute_capability) {
 
 void attention_tiles(const AttentionParams& params, cudaStream_t stream) {
   if (params.work_count == 0) return;
+  TANDEM_CHECK(params.scales == nullptr, "tiles of f8 pages");
   TANDEM_CHECK(aligned_16(params), "tiles of rows that do not begin at multiples of 16 bytes");
   const AttentionKernelParams p = kernel_params(params);
   switch (params.dtype) {

@@ -52,6 +52,7 @@ class CudaBackend final : public DeviceBackend {
   void wait(uint64_t mark) override;
   double seconds_between(uint64_t from, uint64_t to) override;
   bool attention_tiles(DType dtype, int head_dim) const override;
+  bool f8_pages() const override { return capability_ >= 89; }
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;

@@ -1,5 +1,8 @@
 // Keys and values to their pages; copies of whole blocks.
+#include <cuda_fp8.h>
+
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/kv_pages.h"
 
@@ -32,6 +35,40 @@ __global__ void write_kv_kernel(WriteParams p, const T* k, const T* v, T* pages)
   }
 }
 
+// One warp for each key or value of a head; a token in grid.x. Twice: the size of the largest
+// finite element, then the bytes (the row is in the first cache).
+template <class T>
+__global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* pages,
+                                uint8_t* scales) {
+  const int64_t token = blockIdx.x;
+  const int32_t slot = p.slots[token];
+  if (slot < 0) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int heads = p.features / p.head_dim;
+  for (int i = static_cast<int>(threadIdx.x) / kWarpSize; i < 2 * heads;
+       i += static_cast<int>(blockDim.x) / kWarpSize) {
+    const int head = i % heads;
+    const T* from =
+        (i < heads ? k + token * p.k_stride : v + token * p.v_stride) + int64_t{head} * p.head_dim;
+    float largest = 0.0f;
+    for (int d = lane; d < p.head_dim; d += kWarpSize) {
+      const float size = fabsf(to_float(from[d]));
+      if (size < INFINITY) largest = fmaxf(largest, size);
+    }
+    largest = warp_max(largest);
+    // The least power of two 2^(exponent - 127) of which 448 (1.75 times 2^8) is as large.
+    const uint32_t bits = __float_as_uint(largest);
+    const int exponent =
+        max(1, static_cast<int>(bits >> 23) - 8 + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0));
+    const float inverse = __uint_as_float(static_cast<uint32_t>(254 - exponent) << 23);
+    const int64_t at = slot / p.block_size * p.page_stride + slot % p.block_size * p.token_stride +
+                       (i < heads ? 0 : p.value_offset) + head * p.head_stride;
+    if (lane == 0) scales[at / p.head_dim] = static_cast<uint8_t>(exponent);
+    for (int d = lane; d < p.head_dim; d += kWarpSize)
+      pages[at + d] = __nv_cvt_float_to_fp8(to_float(from[d]) * inverse, __NV_SATFINITE, __NV_E4M3);
+  }
+}
+
 // A pair of blocks in grid.y. Either pool may lie in host memory that the device reaches.
 template <class Word>
 __global__ void copy_blocks_kernel(const Word* src, Word* dst, const int32_t* pairs,
@@ -52,7 +89,6 @@ bool aligned(const void* p, int64_t stride_bytes) {
 
 void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
   const KvStrides s = kv_strides(args.pages);
-  TANDEM_CHECK(args.pages.data.dtype() == args.k.dtype(), "keys and pages are of one type");
   WriteParams p{};
   p.k_stride = args.k.row_stride();
   p.v_stride = args.v.row_stride();
@@ -68,8 +104,14 @@ void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
     using T = typename decltype(tag)::type;
     const T* k = static_cast<const T*>(args.k.raw());
     const T* v = static_cast<const T*>(args.v.raw());
-    T* pages = static_cast<T*>(args.pages.data.raw());
     const unsigned tokens = static_cast<unsigned>(args.k.dim(0));
+    if (args.pages.data.dtype() == DType::kF8E4M3) {
+      TANDEM_LAUNCH(write_f8_kernel<T>, tokens, 256, 0, stream_of(ctx), p, k, v,
+                    static_cast<uint8_t*>(args.pages.data.raw()),
+                    args.pages.scales.data<uint8_t>());
+      return;
+    }
+    T* pages = static_cast<T*>(args.pages.data.raw());
     const auto size = static_cast<int64_t>(sizeof(T));
     if (p.head_dim % kVector<T> == 0 && aligned(k, p.k_stride * size) &&
         aligned(v, p.v_stride * size) && aligned(pages, 0)) {

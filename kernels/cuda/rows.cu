@@ -19,39 +19,16 @@ struct EmbeddingParams {
   int64_t size, out_stride;
   float scale;
   int32_t position_offset, first_id;
+  const float *norm_weight, *norm_bias;  // of kNorm
+  float eps;
 };
 
-template <class T, class Tokens, class Positions>
-__global__ void embedding_kernel(EmbeddingParams p, T* out) {
-  const int64_t row = blockIdx.x;
-  const int64_t id = int64_t{p.ids[row]} - p.first_id;
-  const bool known = id >= 0 && id < p.token_rows;
-  const int64_t position =
-      p.positions == nullptr ? 0 : int64_t{p.position_ids[row]} + p.position_offset;
-  for (int64_t i = threadIdx.x; i < p.size; i += blockDim.x) {
-    float x = known ? p.scale * table_value<Tokens>(p.tokens, id * p.token_stride + i) : 0.0f;
-    if (p.positions != nullptr)
-      x = __fadd_rn(x, table_value<Positions>(p.positions, position * p.position_stride + i));
-    out[row * p.out_stride + i] = from_float<T>(x);
-  }
-}
-
-// The row is kept in shared memory, [size] f32, so that memory is read once.
+// out = the norm of `row` ([size] in shared memory, of which a thread has written and reads the
+// elements threadIdx.x, + blockDim.x, ..., with the sum `sum`).
 template <class T>
-__global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residual,
-                                  int64_t residual_stride, const float* weight, const float* bias,
-                                  float eps, T* out, int64_t out_stride, int size) {
-  TANDEM_DYNAMIC_SHARED(shared);
-  float* row = reinterpret_cast<float*>(shared);
+__device__ __forceinline__ void norm_row(const float* row, float sum, const float* weight,
+                                         const float* bias, float eps, int size, T* out) {
   __shared__ float scratch[33];
-  const int64_t at = blockIdx.x;
-  float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) {
-    float h = to_float(x[at * x_stride + i]);
-    if (residual != nullptr) h += to_float(residual[at * residual_stride + i]);
-    row[i] = h;
-    sum += h;
-  }
   const float mean = block_sum(sum, scratch) / static_cast<float>(size);
   __syncthreads();
   float squares = 0;
@@ -62,7 +39,51 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residua
   const float variance = block_sum(squares, scratch) / static_cast<float>(size);
   const float scale = 1.0f / sqrtf(variance + eps);
   for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x))
-    out[at * out_stride + i] = from_float<T>((row[i] - mean) * scale * weight[i] + bias[i]);
+    out[i] = from_float<T>((row[i] - mean) * scale * weight[i] + bias[i]);
+}
+
+template <class T, class Tokens, class Positions, bool kNorm>
+__global__ void embedding_kernel(EmbeddingParams p, T* out) {
+  TANDEM_DYNAMIC_SHARED(shared);
+  float* sums = reinterpret_cast<float*>(shared);
+  float total = 0.0f;
+  const int64_t row = blockIdx.x;
+  const int64_t id = int64_t{p.ids[row]} - p.first_id;
+  const bool known = id >= 0 && id < p.token_rows;
+  const int64_t position =
+      p.positions == nullptr ? 0 : int64_t{p.position_ids[row]} + p.position_offset;
+  for (int64_t i = threadIdx.x; i < p.size; i += blockDim.x) {
+    float x = known ? p.scale * table_value<Tokens>(p.tokens, id * p.token_stride + i) : 0.0f;
+    if (p.positions != nullptr)
+      x = __fadd_rn(x, table_value<Positions>(p.positions, position * p.position_stride + i));
+    if (kNorm) {
+      sums[i] = x;
+      total += x;
+    } else {
+      out[row * p.out_stride + i] = from_float<T>(x);
+    }
+  }
+  if (kNorm)
+    norm_row(sums, total, p.norm_weight, p.norm_bias, p.eps, static_cast<int>(p.size),
+             out + row * p.out_stride);
+}
+
+// The row is kept in shared memory, [size] f32, so that memory is read once.
+template <class T>
+__global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residual,
+                                  int64_t residual_stride, const float* weight, const float* bias,
+                                  float eps, T* out, int64_t out_stride, int size) {
+  TANDEM_DYNAMIC_SHARED(shared);
+  float* row = reinterpret_cast<float*>(shared);
+  const int64_t at = blockIdx.x;
+  float sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) {
+    float h = to_float(x[at * x_stride + i]);
+    if (residual != nullptr) h += to_float(residual[at * residual_stride + i]);
+    row[i] = h;
+    sum += h;
+  }
+  norm_row(row, sum, weight, bias, eps, size, out + at * out_stride);
 }
 
 template <class T>
@@ -115,6 +136,15 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   p.scale = args.scale;
   p.position_offset = args.position_offset;
   p.first_id = args.first_id;
+  const bool norm = !args.norm_weight.empty();
+  size_t shared = 0;
+  if (norm) {
+    TANDEM_CHECK_LE(p.size, int64_t{kMaxNormFeatures});
+    p.norm_weight = args.norm_weight.data<float>();
+    p.norm_bias = args.norm_bias.data<float>();
+    p.eps = args.norm_eps;
+    shared = static_cast<size_t>(p.size) * sizeof(float);
+  }
   const unsigned rows = blocks(args.out.dim(0));
   const DType positions = args.positions.empty() ? DType::kF32 : args.positions.dtype();
   with_type(args.out.dtype(), [&](auto tag) {
@@ -123,8 +153,13 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     const auto run = [&](auto tokens_tag, auto positions_tag) {
       using Tokens = typename decltype(tokens_tag)::type;
       using Positions = typename decltype(positions_tag)::type;
-      TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions>), rows, kThreads, 0, stream_of(ctx), p,
-                    out);
+      if (norm) {
+        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, true>), rows, kThreads, shared,
+                      stream_of(ctx), p, out);
+      } else {
+        TANDEM_LAUNCH((embedding_kernel<T, Tokens, Positions, false>), rows, kThreads, 0,
+                      stream_of(ctx), p, out);
+      }
     };
     const TypeTag<float> f32;
     const TypeTag<__nv_bfloat16> bf16;

@@ -95,6 +95,36 @@ TEST(Embedding, MatchesTheReference) {
   }
 }
 
+// With a norm: the bits of one op after the other.
+TEST_P(RowsTest, EmbeddingWithItsNorm) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 20; ++round) {
+    const int64_t t = random.integer(1, 30), d = random.pick<int64_t>({1, 8, 17, 56, 100});
+    ops::EmbeddingArgs args;
+    args.tokens = random.strided(20, d);
+    if (random.integer(0, 1)) args.positions = random.matrix(40, d);
+    std::vector<int32_t> ids, positions(static_cast<size_t>(t));
+    for (int64_t i = 0; i < t; ++i) ids.push_back(static_cast<int32_t>(random.integer(-1, 20)));
+    std::iota(positions.begin(), positions.end(), 0);
+    args.ids = indices(ids);
+    args.position_ids = indices(positions);
+    args.out = Tensor({t, d}, DType::kF32);
+    ops::embedding(ctx, args);
+    const Tensor weight = random.vector(d), bias = random.vector(d), want = args.out;
+    ops::layer_norm(ctx, {want, {}, weight, bias, 1e-3f, want});
+    args.norm_weight = weight;
+    args.norm_bias = bias;
+    args.norm_eps = 1e-3f;
+    args.out = random.strided(t, d);
+    ops::embedding(ctx, args);
+    EXPECT_TRUE(same_bits(args.out, want)) << t << " x " << d;
+    args.out = Tensor({t, d}, DType::kF32);
+    reference::embedding(args);
+    EXPECT_TRUE(near(want, args.out, 1e-5, 1e-5)) << t << " x " << d;
+  }
+}
+
 TEST(EmbeddingDeathTest, PositionsOutsideTheTable) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Context ctx(1);

@@ -73,5 +73,39 @@ TEST(Float16, ThereAndBack) {
   EXPECT_EQ(float_to_f16(std::nextafter(0x1p-25f, 1.0f)), 1);
 }
 
+// Every value is its own; what lies between two goes to the nearer, of equals to the even one.
+TEST(E4m3, RoundsToTheNearest) {
+  for (int bits = 0; bits < 0x100; ++bits)
+    if ((bits & 0x7f) != 0x7f) {
+      ASSERT_EQ(float_to_e4m3(e4m3_to_float(static_cast<uint8_t>(bits))), bits);
+    }
+  for (int bits = 0; bits < 0x7e; ++bits) {
+    const float low = e4m3_to_float(static_cast<uint8_t>(bits)),
+                high = e4m3_to_float(static_cast<uint8_t>(bits + 1)), middle = (low + high) / 2;
+    ASSERT_LT(low, high);
+    for (const float sign : {1.0f, -1.0f}) {
+      const int negative = sign < 0 ? 0x80 : 0;
+      EXPECT_EQ(float_to_e4m3(sign * std::nextafter(middle, 0.0f)), bits | negative);
+      EXPECT_EQ(float_to_e4m3(sign * middle), (bits % 2 == 0 ? bits : bits + 1) | negative);
+      EXPECT_EQ(float_to_e4m3(sign * std::nextafter(middle, 1e9f)), (bits + 1) | negative);
+    }
+  }
+}
+
+TEST(E4m3, TheEnds) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(e4m3_to_float(0x7e), 448.0f);
+  EXPECT_EQ(e4m3_to_float(0x01), 0x1p-9f);
+  EXPECT_EQ(e4m3_to_float(0x08), 0x1p-6f);
+  for (const float large : {449.0f, 464.0f, 500.0f, 1e30f, kInf}) {
+    EXPECT_EQ(float_to_e4m3(large), 0x7e);
+    EXPECT_EQ(float_to_e4m3(-large), 0xfe);
+  }
+  EXPECT_EQ(float_to_e4m3(std::nanf("")), 0x7f);
+  EXPECT_TRUE(std::isnan(e4m3_to_float(0x7f)));
+  EXPECT_TRUE(std::isnan(e4m3_to_float(0xff)));
+  EXPECT_EQ(float_to_e4m3(-0.0f), 0x80);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -58,6 +58,9 @@ TEST(DeviceCli, BadNames) {
     expect_problem(generate({"--device", name}), {"device"});
   expect_problem(generate({"--device", "cpu", "--dtype", "float16"}), {"--dtype", "float16"});
   expect_problem(generate({"--gpu-memory-utilization", "1.5"}), {"--gpu-memory-utilization"});
+  expect_problem(generate({"--kv-cache-dtype", "int4"}), {"--kv-cache-dtype", "int4", "fp8"});
+  expect_problem(generate({"--device", "cpu", "--kv-cache-dtype", "fp8"}),
+                 {"--kv-cache-dtype", "8.9"});
 }
 
 TEST(DeviceCli, WhatIsMissingIsSaid) {
@@ -95,6 +98,21 @@ TEST(DeviceCli, TheCpusTokens) {
   }
   for (const char* dtype : {"bfloat16", "float16"})
     EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype}).status, 0) << dtype;
+  // 8-bit keys and values, alone and on two ranks.
+  for (const char* dtype : {"float32", "bfloat16", "float16"})
+    EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", "fp8"}).status, 0)
+        << dtype;
+  const ProcessResult one = generate({"--device", "cuda", "--dtype", "float32", "--kv-cache-dtype",
+                                      "fp8", "--enforce-eager"}),
+                      two = generate({"--device", "cuda:0", "--dtype", "float32",
+                                      "--kv-cache-dtype", "fp8_e4m3", "--tensor-parallel-size", "2",
+                                      "--distributed-executor-backend", "threads"});
+  EXPECT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(one.out, two.out);
+  EXPECT_FALSE(one.out.empty());
+  const Variable ampere("TANDEM_EMULATOR_CAPABILITY", "8.6");
+  expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "fp8"}),
+                 {"--kv-cache-dtype", "8.9", "8.6"});
   expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
   expect_problem(generate({"--device", "cuda", "--dtype", "int8"}), {"--dtype", "int8"});
 }

@@ -53,6 +53,7 @@ class HostDevice final : public DeviceBackend {
   void wait(uint64_t) override {}
   double seconds_between(uint64_t, uint64_t) override { return 0; }
   bool attention_tiles(DType, int) const override { return tiles_; }
+  bool f8_pages() const override { return true; }
   bool record(uint64_t, const std::function<void()>&) override { return false; }
   void replay(uint64_t) override {}
   void forget_recordings() override {}
@@ -258,6 +259,23 @@ TEST(StepTensors, TheCpuBorrows) {
   EXPECT_EQ(step.input_ids.raw(), static_cast<const void*>(in.input_ids.data()));
   EXPECT_EQ(step.self_plan(), nullptr);
   EXPECT_EQ(step.cross_plan(), nullptr);
+}
+
+// Tiles do not read 8-bit pages: prompts over them are rows, the encoder keeps its tiles.
+TEST(StepPlan, EightBitPagesAreReadInRows) {
+  Random random;
+  const Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
+  ModelInput in = step_of(random, 2, 20, 50);
+  in.encoder_input_ids.resize(30);
+  in.attention.encoder_start_loc = {0, 30};
+  StepLayout layout = kLayout;
+  const StepPlan tiles(ctx, in, layout);
+  EXPECT_TRUE(tiles.self.rows.empty() && tiles.cross.rows.empty());
+  layout.f8_pages = true;
+  const StepPlan rows(ctx, in, layout);
+  EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
+  EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
+  EXPECT_FALSE(rows.encoder.tiles.empty());
 }
 
 }  // namespace

@@ -9,38 +9,10 @@ namespace {
 using testing::AttentionLayout;
 using testing::AttentionProblem;
 using testing::AttentionRun;
-using testing::near;
+using testing::expect_reference;
 using testing::Random;
+using testing::random_layout;
 using testing::same_bits;
-
-// What the result's type, and tiles' weights in it, leave of the reference's value.
-::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype, bool tiles) {
-  if (dtype == DType::kF32) return near(got, want, 4e-6, 1e-5);
-  const double half_ulp = dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
-  return near(got, want, tiles ? 4 * half_ulp : 1e-5, 1.05 * half_ulp);
-}
-
-void expect_reference(const AttentionProblem& problem, const AttentionLayout& layout,
-                      Random& random) {
-  const std::vector<Tensor> want = expected(problem);
-  const std::vector<Tensor> got = AttentionRun(problem, layout, random)();
-  for (size_t s = 0; s < want.size(); ++s)
-    EXPECT_TRUE(close(got[s], want[s], problem.dtype, layout.tiles))
-        << name_of(problem.dtype) << " sequence " << s << ": " << want[s].dim(0) << " queries, "
-        << problem.sequences[s].k.dim(0) << " keys, " << problem.heads << " heads of "
-        << problem.head_dim << ", pages of " << layout.block_size
-        << (problem.sequences[s].causal ? ", causal" : "");
-}
-
-AttentionLayout random_layout(Random& random) {
-  AttentionLayout layout;
-  layout.block_size = random.pick({0, 1, 2, 3, 16, 16, 32, 1000});
-  layout.layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-  layout.odd_strides = random.integer(0, 3) == 0;
-  layout.padding = static_cast<int>(random.integer(0, 2));
-  layout.any_queries = random.integer(0, 3) == 0;
-  return layout;
-}
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 

@@ -85,6 +85,7 @@ struct AttentionLayout {
   bool odd_strides = false;  // rows begin anywhere
   int padding = 0;           // work without queries behind the rest
   bool any_queries = false;  // of rows: do not tell the kernel how many queries there are
+  bool f8 = false;           // pages in 8 bits, of keys and values that are (round_to_f8)
 };
 
 struct AttentionProblem {
@@ -95,6 +96,7 @@ struct AttentionProblem {
   DType dtype;
   int heads, head_dim;
   std::vector<Sequence> sequences;
+  ops::PositionBias bias = {};
 
   int64_t width() const { return int64_t{heads} * head_dim; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
@@ -110,8 +112,45 @@ struct AttentionProblem {
     sequences.push_back({rounded(random, queries, q_size), rounded(random, keys, 1.0f),
                          rounded(random, keys, 1.0f), causal});
   }
-  AttentionProblem alone(size_t i) const { return {dtype, heads, head_dim, {sequences[i]}}; }
+  AttentionProblem alone(size_t i) const { return {dtype, heads, head_dim, {sequences[i]}, bias}; }
 };
+
+// Rows of head_dim values as f8 pages hold them.
+struct F8Rows {
+  std::vector<std::byte> bytes;
+  std::vector<uint8_t> scales;
+
+  F8Rows(const std::vector<float>& values, int head_dim) : bytes(values.size()) {
+    const int64_t rows = std::ssize(values) / head_dim;
+    scales.resize(static_cast<size_t>(rows));
+    const Tensor x = Tensor::borrow(values).reshape({rows, head_dim});
+    const KvPages pages{Tensor({rows, 2, 1, 1, head_dim}, DType::kF8E4M3), KvLayout::kNHD,
+                        Tensor({rows, 2, 1, 1}, DType::kU8)};
+    std::vector<int32_t> slots(static_cast<size_t>(rows));
+    std::iota(slots.begin(), slots.end(), 0);
+    reference::write_kv({x, x, indices(slots), pages});
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(bytes.data() + i * head_dim,
+                  static_cast<const std::byte*>(pages.data.raw()) + 2 * i * head_dim,
+                  static_cast<size_t>(head_dim));
+      scales[static_cast<size_t>(i)] = pages.scales.data<uint8_t>()[2 * i];
+    }
+  }
+};
+
+// Keys and values to what f8 pages hold of them.
+inline void round_to_f8(AttentionProblem& problem) {
+  for (auto& s : problem.sequences)
+    for (Tensor* t : {&s.k, &s.v}) {
+      const std::vector<float> values(t->data<float>(), t->data<float>() + t->size());
+      const F8Rows rows(values, problem.head_dim);
+      *t = Tensor(t->shape(), DType::kF32);
+      for (size_t i = 0; i < values.size(); ++i)
+        t->data<float>()[i] =
+            std::ldexp(e4m3_to_float(std::to_integer<uint8_t>(rows.bytes[i])),
+                       rows.scales[i / static_cast<size_t>(problem.head_dim)] - 127);
+    }
+}
 
 // The reference's result for each sequence.
 inline std::vector<Tensor> expected(const AttentionProblem& problem) {
@@ -130,7 +169,7 @@ inline std::vector<Tensor> expected(const AttentionProblem& problem) {
     reference::paged_attention({s.q, pages, indices({0, static_cast<int32_t>(s.q.dim(0))}),
                                 indices({0, static_cast<int32_t>(keys)}), indices(all),
                                 indices({1}), problem.heads, problem.head_dim, problem.scale(),
-                                s.causal, results.back()});
+                                s.causal, results.back(), nullptr, problem.bias});
   }
   return results;
 }
@@ -173,9 +212,12 @@ class AttentionRun {
         << "the case should have tiles, and only if asked";
     for (auto* list : {&plan.rows, &plan.tiles})
       list->resize(list->size() + static_cast<size_t>(layout_.padding));
+    const F8Rows f8(layout_.f8 ? pages_ : std::vector<float>(), problem_.head_dim);
     const DeviceBytes q(to_type(q_, type)), k(to_type(k_, type)), v(to_type(v_, type)),
-        pages(to_type(pages_, type)), page_indices(page_indices_), rows(plan.rows),
-        tiles(plan.tiles);
+        pages(layout_.f8 ? f8.bytes : to_type(pages_, type)), page_indices(page_indices_),
+        rows(plan.rows), tiles(plan.tiles), scales(f8.scales);
+    const Tensor& table = problem_.bias.values;
+    const DeviceBytes bias(std::span(static_cast<const std::byte*>(table.raw()), table.bytes()));
     const DeviceBytes out(to_type(std::vector<float>(q_.size(), 7.0f), type));
     const auto heads = static_cast<size_t>(problem_.heads);
     const DeviceBytes partials(std::vector<float>(
@@ -192,6 +234,12 @@ class AttentionRun {
     p.num_heads = problem_.heads;
     p.head_dim = problem_.head_dim;
     p.scale = problem_.scale();
+    if (layout_.f8) p.scales = static_cast<const uint8_t*>(scales.get());
+    if (!table.empty()) {
+      p.bias = static_cast<const float*>(bias.get());
+      p.bias_columns = static_cast<int32_t>(table.dim(1));
+      p.bias_zero = problem_.bias.zero;
+    }
     if (layout_.block_size > 0) {
       p.pages = pages.get();
       p.page_indices = static_cast<const int32_t*>(page_indices.get());
@@ -278,5 +326,35 @@ class AttentionRun {
   std::vector<float> q_, k_, v_, pages_;
   std::vector<int32_t> page_indices_;
 };
+
+// What the result's type, and tiles' weights in it, leave of the reference's value.
+inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, DType dtype,
+                                        bool tiles) {
+  if (dtype == DType::kF32) return near(got, want, 4e-6, 1e-5);
+  const double half_ulp = dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;
+  return near(got, want, tiles ? 4 * half_ulp : 1e-5, 1.05 * half_ulp);
+}
+
+inline void expect_reference(const AttentionProblem& problem, const AttentionLayout& layout,
+                             Random& random) {
+  const std::vector<Tensor> want = expected(problem);
+  const std::vector<Tensor> got = AttentionRun(problem, layout, random)();
+  for (size_t s = 0; s < want.size(); ++s)
+    EXPECT_TRUE(close(got[s], want[s], problem.dtype, layout.tiles))
+        << name_of(problem.dtype) << " sequence " << s << ": " << want[s].dim(0) << " queries, "
+        << problem.sequences[s].k.dim(0) << " keys, " << problem.heads << " heads of "
+        << problem.head_dim << ", pages of " << layout.block_size
+        << (problem.sequences[s].causal ? ", causal" : "");
+}
+
+inline AttentionLayout random_layout(Random& random) {
+  AttentionLayout layout;
+  layout.block_size = random.pick({0, 1, 2, 3, 16, 16, 32, 1000});
+  layout.layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
+  layout.odd_strides = random.integer(0, 3) == 0;
+  layout.padding = static_cast<int>(random.integer(0, 2));
+  layout.any_queries = random.integer(0, 3) == 0;
+  return layout;
+}
 
 }  // namespace tandem::testing

@@ -49,6 +49,22 @@ TEST(CudaOps, Embedding) {
       ops::embedding(ctx, args);
       EXPECT_TRUE(near(out.values(), want, 1e-6, 1.01 * half_ulp(dtype) + 1e-6))
           << name_of(dtype) << " " << rows << " x " << size;
+
+      // With a norm: one launch; in f32 the bits of both ops.
+      const Tensor weight = random.vector(size), bias = random.vector(size);
+      args.norm_weight = to_device(ctx, weight);
+      args.norm_bias = to_device(ctx, bias);
+      args.norm_eps = 1e-2f;
+      const DeviceMatrix normed(ctx, random, rows, size, dtype);
+      args.out = normed.tensor();
+      ops::embedding(ctx, args);
+      const Tensor got = normed.values();
+      ops::layer_norm(
+          ctx, {out.tensor(), {}, args.norm_weight, args.norm_bias, args.norm_eps, out.tensor()});
+      if (dtype == DType::kF32) EXPECT_TRUE(same_bits(got, out.values())) << rows << " x " << size;
+      reference::layer_norm({want, {}, weight, bias, args.norm_eps, want});
+      EXPECT_TRUE(near(got, want, 2e-5, 1.01 * half_ulp(dtype) + 2e-5))
+          << name_of(dtype) << " " << rows << " x " << size;
     }
   }
 }

@@ -4,6 +4,9 @@
 #include "cuda_emulator_float16.h"
 
 CUDA_EMULATOR_FLOAT16(__half, __half2, f16_to_float, float_to_f16)
+struct __half2_raw {
+  unsigned short x, y;
+};
 using half = __half;
 using half2 = __half2;
 
