@@ -14,7 +14,8 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
       comm_(make_local_communicator()) {
   config.check();
   Checkpoint checkpoint = Checkpoint::open(config.model);
-  auto model = load_model(model_config(), checkpoint, {*ctx_, *comm_, dtype_}, progress);
+  auto model = load_model(model_config(), checkpoint, {*ctx_, *comm_, dtype_, config.quantization},
+                          progress);
   const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
   scheduler_ = std::make_unique<Scheduler>(scheduler_config(config, cache));
   runner_ = std::make_unique<EncoderDecoderModelRunner>(

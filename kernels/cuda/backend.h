@@ -45,6 +45,7 @@ class CudaBackend final : public DeviceBackend {
 
   cudaStream_t stream() const { return stream_; }
   GemmCache& gemms() { return *gemms_; }
+  int capability() const { return capability_; }
 
  private:
   // Page-locked memory that copies to the device pass through; an event says when it is free.

@@ -12,6 +12,8 @@
 namespace tandem::cuda {
 
 Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+QuantizedWeight quantize_weight(Context& ctx, std::span<const MatrixView> parts,
+                                Quantization quantization);
 void linear(Context& ctx, const ops::LinearArgs& args);
 void embedding(Context& ctx, const ops::EmbeddingArgs& args);
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args);
@@ -22,6 +24,10 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
 void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
 void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
+
+// out = x w^T + bias, by cuBLASLt; w is [n, k], its rows perhaps padded. In e4m3 x and w are bytes.
+void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
+              bool relu, const Tensor& out);
 
 // In place.
 void activate_rows(Context& ctx, Activation activation, const Tensor& x);
