@@ -98,9 +98,12 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   size_t bytes = tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
                  (size_t{256} << 20);
   // A product of many rows has its weight in the activations' type and its sums in f32.
-  if (config.quantization != Quantization::kNone)
-    bytes += widest *
+  if (config.quantization != Quantization::kNone) {
+    const auto most_features =
+        static_cast<size_t>(std::max({m.encoder_ffn_dim, m.decoder_ffn_dim, 3 * m.d_model}));
+    bytes += most_features *
              (static_cast<size_t>(m.d_model) * size_of(ctx.activations()) + tokens * sizeof(float));
+  }
   return bytes;
 }
 

@@ -10,13 +10,19 @@ namespace {
 
 constexpr int kThreads = 128;
 
+constexpr int kColumns = 8;  // of a thread
+
 template <class T>
 __global__ void finish_kernel(const float* sums, int parts, int64_t rows, int64_t n, Epilogue e) {
-  const int64_t row = blockIdx.x, at = int64_t{blockIdx.y} * kThreads + threadIdx.x;
-  if (at >= n) return;
-  float sum = sums[row * n + at];
-  for (int part = 1; part < parts; ++part) sum += sums[(part * rows + row) * n + at];
-  finish<T>(e, row, at, sum);
+  const int64_t row = blockIdx.x;
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) {
+    const int64_t at = (int64_t{blockIdx.y} * kColumns + i) * kThreads + threadIdx.x;
+    if (at >= n) return;
+    float sum = sums[row * n + at];
+    for (int part = 1; part < parts; ++part) sum += sums[(part * rows + row) * n + at];
+    finish<T>(e, row, at, sum);
+  }
 }
 
 WeightProduct product_of(const ops::LinearArgs& args) {
@@ -80,7 +86,8 @@ void run_fp8(Context& ctx, const ops::LinearArgs& args, const WeightProduct& p) 
 
 void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const Epilogue& epilogue,
                     cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(ceil_div(n, kThreads)));
+  const dim3 grid(static_cast<unsigned>(rows),
+                  static_cast<unsigned>(ceil_div(n, kThreads * kColumns)));
   with_type(epilogue.out_type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     TANDEM_LAUNCH(finish_kernel<T>, grid, kThreads, 0, stream, sums, parts, rows, n, epilogue);

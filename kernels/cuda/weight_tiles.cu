@@ -23,24 +23,23 @@ static_assert(kThreads / kWarpSize * kWarpFeatures == kTileFeatures);
 
 // Two neighbours in 32 bits.
 template <class T>
-struct Pair;
-template <>
-struct Pair<__half> {
-  using Type = __half2;
-  static constexpr uint32_t kInteger = 0x64006400u;  // 1024 + the last bits
-  static __device__ __forceinline__ __half2 of(float x) { return __float2half2_rn(x); }
-  static constexpr float kOffset = 1024.0f;
-  static constexpr int kFp8Shift = 1;
-  static constexpr float kFp8Factor = 0x1p8f;
-};
-template <>
-struct Pair<__nv_bfloat16> {
-  using Type = __nv_bfloat162;
-  static constexpr uint32_t kInteger = 0x43004300u;  // 128 + the last bits
-  static __device__ __forceinline__ __nv_bfloat162 of(float x) { return __float2bfloat162_rn(x); }
-  static constexpr float kOffset = 128.0f;
-  static constexpr int kFp8Shift = 4;
-  static constexpr float kFp8Factor = 0x1p120f;
+struct Pair {
+  static constexpr bool kHalf = std::is_same_v<T, __half>;
+  using Type = std::conditional_t<kHalf, __half2, __nv_bfloat162>;
+  // 1024 or 128 and, in their last bits, an integer.
+  static constexpr uint32_t kInteger = kHalf ? 0x64006400u : 0x43004300u;
+  static constexpr float kOffset = kHalf ? 1024.0f : 128.0f;
+  // From e4m3's place behind the sign to this exponent's, and what its bias is short of then.
+  static constexpr int kFp8Shift = kHalf ? 1 : 4;
+  static constexpr float kFp8Factor = kHalf ? 0x1p8f : 0x1p120f;
+
+  static __device__ __forceinline__ Type of(float x) {
+    if constexpr (kHalf) {
+      return __float2half2_rn(x);
+    } else {
+      return __float2bfloat162_rn(x);
+    }
+  }
 };
 
 template <class Pairs>

@@ -1,6 +1,6 @@
 // Whole generations with quantised weights on the device (the emulator), in f32 arithmetic: the
-// tokens of a CPU's engine whose checkpoint has the same rounded weights in f32. The rounding is done
-// here, plainly: nothing of the device's quantiser or products is used.
+// tokens of a CPU's engine whose checkpoint has the same rounded weights in f32. The rounding is
+// done here, plainly: nothing of the device's quantiser or products is used.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "models/load_model.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/golden_engine.h"
 
@@ -39,9 +40,9 @@ void round_row(std::vector<float>& row, Quantization q) {
   for (const float x : row) largest = std::max(largest, std::abs(x));
   for (float& x : row) {
     const float scaled = x * (top / largest);
-    x = static_cast<float>((largest / top) *
-                           (q == Quantization::kInt8 ? std::nearbyint(double{scaled})
-                                                     : nearest_e4m3(scaled)));
+    x = static_cast<float>((largest / top) * (q == Quantization::kInt8
+                                                  ? std::nearbyint(double{scaled})
+                                                  : nearest_e4m3(scaled)));
   }
 }
 
@@ -106,7 +107,8 @@ std::map<std::string, json> generate(const EngineConfig& config, const std::vect
     for (const auto& output : engine.step()) {
       if (!output.finished()) continue;
       for (const auto& o : output.outputs())
-        out[output.request_id()].push_back(testing::Ids(o.token_ids().begin(), o.token_ids().end()));
+        out[output.request_id()].push_back(
+            testing::Ids(o.token_ids().begin(), o.token_ids().end()));
     }
   }
   return out;
@@ -131,8 +133,35 @@ void expect_rounded_tokens(const std::string& checkpoint, Quantization q) {
   for (const auto& [name, tokens] : expected) EXPECT_EQ(got.at(name), tokens) << name;
 }
 
+// What weights leave goes to the cache.
+TEST(DeviceQuantized, LessMemory) {
+  setenv("TANDEM_EMULATOR_MEMORY", "700000000", 1);
+  std::vector<int> blocks;
+  for (const Quantization q : {Quantization::kNone, Quantization::kInt8, Quantization::kInt4}) {
+    EngineConfig config;
+    config.model = testing::test_root() / "examples/demo-model";
+    config.device = "cuda";
+    config.dtype = DType::kBF16;
+    config.quantization = q;
+    config.max_num_seqs = 100000;  // more than fit
+    config.max_num_batched_tokens = 64;
+    const auto ctx = make_context(config, *config.dtype, 1);
+    const auto comm = make_local_communicator();
+    Checkpoint checkpoint = Checkpoint::open(config.model);
+    const ModelConfig model_config = ModelConfig::load(config.model);
+    const auto model = load_model(model_config, checkpoint, {*ctx, *comm, *config.dtype, q});
+    blocks.push_back(
+        cache_size_for(config, *ctx, model_config, model->kv_cache_spec()).num_device_blocks);
+  }
+  unsetenv("TANDEM_EMULATOR_MEMORY");
+  EXPECT_GT(blocks[1], blocks[0]);
+  EXPECT_GT(blocks[2], blocks[1]);
+}
+
 TEST(DeviceQuantized, Int8) { expect_rounded_tokens("bart-tiny", Quantization::kInt8); }
-TEST(DeviceQuantized, Int8OddHeads) { expect_rounded_tokens("bart-odd-heads", Quantization::kInt8); }
+TEST(DeviceQuantized, Int8OddHeads) {
+  expect_rounded_tokens("bart-odd-heads", Quantization::kInt8);
+}
 TEST(DeviceQuantized, Fp8) { expect_rounded_tokens("bart-tiny", Quantization::kFp8); }
 
 }  // namespace
