@@ -1,8 +1,8 @@
 // Generation through the engine on one device, phase by phase: the prompts (encoder and first
 // tokens), then steps of the decoder alone, with what they read and compute, to compare with what
 // the device can do (benchmarks/gpu/compare_torch.py has the same work for PyTorch).
-//   bench_gpu --model DIR [--device cuda:0] [--dtype bfloat16] [--batch 1,8,32,64,128] [--beams 1]
-//             [--new-tokens 128] [--repeat 3]
+//   bench_gpu --model DIR [--device cuda:0] [--dtype bfloat16] [--quantization none]
+//             [--batch 1,8,32,64,128] [--beams 1] [--new-tokens 128] [--repeat 3]
 // One JSON object a line, one line a batch size.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -26,7 +26,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, device = "cuda:0", dtype = "bfloat16";
+  std::string model, device = "cuda:0", dtype = "bfloat16", quantization = "none";
   std::vector<int> batches{1, 8, 32, 64, 128};
   int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 3, threads = 0;
   int max_num_batched_tokens = 16384;
@@ -104,9 +104,13 @@ double prompt_flops(const Options& o, const ModelConfig& c, int batch) {
 // keys and values, the source's once for all beams. In the middle of the steps that are timed.
 double step_bytes(const Options& o, const ModelConfig& c, int batch, double element) {
   const double d = c.d_model, inner = c.decoder_ffn_dim, layers = c.decoder_layers;
-  const double weights = layers * (6 * d * d + 2 * d * inner) + double{d} * c.vocab_size;
+  const double of_layers = o.quantization == "none"   ? element
+                           : o.quantization == "int4" ? 0.5 + 4.0 / 128
+                                                      : 1.0;
+  const double weights =
+      of_layers * layers * (6 * d * d + 2 * d * inner) + element * double{d} * c.vocab_size;
   const double keys = sum_of_sources(o, batch) + 0.75 * o.new_tokens * batch * o.beams;
-  return element * (weights + layers * 2 * d * keys);
+  return weights + element * layers * 2 * d * keys;
 }
 
 json report(const Options& o, const ModelConfig& config, int batch, const Run& run) {
@@ -122,6 +126,7 @@ json report(const Options& o, const ModelConfig& config, int batch, const Run& r
   const double bytes =
       step_bytes(o, config, batch, static_cast<double>(size_of(kTypes.at(o.dtype))));
   json row = {{"engine", "tandem"}, {"dtype", o.dtype}, {"batch", batch}, {"beams", o.beams}};
+  row["quantization"] = o.quantization;
   row["tokens_per_second"] = static_cast<double>(run.tokens) / run.seconds;
   row["seconds"] = run.seconds;
   row["decode_step_ms"] = step * 1e3;
@@ -138,6 +143,7 @@ int run(const Options& o) {
   config.model = o.model;
   config.device = o.device;
   config.dtype = kTypes.at(o.dtype);
+  config.quantization = *quantization_named(o.quantization);
   config.threads = o.threads;
   config.enforce_eager = o.eager;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
@@ -169,6 +175,8 @@ int main(int argc, char** argv) {
   option("--device", o.device, "auto, cpu, cuda or cuda:N");
   option("--dtype", o.dtype, "float32, float16 or bfloat16")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  option("--quantization", o.quantization, "none, int8, int4 or fp8")
+      ->check(CLI::IsMember({"none", "int8", "int4", "fp8"}));
   option("--batch", o.batches, "batch sizes")->delimiter(',')->check(CLI::Range(1, 4096));
   option("--least-source", o.least_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
   option("--most-source", o.most_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));

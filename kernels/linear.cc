@@ -1,5 +1,6 @@
 // Linear layers: packing, checks, dispatch.
 #include <string>
+#include <utility>
 
 #include "kernels/check_args.h"
 #include "kernels/core/error.h"
@@ -7,8 +8,9 @@
 
 namespace tandem {
 
-PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
-    : dtype_(dtype) {
+PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype,
+                           Quantization quantization)
+    : dtype_(dtype), quantization_(ctx.on_cpu() ? Quantization::kNone : quantization) {
   TANDEM_CHECK(!parts.empty());
   if (ctx.on_cpu()) {
     TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
@@ -28,7 +30,13 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
                  part.dtype == DType::kBF16);
     n_ += part.rows;
   }
-  data_ = ops_of(ctx).pack_weight(ctx, parts, dtype);
+  if (quantization_ == Quantization::kNone) {
+    data_ = ops_of(ctx).pack_weight(ctx, parts, dtype);
+  } else {
+    QuantizedWeight quantized = ops_of(ctx).quantize_weight(ctx, parts, quantization_);
+    data_ = std::move(quantized.data);
+    scales_ = std::move(quantized.scales);
+  }
 }
 
 namespace ops {

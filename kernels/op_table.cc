@@ -6,9 +6,19 @@
 namespace tandem {
 
 const OpTable kCpuOps = {
-    cpu::pack_weight,    cpu::linear,   cpu::embedding,        cpu::layer_norm,
-    cpu::gather_rows,    cpu::write_kv, cpu::ragged_attention, cpu::paged_attention,
-    cpu::copy_blocks,    cpu::argmax,   cpu::select,           cpu::draw,
+    cpu::pack_weight,
+    nullptr,
+    cpu::linear,
+    cpu::embedding,
+    cpu::layer_norm,
+    cpu::gather_rows,
+    cpu::write_kv,
+    cpu::ragged_attention,
+    cpu::paged_attention,
+    cpu::copy_blocks,
+    cpu::argmax,
+    cpu::select,
+    cpu::draw,
     cpu::substitute_ids,
 };
 

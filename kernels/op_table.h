@@ -9,9 +9,16 @@
 
 namespace tandem {
 
+// The data and the scales of a PackedWeight.
+struct QuantizedWeight {
+  Tensor data, scales;
+};
+
 struct OpTable {
   // The data of a PackedWeight: the parts stacked, in the layout of `linear`.
   Tensor (*pack_weight)(Context&, std::span<const MatrixView> parts, DType dtype);
+  // The same for a quantised one; null on the CPU.
+  QuantizedWeight (*quantize_weight)(Context&, std::span<const MatrixView> parts, Quantization);
   void (*linear)(Context&, const ops::LinearArgs&);
   void (*embedding)(Context&, const ops::EmbeddingArgs&);
   void (*layer_norm)(Context&, const ops::LayerNormArgs&);

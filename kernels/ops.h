@@ -18,6 +18,7 @@
 
 #include "kernels/core/activation.h"
 #include "kernels/core/context.h"
+#include "kernels/core/quantization.h"
 #include "kernels/core/tensor.h"
 
 namespace tandem {
@@ -42,25 +43,32 @@ struct MatrixView {
 constexpr int64_t kMaxI8Features = int64_t{1} << 17;
 
 // A weight in the layout of the device's GEMM. Made once at load, read-only afterwards. On CUDA its
-// type is that of the activations.
+// type is that of the activations, quantised or not.
 class PackedWeight {
  public:
   PackedWeight() = default;
   // Stacks the parts along the output features (Q, K and V become one weight). All parts have the
   // same number of columns. `dtype` is the compute type: f32, bf16 or i8. Throws InputError for i8
   // and more than kMaxI8Features columns.
-  PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+  // `quantization` is of devices; on the CPU int8 is a compute type.
+  PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype,
+               Quantization quantization = Quantization::kNone);
 
   int64_t out_features() const { return n_; }
   int64_t in_features() const { return k_; }
   DType dtype() const { return dtype_; }
-  size_t bytes() const { return data_.empty() ? 0 : data_.bytes(); }
-  const Tensor& data() const { return data_; }  // device-specific
+  Quantization quantization() const { return quantization_; }
+  size_t bytes() const {
+    return (data_.empty() ? 0 : data_.bytes()) + (scales_.empty() ? 0 : scales_.bytes());
+  }
+  const Tensor& data() const { return data_; }      // device-specific
+  const Tensor& scales() const { return scales_; }  // of quantised data
 
  private:
-  Tensor data_;
+  Tensor data_, scales_;
   int64_t n_ = 0, k_ = 0;
   DType dtype_ = DType::kF32;
+  Quantization quantization_ = Quantization::kNone;
 };
 
 // --- Pages of the KV cache (FlashInfer's layouts) -----------------------------------------------

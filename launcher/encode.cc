@@ -152,7 +152,7 @@ int run(const Options& options) {
   const DType dtype = resolve_dtype(engine, config.checkpoint_dtype);
   const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
-  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype});
+  const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, engine.quantization});
   std::vector<Row> rows;
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   for (size_t i = 0; i < states.size(); ++i) {

@@ -106,6 +106,11 @@ void EngineOptions::add_model(CLI::App& app) {
                  "products are computed in; auto is the checkpoint's own 16-bit type where the "
                  "device has it, else float32")
       ->capture_default_str();
+  app.add_option(
+         "--quantization", quantization,
+         "none, int8, int4 or fp8: how the weights of linear layers are stored on a GPU; on "
+         "a CPU int8 is --dtype int8")
+      ->capture_default_str();
   app.add_option("--device", config.device,
                  "auto, cpu, cuda or cuda:N; auto is a GPU where there is one")
       ->capture_default_str();
@@ -163,6 +168,12 @@ EngineConfig EngineOptions::parse() const {
   c.kv_cache_dtype =
       choose(Dtypes{{"auto", std::nullopt}, {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3}},
              kv_cache_dtype, "--kv-cache-dtype");
+  using Quantizations = std::vector<std::pair<std::string, Quantization>>;
+  c.quantization = choose(Quantizations{{"none", Quantization::kNone},
+                                        {"int8", Quantization::kInt8},
+                                        {"int4", Quantization::kInt4},
+                                        {"fp8", Quantization::kFp8}},
+                          quantization, "--quantization");
   if (!kv_cache_memory.empty())
     c.kv_cache_memory = parse_bytes(kv_cache_memory, "--kv-cache-memory");
   c.swap_space = parse_bytes(swap_space, "--swap-space");

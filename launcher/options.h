@@ -30,13 +30,14 @@ struct ModelOptions {
 struct EngineOptions : ModelOptions {
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
+  std::string quantization = "none";
   std::string kv_cache_memory;
   std::string swap_space = "1GiB";
   std::string preemption = "auto";
   std::string gemm_tuning = "off";
   EngineConfig config;
 
-  void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads
+  void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads, …
   void add_engine(CLI::App& app);  // the others
   EngineConfig parse() const;      // checked, the model as it was given; throws InputError
   EngineConfig parse_and_find_model() const;

@@ -168,7 +168,8 @@ class Bart final : public Model {
                             b, c),
         head_(tokens.head, logits_bias(root, c), b) {
     for (int i = 0; i < c.encoder_layers; ++i)
-      encoder_layers_.emplace_back(model / "encoder" / "layers" / i, b, c, encoder_head_dim());
+      encoder_layers_.emplace_back(model / "encoder" / "layers" / i, b.of_many_rows(), c,
+                                   encoder_head_dim());
     for (int i = 0; i < c.decoder_layers; ++i)
       decoder_layers_.emplace_back(model / "decoder" / "layers" / i, b, c, decoder_head_dim());
     // Old checkpoints carry the layout's version beside the weights.

@@ -41,7 +41,8 @@ Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64
     std::memcpy(to, part.raw(), part.bytes());
     to += rows.size();
   }
-  return {PackedWeight(b.ctx, parts, b.dtype), b.ctx.resident_bias(bias, b.ctx.activations())};
+  return {PackedWeight(b.ctx, parts, b.dtype, b.quantization),
+          b.ctx.resident_bias(bias, b.ctx.activations())};
 }
 
 Range head_rows(const Build& b, int heads, int head_dim) {
@@ -70,7 +71,7 @@ RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t i
     : build_(b) {
   const HostTensor t = w.get("weight", {out, in});
   const MatrixView view = view_of(t, all_of(out), part);
-  weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
+  weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype, b.quantization);
   const HostTensor bias = w.get("bias", {out});
   if (b.comm.rank() == 0) bias_ = b.ctx.resident_bias(to_float(bias), b.ctx.activations());
 }
@@ -106,7 +107,7 @@ CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& 
   const int64_t out = int64_t{heads} * head_dim;
   const Weights kv[] = {k, v};
   Stacked of_q = stack({&q, 1}, b, in, out, rows);
-  Stacked of_kv = stack(kv, b, in, out, rows);
+  Stacked of_kv = stack(kv, b.of_many_rows(), in, out, rows);
   width_ = rows.size();
   q_weight_ = std::move(of_q.weight);
   q_bias_ = std::move(of_q.bias);

@@ -18,7 +18,16 @@ struct Build {
   Context& ctx;
   Communicator& comm;
   DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
+  // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
+  Quantization quantization = Quantization::kNone;
   bool f8_kv_cache = false;  // keys and values in 8 bits (CUDA)
+
+  // For the layers of an encoder.
+  Build of_many_rows() const {
+    Build out = *this;
+    out.quantization = tandem::of_many_rows(quantization);
+    return out;
+  }
 };
 
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.

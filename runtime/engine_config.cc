@@ -41,7 +41,26 @@ void EngineConfig::check() const {
     check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
 }
 
+namespace {
+
+DType quantized_dtype_of_cpu(const EngineConfig& config) {
+  if (config.quantization != Quantization::kInt8)
+    throw not_supported("--quantization", std::string(name_of(config.quantization)) +
+                                              " needs a GPU; on a CPU it is none or int8");
+  const DType dtype = config.dtype.value_or(DType::kI8);
+  if (dtype != DType::kI8 && dtype != DType::kBF16)
+    throw not_supported("--dtype", std::string(name_of(dtype)) +
+                                       " does not go with --quantization int8 on a CPU, whose "
+                                       "keys and values are bfloat16 then; leave it out");
+  return DType::kI8;
+}
+
+}  // namespace
+
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype) {
+  if (config.quantization != Quantization::kNone &&
+      choose_device(config.device).device == Device::kCpu)
+    return quantized_dtype_of_cpu(config);
   if (config.dtype) return *config.dtype;
   if (checkpoint_dtype == DType::kF16 && choose_device(config.device).device == Device::kCuda)
     return DType::kF16;
@@ -76,7 +95,9 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
     problem = "float16 needs a GPU; a CPU computes in float32, bfloat16 or int8";
   } else if (dtype == DType::kI8) {
-    problem = "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16";
+    problem =
+        "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16, and stores weights in "
+        "int8 with --quantization int8";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);
@@ -99,8 +120,16 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   const auto widest =
       static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) + 6 * m.d_model);
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
-  return tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
-         (size_t{256} << 20);
+  size_t bytes = tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
+                 (size_t{256} << 20);
+  // A product of many rows has its weight in the activations' type and its sums in f32.
+  if (config.quantization != Quantization::kNone) {
+    const auto most_features =
+        static_cast<size_t>(std::max({m.encoder_ffn_dim, m.decoder_ffn_dim, 3 * m.d_model}));
+    bytes += most_features *
+             (static_cast<size_t>(m.d_model) * size_of(ctx.activations()) + tokens * sizeof(float));
+  }
+  return bytes;
 }
 
 size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
 #include "models/model.h"
 #include "runtime/scheduler.h"
@@ -18,7 +19,8 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
 struct EngineConfig {
   std::filesystem::path model;
-  std::optional<DType> dtype;           // absent: "auto", see resolve_dtype()
+  std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()
+  Quantization quantization = Quantization::kNone;
   std::optional<DType> kv_cache_dtype;  // kF8E4M3; absent: "auto", that of the activations
   std::string device = "auto";          // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
   int threads = 0;                      // 0: one per core that this process may use
@@ -42,7 +44,8 @@ struct EngineConfig {
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
 // does not fit bfloat16's precision). Never int8, which changes tokens more than a request expects.
-// On a GPU float16 stays float16.
+// On a GPU float16 stays float16. On a CPU --quantization int8 is the type int8; throws InputError
+// for others, and for types that int8 does not go with.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
 // Where the model of a rank runs: the device that config.device names. Throws InputError: no such

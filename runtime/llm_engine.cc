@@ -14,8 +14,9 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
       comm_(make_local_communicator()) {
   config.check();
   Checkpoint checkpoint = Checkpoint::open(config.model);
-  auto model = load_model(model_config(), checkpoint,
-                          {*ctx_, *comm_, dtype_, config.kv_cache_dtype.has_value()}, progress);
+  auto model = load_model(
+      model_config(), checkpoint,
+      {*ctx_, *comm_, dtype_, config.quantization, config.kv_cache_dtype.has_value()}, progress);
   const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
   SchedulerConfig scheduling = scheduler_config(config, cache);
   // A device computes a step while the host reads the one before.

@@ -18,6 +18,11 @@ DType dtype_named(const std::string& name) {
                         "\"" + name + "\" is not float32, float16, bfloat16 or int8");
 }
 
+Quantization quantization_of(const std::string& name) {
+  if (const auto q = quantization_named(name)) return *q;
+  throw invalid_request("setup.quantization", "\"" + name + "\" is not none, int8, int4 or fp8");
+}
+
 EngineConfig config_of(const proto::WorkerSetup& setup) {
   EngineConfig c;
   c.model = setup.model();
@@ -31,6 +36,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   c.swap_space = setup.swap_space();
   if (setup.has_device()) c.device = setup.device();
   if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
+  if (setup.has_quantization()) c.quantization = quantization_of(setup.quantization());
   c.enforce_eager = setup.enforce_eager();
   c.gemm_tuning = setup.gemm_tuning();
   if (setup.f8_kv_cache()) c.kv_cache_dtype = DType::kF8E4M3;
@@ -64,9 +70,10 @@ class ModelWorker final : public Worker {
     join_device_group(setup);
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
-    model_ =
-        load_model(model_config, checkpoint,
-                   {*ctx_, *comm_, *config_.dtype, config_.kv_cache_dtype.has_value()}, progress);
+    model_ = load_model(
+        model_config, checkpoint,
+        {*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype.has_value()},
+        progress);
     const CacheSize cache =
         cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(), ranks_here);
     proto::WorkerLoaded out;
@@ -163,6 +170,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   out.set_max_num_seqs(config.max_num_seqs);
   out.set_device(config.device);
   out.set_gpu_memory_utilization(config.gpu_memory_utilization);
+  out.set_quantization(name_of(config.quantization));
   out.set_enforce_eager(config.enforce_eager);
   out.set_gemm_tuning(config.gemm_tuning);
   out.set_f8_kv_cache(config.kv_cache_dtype.has_value());

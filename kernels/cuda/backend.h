@@ -61,6 +61,7 @@ class CudaBackend final : public DeviceBackend {
   int index() const { return index_; }
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
+  int capability() const { return capability_; }
 
  private:
   // Page-locked memory that copies to the device pass through; an event says when it is free.

@@ -22,9 +22,10 @@ class CudaBackend;
 // Row-major out[rows, n] = x[rows, k] w[n, k]^T, then the epilogue.
 struct GemmShape {
   int64_t rows, n, k, x_stride, out_stride;
-  DType type, out_type;  // of x and w; of out and bias
+  DType type, out_type;  // of x and w (u8: e4m3); of out and bias
   bool bias, relu;
   uint32_t x_alignment, out_alignment;  // bytes, 256 at most: not every kernel takes every address
+  int64_t w_stride;
   auto operator<=>(const GemmShape&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// Linear layers by cuBLASLt. f32 is f32 throughout (no TF32); 16-bit types are summed in f32, and
-// bias and ReLU are applied to the sums. The other activations follow in a kernel of their own.
+// Products by cuBLASLt. f32 is f32 throughout (no TF32); other types are summed in f32, and bias
+// and ReLU are applied to the sums.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -34,6 +34,7 @@ cudaDataType_t data_type(DType t) {
     case DType::kF32: return CUDA_R_32F;
     case DType::kF16: return CUDA_R_16F;
     case DType::kBF16: return CUDA_R_16BF;
+    case DType::kU8: return CUDA_R_8F_E4M3;  // bytes are multiplied as these only
     default: TANDEM_CHECK(false, "no type of a product");
   }
   return CUDA_R_32F;
@@ -94,7 +95,7 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   if (s.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out_type);
   const auto n = static_cast<uint64_t>(s.n), k = static_cast<uint64_t>(s.k),
              rows = static_cast<uint64_t>(s.rows);
-  TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.w, type, k, n, s.k));
+  TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.w, type, k, n, s.w_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.x, type, k, rows, s.x_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
   const auto found = candidates(s, plan, 1);
@@ -225,24 +226,13 @@ void GemmCache::run(const GemmShape& shape, const void* x, const void* w, const 
   TANDEM_BLAS_CHECK(multiply(plan, operands, backend.stream()));
 }
 
-void linear(Context& ctx, const ops::LinearArgs& args) {
-  const PackedWeight& w = *args.weight;
-  const bool bias = !args.bias.empty(), relu = args.activation == Activation::kRelu;
-  const GemmShape shape{args.x.dim(0),
-                        w.out_features(),
-                        w.in_features(),
-                        args.x.row_stride(),
-                        args.out.row_stride(),
-                        w.dtype(),
-                        args.out.dtype(),
-                        bias,
-                        relu,
-                        alignment_of(args.x),
-                        alignment_of(args.out)};
+void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
+              bool relu, const Tensor& out) {
+  const GemmShape shape{
+      x.dim(0),    w.dim(0),      k,    x.row_stride(),  out.row_stride(),  w.dtype(),
+      out.dtype(), !bias.empty(), relu, alignment_of(x), alignment_of(out), w.row_stride()};
   auto& backend = static_cast<CudaBackend&>(ctx.backend());
-  backend.gemms().run(shape, args.x.raw(), w.data().raw(), args.bias.raw(), args.out.raw(),
-                      backend);
-  if (!relu) activate_rows(ctx, args.activation, args.out);
+  backend.gemms().run(shape, x.raw(), w.raw(), bias.raw(), out.raw(), backend);
 }
 
 }  // namespace tandem::cuda

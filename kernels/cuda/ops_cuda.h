@@ -12,6 +12,8 @@
 namespace tandem::cuda {
 
 Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
+QuantizedWeight quantize_weight(Context& ctx, std::span<const MatrixView> parts,
+                                Quantization quantization);
 void linear(Context& ctx, const ops::LinearArgs& args);
 void embedding(Context& ctx, const ops::EmbeddingArgs& args);
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args);
@@ -24,6 +26,10 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
 void draw(Context& ctx, const ops::DrawArgs& args);
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
+
+// out = x w^T + bias, by cuBLASLt; w is [n, k], its rows perhaps padded. In e4m3 x and w are bytes.
+void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
+              bool relu, const Tensor& out);
 
 // In place.
 void activate_rows(Context& ctx, Activation activation, const Tensor& x);

@@ -1,4 +1,5 @@
 // Embedding, layer norm, gather, activation: a block for each row.
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 
@@ -92,21 +93,6 @@ __global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows,
   const int64_t from = rows[blockIdx.x];
   for (int64_t i = threadIdx.x; i < size; i += blockDim.x)
     out[blockIdx.x * out_stride + i] = x[from * x_stride + i];
-}
-
-__device__ __forceinline__ float activate(Activation activation, float x) {
-  switch (activation) {
-    case Activation::kRelu: return x < 0.0f ? 0.0f : x;  // a NaN stays
-    case Activation::kGelu: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case Activation::kGeluTanh:
-      return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
-    case Activation::kSilu: return x / (1.0f + expf(-x));
-    case Activation::kQuickGelu: return x / (1.0f + expf(-1.702f * x));
-    case Activation::kTanh: return tanhf(x);
-    case Activation::kSigmoid: return 1.0f / (1.0f + expf(-x));
-    case Activation::kNone: break;
-  }
-  return x;
 }
 
 template <class T>

@@ -114,7 +114,44 @@ TEST(DeviceCli, TheCpusTokens) {
   expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "fp8"}),
                  {"--kv-cache-dtype", "8.9", "8.6"});
   expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
-  expect_problem(generate({"--device", "cuda", "--dtype", "int8"}), {"--dtype", "int8"});
+  expect_problem(generate({"--device", "cuda", "--dtype", "int8"}),
+                 {"--dtype", "int8", "--quantization"});
+}
+
+TEST(DeviceCli, QuantizationOfACpu) {
+  const auto cpu = [](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--device", "cpu"});
+    return generate(flags);
+  };
+  const std::string int8 = cpu({"--dtype", "int8"}).out;
+  ASSERT_FALSE(int8.empty());
+  EXPECT_EQ(cpu({"--quantization", "int8"}).out, int8);
+  EXPECT_EQ(cpu({"--quantization", "int8", "--dtype", "bfloat16"}).out, int8);
+  EXPECT_EQ(cpu({"--quantization", "int8", "--dtype", "int8"}).out, int8);
+  EXPECT_EQ(cpu({"--quantization", "none"}).out, cpu({}).out);
+  expect_problem(cpu({"--quantization", "int8", "--dtype", "float32"}), {"--dtype", "float32"});
+  for (const char* name : {"int4", "fp8"})
+    expect_problem(cpu({"--quantization", name}), {"--quantization", name, "GPU"});
+  for (const char* name : {"int7", "awq", ""})
+    expect_problem(cpu({"--quantization", name}), {"--quantization", "none, int8, int4, fp8"});
+}
+
+TEST(DeviceCli, QuantizationOfADevice) {
+  const Variable plugin("TANDEM_CUDA_PLUGIN", EMULATED_CUDA_PLUGIN);
+  for (const char* name : {"int8", "int4", "fp8"})
+    for (const char* dtype : {"float32", "bfloat16"}) {
+      const ProcessResult r =
+          generate({"--device", "cuda", "--quantization", name, "--dtype", dtype});
+      EXPECT_EQ(r.status, 0) << name << " " << dtype << r.err;
+      EXPECT_FALSE(r.out.empty()) << name;
+    }
+  const ProcessResult ranks =
+      generate({"--device", "cuda:0", "--quantization", "int4", "--dtype", "float16",
+                "--tensor-parallel-size", "2", "--distributed-executor-backend", "threads"});
+  EXPECT_EQ(ranks.status, 0) << ranks.err;
+  EXPECT_FALSE(ranks.out.empty());
+  expect_problem(generate({"--device", "cuda", "--dtype", "int8", "--quantization", "int8"}),
+                 {"--dtype", "int8", "--quantization"});
 }
 
 }  // namespace

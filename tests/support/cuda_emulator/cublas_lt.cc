@@ -61,8 +61,18 @@ std::mutex times_mutex;
 std::vector<std::chrono::microseconds> times;
 thread_local int last_used = -1;
 
+// Sign, 4 bits of exponent (bias 7), 3 of mantissa; no infinities, one NaN of each sign.
+float e4m3_to_float(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if ((bits & 0x7f) == 0x7f) return std::nanf("");
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return bits & 0x80 ? -size : size;
+}
+
 float load(const void* data, cudaDataType type, int64_t at) {
   switch (type) {
+    case CUDA_R_8F_E4M3: return e4m3_to_float(static_cast<const uint8_t*>(data)[at]);
     case CUDA_R_16F: return cuda_emulator::f16_to_float(static_cast<const uint16_t*>(data)[at]);
     case CUDA_R_16BF: return cuda_emulator::bf16_to_float(static_cast<const uint16_t*>(data)[at]);
     default: return static_cast<const float*>(data)[at];
@@ -77,7 +87,9 @@ void store(void* data, cudaDataType type, int64_t at, float value) {
   }
 }
 
-int64_t type_size(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+int64_t type_size(cudaDataType type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
+}
 
 // Everything of a call by value: a graph may run it after the descriptors are gone.
 struct Product {
@@ -179,6 +191,23 @@ bool valid_layout(const Layout& l) {
          l.batch > 0;
 }
 
+// Rows of 16 bytes, A transposed and B not, from compute capability 8.9 on.
+bool fp8_supported(const Desc& desc, const Layout& a, const Layout& b, const Layout& d) {
+  int device = 0, major = 0, minor = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  const auto whole = [](uint64_t elements, const Layout& of) {
+    return elements * static_cast<uint64_t>(type_size(of.type)) % 16 == 0;
+  };
+  return 10 * major + minor >= 89 && desc.trans_a == CUBLAS_OP_T && desc.trans_b == CUBLAS_OP_N &&
+         desc.compute == CUBLAS_COMPUTE_32F && a.order == CUBLASLT_ORDER_COL &&
+         b.order == CUBLASLT_ORDER_COL && d.order == CUBLASLT_ORDER_COL && whole(a.rows, a) &&
+         whole(b.rows, b) && whole(d.rows, d) && whole(static_cast<uint64_t>(a.ld), a) &&
+         whole(static_cast<uint64_t>(b.ld), b) && whole(static_cast<uint64_t>(d.ld), d) &&
+         (d.type == CUDA_R_32F || d.type == CUDA_R_16BF || d.type == CUDA_R_16F);
+}
+
 cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const Layout& c,
                      const Layout& d) {
   for (const Layout* layout : {&a, &b, &c, &d})
@@ -188,10 +217,12 @@ cublasStatus_t check(const Desc& desc, const Layout& a, const Layout& b, const L
       (turn_a ? a.rows : a.cols) != (turn_b ? b.cols : b.rows) || c.rows != d.rows ||
       c.cols != d.cols)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool known = a.type == CUDA_R_32F || a.type == CUDA_R_16F || a.type == CUDA_R_16BF;
+  const bool known = a.type == CUDA_R_32F || a.type == CUDA_R_16F || a.type == CUDA_R_16BF ||
+                     a.type == CUDA_R_8F_E4M3;
+  if (a.type == CUDA_R_8F_E4M3 && !fp8_supported(desc, a, b, d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool supported = known && a.type == b.type && c.type == d.type && c.order == d.order &&
-                         (d.type == CUDA_R_32F || d.type == a.type) && desc.scale == CUDA_R_32F &&
-                         desc.compute >= CUBLAS_COMPUTE_32F &&
+                         (d.type == CUDA_R_32F || d.type == a.type || a.type == CUDA_R_8F_E4M3) &&
+                         desc.scale == CUDA_R_32F && desc.compute >= CUBLAS_COMPUTE_32F &&
                          desc.compute <= CUBLAS_COMPUTE_32F_FAST_TF32 &&
                          desc.trans_c == CUBLAS_OP_N;
   if (!supported) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -371,6 +402,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       !d || !d_layout)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (const auto status = check(*desc, *a_layout, *b_layout, *c_layout, *d_layout)) return status;
+  if (a_layout->type == CUDA_R_8F_E4M3 &&
+      (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
+       reinterpret_cast<uintptr_t>(d)) %
+              16 !=
+          0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   Product p{*desc, *a_layout, *b_layout, *c_layout, *d_layout, 0, 0, a, b, c, d, nullptr, 0};
   std::memcpy(&p.alpha, alpha, sizeof p.alpha);
   std::memcpy(&p.beta, beta, sizeof p.beta);

@@ -1,8 +1,8 @@
 // The part of cuBLASLt that Tandem calls, for the CUDA emulator. Names and values as in CUDA 13.
 //
-// Inputs and outputs in f32, f16 and bf16; sums in f32 over increasing k; matrices by columns or by
-// rows; host scalars; one bias per row of D. What the library does not support is an error here
-// too.
+// Inputs and outputs in f32, f16 and bf16, inputs in e4m3; sums in f32 over increasing k; matrices
+// by columns or by rows; host scalars; one bias per row of D. What the library does not support is
+// an error here too.
 #pragma once
 
 #include <chrono>
