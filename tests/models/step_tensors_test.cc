@@ -268,6 +268,7 @@ TEST(StepPlan, EightBitPagesAreReadInRows) {
   ModelInput in = step_of(random, 2, 20, 50);
   in.encoder_input_ids.resize(30);
   in.attention.encoder_start_loc = {0, 30};
+  in.attention.encoder_seq_lens = {30};
   StepLayout layout = kLayout;
   const StepPlan tiles(ctx, in, layout);
   EXPECT_TRUE(tiles.self.rows.empty() && tiles.cross.rows.empty());
