@@ -31,6 +31,7 @@ struct Options {
   int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 3, threads = 0;
   int max_num_batched_tokens = 16384;
   bool eager = false;
+  bool tuning = false;
 };
 
 const std::map<std::string, DType> kTypes = {
@@ -146,6 +147,7 @@ int run(const Options& o) {
   config.quantization = *quantization_named(o.quantization);
   config.threads = o.threads;
   config.enforce_eager = o.eager;
+  config.gemm_tuning = o.tuning;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
   config.max_num_seqs = *std::max_element(o.batches.begin(), o.batches.end()) * o.beams;
   // Runs repeat the same requests.
@@ -186,6 +188,7 @@ int main(int argc, char** argv) {
   option("--threads", o.threads, "host threads; 0: one per core");
   option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
   app.add_flag("--enforce-eager", o.eager, "no recorded steps");
+  app.add_flag("--gemm-tuning", o.tuning, "algorithms of products are measured first");
   CLI11_PARSE(app, argc, argv);
   try {
     if (o.least_source > o.most_source)

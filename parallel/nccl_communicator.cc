@@ -69,8 +69,9 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
   ~NcclCommunicator() override {
-    one_shot_.reset();
+    if (one_shot_) one_shot_->abort();
     if (comm_ != nullptr) ncclCommAbort(comm_);  // destroying would wait for other ranks
+    one_shot_.reset();                           // waits for what is on the stream
   }
 
   const char* transport() const override {

@@ -70,19 +70,23 @@ __device__ float sum_of(const OneShotGroup& g, size_t offset, int64_t i) {
 
 template <class T>
 __device__ Vector<T> sums_of(const OneShotGroup& g, size_t offset, int64_t i) {
-  Vector<T> parts[OneShotGroup::kMaxRanks] = {};
+  const auto part = [&](int r) {
+    return reinterpret_cast<const Vector<T>*>(g.regions[r] + offset)[i];
+  };
+  float sums[kVector<T>];
+  const Vector<T> first = part(0);
 #pragma unroll
-  for (int r = 0; r < OneShotGroup::kMaxRanks; ++r)  // all on their way before the first is used
-    if (r < g.ranks) parts[r] = reinterpret_cast<const Vector<T>*>(g.regions[r] + offset)[i];
+  for (int j = 0; j < kVector<T>; ++j) sums[j] = to_float(first.values[j]);
+#pragma unroll
+  for (int r = 1; r < OneShotGroup::kMaxRanks; ++r) {
+    if (r >= g.ranks) break;
+    const Vector<T> next = part(r);
+#pragma unroll
+    for (int j = 0; j < kVector<T>; ++j) sums[j] += to_float(next.values[j]);
+  }
   Vector<T> out;
 #pragma unroll
-  for (int j = 0; j < kVector<T>; ++j) {
-    float sum = to_float(parts[0].values[j]);
-#pragma unroll
-    for (int r = 1; r < OneShotGroup::kMaxRanks; ++r)
-      if (r < g.ranks) sum += to_float(parts[r].values[j]);
-    out.values[j] = from_float<T>(sum);
-  }
+  for (int j = 0; j < kVector<T>; ++j) out.values[j] = from_float<T>(sums[j]);
   return out;
 }
 

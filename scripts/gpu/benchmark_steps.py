@@ -59,11 +59,35 @@ def tandem(batches, repeat, *arguments):
                    "--batch", batches if run.gpu else "2,3", *small]
         status, text = run.call(command)
         rows = with_roofline(json_rows(text), run.about.get("roofline"))
-        run.shared["rows"] = run.shared.get("rows", []) + rows
+        if "--gemm-tuning" in arguments:
+            beside_untuned(rows, run.shared.get("rows", []))
+        else:
+            run.shared["rows"] = run.shared.get("rows", []) + rows
         if status != 0 or not rows:
             raise Failed(f"bench_gpu: status {status}", {"rows": rows})
         return {"most tokens/s": max(r["tokens_per_second"] for r in rows), "rows": rows}
     return body
+
+
+def beside_untuned(rows, others):
+    rates = {(r["batch"], r["beams"], r["dtype"]): r["tokens_per_second"] for r in others}
+    for row in rows:
+        without = rates.get((row["batch"], row["beams"], row["dtype"]))
+        if without:
+            row["of untuned"] = row["tokens_per_second"] / without
+
+
+def all_reduce(run):
+    if run.about["kind"] == "cpu":
+        raise NotRun("no GPU")
+    small = [] if run.gpu else ["--bytes", "2048,1048576", "--calls", "2", "--repeat", "1"]
+    status, text = run.call([run.pack / "bin/bench_all_reduce", *small], extra=None if run.gpu else {"TANDEM_EMULATOR_DEVICES": "2"})
+    if status == 77:
+        raise NotRun("one GPU: there is nobody to sum with")
+    rows = json_rows(text)
+    if status != 0 or not rows:
+        raise Failed(f"bench_all_reduce: status {status}", {"rows": rows})
+    return {"rows": rows}
 
 
 def torch(run):
@@ -155,6 +179,8 @@ def summary(saved, rate):
 STEPS = [
     Step("bench.model", "a random BART-large is written", 60, 10, make_model),
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES, 3)),
+    Step("bench.tuned", "the same with --gemm-tuning on, beside off", 60, 20, tandem("32,128", 2, "--gemm-tuning")),
+    Step("bench.all_reduce", "sums over all GPUs: NCCL, and the one-shot kernel", 40, 10, all_reduce),
     Step("bench.torch", "PyTorch on the same GPU and work", 120, 30, torch),
     Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", 1, "--beams", "4")),
     Step("bench.online", "tandem serve, Poisson arrivals: TTFT and TPOT", 75, 25, online),

@@ -47,7 +47,8 @@ class Run:
                                           *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
         self.environment = dict(
             os.environ, PATH=f"{pack / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
-            TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch), OPAL_PREFIX=str(pack / "mpi"),
+            TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch),
+            XDG_CACHE_HOME=str(self.scratch / "cache"), OPAL_PREFIX=str(pack / "mpi"),
             OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
             # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
             NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
@@ -271,6 +272,11 @@ def goldens(dtype, *arguments, only=None):
     return body
 
 
+def tuned(run):
+    """Measured in the first run; the second one finds the file."""
+    return [goldens("float32", "--gemm-tuning", "on")(run) for _ in range(2)][1]
+
+
 def ranks(size):
     def body(run):
         threads = []
@@ -360,6 +366,7 @@ STEPS = [
     Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 120, 10, kernels),
     Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 60, 10, engine_goldens),
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
+    Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),
     Step("goldens.float16", "the same in fp16: most tokens", 60, 10, goldens("float16")),
     Step("ranks.1", "fp32 goldens, one rank", 60, 10, ranks(1)),

@@ -12,7 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIMIT = 64 << 20  # bytes of a packed file
-PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "make_random_bart"]
+PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "bench_all_reduce", "make_random_bart"]
 PLUGIN = "libtandem_cuda.so"
 # What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
 GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"

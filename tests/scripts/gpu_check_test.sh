@@ -5,7 +5,7 @@ set -eu
 source=$1
 build=$2
 command -v python3 >/dev/null || exit 77
-for file in libtandem_cuda.so tandem cuda_test device_test bench_gpu make_random_bart; do
+for file in libtandem_cuda.so tandem cuda_test device_test bench_gpu bench_all_reduce make_random_bart; do
   [ -f "$build/bin/$file" ] || exit 77
 done
 folder=$(mktemp -d)

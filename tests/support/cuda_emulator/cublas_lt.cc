@@ -1,4 +1,6 @@
 // cuBLASLt's matrix product on the CPU: D = epilogue(alpha op(A) op(B) + beta C).
+#include "cublas_lt.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,34 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "cublasLt.h"
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 #include "sanitizers.h"
-
-struct cublasLtContext {};
-struct cublasLtMatmulDescOpaque_t {
-  cublasComputeType_t compute;
-  cudaDataType_t scale;
-  cublasOperation_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N, trans_c = CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  int32_t bias_type = -1;  // D's
-};
-struct cublasLtMatrixLayoutOpaque_t {
-  cudaDataType type;
-  uint64_t rows, cols;
-  int64_t ld;
-  cublasLtOrder_t order = CUBLASLT_ORDER_COL;
-  int32_t batch = 1;
-  int64_t batch_offset = 0;
-
-  int64_t row_stride() const { return order == CUBLASLT_ORDER_COL ? 1 : ld; }
-  int64_t col_stride() const { return order == CUBLASLT_ORDER_COL ? ld : 1; }
-};
-struct cublasLtMatmulPreferenceOpaque_t {
-  uint64_t max_workspace = 0;
-};
 
 namespace {
 
@@ -241,13 +218,6 @@ void take_time(int algorithm) {
   if (time.count() > 0) std::this_thread::sleep_for(time);
 }
 
-template <class T>
-cublasStatus_t take(T& to, const void* value, size_t size) {
-  if (!value || size != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&to, value, sizeof to);
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 }  // namespace
 
 namespace cuda_emulator {
@@ -283,81 +253,6 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
     case CUBLAS_STATUS_LICENSE_ERROR: return "CUBLAS_STATUS_LICENSE_ERROR";
   }
   return "unknown status";
-}
-
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
-                                        cudaDataType_t scale) {
-  *desc = new Desc{compute, scale};
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
-  delete desc;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
-                                              cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, size_t size) {
-  if (!desc) return CUBLAS_STATUS_INVALID_VALUE;
-  cublasLtPointerMode_t mode = CUBLASLT_POINTER_MODE_HOST;
-  switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE: return take(desc->compute, value, size);
-    case CUBLASLT_MATMUL_DESC_SCALE_TYPE: return take(desc->scale, value, size);
-    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
-      if (const auto status = take(mode, value, size)) return status;
-      return mode == CUBLASLT_POINTER_MODE_HOST ? CUBLAS_STATUS_SUCCESS
-                                                : CUBLAS_STATUS_NOT_SUPPORTED;
-    case CUBLASLT_MATMUL_DESC_TRANSA: return take(desc->trans_a, value, size);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return take(desc->trans_b, value, size);
-    case CUBLASLT_MATMUL_DESC_TRANSC: return take(desc->trans_c, value, size);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(desc->epilogue, value, size);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(desc->bias, value, size);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return take(desc->bias_type, value, size);
-  }
-  return CUBLAS_STATUS_NOT_SUPPORTED;
-}
-
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
-                                          uint64_t rows, uint64_t cols, int64_t ld) {
-  *layout = new Layout{type, rows, cols, ld};
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete layout;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t attribute,
-                                                const void* value, size_t size) {
-  if (!layout) return CUBLAS_STATUS_INVALID_VALUE;
-  switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_TYPE: return take(layout->type, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_ORDER: return take(layout->order, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_ROWS: return take(layout->rows, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_COLS: return take(layout->cols, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_LD: return take(layout->ld, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return take(layout->batch, value, size);
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-      return take(layout->batch_offset, value, size);
-  }
-  return CUBLAS_STATUS_NOT_SUPPORTED;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = new cublasLtMatmulPreferenceOpaque_t;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete preference;
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void* value, size_t size) {
-  if (!preference) return CUBLAS_STATUS_INVALID_VALUE;
-  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
-    return take(preference->max_workspace, value, size);
-  uint32_t ignored;
-  return take(ignored, value, size);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
