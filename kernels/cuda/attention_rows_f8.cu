@@ -10,7 +10,7 @@ struct PerhapsBias {
   BiasRow row;
   __device__ PerhapsBias(const AttentionParams& params, const AttentionWork& work, int head)
       : p(params), row(params, work, head) {}
-  __device__ float operator()(float score, int query, int32_t key) const {
+  [[maybe_unused]] __device__ float operator()(float score, int query, int32_t key) const {
     return p.bias == nullptr ? score : row.add(score, key - query);
   }
 };

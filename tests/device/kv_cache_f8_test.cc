@@ -58,7 +58,7 @@ TEST_P(KvCacheF8, BlocksAndTheirScalesGoTogether) {
   ASSERT_EQ(ample.outputs.size(), 6u);
   EXPECT_EQ(ample.preemptions, 0);
   EngineConfig swap = config_of(checkpoint, DType::kF8E4M3);
-  swap.num_gpu_blocks_override = 60;
+  swap.num_gpu_blocks_override = 42;
   swap.preemption = PreemptionMode::kSwap;
   swap.enforce_eager = true;
   const Generation swapped = generate(swap, checkpoint);
