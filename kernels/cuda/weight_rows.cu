@@ -56,24 +56,26 @@ struct Stored<Plain<T>> {
   }
 };
 
-// Adds over the warp; lane l gets the sum of value l / (32 / kCount).
-template <int kCount>
-__device__ __forceinline__ float spread_sums(float (&values)[kCount]) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  int offset = kWarpSize / 2;
+// Adds over the warp; lane l gets the sum of value l / (32 / kSize). Each of the first steps halves
+// the values of a lane, kCount before it. (A recursion, so that all indices are constants.)
+template <int kCount, int kSize>
+__device__ __forceinline__ float spread_sums(float (&values)[kSize]) {
+  if constexpr (kCount > 1) {
+    constexpr int kOffset = kWarpSize / 2 * kCount / kSize;
+    const bool upper = (static_cast<int>(threadIdx.x) & kOffset) != 0;
 #pragma unroll
-  for (int count = kCount / 2; count > 0; count /= 2) {
-    const bool upper = (lane & offset) != 0;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const float sent = upper ? values[i] : values[i + count];
-      const float kept = upper ? values[i + count] : values[i];
-      values[i] = kept + __shfl_xor_sync(kFullWarp, sent, offset);
+    for (int i = 0; i < kCount / 2; ++i) {
+      const float sent = upper ? values[i] : values[i + kCount / 2];
+      const float kept = upper ? values[i + kCount / 2] : values[i];
+      values[i] = kept + __shfl_xor_sync(kFullWarp, sent, kOffset);
     }
-    offset /= 2;
+    return spread_sums<kCount / 2>(values);
+  } else {
+#pragma unroll
+    for (int offset = kWarpSize / 2 / kSize; offset > 0; offset /= 2)
+      values[0] += __shfl_xor_sync(kFullWarp, values[0], offset);
+    return values[0];
   }
-  for (; offset > 0; offset /= 2) values[0] += __shfl_xor_sync(kFullWarp, values[0], offset);
-  return values[0];
 }
 
 template <class T, class Kind, int kRows, int kFeatures>
@@ -131,7 +133,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     }
   }
   constexpr int kLanes = kWarpSize / (kRows * kFeatures);  // that have one sum
-  const float sum = spread_sums(sums);
+  const float sum = spread_sums<kRows * kFeatures>(sums);
   const int64_t row = first_row + lane / kLanes / kFeatures,
                 feature = first + lane / kLanes % kFeatures;
   if (lane % kLanes == 0 && row < p.rows && feature < p.n) finish<T>(p.epilogue, row, feature, sum);

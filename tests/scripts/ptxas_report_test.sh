@@ -22,7 +22,7 @@ if printf '%s\n' "$table" | grep -E '^\| `[^|]*` \| 0 \|'; then
   echo "FAILED: kernels without registers"
   exit 1
 fi
-"$report" "$library" --check '^(rows_kernel|tiles_kernel|select_kernel|argmax_kernel|layer_norm_kernel)'
+"$report" "$library" --check '^(rows_kernel|tiles_kernel|weight_rows_kernel|weight_tiles_kernel|select_kernel|argmax_kernel|layer_norm_kernel)'
 
 # What it does not find it does not pass.
 status=0
