@@ -270,13 +270,13 @@ TEST(StepPlan, EightBitPagesAreReadInRows) {
   in.attention.encoder_start_loc = {0, 30};
   in.attention.encoder_seq_lens = {30};
   StepLayout layout = kLayout;
-  const StepPlan tiles(ctx, in, layout);
+  const StepPlan tiles(ctx, in, layout, StepHalf::kDecoder);
   EXPECT_TRUE(tiles.self.rows.empty() && tiles.cross.rows.empty());
   layout.f8_pages = true;
-  const StepPlan rows(ctx, in, layout);
+  const StepPlan rows(ctx, in, layout, StepHalf::kDecoder);
   EXPECT_TRUE(rows.self.tiles.empty() && rows.cross.tiles.empty());
   EXPECT_FALSE(rows.self.rows.empty() || rows.cross.rows.empty());
-  EXPECT_FALSE(rows.encoder.tiles.empty());
+  EXPECT_FALSE(StepPlan(ctx, in, layout, StepHalf::kEncoder).encoder.tiles.empty());
 }
 
 }  // namespace
