@@ -117,8 +117,6 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   choice.forget_uploads();
   flight->ids_.resize(rows.size(), 0);
   for (int32_t d = 0; d < choice.num_device(); ++d) flight->ids_[choice.row(d)] = -1 - d;
-  for (int32_t h = 0; h < choice.num_host(); ++h)
-    flight->host_rows_.push_back(rows[choice.row(choice.num_device() + h)]);
   flight->logits_ = result.logits;
   if (choice.num_device() > 0) {
     const int64_t size = choice.answer_size();
@@ -134,7 +132,8 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   return flight;
 }
 
-std::vector<proto::SequenceOutput> DeviceDecoder::finish(Flight& flight) {
+std::vector<proto::SequenceOutput> DeviceDecoder::finish(
+    Flight& flight, std::span<const SamplerSequence> sequences) {
   const TokenChoice& choice = flight.choice_;
   const int32_t num_device = choice.num_device(), num_host = choice.num_host();
   std::vector<proto::SequenceOutput> out(static_cast<size_t>(num_device + num_host));
@@ -146,10 +145,11 @@ std::vector<proto::SequenceOutput> DeviceDecoder::finish(Flight& flight) {
     for (int32_t d = 0; d < num_device; ++d) out[choice.row(d)] = choice.read(d, here);
     landings_.push_back(std::move(flight.landing_));
   }
+  if (num_host > 0) TANDEM_CHECK_EQ(sequences.size(), out.size());
   ctx_.pool().run(num_host, [&](int64_t i, int) {
-    const auto& row = flight.host_rows_[static_cast<size_t>(i)];
-    out[choice.row(num_device + static_cast<int32_t>(i))] =
-        tandem::sample(row.sequence, {logits.row<float>(i), static_cast<size_t>(logits.dim(1))});
+    const size_t row = choice.row(num_device + static_cast<int32_t>(i));
+    out[row] =
+        tandem::sample(sequences[row], {logits.row<float>(i), static_cast<size_t>(logits.dim(1))});
   });
   return out;
 }

@@ -27,7 +27,7 @@ class DeviceDecoder {
   class Flight {
    public:
     // The host has to choose some of its tokens: it is to be finished before anything else is
-    // launched, and before the rows' sequences change.
+    // launched.
     bool needs_host() const { return choice_.num_host() > 0; }
     // -1 - where the token of a row lies on the device, as an id of the next step's input; 0: it is
     // not known there.
@@ -39,7 +39,6 @@ class DeviceDecoder {
     explicit Flight(TokenChoice choice) : choice_(std::move(choice)) {}
     TokenChoice choice_;
     std::vector<int32_t> ids_;
-    std::vector<DecoderRow> host_rows_;
     Tensor logits_;   // of the host's rows
     Tensor landing_;  // page-locked, for the answer
     uint64_t end_ = 0;
@@ -49,8 +48,10 @@ class DeviceDecoder {
   std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
                                  std::span<const DecoderRow> rows, Tensor* hidden);
   // Waits for it. What sample() (sampler.h) says of each row, the same token but for ties and
-  // roundings of another summation.
-  std::vector<proto::SequenceOutput> finish(Flight& flight);
+  // roundings of another summation. `sequences`: of the rows that were launched, as they were; only
+  // read where the host chooses.
+  std::vector<proto::SequenceOutput> finish(Flight& flight,
+                                            std::span<const SamplerSequence> sequences);
 
   struct Stats {
     int64_t run = 0, recorded = 0, replayed = 0;  // steps

@@ -26,6 +26,18 @@ SamplerSequence sampler_view(const SampleRow& row) {
           static_cast<uint32_t>(data.index())};
 }
 
+// What the sampler saw when the rows' step was launched: before what stands for the tokens that it
+// chooses was appended (not to beams).
+std::vector<SamplerSequence> views_before(const std::vector<SampleRow>& rows) {
+  std::vector<SamplerSequence> out;
+  for (const SampleRow& row : rows) {
+    SamplerSequence& view = out.emplace_back(sampler_view(row));
+    if (!uses_beams(*view.params))
+      view.output_ids = view.output_ids.first(view.output_ids.size() - 1);
+  }
+  return out;
+}
+
 // Rows of one chunk whose logits say something about the next prompt token.
 struct PromptRows {
   int32_t first_position;  // of the prompt token that the first row predicts
@@ -148,7 +160,8 @@ void EncoderDecoderModelRunner::complete(Flight& flight) {
   if (!flight.decoder && !flight.encoder) return;
   try {
     std::vector<proto::SequenceOutput> sampled;
-    if (flight.decoder) sampled = device_decoder_.finish(*flight.decoder);
+    if (flight.decoder)
+      sampled = device_decoder_.finish(*flight.decoder, views_before(flight.host_rows));
     flight.decoder.reset();
     for (const auto& [row, token] : flight.pending) table_.know(token, sampled[row].token_id());
     put_samples(flight, std::move(sampled));
@@ -283,6 +296,8 @@ void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& fli
   Tensor hidden;
   flight.decoder =
       device_decoder_.launch(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr);
+  if (flight.decoder->needs_host())
+    for (const SampleRow* row : sampled_rows(batch)) flight.host_rows.push_back(*row);
   if (prompts) add_prompt_logprobs(batch, hidden, flight.out);
 }
 

@@ -70,6 +70,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
     proto::StepOutput out;  // complete once `decoder` is null
     std::vector<Sampled> sampled;
     std::unique_ptr<DeviceDecoder::Flight> decoder;
+    std::vector<SampleRow> host_rows;  // `sampled`, where the host chooses; until the next apply()
     std::vector<std::pair<size_t, SequenceTable::PendingToken>> pending;  // row of `sampled`
     std::optional<std::pair<uint64_t, uint64_t>> encoder;                 // marks
   };
