@@ -3,19 +3,17 @@
 #include "kernels/cuda/attention_rows.cuh"
 
 namespace tandem::cuda::rows {
-namespace {
 
+// (Not in a namespace without a name: nvcc would warn of it where there are no 8-bit floats.)
 struct PerhapsBias {
   const AttentionParams& p;
   BiasRow row;
   __device__ PerhapsBias(const AttentionParams& params, const AttentionWork& work, int head)
       : p(params), row(params, work, head) {}
-  [[maybe_unused]] __device__ float operator()(float score, int query, int32_t key) const {
+  __device__ float operator()(float score, int query, int32_t key) const {
     return p.bias == nullptr ? score : row.add(score, key - query);
   }
 };
-
-}  // namespace
 
 void run_f8(const AttentionParams& params, cudaStream_t stream) {
   run<true, PerhapsBias>(params, stream);
