@@ -17,9 +17,9 @@ fail() {
 for script in run mpirun rank; do sh -n "$source/scripts/gpu/$script"; done
 
 # --- the file: its size, and that it is the folder that is tested below ---
-"$source/scripts/gpu_check" pack --build "$build" --out "$folder/pack.tar.gz"
-[ "$(wc -c <"$folder/pack.tar.gz")" -le $((64 * 1024 * 1024)) ] || fail "the pack is too large"
-tar -C "$folder" -xzf "$folder/pack.tar.gz"
+"$source/scripts/gpu_check" pack --build "$build" --out "$folder/pack.tar.xz"
+[ "$(wc -c <"$folder/pack.tar.xz")" -le $((64 * 1024 * 1024)) ] || fail "the pack is too large"
+python3 -m tarfile -e "$folder/pack.tar.xz" "$folder"
 pack=$folder/gpu_check
 python3 -m json.tool "$pack/pack.json" >/dev/null
 for file in run bin/tandem bin/libtandem_cuda.so bin/cuda_test scripts/check.py scripts/compare_torch.py \
