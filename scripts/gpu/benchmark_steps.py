@@ -52,15 +52,16 @@ def with_roofline(rows, roofline):
     return rows
 
 
-def tandem(batches, repeat, *arguments):
+def tandem(batches, repeat, *arguments, beside=None):
+    """beside: these rates are given as parts of those of the same work without the arguments, under this name."""
     def body(run):
         small = [] if run.gpu else SMALL
         command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
                    "--batch", batches if run.gpu else "2,3", *small]
         status, text = run.call(command)
         rows = with_roofline(json_rows(text), run.about.get("roofline"))
-        if "--gemm-tuning" in arguments:
-            beside_untuned(rows, run.shared.get("rows", []))
+        if beside:
+            put_beside(rows, run.shared.get("rows", []), beside)
         else:
             run.shared["rows"] = run.shared.get("rows", []) + rows
         if status != 0 or not rows:
@@ -69,12 +70,12 @@ def tandem(batches, repeat, *arguments):
     return body
 
 
-def beside_untuned(rows, others):
+def put_beside(rows, others, name):
     rates = {(r["batch"], r["beams"], r["dtype"]): r["tokens_per_second"] for r in others}
     for row in rows:
         without = rates.get((row["batch"], row["beams"], row["dtype"]))
         if without:
-            row["of untuned"] = row["tokens_per_second"] / without
+            row[name] = row["tokens_per_second"] / without
 
 
 def all_reduce(run):
@@ -179,7 +180,9 @@ def summary(saved, rate):
 STEPS = [
     Step("bench.model", "a random BART-large is written", 60, 10, make_model),
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES, 3)),
-    Step("bench.tuned", "the same with --gemm-tuning on, beside off", 60, 20, tandem("32,128", 2, "--gemm-tuning")),
+    Step("bench.tuned", "the same with --gemm-tuning on, beside off", 60, 20, tandem("32,128", 2, "--gemm-tuning", beside="of untuned")),
+    Step("bench.int8", "the same with int8 weights, beside bf16", 50, 15, tandem("1,32", 1, "--quantization", "int8", beside="of bf16")),
+    Step("bench.fp8", "the same with fp8 weights, beside bf16", 50, 15, tandem("1,32", 1, "--quantization", "fp8", beside="of bf16")),
     Step("bench.all_reduce", "sums over all GPUs: NCCL, and the one-shot kernel", 40, 10, all_reduce),
     Step("bench.torch", "PyTorch on the same GPU and work", 120, 30, torch),
     Step("bench.beams", "the same with 4 beams", 60, 20, tandem("8,32", 1, "--beams", "4")),
