@@ -2,9 +2,13 @@
 // threads answer alike, for each score.
 #include "kernels/cuda/attention_rows.cuh"
 
-namespace tandem::cuda::rows {
+#if defined(__CUDACC__)
+#pragma nv_diag_suppress 177  // where there are no 8-bit floats nothing calls the bias
+#endif
 
-// (Not in a namespace without a name: nvcc would warn of it where there are no 8-bit floats.)
+namespace tandem::cuda::rows {
+namespace {
+
 struct PerhapsBias {
   const AttentionParams& p;
   BiasRow row;
@@ -14,6 +18,8 @@ struct PerhapsBias {
     return p.bias == nullptr ? score : row.add(score, key - query);
   }
 };
+
+}  // namespace
 
 void run_f8(const AttentionParams& params, cudaStream_t stream) {
   run<true, PerhapsBias>(params, stream);
