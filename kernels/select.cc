@@ -20,7 +20,12 @@ void check_edits(const SelectArgs& args, int64_t rows, int64_t size) {
   }
 }
 
-void check_best(const Tensor& best, int64_t rows) {
+// What was chosen in each row: the k best, and the first of them once more.
+void check_chosen(const Tensor& ids, const Tensor& values, const Tensor& best, int64_t rows,
+                  int64_t k) {
+  const int64_t chosen[] = {rows, k};
+  check_shape_and_type(ids, chosen, 2, DType::kI32);
+  check_shape_and_type(values, chosen, 2, DType::kF32);
   if (best.empty()) return;
   TANDEM_CHECK_GE(best.dim(0), rows);
   check_vector(best, best.dim(0), DType::kI32);
@@ -49,14 +54,12 @@ void select(Context& ctx, const SelectArgs& args) {
   TANDEM_CHECK_LE(int64_t{args.k}, size);
   check_vector(args.flags, rows, DType::kI32);
   TANDEM_CHECK_EQ(args.edited.rank(), 1);
-  const int64_t edits[] = {args.edited.dim(0), 3}, best[] = {rows, args.k};
+  const int64_t edits[] = {args.edited.dim(0), 3};
   check_shape_and_type(args.edits, edits, 2, DType::kI32);
   check_vector(args.edited, edits[0], DType::kF32);
   check_edits(args, rows, size);
   check_vector(args.log_sums, rows, DType::kF32);
-  check_shape_and_type(args.ids, best, 2, DType::kI32);
-  check_shape_and_type(args.values, best, 2, DType::kF32);
-  check_best(args.best, rows);
+  check_chosen(args.ids, args.values, args.best, rows, args.k);
   if (rows > 0) ops_of(ctx).select(ctx, args);
 }
 
@@ -66,13 +69,11 @@ void draw(Context& ctx, const DrawArgs& args) {
   const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
   check_matrix(args.logits, rows, size);
   TANDEM_CHECK_GE(size, 1);
-  const int64_t rules[] = {rows, kDrawRuleInts}, best[] = {rows, args.ids.dim(1)};
+  const int64_t rules[] = {rows, kDrawRuleInts};
   check_shape_and_type(args.rules, rules, 2, DType::kI32);
   check_rules(args.rules);
-  TANDEM_CHECK_GE(best[1], 1);
-  check_shape_and_type(args.ids, best, 2, DType::kI32);
-  check_shape_and_type(args.values, best, 2, DType::kF32);
-  check_best(args.best, rows);
+  TANDEM_CHECK_GE(args.ids.dim(1), 1);
+  check_chosen(args.ids, args.values, args.best, rows, args.ids.dim(1));
   if (rows > 0) ops_of(ctx).draw(ctx, args);
 }
 

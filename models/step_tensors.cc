@@ -38,7 +38,7 @@ std::vector<AttentionSequence> cross_sequences(const AttentionMetadata& m) {
 }
 
 void pad_plan(AttentionPlan& plan) {
-  plan.rows.resize(static_cast<size_t>(padded_size(static_cast<int32_t>(plan.rows.size()))));
+  plan.rows.resize(padded_size(plan.rows.size()));
   // There are kernels for 1, up to 4 and up to 8.
   if (plan.row_queries > 1) plan.row_queries = plan.row_queries <= 4 ? 4 : kRowsPerBlock;
   plan.partials = doubled_size(plan.partials);
@@ -107,8 +107,6 @@ StepTensors::Pages borrow_pages(const PageTable& t) {
 }
 
 }  // namespace
-
-int32_t padded_size(int32_t n) { return static_cast<int32_t>(padded_size(int64_t{n})); }
 
 int32_t doubled_size(int32_t n) {
   int32_t size = 64;

@@ -50,11 +50,8 @@ struct StepPlan {
   StepShape pad();
 };
 
-// The sizes that a step of `n` tokens or so many pieces of work is filled up to: powers of two up
-// to 8, above that no step grows by more than a third.
-int32_t padded_size(int32_t n);
-// The same for lists that come and go with lengths: 0, or a power of two from 64. Few shapes; what
-// fills them up costs bytes only.
+// Tokens and pieces of work are filled up to a padded_size(); lists that come and go with lengths
+// to 0, or a power of two from 64. Few shapes; what fills lists up costs bytes only.
 int32_t doubled_size(int32_t n);
 
 struct StepTensors {

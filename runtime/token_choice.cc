@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/core/padded_size.h"
 #include "models/step_tensors.h"
 #include "runtime/beam_search.h"
 #include "runtime/philox.h"

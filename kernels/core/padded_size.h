@@ -2,13 +2,14 @@
 // measured, once for each of them.
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 
 namespace tandem {
 
 // The next of the list: powers of two up to 8, above that no size grows by more than a third.
-inline int64_t padded_size(int64_t n) {
-  int64_t step = 1;
+template <std::integral T>
+constexpr T padded_size(T n) {
+  T step = 1;
   if (n > 8) {
     step = 4;
     while (n > step * 8) step *= 2;

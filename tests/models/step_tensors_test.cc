@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/padded_size.h"
+
 namespace tandem {
 namespace {
 

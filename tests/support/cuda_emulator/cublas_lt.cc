@@ -12,6 +12,7 @@
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "cuda_fp8.h"
 #include "sanitizers.h"
 
 namespace {
@@ -38,18 +39,9 @@ std::mutex times_mutex;
 std::vector<std::chrono::microseconds> times;
 thread_local int last_used = -1;
 
-// Sign, 4 bits of exponent (bias 7), 3 of mantissa; no infinities, one NaN of each sign.
-float e4m3_to_float(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if ((bits & 0x7f) == 0x7f) return std::nanf("");
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return bits & 0x80 ? -size : size;
-}
-
 float load(const void* data, cudaDataType type, int64_t at) {
   switch (type) {
-    case CUDA_R_8F_E4M3: return e4m3_to_float(static_cast<const uint8_t*>(data)[at]);
+    case CUDA_R_8F_E4M3: return cuda_emulator::e4m3_to_float(static_cast<const uint8_t*>(data)[at]);
     case CUDA_R_16F: return cuda_emulator::f16_to_float(static_cast<const uint16_t*>(data)[at]);
     case CUDA_R_16BF: return cuda_emulator::bf16_to_float(static_cast<const uint16_t*>(data)[at]);
     default: return static_cast<const float*>(data)[at];
