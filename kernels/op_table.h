@@ -31,6 +31,11 @@ struct OpTable {
   void (*select)(Context&, const ops::SelectArgs&);
   void (*draw)(Context&, const ops::DrawArgs&);
   void (*substitute_ids)(Context&, const ops::SubstituteIdsArgs&);
+  void (*begin_sequences)(Context&, const ops::BeginSequencesArgs&);
+  void (*append_tokens)(Context&, const ops::AppendTokensArgs&);
+  void (*search_beams)(Context&, const ops::SearchBeamsArgs&);
+  void (*move_beam_pages)(Context&, const ops::MoveBeamPagesArgs&);
+  void (*substitute_pages)(Context&, const ops::SubstitutePagesArgs&);
 };
 
 extern const OpTable kCpuOps;

@@ -253,6 +253,10 @@ struct SelectArgs {
   Tensor ids;          // [R, k] i32
   Tensor values;       // [R, k] f32
   Tensor best = {};    // [at least R] i32, or empty: ids[r][0] once more
+  // [R, 4] i32: place, length and n of a sequence in `tokens`, and 0; or empty. After the edits,
+  // what would complete an n-gram for the second time is masked; n = 0: nothing is.
+  Tensor ngrams = {};
+  Tensor tokens = {};  // SequenceMemory's, with `ngrams`
 };
 constexpr int kMaxSelect = 64;
 void select(Context& ctx, const SelectArgs& args);
@@ -284,6 +288,97 @@ struct DrawArgs {
   Tensor best = {};  // as in SelectArgs
 };
 void draw(Context& ctx, const DrawArgs& args);
+
+// --- Sequences that a device knows before the host does
+// ---------------------------------------------
+
+// A place for each, by a number that the host gives.
+struct SequenceMemory {
+  Tensor tokens;  // [P, L] i32: the decoder's so far, its prompt first
+  Tensor pages;   // [P, B] i32: of a beam: the full pages of its self-attention, in order
+  Tensor scores;  // [P] f32: of a running beam
+};
+
+// Puts sequences into their places: of data[first ...] first the tokens, then the pages.
+struct SequenceBegin {
+  int32_t place;
+  int32_t first;
+  int32_t tokens, pages;  // how many
+  float score;
+  int32_t unused[3] = {};
+};
+constexpr int kSequenceBeginInts = sizeof(SequenceBegin) / sizeof(int32_t);
+struct BeginSequencesArgs {
+  SequenceMemory memory;
+  Tensor sequences;  // [S, kSequenceBeginInts] i32
+  Tensor data;       // [D] i32
+};
+void begin_sequences(Context& ctx, const BeginSequencesArgs& args);
+
+// tokens[place][length] = chosen[r] with (place, length) = places[r]; a place below 0 is skipped.
+struct AppendTokensArgs {
+  Tensor chosen;  // [at least R] i32
+  Tensor places;  // [R, 2] i32
+  Tensor tokens;  // SequenceMemory's
+};
+void append_tokens(Context& ctx, const AppendTokensArgs& args);
+
+// A round of beam search for each group: from the candidates of its running beams (select()'s, of
+// log-softmaxed rows) to the next running beams. The decisions, ties and float32 arithmetic of
+// runtime/beam_search.h, except that nobody counts steps here: the host knows when it ends.
+struct BeamRound {
+  int32_t first_row;       // of its beams in ids and values
+  int32_t rows;            // num_beams; or 1 in the first round: all go on from that row, beam 0's
+  int32_t num_beams;       // 0: nothing to do
+  int32_t num_candidates;  // of each row, and of all: the best so many decide
+  int32_t first_beam;      // in `beams`, and in the outputs
+  int32_t length;          // tokens of each beam; the chosen one is put behind them
+  int32_t full_pages;      // of each beam, once this step's tokens are in the cache
+  int32_t first_end;       // in `ends`: tokens with which a beam ends
+  int32_t num_ends;
+  int32_t unused[3] = {};
+};
+constexpr int kBeamRoundInts = sizeof(BeamRound) / sizeof(int32_t);
+// A beam of a round. Full pages are shared by whoever goes on from them. The one behind them, which
+// is not full, is the beam's own: its contents move (move_beam_pages).
+struct BeamPlace {
+  int32_t place;
+  int32_t page;    // behind the full ones; below 0: there are no tokens in it yet
+  int32_t filled;  // the page that this step filled, the last of the full ones; below 0: none
+  int32_t unused = 0;
+};
+constexpr int kBeamPlaceInts = sizeof(BeamPlace) / sizeof(int32_t);
+constexpr int kMaxDeviceBeams = 32;
+struct SearchBeamsArgs {
+  Tensor ids;     // [R, k] i32
+  Tensor values;  // [R, k] f32
+  Tensor rounds;  // [G, kBeamRoundInts] i32
+  Tensor beams;   // [N, kBeamPlaceInts] i32
+  Tensor ends;    // [E] i32
+  // Rows of a group's beams change places, then get their token, score and filled page.
+  SequenceMemory memory;
+  Tensor parents;  // [N] i32 out: which of the group's beams a beam goes on from
+  Tensor chosen;   // [N] i32 out: and with which token
+  Tensor best;     // [at least N] i32 out: the same tokens once more
+};
+void search_beams(Context& ctx, const SearchBeamsArgs& args);
+
+// What is in the page of beam parents[i] comes to be in that of beam i, for all beams of a round at
+// once; where the rounds' beams have such pages.
+struct MoveBeamPagesArgs {
+  std::span<const Tensor> pools;  // [num_blocks, ...] each
+  Tensor rounds, beams, parents;  // as above
+};
+void move_beam_pages(Context& ctx, const MoveBeamPagesArgs& args);
+
+// An index below 0 stands for a page that only the device knows: -1 - (place << 16 | i) becomes
+// pages[place][i].
+constexpr int kPlacePageBits = 16;
+struct SubstitutePagesArgs {
+  Tensor page_indices;  // [N] i32
+  Tensor pages;         // SequenceMemory's
+};
+void substitute_pages(Context& ctx, const SubstitutePagesArgs& args);
 
 // ids[i] below 0 becomes earlier[-1 - ids[i]]: a token that only the device knows so far.
 struct SubstituteIdsArgs {

@@ -56,6 +56,9 @@ struct SchedulerConfig {
   double swap_cost = 0.05;
   // Steps that are scheduled and not completed. 1: schedule() and complete_step() alternate.
   int max_steps_in_flight = 1;
+  // Workers search beams as we do (searches_ahead(), token_choice.h), over rows of so many entries:
+  // then rounds run ahead of their results. 0: they do not.
+  int beam_vocabulary = 0;
   // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
   bool enable_prefix_caching = false;
   bool enable_encoder_cache = false;

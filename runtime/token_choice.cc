@@ -57,6 +57,11 @@ bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
   return wanted_of(params, vocabulary) > 0 && !uses_beams(params) && !reads_tokens(params);
 }
 
+bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
+  return uses_beams(params) && wanted_of(params, vocabulary) > 0 &&
+         params.num_beams() <= ops::kMaxDeviceBeams && !reads_tokens(params);
+}
+
 TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   std::vector<size_t> host;
   for (size_t i = 0; i < rows.size(); ++i) {

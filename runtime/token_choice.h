@@ -22,6 +22,9 @@ struct DecoderRow {
 // Whether a device can choose the next token while the one before is known to nobody but itself.
 bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
 
+// Whether a device can search the request's beams, round after round, by itself.
+bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary);
+
 class TokenChoice {
  public:
   TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary);
