@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "models/attention_metadata.h"
@@ -17,8 +19,9 @@ struct SequenceLimits {
   int block_size = 0;
   int num_device_blocks = 0;
   int num_host_blocks = 0;
-  int vocab_size = 0;     // token ids are below; 0: not checked
-  int max_positions = 0;  // of encoder and decoder alike; 0: not checked
+  int vocab_size = 0;           // token ids are below; 0: not checked
+  int max_positions = 0;        // of encoder and decoder alike; 0: not checked
+  bool searches_beams = false;  // groups may have beams_ahead
 };
 
 // A worker's copy of the groups it knows: full metadata once, deltas after. Messages may come from
@@ -51,6 +54,14 @@ class SequenceTable {
   };
   PendingToken append_pending(Metadata& group, int64_t seq_id, int32_t id);
   void know(const PendingToken& pending, int32_t token);
+
+  // A round of a group with beams_ahead was launched. Its beams may have changed places by the next
+  // one: what is here of their tokens but the last, and of their full blocks, is void from now on.
+  // In place of the first `pages` blocks of beam i comes reference(i, page), below 0. In the first
+  // round the others come to be where sequence 0 is.
+  void go_on(Metadata& group, int pages, const std::function<int32_t(int, int)>& reference);
+  // Sequences that have gone, or have come anew, since the last call.
+  std::vector<int64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
   size_t size() const { return groups_.size(); }
   // Ids, tables and counters agree, in every group.
   void check_integrity() const;
@@ -58,6 +69,7 @@ class SequenceTable {
  private:
   struct Known {
     Metadata metadata;
+    bool goes_on = false;      // go_on() was called
     uint64_t last_step = 0;    // of apply(), that scheduled it
     uint64_t incarnation = 0;  // the step whose full metadata it began with
   };
@@ -76,6 +88,7 @@ class SequenceTable {
   uint64_t step_ = 0;                              // number of apply() calls
   std::unordered_map<std::string, Known> groups_;  // by request id
   std::unordered_map<int64_t, Known*> owners_;     // by sequence id
+  std::vector<int64_t> forgotten_;
 };
 
 // Rows of the batch whose logits are needed.

@@ -32,6 +32,8 @@ std::vector<size_t> top_positions(const std::vector<float>& values, size_t k) {
   return order;
 }
 
+}  // namespace
+
 std::vector<int32_t> end_tokens(const proto::SamplingParams& params) {
   std::vector<int32_t> ids;
   if (!params.ignore_eos()) ids.assign(params.eos_token_id().begin(), params.eos_token_id().end());
@@ -39,8 +41,6 @@ std::vector<int32_t> end_tokens(const proto::SamplingParams& params) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
-
-}  // namespace
 
 int num_beam_candidates(const proto::SamplingParams& params) {
   const int64_t each = std::max<int64_t>(2, 1 + static_cast<int64_t>(end_tokens(params).size()));

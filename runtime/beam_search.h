@@ -22,6 +22,9 @@ struct BeamCandidate {
 // Whether the request asks for beam search.
 inline bool uses_beams(const proto::SamplingParams& params) { return params.num_beams() > 1; }
 
+// Tokens with which a beam ends, ascending.
+std::vector<int32_t> end_tokens(const proto::SamplingParams& params);
+
 // Candidates that decide a step: so many that num_beams go on even if all others end. The best so
 // many of each beam contain the best so many of all.
 int num_beam_candidates(const proto::SamplingParams& params);

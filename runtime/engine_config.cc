@@ -178,6 +178,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.enable_encoder_cache = config.enable_encoder_cache;
   out.num_device_blocks = cache.num_device_blocks;
   out.num_host_blocks = cache.num_host_blocks;
+  out.beam_vocabulary = cache.beam_vocabulary;
   return out;
 }
 

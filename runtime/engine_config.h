@@ -59,6 +59,7 @@ int default_threads();
 struct CacheSize {
   int num_device_blocks = 0;
   int num_host_blocks = 0;
+  int beam_vocabulary = 0;  // not of the cache, but workers say it with it: SchedulerConfig's
 };
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
 // (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the

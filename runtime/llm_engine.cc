@@ -17,7 +17,8 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   auto model = load_model(
       model_config(), checkpoint,
       {*ctx_, *comm_, dtype_, config.quantization, config.kv_cache_dtype.has_value()}, progress);
-  const CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
+  CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
+  if (!ctx_->on_cpu()) cache.beam_vocabulary = model_config().vocab_size;
   SchedulerConfig scheduling = scheduler_config(config, cache);
   // A device computes a step while the host reads the one before.
   scheduling.max_steps_in_flight = steps_in_flight_ = ctx_->on_cpu() ? 1 : 2;

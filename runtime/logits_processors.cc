@@ -38,6 +38,7 @@ class DenseRow {
     if (has(id) && std::isfinite(at(id))) at(id) += std::fabs(at(id)) * factor;
   }
   void mask_all() { std::fill(row_.begin(), row_.end(), kMasked); }
+  bool ngrams_apart(int) { return false; }
   void replace_invalid() {
     constexpr float kMax = std::numeric_limits<float>::max();
     for (float& score : row_) {
@@ -56,15 +57,20 @@ class DenseRow {
 
 class RecordedRow {
  public:
-  RecordedRow(LogitEdits& edits, int64_t size) : edits_(edits), size_(size) {}
+  RecordedRow(LogitEdits& edits, int64_t size, bool ngrams_apart)
+      : edits_(edits), size_(size), ngrams_apart_(ngrams_apart) {}
 
   void add(int32_t id, float value) { put(id, ops::LogitEdit::kAdd, value); }
   void penalise(int32_t id, float factor) { put(id, ops::LogitEdit::kPenalise, factor); }
   void set(int32_t id, float value) { put(id, ops::LogitEdit::kSet, value); }
   void favour(int32_t id, float factor) { put(id, ops::LogitEdit::kFavour, factor); }
   void mask_all() {
-    edits_.list.clear();
+    edits_ = {};
     edits_.masked = true;
+  }
+  bool ngrams_apart(int n) {
+    if (ngrams_apart_) edits_.ngram_size = n;
+    return ngrams_apart_;
   }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
@@ -74,6 +80,7 @@ class RecordedRow {
   }
   LogitEdits& edits_;
   int64_t size_;
+  bool ngrams_apart_;
 };
 
 // The decoder sequence so far.
@@ -223,7 +230,8 @@ void process(const SamplerSequence& seq, Row& row) {
   if (is_on(p.repetition_penalty()))
     penalise_repetition(history, static_cast<float>(p.repetition_penalty()), row);
   if (has_presence(seq)) penalise_presence(seq, row);
-  if (p.no_repeat_ngram_size() > 0) mask_ngrams(history, history, p.no_repeat_ngram_size(), row);
+  if (const int n = p.no_repeat_ngram_size(); n > 0 && !row.ngrams_apart(n))
+    mask_ngrams(history, history, n, row);
   if (p.encoder_no_repeat_ngram_size() > 0)
     mask_ngrams(seq.encoder_ids, history, p.encoder_no_repeat_ngram_size(), row);
   mask_bad_words(p, history, row);
@@ -252,7 +260,7 @@ bool reads_tokens(const proto::SamplingParams& p) {
   return std::any_of(p.sequence_bias().begin(), p.sequence_bias().end(), longer) ||
          std::any_of(p.bad_words_ids().begin(), p.bad_words_ids().end(), longer) ||
          is_on(p.repetition_penalty()) || p.presence_penalty() != 0 || p.frequency_penalty() != 0 ||
-         p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0;
+         p.encoder_no_repeat_ngram_size() > 0;
 }
 
 void process_logits(const SamplerSequence& seq, std::span<float> logits) {
@@ -260,10 +268,11 @@ void process_logits(const SamplerSequence& seq, std::span<float> logits) {
   process(seq, row);
 }
 
-std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary) {
+std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary,
+                                      bool ngrams_apart) {
   if (seq.params->remove_invalid_values()) return std::nullopt;
   LogitEdits edits;
-  RecordedRow row(edits, vocabulary);
+  RecordedRow row(edits, vocabulary, ngrams_apart);
   process(seq, row);
   std::stable_sort(edits.list.begin(), edits.list.end(),
                    [](const auto& a, const auto& b) { return a.id < b.id; });

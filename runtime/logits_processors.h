@@ -24,7 +24,8 @@ struct SamplerSequence {
 
 // Whether process_logits() would change anything for the sequence's next token.
 bool needs_processing(const SamplerSequence& seq);
-// Whether what processors do depends on which tokens were generated, rather than on how many.
+// Whether what processors do depends on which tokens were generated, rather than on how many;
+// no_repeat_ngram_size apart, whose tokens a device can look at by itself.
 bool reads_tokens(const proto::SamplingParams& params);
 // Logits processors in HuggingFace's order, in place; masked entries become -inf.
 void process_logits(const SamplerSequence& seq, std::span<float> logits);
@@ -38,8 +39,11 @@ struct LogitEdits {
   };
   std::vector<Edit> list;
   bool masked = false;  // before the list every entry is -inf
+  int ngram_size = 0;   // what completes an n-gram of the sequence again is masked, behind the list
 };
-std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary);
+// `ngrams_apart`: no_repeat_ngram_size becomes ngram_size, and is not in the list.
+std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary,
+                                      bool ngrams_apart = false);
 // Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits,
 // in HuggingFace's order; in place.
 void warp_logits(const proto::SamplingParams& params, std::span<float> logits);

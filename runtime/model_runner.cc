@@ -15,17 +15,6 @@
 namespace tandem {
 namespace {
 
-std::span<const int32_t> span_of(const google::protobuf::RepeatedField<int32_t>& f) {
-  return {f.data(), static_cast<size_t>(f.size())};
-}
-
-SamplerSequence sampler_view(const SampleRow& row) {
-  const proto::SequenceData& data = row.group->seq_data(row.seq_index);
-  return {&row.group->sampling_params(), span_of(row.group->encoder_seq_data().prompt_token_ids()),
-          span_of(data.prompt_token_ids()), span_of(data.output_token_ids()),
-          static_cast<uint32_t>(data.index())};
-}
-
 // What the sampler saw when the rows' step was launched: before what stands for the tokens that it
 // chooses was appended (not to beams).
 std::vector<SamplerSequence> views_before(const std::vector<SampleRow>& rows) {
@@ -65,9 +54,9 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       model_(std::move(model)),
       block_size_(block_size),
       pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
-      device_decoder_(ctx, *model_, record_steps),
+      device_decoder_(ctx, *model_, block_size, record_steps),
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
-              model_->config().max_position_embeddings}) {}
+              model_->config().max_position_embeddings, /*searches_beams=*/!ctx.on_cpu()}) {}
 
 // --- Steps under way -----------------------------------------------------------------------------
 
@@ -77,6 +66,7 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   if (!flights_.empty() && flights_.back().decoder && flights_.back().decoder->needs_host())
     complete_all_but(0);
   const auto scheduled = table_.apply(step);  // checks the message, the copies too
+  device_decoder_.sequences().forget(table_.take_forgotten());
   wait_for_tokens(scheduled);
   if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   pools_.apply_copies(ctx_, step);
@@ -105,9 +95,15 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   flights_.push_back(std::move(flight));
 }
 
-// Sequences that go on: with their tokens, or with what stands for them. (Those of beams come with
-// the next step.)
+// Sequences that go on: with their tokens, or with what stands for them. (Those of beams that the
+// device does not search come with the next step.)
 void EncoderDecoderModelRunner::append_tokens(const Batch& batch, Flight& flight) {
+  if (flight.rows) {
+    for (const auto& round : flight.rows->rounds())
+      flight.rounds.push_back(flight.sampled[round.row].output);
+    flight.beams = flight.rows->go_on(*flight.decoder, table_, device_decoder_.sequences());
+    flight.rows.reset();
+  }
   size_t row = 0;
   for (const SampleRow& sampled : batch.rows) {
     if (!sampled.samples) continue;
@@ -134,14 +130,8 @@ void EncoderDecoderModelRunner::wait_for_tokens(
     const std::vector<SequenceTable::Metadata*>& scheduled) {
   if (flights_.empty() || !flights_.back().decoder) return;
   const auto vocabulary = model_->config().vocab_size;
-  for (const auto* group : scheduled) {
-    if (chooses_ahead(group->sampling_params(), vocabulary)) continue;
-    for (const proto::SequenceData& seq : group->seq_data()) {
-      const auto& ids = seq.output_token_ids();
-      if (seq.token_chunk_size() > 0 && !ids.empty() && ids[ids.size() - 1] < 0)
-        return complete_all_but(0);
-    }
-  }
+  for (const auto* group : scheduled)
+    if (!goes_on_ahead(*group, vocabulary, device_decoder_.sequences())) return complete_all_but(0);
 }
 
 void EncoderDecoderModelRunner::put_samples(Flight& flight,
@@ -159,12 +149,16 @@ void EncoderDecoderModelRunner::complete_all_but(size_t last) {
 void EncoderDecoderModelRunner::complete(Flight& flight) {
   if (!flight.decoder && !flight.encoder) return;
   try {
-    std::vector<proto::SequenceOutput> sampled;
+    DeviceDecoder::Answer answer;
     if (flight.decoder)
-      sampled = device_decoder_.finish(*flight.decoder, views_before(flight.host_rows));
+      answer = device_decoder_.finish(*flight.decoder, views_before(flight.host_rows));
     flight.decoder.reset();
-    for (const auto& [row, token] : flight.pending) table_.know(token, sampled[row].token_id());
-    put_samples(flight, std::move(sampled));
+    for (const auto& [row, token] : flight.pending) table_.know(token, answer.rows[row].token_id());
+    for (const auto& [round, beam, token] : flight.beams)
+      table_.know(token, answer.rounds[round].token_ids(beam));
+    for (size_t i = 0; i < answer.rounds.size(); ++i)
+      *flight.out.mutable_outputs(flight.rounds[i])->mutable_moves() = std::move(answer.rounds[i]);
+    put_samples(flight, std::move(answer.rows));
     if (flight.encoder) {
       const auto [from, to] = *flight.encoder;
       ctx_.backend().wait(to);
@@ -287,17 +281,16 @@ void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
 }
 
 void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& flight) {
-  std::vector<DecoderRow> wanted;
-  for (const SampleRow* row : sampled_rows(batch))
-    wanted.push_back({sampler_view(*row), last_token(*row)});
+  std::vector<SampleRow> sampled;
+  for (const SampleRow* row : sampled_rows(batch)) sampled.push_back(*row);
+  flight.rows.emplace(sampled, block_size_, device_decoder_);
   const bool prompts = std::any_of(batch.rows.begin(), batch.rows.end(), [](const SampleRow& row) {
     return row.group->sampling_params().has_prompt_logprobs();
   });
   Tensor hidden;
-  flight.decoder =
-      device_decoder_.launch(batch.input, pools_.device(), wanted, prompts ? &hidden : nullptr);
-  if (flight.decoder->needs_host())
-    for (const SampleRow* row : sampled_rows(batch)) flight.host_rows.push_back(*row);
+  flight.decoder = device_decoder_.launch(batch.input, pools_.device(), flight.rows->rows(),
+                                          flight.rows->rounds(), prompts ? &hidden : nullptr);
+  if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
   if (prompts) add_prompt_logprobs(batch, hidden, flight.out);
 }
 

@@ -4,8 +4,8 @@
 // Running ahead. A device works behind the host: launch() returns when a step is on its way, and a
 // second one may be launched before the first one's answer is read. Its input ids are then tokens
 // that only the device knows (DeviceDecoder). Where the host needs them first (processors that look
-// at what was generated, sampling that the device does not do, beams), launch() waits by itself. On
-// the CPU launch() does all the work.
+// at what was generated, sampling that the device does not do, beams that the device does not
+// search), launch() waits by itself. On the CPU launch() does all the work.
 #pragma once
 
 #include <deque>
@@ -18,6 +18,7 @@
 #include "parallel/communicator.h"
 #include "runtime/batch_builder.h"
 #include "runtime/device_decoder.h"
+#include "runtime/device_rows.h"
 #include "runtime/kv_cache.h"
 #include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
@@ -72,7 +73,10 @@ class EncoderDecoderModelRunner final : public ModelRunner {
     std::unique_ptr<DeviceDecoder::Flight> decoder;
     std::vector<SampleRow> host_rows;  // `sampled`, where the host chooses; until the next apply()
     std::vector<std::pair<size_t, SequenceTable::PendingToken>> pending;  // row of `sampled`
-    std::optional<std::pair<uint64_t, uint64_t>> encoder;                 // marks
+    std::optional<DeviceRows> rows;                                       // within launch()
+    std::vector<DeviceRows::Pending> beams;                               // of rounds
+    std::vector<int> rounds;  // of beam search: which of the step's outputs
+    std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks
   };
 
   void wait_for_tokens(const std::vector<SequenceTable::Metadata*>& scheduled);

@@ -6,39 +6,13 @@
 #include <stdexcept>
 
 #include "kernels/core/check.h"
-#include "runtime/batch_builder.h"
+#include "runtime/sequence_table_fields.h"
 
 namespace tandem {
+
+using namespace sequence_table;
+
 namespace {
-
-using Ids = google::protobuf::RepeatedField<int32_t>;
-
-// A field of a message: list[index].name, or name alone. Text is made only when there is an error.
-struct Field {
-  const char* list;
-  int index;
-  const char* name;
-  std::string text() const {
-    if (list == nullptr) return name;
-    return std::string(list) + "[" + std::to_string(index) + "]" + (*name ? "." : "") + name;
-  }
-};
-
-// What is wrong in a part of a message; apply() says in which part.
-struct FieldError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-[[noreturn]] void fail(const Field& field, const std::string& message) {
-  throw FieldError(field.text() + ": " + message);
-}
-[[noreturn]] void fail(const char* name, const std::string& message) {
-  fail(Field{nullptr, 0, name}, message);
-}
-
-int64_t length_of(const proto::SequenceData& seq) {
-  return int64_t{seq.prompt_token_ids_size()} + seq.output_token_ids_size();
-}
 
 bool encoder_done(const proto::SequenceGroupMetadata& group) {
   return group.encoder_seq_data().num_computed_tokens() ==
@@ -46,13 +20,6 @@ bool encoder_done(const proto::SequenceGroupMetadata& group) {
 }
 
 bool pools(const SequenceTable::Metadata& group) { return group.sampling_params().has_pooling(); }
-
-// Every id in [0, limit).
-void check_range(const Ids& ids, int limit, const Field& field) {
-  for (const int32_t id : ids)
-    if (id < 0 || id >= limit)
-      fail(field, std::to_string(id) + " is not in [0, " + std::to_string(limit) + ")");
-}
 
 void set_is_prompt(proto::SequenceGroupMetadata& group) {
   bool is_prompt = group.compute_encoder();
@@ -66,19 +33,6 @@ void set_is_prompt(proto::SequenceGroupMetadata& group) {
 
 void check_tokens(const SequenceLimits& limits, const Ids& ids, const Field& field) {
   if (limits.vocab_size > 0) check_range(ids, limits.vocab_size, field);
-}
-
-void check_blocks(const SequenceLimits& limits, const Ids& blocks, const Field& field) {
-  if (blocks.size() > limits.num_device_blocks)
-    fail(field, std::to_string(blocks.size()) + " blocks, more than the pool has");
-  check_range(blocks, limits.num_device_blocks, field);
-}
-
-void check_covers(const SequenceLimits& limits, const Ids& blocks, int64_t tokens,
-                  const Field& field) {
-  if (tokens > int64_t{blocks.size()} * limits.block_size)
-    fail(field, std::to_string(blocks.size()) + " blocks of " + std::to_string(limits.block_size) +
-                    " tokens do not cover " + std::to_string(tokens) + " tokens");
 }
 
 // The sequence with its chunk of this step ends within its tokens, its table and the positions.
@@ -239,7 +193,10 @@ void SequenceTable::advance(const std::vector<Metadata*>& scheduled) {
 void SequenceTable::forget(const std::string& request_id) {
   const auto it = groups_.find(request_id);
   if (it == groups_.end()) return;
-  for (const proto::SequenceData& seq : it->second.metadata.seq_data()) owners_.erase(seq.seq_id());
+  for (const proto::SequenceData& seq : it->second.metadata.seq_data()) {
+    owners_.erase(seq.seq_id());
+    forgotten_.push_back(seq.seq_id());
+  }
   groups_.erase(it);
 }
 
@@ -254,6 +211,7 @@ void SequenceTable::forget_sequence(int64_t seq_id) {
     break;
   }
   owners_.erase(owner);
+  forgotten_.push_back(seq_id);
   if (group.seq_data_size() == 0) forget(std::string(group.request_id()));
 }
 
@@ -266,6 +224,7 @@ SequenceTable::Metadata& SequenceTable::apply_full(const Metadata& news) {
     fail("request_id", "\"" + id + "\" comes twice");
   forget(id);
   check_full(limits_, news);
+  if (news.beams_ahead()) check_round(limits_, news, /*goes_on=*/false);
   Known& group = groups_[id];
   group.metadata = news;
   group.last_step = group.incarnation = step_;
@@ -305,6 +264,7 @@ SequenceTable::Metadata& SequenceTable::apply_delta(const proto::SequenceGroupDe
   int hint = 0;
   for (int i = 0; i < delta.seqs_size(); ++i)
     hint = apply_sequence(delta.seqs(i), i, hint, before, group) + 1;
+  if (group.beams_ahead()) check_round(limits_, group, it->second.goes_on);
   set_is_prompt(group);
   return group;
 }
@@ -323,7 +283,10 @@ int SequenceTable::apply_sequence(const proto::SequenceDelta& delta, int at, int
   if (delta.token_chunk_size() <= 0)
     fail({"seqs", at, "token_chunk_size"},
          std::to_string(delta.token_chunk_size()) + ", must be at least 1");
-  if (delta.has_token() || delta.has_parent_seq_id()) apply_beam(delta, at, before, seq, blocks);
+  if (delta.has_token() || delta.has_parent_seq_id()) {
+    if (group.beams_ahead()) fail({"seqs", at, "token"}, "the worker searches by itself");
+    apply_beam(delta, at, before, seq, blocks);
+  }
   for (const proto::BlockReplacement& replaced : delta.replaced_blocks()) {
     if (replaced.index() < 0 || replaced.index() >= blocks.size())
       fail({"seqs", at, "replaced_blocks"}, "index " + std::to_string(replaced.index()) +
@@ -335,35 +298,11 @@ int SequenceTable::apply_sequence(const proto::SequenceDelta& delta, int at, int
     blocks[replaced.index()] = replaced.block();
   }
   blocks.MergeFrom(delta.new_blocks());
-  if (delta.new_blocks_size() > 0) check_blocks(limits_, blocks, {"seqs", at, "new_blocks"});
+  if (delta.new_blocks_size() > 0)
+    check_blocks(limits_, delta.new_blocks(), {"seqs", at, "new_blocks"}, blocks.size());
   seq.set_token_chunk_size(delta.token_chunk_size());
   check_chunk(limits_, seq, blocks, {"seqs", at, "token_chunk_size"});
   return i;
-}
-
-// A beam's next token, and whose past it goes on from.
-void SequenceTable::apply_beam(const proto::SequenceDelta& delta, int at,
-                               const SequenceList& before, proto::SequenceData& seq, Ids& blocks) {
-  if (!delta.has_token()) fail({"seqs", at, "token"}, "missing");
-  const int32_t limit =
-      limits_.vocab_size > 0 ? limits_.vocab_size : std::numeric_limits<int32_t>::max();
-  if (delta.token() < 0 || delta.token() >= limit)
-    fail({"seqs", at, "token"},
-         std::to_string(delta.token()) + " is not in [0, " + std::to_string(limit) + ")");
-  if (delta.has_parent_seq_id()) {
-    const auto parent = std::find_if(before.begin(), before.end(), [&](const auto& data) {
-      return data.seq_id() == delta.parent_seq_id();
-    });
-    if (parent == before.end())
-      fail({"seqs", at, "parent_seq_id"}, std::to_string(delta.parent_seq_id()) + " is not known");
-    check_blocks(limits_, delta.blocks(), {"seqs", at, "blocks"});
-    *seq.mutable_prompt_token_ids() = parent->prompt_token_ids();
-    *seq.mutable_output_token_ids() = parent->output_token_ids();
-    seq.set_num_computed_tokens(parent->num_computed_tokens());
-    blocks = delta.blocks();
-    check_covers(limits_, blocks, seq.num_computed_tokens(), {"seqs", at, "blocks"});
-  }
-  seq.add_output_token_ids(delta.token());
 }
 
 // --- Integrity -----------------------------------------------------------------------------------
@@ -371,7 +310,8 @@ void SequenceTable::apply_beam(const proto::SequenceDelta& delta, int at,
 void SequenceTable::check_integrity() const {
   size_t seqs = 0;
   for (const auto& [id, known] : groups_) {
-    const Metadata& group = known.metadata;
+    Metadata group = known.metadata;
+    if (known.goes_on) forget_references(group);
     TANDEM_CHECK_EQ(id, group.request_id());
     TANDEM_CHECK_GT(group.seq_data_size(), 0);
     TANDEM_CHECK_EQ(group.seq_data_size(), group.block_tables_size());

@@ -113,13 +113,16 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
   if (report.num_device_blocks() < 1 || report.num_host_blocks() < 0)
     fail("loaded", std::to_string(report.num_device_blocks()) + " and " +
                        std::to_string(report.num_host_blocks()) + " blocks");
-  rank.cache = {report.num_device_blocks(), report.num_host_blocks()};
+  if (report.beam_vocabulary() < 0)
+    fail("loaded", "beam_vocabulary " + std::to_string(report.beam_vocabulary()));
+  rank.cache = {report.num_device_blocks(), report.num_host_blocks(), report.beam_vocabulary()};
   rank.stage = Stage::kLoaded;
   if (!all_at_least(Stage::kLoaded)) return;
   CacheSize least = ranks_[0].cache;
   for (const Rank& r : ranks_) {
     least.num_device_blocks = std::min(least.num_device_blocks, r.cache.num_device_blocks);
     least.num_host_blocks = std::min(least.num_host_blocks, r.cache.num_host_blocks);
+    if (r.cache.beam_vocabulary != least.beam_vocabulary) least.beam_vocabulary = 0;
   }
   for (int r = 0; r < config_.size; ++r) {
     ranks_[static_cast<size_t>(r)].cache = least;

@@ -62,27 +62,38 @@ bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
          params.num_beams() <= ops::kMaxDeviceBeams && !reads_tokens(params);
 }
 
+bool keeps_tokens(const proto::SamplingParams& params) {
+  return params.no_repeat_ngram_size() > 0 && !reads_tokens(params);
+}
+
 TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   std::vector<size_t> host;
   for (size_t i = 0; i < rows.size(); ++i) {
     const SamplerSequence& seq = rows[i].sequence;
     const int wanted = wanted_of(*seq.params, vocabulary);
     std::optional<LogitEdits> changes;
-    if (wanted > 0) changes = needs_processing(seq) ? logit_edits(seq, vocabulary) : LogitEdits{};
-    // A row in which nothing is left is the host's as well.
-    if (!changes || (changes->masked && changes->list.empty())) {
+    const int32_t place = rows[i].place;
+    if (wanted > 0)
+      changes = needs_processing(seq) ? logit_edits(seq, vocabulary, place >= 0) : LogitEdits{};
+    // A row in which nothing is left is the host's as well, but for beams in places: whose
+    // candidates are as good as any, for the host too.
+    const bool beams = uses_beams(*seq.params);
+    const bool searched = beams && place >= 0;
+    if (!changes || (changes->masked && changes->list.empty() && !searched)) {
       host.push_back(i);
       continue;
     }
     order_.push_back(i);
     k_ = std::max(k_, wanted);
     DeviceRow& row = rows_.emplace_back();
-    const bool beams = uses_beams(*seq.params);
     row.candidates = beams ? wanted : 0;
     row.flags = (beams ? ops::kRowLogSoftmax : 0) | (changes->masked ? ops::kRowMasked : 0);
     row.first_edit = num_edits_;
     if (seq.params->do_sample()) row.rule = rule_of(seq);
     draws_ = draws_ || row.rule.draws != 0;
+    row.place = place;
+    row.length = static_cast<int32_t>(seq.prompt_ids.size() + seq.output_ids.size());
+    has_places_ = has_places_ || place >= 0;
     num_edits_ += static_cast<int32_t>(changes->list.size());
     row.edits = std::move(*changes);
   }
@@ -95,7 +106,11 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
   num_edits_ = doubled_size(std::max(num_edits_, 1));
-  return {padded_, num_edits_, k_, draws_ ? 1 : 0};
+  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0};
+}
+
+int32_t TokenChoice::index_of(size_t row) const {
+  return static_cast<int32_t>(std::find(order_.begin(), order_.end(), row) - order_.begin());
 }
 
 void TokenChoice::upload(Context& ctx) {
@@ -106,10 +121,17 @@ void TokenChoice::upload(Context& ctx) {
   indices.insert(indices.end(), of_device, step_rows_.end());
   std::vector<int32_t> flags(rows, 0), indptr(rows + 1), list;
   std::vector<ops::DrawRule> rules(draws_ ? rows : 0);
+  std::vector<int32_t> ngrams(has_places_ ? rows * 4 : 0), places(has_places_ ? rows * 2 : 0, -1);
   for (size_t i = 0; i < rows_.size(); ++i) {
     flags[i] = rows_[i].flags;
     indptr[i] = rows_[i].first_edit;
     if (draws_) rules[i] = rows_[i].rule;
+    if (const DeviceRow& row = rows_[i]; row.place >= 0) {
+      const int32_t ngram[] = {row.place, row.length, row.edits.ngram_size, 0};
+      std::copy(std::begin(ngram), std::end(ngram), ngrams.begin() + static_cast<long>(4 * i));
+      places[2 * i] = row.candidates > 0 ? -1 : row.place;  // a round gives beams theirs
+      places[2 * i + 1] = row.length;
+    }
     for (const auto& e : rows_[i].edits.list)
       list.insert(list.end(),
                   {e.id, static_cast<int32_t>(e.edit), std::bit_cast<int32_t>(e.value)});
@@ -119,7 +141,7 @@ void TokenChoice::upload(Context& ctx) {
   // Rules first: they are read as structures.
   std::vector<int32_t> all(rules.size() * ops::kDrawRuleInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
-  for (const auto* part : {&indices, &flags, &indptr, &list})
+  for (const auto* part : {&indices, &flags, &indptr, &list, &ngrams, &places})
     all.insert(all.end(), part->begin(), part->end());
   const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
   ctx.backend().copy_in(Tensor::borrow(all), there);
@@ -130,6 +152,9 @@ void TokenChoice::upload(Context& ctx) {
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
   edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
+  if (!has_places_) return;
+  ngrams_ = next(there, at, std::ssize(ngrams)).reshape({padded_, 4});
+  places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
 }
 
 int64_t TokenChoice::answer_size() const {
@@ -148,11 +173,12 @@ TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
   return out;
 }
 
-void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out,
-                         const Tensor& best) const {
+void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
+                         const ops::SequenceMemory& memory) const {
   ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
-                    out.values, best});
+                    out.values, best, ngrams_, has_places_ ? memory.tokens : Tensor()});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
+  if (has_places_) ops::append_tokens(ctx, {best, places_, memory.tokens});
 }
 
 proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {

@@ -17,13 +17,17 @@ namespace tandem {
 struct DecoderRow {
   SamplerSequence sequence;
   int32_t token = 0;
+  // Where the device has the sequence's tokens (DeviceSequences); below 0: it has not.
+  int32_t place = -1;
 };
 
-// Whether a device can choose the next token while the one before is known to nobody but itself.
+// Whether a device can choose the next token while the one before is known to nobody but itself:
+// of a request without beams; of one with beams, round after round, where workers are asked to
+// (SequenceGroupMetadata::beams_ahead).
 bool chooses_ahead(const proto::SamplingParams& params, int64_t vocabulary);
-
-// Whether a device can search the request's beams, round after round, by itself.
 bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary);
+// Whether it looks at the sequence's tokens for that: they must be in a place of its memory.
+bool keeps_tokens(const proto::SamplingParams& params);
 
 class TokenChoice {
  public:
@@ -33,13 +37,17 @@ class TokenChoice {
   std::vector<int32_t> pad();
   void upload(Context& ctx);
   // Once the step is on its way: what was uploaded is gone with it.
-  void forget_uploads() { tokens = flags_ = edit_indptr_ = edits_ = rules_ = Tensor(); }
+  void forget_uploads() {
+    tokens = flags_ = edit_indptr_ = edits_ = rules_ = ngrams_ = places_ = Tensor();
+  }
 
   int32_t num_device() const { return num_device_; }
   int32_t padded() const { return padded_; }  // the device's rows, filled up
   int32_t num_host() const { return num_host_; }
   // Of the rows of the constructor: which one the device's or, behind those, the host's i-th is.
   size_t row(int32_t i) const { return order_[static_cast<size_t>(i)]; }
+  // The inverse of row().
+  int32_t index_of(size_t row) const;
 
   // What the device says of its rows: one block, 32 bits each.
   struct Answer {
@@ -48,8 +56,10 @@ class TokenChoice {
   };
   int64_t answer_size() const;
   Answer divide(const Tensor& flat) const;
-  // `logits` [padded, V], scratch afterwards. best: [at least padded], gets the tokens.
-  void choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best) const;
+  // `logits` [padded, V], scratch afterwards. best: [at least padded], gets the tokens. `memory`:
+  // tokens of the rows with places; those without beams get theirs.
+  void choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
+              const ops::SequenceMemory& memory) const;
   // Of the device's row d, from an answer that is on the host.
   proto::SequenceOutput read(int32_t d, const Answer& here) const;
 
@@ -63,6 +73,7 @@ class TokenChoice {
     int32_t first_edit = 0;
     int32_t flags = 0;
     int candidates = 0;  // of a beam; 0: one token
+    int32_t place = -1, length = 0;
     ops::DrawRule rule;
   };
 
@@ -72,8 +83,9 @@ class TokenChoice {
   int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
   int32_t num_edits_ = 0;
   int k_ = 1;
-  bool draws_ = false;
+  bool draws_ = false, has_places_ = false;
   Tensor flags_, edit_indptr_, edits_, rules_;
+  Tensor ngrams_, places_;
 };
 
 }  // namespace tandem

@@ -79,6 +79,7 @@ class ModelWorker final : public Worker {
     proto::WorkerLoaded out;
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
+    if (!ctx_->on_cpu()) out.set_beam_vocabulary(model_config.vocab_size);
     return out;
   }
 
