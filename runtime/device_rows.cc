@@ -47,7 +47,9 @@ DeviceRows::DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDe
   begin(rows, decoder);
   for (const SampleRow& row : rows) {
     const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
-    const int32_t place = is_kept(*row.group) ? decoder.sequences().place_of(seq.seq_id()) : -1;
+    const bool kept = is_kept(*row.group);
+    const int32_t place = kept ? decoder.sequences().place_of(seq.seq_id()) : -1;
+    kept_rows_.push_back(kept && !row.group->beams_ahead() ? seq.seq_id() : -1);
     if (row.group->beams_ahead() && seq.index() == 0)
       add_round(rows_.size(), *row.group, decoder.sequences());
     rows_.push_back({sampler_view(row), row.first_token + row.num_tokens - 1, place});
@@ -57,11 +59,12 @@ DeviceRows::DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDe
 void DeviceRows::begin(std::span<const SampleRow> rows, DeviceDecoder& decoder) {
   DeviceSequences& sequences = decoder.sequences();
   std::vector<DeviceSequences::Start> starts;
+  std::vector<int64_t> kept;
   const auto keep = [&](const SampleRow& row, int i) {
     const proto::SequenceGroupMetadata& group = *row.group;
     const proto::SequenceData& seq = group.seq_data(i);
     const int length = length_of(seq);
-    kept_.push_back(seq.seq_id());
+    kept.push_back(seq.seq_id());
     if (sequences.has(seq.seq_id(), length)) return;
     const auto full = static_cast<size_t>(length / block_size_);
     starts.push_back({seq.seq_id(), span_of(seq.prompt_token_ids()),
@@ -78,7 +81,7 @@ void DeviceRows::begin(std::span<const SampleRow> rows, DeviceDecoder& decoder) 
       for (int i = 0; i < row.group->seq_data_size(); ++i) keep(row, i);
     }
   }
-  const bool began = sequences.begin(starts), grew = sequences.reserve_next(kept_);
+  const bool began = sequences.begin(starts), grew = sequences.reserve_next(kept);
   if (began || grew) decoder.forget_recordings();
 }
 
@@ -108,7 +111,8 @@ void DeviceRows::add_round(size_t row, const proto::SequenceGroupMetadata& group
 std::vector<DeviceRows::Pending> DeviceRows::go_on(const DeviceDecoder::Flight& flight,
                                                    SequenceTable& table,
                                                    DeviceSequences& sequences) const {
-  for (const int64_t id : kept_) sequences.append(id);
+  for (size_t i = 0; i < rows_.size(); ++i)
+    if (kept_rows_[i] >= 0 && flight.ids()[i] < 0) sequences.append(kept_rows_[i]);
   std::vector<Pending> out;
   for (size_t r = 0; r < rounds_.size(); ++r) {
     // The table's own, which the batch only reads.
@@ -117,9 +121,11 @@ std::vector<DeviceRows::Pending> DeviceRows::go_on(const DeviceDecoder::Flight& 
     table.go_on(group, round.round.full_pages, [&](int beam, int page) {
       return DeviceSequences::page_reference(round.beams[static_cast<size_t>(beam)].place, page);
     });
-    for (int i = 0; i < group.seq_data_size(); ++i)
-      out.push_back(
-          {r, i, table.append_pending(group, group.seq_data(i).seq_id(), flight.beam_id(r) - i)});
+    for (int i = 0; i < group.seq_data_size(); ++i) {
+      const int64_t id = group.seq_data(i).seq_id();
+      sequences.append(id);
+      out.push_back({r, i, table.append_pending(group, id, flight.beam_id(r) - i)});
+    }
   }
   return out;
 }

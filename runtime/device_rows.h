@@ -48,7 +48,8 @@ class DeviceRows {
   std::vector<DecoderRow> rows_;
   std::vector<DeviceDecoder::Round> rounds_;
   std::vector<const proto::SequenceGroupMetadata*> groups_;  // of rounds_
-  std::vector<int64_t> kept_;                                // sequences in places, of this step
+  // Of rows without beams: the sequence, if the device keeps its tokens where it chooses; else -1.
+  std::vector<int64_t> kept_rows_;
 };
 
 }  // namespace tandem
