@@ -20,6 +20,11 @@ const OpTable kCpuOps = {
     cpu::select,
     cpu::draw,
     cpu::substitute_ids,
+    cpu::begin_sequences,
+    cpu::append_tokens,
+    cpu::search_beams,
+    cpu::move_beam_pages,
+    cpu::substitute_pages,
 };
 
 const OpTable& ops_of(const Context& ctx) {

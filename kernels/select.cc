@@ -20,6 +20,26 @@ void check_edits(const SelectArgs& args, int64_t rows, int64_t size) {
   }
 }
 
+void check_ngrams(const SelectArgs& args, int64_t rows) {
+  if (args.ngrams.empty()) return;
+  const int64_t dims[] = {rows, 4};
+  check_shape_and_type(args.ngrams, dims, 2, DType::kI32);
+  TANDEM_CHECK(args.ngrams.contiguous());
+  TANDEM_CHECK_EQ(args.tokens.rank(), 2);
+  const int64_t memory[] = {args.tokens.dim(0), args.tokens.dim(1)};
+  check_shape_and_type(args.tokens, memory, 2, DType::kI32);
+  if (args.ngrams.device() != Device::kCpu) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int32_t* entry = args.ngrams.row<int32_t>(i);
+    TANDEM_CHECK_GE(entry[2], 0);
+    if (entry[2] == 0) continue;
+    TANDEM_CHECK_GE(entry[0], 0);
+    TANDEM_CHECK_LT(int64_t{entry[0]}, memory[0]);
+    TANDEM_CHECK_GE(entry[1], 0);
+    TANDEM_CHECK_LE(int64_t{entry[1]}, memory[1]);
+  }
+}
+
 // What was chosen in each row: the k best, and the first of them once more.
 void check_chosen(const Tensor& ids, const Tensor& values, const Tensor& best, int64_t rows,
                   int64_t k) {
@@ -60,6 +80,7 @@ void select(Context& ctx, const SelectArgs& args) {
   check_edits(args, rows, size);
   check_vector(args.log_sums, rows, DType::kF32);
   check_chosen(args.ids, args.values, args.best, rows, args.k);
+  check_ngrams(args, rows);
   if (rows > 0) ops_of(ctx).select(ctx, args);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/ops_cpu.h"
@@ -38,6 +39,22 @@ float apply(const int32_t* edit, float x) {
   return x;
 }
 
+// What would complete an n-gram of the sequence for the second time.
+void mask_ngrams(const ops::SelectArgs& args, int64_t row, std::span<float> x) {
+  if (args.ngrams.empty()) return;
+  const int32_t* entry = args.ngrams.row<int32_t>(row);
+  const int64_t length = entry[1], before = int64_t{entry[2]} - 1;
+  if (before < 0 || length < before) return;
+  const int32_t* tokens = args.tokens.row<int32_t>(entry[0]);
+  const int32_t* last = tokens + length - before;
+  for (int64_t i = 0; i + before < length; ++i) {
+    const int32_t id = tokens[i + before];
+    if (id >= 0 && static_cast<size_t>(id) < x.size() &&
+        std::equal(last, last + before, tokens + i))
+      x[static_cast<size_t>(id)] = -kInfinity;
+  }
+}
+
 bool before(float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; }
 
 }  // namespace
@@ -63,6 +80,7 @@ void select(Context& ctx, const ops::SelectArgs& args) {
       const int32_t* edit = args.edits.row<int32_t>(e);
       x[edit[0]] = apply(edit, x[edit[0]]);
     }
+    mask_ngrams(args, row, {x, static_cast<size_t>(size)});
     std::vector<int32_t> order(static_cast<size_t>(size));
     std::iota(order.begin(), order.end(), 0);
     std::partial_sort(

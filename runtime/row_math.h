@@ -8,6 +8,8 @@
 #include <limits>
 #include <span>
 
+#include "kernels/order_key.h"
+
 namespace tandem {
 
 // e^x for x <= 0, relative error about 1e-7 (2 ulp); 0 below -87, NaN for NaN. Each element is
@@ -35,13 +37,6 @@ inline float exp_nonpositive(float x) {
 
 // Values are summed in float within a block, in double across blocks.
 inline constexpr size_t kRowBlock = 256;
-
-// Orders floats as integers; NaN is the largest, -0 equals 0.
-inline int32_t order_key(float x) {
-  if (x != x) return std::numeric_limits<int32_t>::max();
-  const auto bits = std::bit_cast<int32_t>(x + 0.0f);
-  return bits < 0 ? bits ^ 0x7fffffff : bits;
-}
 
 struct Peak {
   float value = -std::numeric_limits<float>::infinity();  // largest value that is not NaN

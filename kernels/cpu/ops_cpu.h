@@ -24,6 +24,11 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
 void draw(Context& ctx, const ops::DrawArgs& args);
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
+void begin_sequences(Context& ctx, const ops::BeginSequencesArgs& args);
+void append_tokens(Context& ctx, const ops::AppendTokensArgs& args);
+void search_beams(Context& ctx, const ops::SearchBeamsArgs& args);
+void move_beam_pages(Context& ctx, const ops::MoveBeamPagesArgs& args);
+void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args);
 
 // Of heads from `head` on.
 inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {

@@ -26,6 +26,11 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
 void draw(Context& ctx, const ops::DrawArgs& args);
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
+void begin_sequences(Context& ctx, const ops::BeginSequencesArgs& args);
+void append_tokens(Context& ctx, const ops::AppendTokensArgs& args);
+void search_beams(Context& ctx, const ops::SearchBeamsArgs& args);
+void move_beam_pages(Context& ctx, const ops::MoveBeamPagesArgs& args);
+void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args);
 
 // out = x w^T + bias, by cuBLASLt; w is [n, k], its rows perhaps padded. In e4m3 x and w are bytes.
 void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,

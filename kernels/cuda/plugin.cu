@@ -7,9 +7,25 @@
 namespace tandem::cuda {
 
 const OpTable kCudaOps = {
-    pack_weight, quantize_weight,  linear,          embedding,   layer_norm, gather_rows,
-    write_kv,    ragged_attention, paged_attention, copy_blocks, argmax,     select,
-    draw,        substitute_ids,
+    pack_weight,
+    quantize_weight,
+    linear,
+    embedding,
+    layer_norm,
+    gather_rows,
+    write_kv,
+    ragged_attention,
+    paged_attention,
+    copy_blocks,
+    argmax,
+    select,
+    draw,
+    substitute_ids,
+    begin_sequences,
+    append_tokens,
+    search_beams,
+    move_beam_pages,
+    substitute_pages,
 };
 
 namespace {

@@ -96,11 +96,28 @@ struct SelectParams {
   float *log_sums, *edited;
   int32_t* ids;
   float* values;
-  int32_t* best;  // or null
+  int32_t* best;                   // or null
+  const int32_t *ngrams, *tokens;  // or null
+  int64_t tokens_stride;
 };
 
+// What would complete an n-gram of the sequence for the second time: a thread for each place in it.
+__device__ void mask_ngrams(const SelectParams& p, float* row) {
+  const int32_t* entry = p.ngrams + 4 * blockIdx.x;
+  const int32_t length = entry[1], before = entry[2] - 1;
+  if (before < 0 || length < before) return;
+  const int32_t* tokens = p.tokens + entry[0] * p.tokens_stride;
+  const int32_t* last = tokens + (length - before);
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < length - before; i += kThreads) {
+    int32_t alike = 0;
+    while (alike < before && tokens[i + alike] == last[alike]) ++alike;
+    const int32_t id = tokens[i + before];
+    if (alike == before && id >= 0 && id < p.size) row[id] = minus_infinity();
+  }
+}
+
 // Processors of a row: the whole row if its flags say so, then the listed entries, one thread for
-// all edits of an entry.
+// all edits of an entry, then what repeats.
 __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
   const int32_t flags = p.flags[blockIdx.x];
   const int32_t begin = p.edit_indptr[blockIdx.x], end = p.edit_indptr[blockIdx.x + 1];
@@ -120,6 +137,9 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
       x = edited_value(p.edits[3 * f + 1], __int_as_float(p.edits[3 * f + 2]), x);
     row[id] = x;
   }
+  __syncthreads();
+  if (p.ngrams == nullptr) return;
+  mask_ngrams(p, row);
   __syncthreads();
 }
 
@@ -202,6 +222,11 @@ void select(Context& ctx, const ops::SelectArgs& args) {
   p.ids = args.ids.data<int32_t>();
   p.values = args.values.data<float>();
   p.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
+  if (!args.ngrams.empty()) {
+    p.ngrams = args.ngrams.data<int32_t>();
+    p.tokens = args.tokens.data<int32_t>();
+    p.tokens_stride = args.tokens.row_stride();
+  }
   TANDEM_LAUNCH(select_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
                 stream_of(ctx), p);
   after_launch("select");
