@@ -127,6 +127,10 @@ void BlockManager::extend(Table& table, int tokens) {
   while (table.blocks.size() < want) table.blocks.push_back(take_block());
 }
 
+bool BlockManager::own_last_block(const SequenceGroup& group) const {
+  return group.searches_ahead() && group.seqs().front()->length() % block_size_ != 0;
+}
+
 BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
   Found found = look_up(group);
   TANDEM_CHECK_LE(found.free_blocks, num_free_device_blocks());
@@ -145,6 +149,11 @@ BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
     if (seq.finished()) continue;
     if (group.waits_for_fork(seq)) {
       fork(*group.seqs().front(), seq);
+      if (own_last_block(group)) {
+        int32_t& last = self_tables_.at(seq.seq_id()).blocks.back();
+        device_.release(last);
+        last = take_block();
+      }
       continue;
     }
     extend(table, seq.length());
@@ -246,6 +255,28 @@ void BlockManager::adopt_tables(const SequenceGroup& group, const std::vector<in
   }
 }
 
+void BlockManager::adopt_full_blocks(const SequenceGroup& group, const std::vector<int>& parents,
+                                     int full) {
+  TANDEM_CHECK_EQ(parents.size(), group.seqs().size());
+  std::vector<std::pair<Table*, Table>> changed;  // with what it becomes
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const auto parent = static_cast<size_t>(parents[i]);
+    if (parent == i) continue;
+    const Blocks& from = get_block_table(*group.seqs()[parent]);
+    Table& own = self_tables_.at(group.seqs()[i]->seq_id());
+    TANDEM_CHECK(std::cmp_less_equal(full, std::min(from.size(), own.blocks.size())));
+    Table next{.blocks = own.blocks, .on_host = own.on_host};
+    std::copy_n(from.begin(), full, next.blocks.begin());
+    for (const int32_t block : next.blocks) pool(next).add_ref(block);
+    changed.emplace_back(&own, std::move(next));
+  }
+  // References first, so that nothing is free in between.
+  for (auto& [own, next] : changed) {
+    release(*own);
+    *own = std::move(next);
+  }
+}
+
 // --- Swapping ------------------------------------------------------------------------------------
 
 // Moves every table of the group; a block that several of them share moves once. What is in the
@@ -318,6 +349,15 @@ void BlockManager::reset() {
   prefix_.clear();
   device_.reset();
   host_.reset();
+}
+
+void BlockManager::check_owned(const Sequence& seq, int first) const {
+  const Table* table = find(seq);
+  TANDEM_CHECK(table != nullptr, "the sequence has no block table");
+  for (auto i = static_cast<size_t>(first); i < table->blocks.size(); ++i) {
+    TANDEM_CHECK_EQ(pool(*table).refs(table->blocks[i]), 1);
+    TANDEM_CHECK(table->on_host || !device_.cached(table->blocks[i]));
+  }
 }
 
 void BlockManager::check_table(const Table& table, std::vector<int32_t>& device,

@@ -78,8 +78,9 @@ class BlockManager {
   int blocks_to_start(const SequenceGroup& group) const;
   AllocStatus can_allocate(const SequenceGroup& group) const;
   // One self table for each unfinished sequence, for all tokens it has now, and one cross table.
-  // Beams that wait for their fork share sequence 0's. What is in the caches is used; the cross
-  // table is cached, so its encoder must run in the step that is being scheduled.
+  // Beams that wait for their fork share sequence 0's; only the full ones if they are searched
+  // ahead, where each gets a last block of its own. What is in the caches is used; the cross table
+  // is cached, so its encoder must run in the step that is being scheduled.
   struct Start {
     bool encoder_found = false;        // its keys and values are there
     std::vector<int> computed_tokens;  // found, by place in group.seqs()
@@ -104,6 +105,9 @@ class BlockManager {
   void fork(const Sequence& parent, const Sequence& child);
   // Every sequence of the group goes on with the table that sequence parents[i] had.
   void adopt_tables(const SequenceGroup& group, const std::vector<int>& parents);
+  // The same for the first `full` blocks alone; each keeps its own behind them. In either pool.
+  // Such tables' blocks are not cached from then on.
+  void adopt_full_blocks(const SequenceGroup& group, const std::vector<int>& parents, int full);
 
   bool can_swap_out(const SequenceGroup& group) const;
   BlockPairs swap_out(const SequenceGroup& group);  // (device, host)
@@ -125,6 +129,8 @@ class BlockManager {
   int num_idle_device_blocks() const { return device_.num_idle(); }
   bool is_cached(int32_t device_block) const { return device_.cached(device_block); }
 
+  // The sequence's blocks from number `first` on are in no other table, and not cached.
+  void check_owned(const Sequence& seq, int first) const;
   // free + referenced = total in both pools; reference counts equal the tables' mentions; caches
   // hold the blocks that are marked so.
   void check_integrity() const;
@@ -154,6 +160,7 @@ class BlockManager {
   int32_t take_block();  // of the device; evicts if it must
   void evict(int32_t block);
   void extend(Table& table, int tokens);
+  bool own_last_block(const SequenceGroup& group) const;  // of forks that wait
   void release(const Table& table);
   const Table* find(const Sequence& seq) const;
   const Table* find_cross(const SequenceGroup& group) const;

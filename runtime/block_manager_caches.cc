@@ -46,7 +46,11 @@ BlockManager::Found BlockManager::look_up(const SequenceGroup& group) const {
   found.self.resize(group.seqs().size());
   for (size_t i = 0; i < found.self.size(); ++i) {
     const Sequence& seq = *group.seqs()[i];
-    if (seq.finished() || group.waits_for_fork(seq)) continue;
+    if (seq.finished()) continue;
+    if (group.waits_for_fork(seq)) {
+      found.free_blocks += own_last_block(group);
+      continue;
+    }
     found.free_blocks += blocks_for(seq.length());
     found.self[i] = find_prefix(group, seq);
     take(found.self[i].blocks);

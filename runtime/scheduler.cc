@@ -14,6 +14,7 @@
 
 #include "kernels/core/check.h"
 #include "kernels/core/error.h"
+#include "runtime/token_choice.h"
 
 namespace tandem {
 
@@ -100,6 +101,9 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
   auto& slot = groups_[group->request_id()];
   slot = std::make_unique<Entry>();
   Entry& entry = *slot;
+  if (BeamState* beams = group->beams())
+    beams->ahead =
+        config_.beam_vocabulary > 0 && searches_ahead(group->params(), config_.beam_vocabulary);
   entry.group = std::move(group);
   entry.ticket = next_ticket_++;
   enter_queue(entry, Queue::kWaiting);

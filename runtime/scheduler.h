@@ -17,7 +17,8 @@
 //    fails; one that can never fit is refused by check_admissible().
 //  - A beam group's rounds are not run ahead: it is scheduled again when all its beams' candidates
 //    have come, and the search has chosen. Then its beams run together, since workers hear of the
-//    choice with that step.
+//    choice with that step. Where workers choose as well (BeamState::ahead) rounds run ahead as
+//    tokens do, all beams together, and the search follows.
 //  - A group whose encoder's output is pooled (SequenceGroup::pools()) is in one step, with its
 //    encoder. It takes a seat until the step is completed, but no blocks, and nobody gains by
 //    preempting it. It ends with its vector.
@@ -172,6 +173,7 @@ class Scheduler {
     bool has_token = false;  // or what comes in its place
     int32_t token = 0;
     const proto::BeamCandidates* candidates = nullptr;  // instead, of a beam
+    const proto::BeamMoves* moves = nullptr;            // with them, if the worker says
     bool ended() const {                                // the answer does not matter any more
       const BeamState* beams = entry->group->beams();
       return entry->dropped || seq->finished() || (beams != nullptr && beams->epoch != epoch);
@@ -187,6 +189,12 @@ class Scheduler {
 
     Scheduled* find(int64_t seq_id);
     bool gone() const;  // all its groups
+  };
+  // What the answers to a round in flight lead to.
+  struct Round {
+    Entry* entry;
+    BeamSearch search;  // after it
+    std::vector<BeamSearch::Move> moves = {};
   };
   // What the passes of one schedule() share.
   struct Step {
@@ -210,7 +218,8 @@ class Scheduler {
   void choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
                       std::vector<Chunk>& chunks) const;
   int blocks_to_append(const std::vector<Chunk>& chunks) const;
-  void append_slots(std::vector<Chunk>& chunks, Step& step);
+  void choose_admitted(const SequenceGroup& group, Step& step, std::vector<Chunk>& chunks);
+  void append_slots(const SequenceGroup& group, std::vector<Chunk>& chunks, Step& step);
   bool make_room(const Entry& entry, int blocks, Step& step);
   StepGroup& put_in_step(Entry& entry, Step& step);
   bool seats_for(const SequenceGroup& group) const;
@@ -235,10 +244,15 @@ class Scheduler {
   StepInFlight& oldest_step(uint64_t number);
   Scheduled* place_of(StepInFlight& step, const std::string& request_id, int64_t seq_id);
   void take_token(StepInFlight& step, const std::string& request_id, int64_t seq_id, int32_t token);
-  void take_candidates(StepInFlight& step, const std::string& request_id,
+  void take_candidates(StepInFlight& step, const proto::SequenceGroupOutput& output,
                        const proto::SequenceOutput& sample);
   void take_embedding(StepInFlight& step, const proto::SequenceGroupOutput& output);
+  static std::vector<BeamCandidate> candidates_of(const proto::BeamCandidates& from);
   void advance_beams(Entry& entry);
+  static void launch(SequenceGroup& group, Sequence& seq);
+  static std::vector<Round> search_ahead(const StepInFlight& step);
+  void finish_round(Round& round);
+  void finish_search(const SequenceGroup& group);
   bool write_beam_news(const StepGroup& scheduled, const Chunk& chunk,
                        proto::SequenceDelta& delta) const;
   void finish(Entry& entry, Sequence& seq, SequenceStatus status);
@@ -246,6 +260,7 @@ class Scheduler {
   void finish_step(StepInFlight& step);
   void pop_step();
   void check_entry(const Entry& entry) const;
+  void check_beams(const Entry& entry) const;
   void check_steps() const;
 
   SchedulerConfig config_;

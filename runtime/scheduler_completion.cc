@@ -58,6 +58,7 @@ Scheduler::StepInFlight& Scheduler::oldest_step(uint64_t number) {
       for (Scheduled& scheduled : step.seqs) {
         scheduled.has_token = false;
         scheduled.candidates = nullptr;
+        scheduled.moves = nullptr;
       }
       return step;
     }
@@ -90,7 +91,7 @@ void Scheduler::complete_step(const proto::StepOutput& output) {
     if (group.has_embedding()) take_embedding(step, group);
     for (const proto::SequenceOutput& sample : group.samples()) {
       if (sample.has_candidates())
-        take_candidates(step, group.request_id(), sample);
+        take_candidates(step, group, sample);
       else
         take_token(step, group.request_id(), sample.seq_id(), sample.token_id());
     }
@@ -129,8 +130,9 @@ void Scheduler::take_token(StepInFlight& step, const std::string& request_id, in
 }
 
 // They stay in the message until the step is found to be whole.
-void Scheduler::take_candidates(StepInFlight& step, const std::string& request_id,
+void Scheduler::take_candidates(StepInFlight& step, const proto::SequenceGroupOutput& output,
                                 const proto::SequenceOutput& sample) {
+  const std::string& request_id = output.request_id();
   Scheduled* const place = place_of(step, request_id, sample.seq_id());
   if (place == nullptr) return;
   const auto& params = place->entry->group->params();
@@ -143,8 +145,11 @@ void Scheduler::take_candidates(StepInFlight& step, const std::string& request_i
   if (candidates.logprobs_size() != count ||
       candidates.perturbed_size() != (params.do_sample() ? count : 0))
     fail(request_id, sample.seq_id(), "candidates of unequal lists");
+  if (output.has_moves() && !place->entry->group->searches_ahead())
+    fail(request_id, sample.seq_id(), "moves, but workers do not search its beams");
   place->has_token = true;
   place->candidates = &candidates;
+  place->moves = output.has_moves() ? &output.moves() : nullptr;
 }
 
 void Scheduler::take_embedding(StepInFlight& step, const proto::SequenceGroupOutput& output) {
@@ -160,6 +165,7 @@ void Scheduler::finish_step(StepInFlight& step) {
     if (scheduled.samples && !scheduled.has_token && !scheduled.ended())
       fail(scheduled.entry->group->request_id(), scheduled.seq->seq_id(),
            scheduled.entry->group->pools() ? "no pooled vector" : "no token");
+  std::vector<Round> rounds = search_ahead(step);  // throws; nothing has changed so far
   for (const Scheduled& scheduled : step.seqs) {
     if (!scheduled.has_token) continue;
     if (scheduled.entry->group->pools()) {
@@ -173,16 +179,15 @@ void Scheduler::finish_step(StepInFlight& step) {
         cache_blocks(*scheduled.entry->group, *scheduled.seq, from);
       continue;
     }
-    auto& taken =
-        scheduled.entry->group->beams()->candidates[static_cast<size_t>(scheduled.seq->index())];
-    const proto::BeamCandidates& from = *scheduled.candidates;
-    for (int i = 0; i < from.token_ids_size(); ++i)
-      taken.push_back({from.token_ids(i), from.logprobs(i),
-                       from.perturbed_size() > 0 ? from.perturbed(i) : from.logprobs(i)});
+    BeamState& beams = *scheduled.entry->group->beams();
+    if (!beams.ahead)
+      beams.candidates[static_cast<size_t>(scheduled.seq->index())] =
+          candidates_of(*scheduled.candidates);
   }
   for (Entry* entry : step.groups)
     if (!entry->dropped && entry->group->beams() != nullptr && !entry->group->finished())
       advance_beams(*entry);
+  for (Round& round : rounds) finish_round(round);
   while (&steps_.front() != &step) pop_step();
   pop_step();
 }
@@ -213,17 +218,12 @@ void Scheduler::check_entry(const Entry& entry) const {
     // Only a sequence with nothing else to compute samples.
     TANDEM_CHECK(!holds_blocks || seq->num_pending_tokens() == 0 ||
                  seq->num_uncomputed_tokens() == 1);
-    if (const BeamState* beams = group.beams(); beams != nullptr && beams->started()) {
-      const auto output = seq->output_tokens();
-      const auto searched = beams->search.tokens(seq->index());
-      TANDEM_CHECK(std::equal(output.begin(), output.end(), searched.begin(), searched.end()));
-    }
     if (holds_blocks)
       TANDEM_CHECK_LE(blocks_.blocks_for(seq->num_computed_tokens()),
                       static_cast<int>(blocks_.get_block_table(*seq).size()));
   }
   TANDEM_CHECK_EQ(entry.step_index, -1);
-  if (group.beams() != nullptr) group.beams()->search.check_integrity();
+  if (group.beams() != nullptr) check_beams(entry);
 }
 
 // Step numbers, and both sides' counts of what is in flight.
@@ -241,9 +241,11 @@ void Scheduler::check_steps() const {
       TANDEM_CHECK(seen.insert(scheduled.seq->seq_id()).second, "twice in a step");
       TANDEM_CHECK(scheduled.entry->group->find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.entry) > 0);
-      pending[scheduled.seq] += scheduled.samples && !scheduled.ended() &&
-                                scheduled.entry->group->beams() == nullptr &&
-                                !scheduled.entry->group->pools();
+      const SequenceGroup& group = *scheduled.entry->group;
+      if (!scheduled.samples || scheduled.ended() || group.pools()) continue;
+      if (group.beams() == nullptr) ++pending[scheduled.seq];
+      if (group.searches_ahead() && scheduled.seq == group.seqs().front().get())
+        for (const auto& beam : group.seqs()) ++pending[beam.get()];
     }
   }
   const auto check = [&](const Entry& entry, bool dropped) {

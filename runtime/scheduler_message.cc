@@ -64,6 +64,7 @@ void Scheduler::take_off(uint64_t number) {
         chunk.seq->advance(chunk.tokens);
         if (config_.enable_prefix_caching) cache_blocks(*entry.group, *chunk.seq, from);
         if (samples && beams == nullptr) chunk.seq->add_pending();
+        if (samples && entry.group->searches_ahead()) launch(*entry.group, *chunk.seq);
       }
       if (spare_chunks_.size() == static_cast<size_t>(config_.max_num_seqs)) continue;
       scheduled.chunks.clear();
@@ -76,8 +77,10 @@ void Scheduler::take_off(uint64_t number) {
 }
 
 // The sequence's computed and known tokens were `from` or fewer; blocks that have filled up since
-// are cached.
+// are cached. Of beams that are searched ahead, only the prompt's: what their blocks are filled
+// with later is known when others may have them.
 void Scheduler::cache_blocks(const SequenceGroup& group, const Sequence& seq, int from) {
+  if (group.searches_ahead() && group.launched()) return;
   const int size = config_.block_size;
   const int known = std::min(seq.num_computed_tokens(), static_cast<int>(seq.tokens().size()));
   if (known / size > from / size) blocks_.cache_full_blocks(group, seq);
@@ -89,6 +92,7 @@ void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetad
   out.set_is_prompt(scheduled.compute_encoder);
   out.set_compute_encoder(scheduled.compute_encoder);
   *out.mutable_sampling_params() = group.params();
+  out.set_beams_ahead(group.searches_ahead());
   for (const auto& held : group.seqs()) {
     const Sequence& seq = *held;
     if (seq.finished()) continue;
@@ -98,6 +102,7 @@ void Scheduler::write_full(const StepGroup& scheduled, proto::SequenceGroupMetad
     data.mutable_prompt_token_ids()->Add(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
     data.mutable_output_token_ids()->Add(seq.output_tokens().begin(), seq.output_tokens().end());
     data.set_num_computed_tokens(seq.num_computed_tokens());
+    if (group.searches_ahead()) data.set_beam_score(group.beams()->search.score(seq.index()));
     const auto chunk = std::find_if(scheduled.chunks.begin(), scheduled.chunks.end(),
                                     [&](const Chunk& c) { return c.seq == &seq; });
     if (chunk != scheduled.chunks.end()) {

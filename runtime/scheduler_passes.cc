@@ -51,7 +51,7 @@ void Scheduler::schedule(double now, proto::StepInput& message) {
   schedule_running(step);
   if (turn != nullptr) {
     auto& chunks = step_groups_[static_cast<size_t>(turn->step_index)].chunks;
-    choose_prompts(*turn->group, 1, step.budget, chunks);
+    choose_admitted(*turn->group, step, chunks);
   } else if (step.room) {
     schedule_swapped(step);
     schedule_waiting(step);
@@ -91,7 +91,7 @@ void Scheduler::schedule_running(Step& step) {
     std::vector<Chunk> chunks = choose_decodes(*entry.group, step.budget, &has_prompts);
     if (has_prompts) prompts.push_back(&entry);
     if (chunks.empty() || !make_room(entry, blocks_to_append(chunks), step)) continue;
-    append_slots(chunks, step);
+    append_slots(*entry.group, chunks, step);
     step.budget -= static_cast<int>(chunks.size());
     put_in_step(entry, step).chunks = std::move(chunks);
   }
@@ -113,7 +113,7 @@ void Scheduler::schedule_swapped(Step& step) {
       return;
     write_pairs(blocks_.swap_in(group), *step.message.mutable_swap_in());
     run(entry);
-    append_slots(chunks, step);
+    append_slots(group, chunks, step);
     step.budget -= static_cast<int>(chunks.size());
     choose_prompts(group, 2, step.budget, chunks);
     put_in_step(entry, step).chunks = std::move(chunks);
@@ -126,7 +126,7 @@ void Scheduler::schedule_waiting(Step& step) {
     if (encoder_cost(*head.group) > step.budget || !can_admit(head)) return;
     admit(head, step);
     auto& chunks = step_groups_[static_cast<size_t>(head.step_index)].chunks;
-    choose_prompts(*head.group, 1, step.budget, chunks);
+    choose_admitted(*head.group, step, chunks);
   }
 }
 
@@ -154,16 +154,28 @@ std::vector<Scheduler::Chunk> Scheduler::choose_decodes(const SequenceGroup& gro
 }
 
 // Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
-// them.
+// them. Beams that are searched ahead leave their last tokens to choose_decodes(), for all at once.
 void Scheduler::choose_prompts(const SequenceGroup& group, int min_tokens, int& budget,
                                std::vector<Chunk>& chunks) const {
+  const int left = group.searches_ahead() && group.launched() ? 1 : 0;
   for (const auto& seq : group.seqs()) {
     if (budget == 0) return;
-    if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < min_tokens) continue;
-    const int tokens = std::min(budget, seq->num_uncomputed_tokens());
+    if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < std::max(min_tokens, left + 1))
+      continue;
+    const int tokens = std::min(budget, seq->num_uncomputed_tokens() - left);
     chunks.push_back({.seq = seq.get(), .tokens = tokens, .copies = {}});
     budget -= tokens;
   }
+}
+
+// Of a group that has just come in from the waiting ones. Its tables cover its tokens.
+void Scheduler::choose_admitted(const SequenceGroup& group, Step& step,
+                                std::vector<Chunk>& chunks) {
+  if (group.searches_ahead() && group.launched()) {
+    chunks = choose_decodes(group, step.budget, nullptr);
+    step.budget -= static_cast<int>(chunks.size());
+  }
+  choose_prompts(group, 1, step.budget, chunks);
 }
 
 int Scheduler::blocks_to_append(const std::vector<Chunk>& chunks) const {
@@ -172,12 +184,13 @@ int Scheduler::blocks_to_append(const std::vector<Chunk>& chunks) const {
   return blocks;
 }
 
-void Scheduler::append_slots(std::vector<Chunk>& chunks, Step& step) {
+void Scheduler::append_slots(const SequenceGroup& group, std::vector<Chunk>& chunks, Step& step) {
   for (Chunk& chunk : chunks) {
     if (chunk.blocks == 0) continue;
     chunk.old_blocks = blocks_.get_block_table(*chunk.seq).size();
     chunk.copies =
         blocks_.append_slots(*chunk.seq, chunk.seq->num_computed_tokens() + chunk.tokens);
+    TANDEM_CHECK(chunk.copies.empty() || !group.searches_ahead());
     write_pairs(chunk.copies, *step.message.mutable_copy());
   }
 }
@@ -286,6 +299,7 @@ void Scheduler::preempt(Entry& entry, Step& step) {
   if (BeamState* beams = group.beams()) {  // all of them are computed anew
     ++beams->epoch;
     for (auto& candidates : beams->candidates) candidates.clear();
+    for (const auto& seq : group.seqs()) seq->drop_pending();
   }
   enter_queue(entry, Queue::kWaiting);
 }

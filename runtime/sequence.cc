@@ -54,6 +54,13 @@ void Sequence::continue_from(std::vector<int32_t> tokens, int num_computed) {
   num_computed_ = num_computed;
 }
 
+void Sequence::resolve_pending_from(std::vector<int32_t> tokens) {
+  TANDEM_CHECK_GT(num_pending_, 0);
+  TANDEM_CHECK_EQ(tokens.size(), tokens_.size() + 1);
+  --num_pending_;
+  tokens_ = std::move(tokens);
+}
+
 int num_sequences(const SamplingParams& params) {
   if (params.has_pooling()) return 1;
   return uses_beams(params) ? params.num_beams() : std::max(params.n(), params.best_of());

@@ -67,6 +67,9 @@ class Sequence {
   // A beam goes on as another one does: its tokens, and what is computed of them, become this
   // one's.
   void continue_from(std::vector<int32_t> tokens, int num_computed);
+  // The same with the first pending token's value, when this one and those behind it have been fed
+  // already: what is computed stays.
+  void resolve_pending_from(std::vector<int32_t> tokens);
 
  private:
   int64_t seq_id_;
@@ -84,9 +87,12 @@ struct BeamState {
   explicit BeamState(const SamplingParams& params)
       : search(params), candidates(static_cast<size_t>(params.num_beams())) {}
 
-  // Before that only sequence 0 runs; the others are forks of it that wait.
   bool started() const { return search.num_steps() > 0; }
 
+  // Workers make the same moves by themselves, so rounds run ahead of their results: each beam has
+  // a pending token for each round in flight, and a block that is not full belongs to one beam
+  // alone. Fixed before the group is scheduled.
+  bool ahead = false;
   BeamSearch search;
   std::vector<std::vector<BeamCandidate>> candidates;  // of this round, by index; empty: none yet
   std::vector<BeamSearch::Move> news;  // of the last round, by index, while workers do not know
@@ -122,9 +128,13 @@ class SequenceGroup {
   // Null unless the request asks for beams.
   BeamState* beams() { return beams_.get(); }
   const BeamState* beams() const { return beams_.get(); }
+  bool searches_ahead() const { return beams_ != nullptr && beams_->ahead; }
+  // Of beams: the first round is completed, or in flight if workers search. Before that only
+  // sequence 0 runs; the others are forks of it that wait.
+  bool launched() const { return beams_->started() || seqs_.front()->num_pending_tokens() > 0; }
   // The sequence is a fork that waits for its first token.
   bool waits_for_fork(const Sequence& seq) const {
-    return beams_ != nullptr && !beams_->started() && seq.index() > 0;
+    return beams_ != nullptr && seq.index() > 0 && !launched();
   }
   // Some beam's candidates are on their way.
   bool awaits_candidates() const;

@@ -77,6 +77,16 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
                                  std::to_string(token) + " is not in [0, " +
                                  std::to_string(vocab_size_) + ")");
     };
+    const proto::BeamMoves& moves = group.moves();
+    if (moves.parents_size() != moves.token_ids_size())
+      throw std::runtime_error("step output: request \"" + group.request_id() +
+                               "\": moves of unequal lists");
+    for (const int32_t parent : moves.parents())
+      if (parent < 0 || parent >= moves.parents_size())
+        throw std::runtime_error("step output: request \"" + group.request_id() + "\": beam " +
+                                 std::to_string(parent) + " is not in [0, " +
+                                 std::to_string(moves.parents_size()) + ")");
+    for (const int32_t token : moves.token_ids()) check(token);
     for (const auto& sample : group.samples()) {
       check(sample.token_id());
       for (const int32_t token : sample.candidates().token_ids()) check(token);

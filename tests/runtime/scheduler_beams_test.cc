@@ -1,14 +1,18 @@
 // Beam groups in the scheduler: random arrivals, aborts and preemptions among greedy groups over
-// tiny pools, steps ahead of results. Every search must end as the naive one does alone.
+// tiny pools, steps ahead of results; with workers that search beams ahead, and without. Every
+// search must end as the naive one does alone.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
+#include <iostream>
 #include <map>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "runtime/request_state.h"
@@ -19,29 +23,12 @@
 namespace tandem {
 namespace {
 
+using testing_support::beam_request;
 using testing_support::BeamWorker;
 using testing_support::NaiveBeamOptions;
 using testing_support::NaiveBeamSearch;
 using Ids = std::vector<int32_t>;
-constexpr int32_t kEos = 3;
-
-proto::AddRequest request_with(const std::string& id, int64_t first_seq_id, int encoder_len,
-                               int prompt_len, int max_tokens, int beams) {
-  proto::AddRequest request;
-  request.set_request_id(id);
-  request.set_first_seq_id(first_seq_id);
-  for (int i = 0; i < encoder_len; ++i)
-    request.mutable_inputs()->add_encoder_prompt_token_ids(100 + i);
-  for (int i = 0; i < prompt_len; ++i) request.mutable_inputs()->add_prompt_token_ids(20 + i);
-  proto::SamplingParams& params = *request.mutable_sampling_params();
-  params.set_n(1);
-  params.set_num_beams(beams);
-  params.set_max_tokens(max_tokens);
-  params.set_length_penalty(1);
-  params.add_eos_token_id(kEos);
-  for (int i = 0; i < beams; ++i) request.add_seqs()->set_index(i);
-  return request;
-}
+constexpr int32_t kEos = testing_support::kBeamEos;
 
 NaiveBeamSearch::Result naive_result(const proto::AddRequest& request) {
   const proto::SamplingParams& params = request.sampling_params();
@@ -67,13 +54,16 @@ NaiveBeamSearch::Result naive_result(const proto::AddRequest& request) {
 
 struct Counts {
   int searches = 0, greedy = 0, aborted = 0, preemptions = 0, shared = 0, refused = 0;
+  int wrong = 0;                                   // answers that were refused
+  int two_ahead = 0, swapped = 0, recomputed = 0;  // groups with rounds in flight
   int64_t found = 0;
 };
 
 class Simulation {
  public:
-  Simulation(uint32_t seed, Counts& counts)
+  Simulation(uint32_t seed, bool ahead, Counts& counts)
       : random_(seed),
+        ahead_(ahead),
         config_(random_config()),
         scheduler_(config_),
         worker_(config_),
@@ -118,18 +108,22 @@ class Simulation {
     config.max_steps_in_flight = pick(1, 3);
     config.enable_encoder_cache = pick(0, 2) > 0;
     config.enable_prefix_caching = pick(0, 2) > 0;
+    config.beam_vocabulary = ahead_ ? testing_support::kBeamVocabulary : 0;
     return config;
   }
 
   void arrive() {
     const std::string id = "r" + std::to_string(next_name_++);
     const int beams = pick(0, 3) == 0 ? 1 : pick(2, 5);
-    auto request = request_with(id, next_seq_, pick(1, 12), pick(1, 6), pick(1, 14), beams);
+    const int prompt_len = pick(0, 3) == 0 ? pick(7, 20) : pick(1, 6);
+    auto request = beam_request(id, next_seq_, pick(1, 12), prompt_len, pick(1, 14), beams);
     auto& params = *request.mutable_sampling_params();
     params.set_n(pick(1, beams));
     if (beams == 1) params.set_n(1);
     params.set_length_penalty(pick(-1, 2));
     params.set_early_stopping(static_cast<proto::SamplingParams::EarlyStopping>(pick(0, 2)));
+    // With this, a device does not search. (The worker does not heed it.)
+    if (pick(0, 4) == 0) params.set_repetition_penalty(1.5);
     request.set_arrival_time(now_);
     request.set_priority(pick(0, 5) == 0 ? -1 : 0);
     next_seq_ += 20;
@@ -158,8 +152,10 @@ class Simulation {
     const int op = pick(0, 2);
     if (op == 0 && int(flights_.size()) < config_.max_steps_in_flight) {
       const bool idle = flights_.empty();
+      const std::set<std::string> in_flight = pending();
       proto::StepInput step = scheduler_.schedule(now_ += 1);
       scheduler_.check_integrity();
+      count_ahead(in_flight);
       ASSERT_TRUE(has_work(step) || !idle || !scheduler_.has_unfinished()) << "no progress";
       if (has_work(step)) flights_.push_back({step, {}, false});
     } else if (op == 1 && can_execute) {
@@ -175,8 +171,10 @@ class Simulation {
   }
 
   void deliver() {
-    const Flight flight = std::move(flights_.front());
+    Flight flight = std::move(flights_.front());
     flights_.pop_front();
+    for (auto& group : *flight.output.mutable_outputs())
+      if (pick(0, 3) == 0) group.clear_moves();  // a worker may say nothing of them
     // With steps ahead, answers for a group that was preempted meanwhile would be passed over.
     if (config_.max_steps_in_flight == 1 && pick(0, 9) == 0) refuse(flight.output);
     scheduler_.complete_step(flight.output);
@@ -189,12 +187,14 @@ class Simulation {
     scheduler_.check_integrity();
   }
 
-  // A token instead of candidates, or too many of them, is refused and changes nothing.
+  // A token instead of candidates, too many of them, or other moves: refused, and nothing changes.
   void refuse(proto::StepOutput output) {
     for (auto& group : *output.mutable_outputs())
       for (auto& sample : *group.mutable_samples()) {
         if (!sample.has_candidates() || live_.count(group.request_id()) == 0) continue;
-        if (pick(0, 1) == 0)
+        if (group.has_moves() && pick(0, 1) == 0 && goes_on(group))
+          damage(*group.mutable_moves());
+        else if (pick(0, 1) == 0)
           sample.clear_candidates();
         else
           sample.mutable_candidates()->add_token_ids(1);
@@ -202,10 +202,54 @@ class Simulation {
           scheduler_.complete_step(output);
         } catch (const std::runtime_error&) {
           scheduler_.check_integrity();
+          ++counts_.wrong;
           return;
         }
         FAIL() << "a wrong answer was taken";
       }
+  }
+
+  // Whether the search does not end with this answer: then its moves matter.
+  bool goes_on(const proto::SequenceGroupOutput& output) {
+    BeamSearch search = scheduler_.find(output.request_id())->beams()->search;
+    std::vector<std::vector<BeamCandidate>> round;
+    for (const auto& sample : output.samples()) {
+      auto& candidates = round.emplace_back();
+      for (int i = 0; i < sample.candidates().token_ids_size(); ++i) {
+        const float logprob = sample.candidates().logprobs(i);
+        candidates.push_back({sample.candidates().token_ids(i), logprob, logprob});
+      }
+    }
+    search.step(round);
+    return !search.finished();
+  }
+
+  void damage(proto::BeamMoves& moves) {
+    const int at = pick(0, moves.parents_size() - 1);
+    const int op = pick(0, 2);
+    if (op == 0) moves.set_parents(at, moves.parents(at) + 1);
+    if (op == 1) moves.set_token_ids(at, moves.token_ids(at) ^ 1);
+    if (op == 2) moves.mutable_parents()->RemoveLast();
+  }
+
+  // Beams whose rounds are in flight.
+  std::set<std::string> pending() {
+    std::set<std::string> out;
+    for (const auto& [id, request] : live_) {
+      const SequenceGroup* group = scheduler_.find(id);
+      if (group != nullptr && group->searches_ahead() && group->has_pending_tokens())
+        out.insert(id);
+    }
+    return out;
+  }
+  void count_ahead(const std::set<std::string>& in_flight) {
+    for (const std::string& id : in_flight) {
+      const SequenceGroup* group = scheduler_.find(id);
+      const Sequence& first = *group->seqs().front();
+      counts_.two_ahead += first.num_pending_tokens() > 1;
+      counts_.swapped += first.status() == SequenceStatus::kSwapped;
+      counts_.recomputed += first.status() == SequenceStatus::kWaiting;
+    }
   }
 
   void end_greedy(const std::string& id, const proto::SequenceOutput& sample) {
@@ -254,6 +298,7 @@ class Simulation {
   }
 
   std::mt19937 random_;
+  bool ahead_;
   SchedulerConfig config_;
   Scheduler scheduler_;
   BeamWorker worker_;
@@ -265,13 +310,12 @@ class Simulation {
   double now_ = 0;
 };
 
-TEST(SchedulerBeams, SearchesEndAsAlone) {
+void simulate(bool ahead, Counts& counts) {
   const uint32_t seed = std::random_device()();
-  RecordProperty("seed", std::to_string(seed));
-  Counts counts;
-  for (uint32_t i = 0; i < 60 && !HasFailure(); ++i) {
+  std::cout << "seed " << seed << "\n";
+  for (uint32_t i = 0; i < 60 && !testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("simulation " + std::to_string(i) + " of seed " + std::to_string(seed));
-    Simulation(seed + i, counts).run(700);
+    Simulation(seed + i, ahead, counts).run(700);
   }
   EXPECT_GT(counts.searches, 1000);
   EXPECT_GT(counts.greedy, 300);
@@ -279,6 +323,21 @@ TEST(SchedulerBeams, SearchesEndAsAlone) {
   EXPECT_GT(counts.preemptions, 100);
   EXPECT_GT(counts.shared, 1000);
   EXPECT_GT(counts.found, 200);
+  EXPECT_GT(counts.wrong, 50);
+}
+
+TEST(SchedulerBeams, SearchesEndAsAlone) {
+  Counts counts;
+  simulate(false, counts);
+  EXPECT_EQ(counts.two_ahead + counts.swapped + counts.recomputed, 0);
+}
+
+TEST(SchedulerBeams, SearchesAheadEndAsAlone) {
+  Counts counts;
+  simulate(true, counts);
+  EXPECT_GT(counts.two_ahead, 1000);
+  EXPECT_GT(counts.swapped, 20);
+  EXPECT_GT(counts.recomputed, 20);
 }
 
 TEST(SchedulerBeams, RefusesBeamsThatCannotRunTogether) {
@@ -295,9 +354,9 @@ TEST(SchedulerBeams, RefusesBeamsThatCannotRunTogether) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
     }
   };
-  expect_refused(request_with("a", 0, 3, 2, 4, 5), "max_num_batched_tokens");
-  expect_refused(request_with("b", 0, 3, 2, 4, 300), "max_num_seqs");
-  scheduler.add_seq_group(make_sequence_group(request_with("c", 0, 3, 2, 4, 4)));
+  expect_refused(beam_request("a", 0, 3, 2, 4, 5), "max_num_batched_tokens");
+  expect_refused(beam_request("b", 0, 3, 2, 4, 300), "max_num_seqs");
+  scheduler.add_seq_group(make_sequence_group(beam_request("c", 0, 3, 2, 4, 4)));
 }
 
 // The prompt is prefilled once, and its blocks are shared.
@@ -307,7 +366,7 @@ TEST(SchedulerBeams, BeamsShareThePromptsBlocks) {
   config.num_device_blocks = 40;
   Scheduler scheduler(config);
   BeamWorker worker(config);
-  scheduler.add_seq_group(make_sequence_group(request_with("a", 0, 2, 5, 8, 4)));
+  scheduler.add_seq_group(make_sequence_group(beam_request("a", 0, 2, 5, 8, 4)));
   const proto::StepInput first = scheduler.schedule(0);
   ASSERT_EQ(first.groups_size(), 1);
   int tokens = 0;

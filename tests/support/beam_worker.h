@@ -1,6 +1,7 @@
 // A worker without a model, for beams: its KV memory holds hashes of whole prefixes, so that a row
 // that reads another history's keys is found out, whichever sequence wrote them. What it answers is
-// a function of the request and the sequence.
+// a function of the request and the sequence. Where it is to search beams ahead, it goes on by
+// itself, as a device does: by its own scores, with tables of its own and contents that move.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,16 +13,37 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/batch_builder.h"
 #include "runtime/beam_search.h"
 #include "runtime/scheduler.h"
+#include "runtime/token_choice.h"
 #include "runtime/token_hash.h"
 
 namespace tandem::testing_support {
 
 constexpr int kBeamVocabulary = 14;
+constexpr int32_t kBeamEos = 3;
+
+inline proto::AddRequest beam_request(const std::string& id, int64_t first_seq_id, int encoder_len,
+                                      int prompt_len, int max_tokens, int beams) {
+  proto::AddRequest request;
+  request.set_request_id(id);
+  request.set_first_seq_id(first_seq_id);
+  for (int i = 0; i < encoder_len; ++i)
+    request.mutable_inputs()->add_encoder_prompt_token_ids(100 + i);
+  for (int i = 0; i < prompt_len; ++i) request.mutable_inputs()->add_prompt_token_ids(20 + i);
+  proto::SamplingParams& params = *request.mutable_sampling_params();
+  params.set_n(1);
+  params.set_num_beams(beams);
+  params.set_max_tokens(max_tokens);
+  params.set_length_penalty(1);
+  params.add_eos_token_id(kBeamEos);
+  for (int i = 0; i < beams; ++i) request.add_seqs()->set_index(i);
+  return request;
+}
 
 // Log-probabilities behind `tokens`; sometimes with masked entries, or a single one that is left.
 inline std::vector<float> beam_row(const std::string& request_id,
@@ -47,6 +69,7 @@ class BeamWorker {
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),
         shares_prefixes_(config.enable_prefix_caching),
+        beam_vocabulary_(config.beam_vocabulary),
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
@@ -57,6 +80,7 @@ class BeamWorker {
   proto::StepOutput run(const proto::StepInput& step) {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
+    for (const auto* group : scheduled) check_message(step, *group);
     move(step.swap_out(), device_, host_);
     move(step.swap_in(), host_, device_);
     move(step.copy(), device_, device_);
@@ -72,6 +96,8 @@ class BeamWorker {
     table_.advance(scheduled);
     for (const SampleRow& row : batch.rows)
       if (row.samples) sample(row, scheduled, out);
+    for (size_t i = 0; i < scheduled.size(); ++i)
+      if (scheduled[i]->beams_ahead()) search(*scheduled[i], *out.mutable_outputs(int(i)));
     table_.check_integrity();
     return out;
   }
@@ -155,8 +181,95 @@ class BeamWorker {
       if (group == row.group && !uses_beams(params)) table_.append_token(*group, seq_id, order[0]);
   }
 
+  // Of a group that is searched ahead, workers hear of chunks and new blocks only.
+  void check_message(const proto::StepInput& step, const proto::SequenceGroupMetadata& group) {
+    const proto::SamplingParams& params = group.sampling_params();
+    EXPECT_EQ(group.beams_ahead(),
+              beam_vocabulary_ > 0 && searches_ahead(params, beam_vocabulary_));
+    if (!group.beams_ahead()) return;
+    int rows = 0;
+    std::set<int32_t> blocks;
+    for (int i = 0; i < group.seq_data_size(); ++i) {
+      const proto::SequenceData& seq = group.seq_data(i);
+      rows += seq.num_computed_tokens() + seq.token_chunk_size() ==
+              seq.prompt_token_ids_size() + seq.output_token_ids_size();
+      blocks.insert(group.block_tables(i).blocks().begin(), group.block_tables(i).blocks().end());
+    }
+    const bool first = group.seq_data(0).output_token_ids().empty();
+    EXPECT_TRUE(rows == 0 || rows == (first ? 1 : group.seq_data_size())) << rows << " beams run";
+    for (const proto::BlockCopy& copy : step.copy()) EXPECT_FALSE(blocks.contains(copy.dst()));
+    for (const auto& delta : step.deltas()) {
+      if (delta.request_id() != group.request_id()) continue;
+      for (const auto& seq : delta.seqs())
+        EXPECT_FALSE(seq.has_token() || seq.has_parent_seq_id() || seq.blocks_size() > 0 ||
+                     seq.replaced_blocks_size() > 0);
+    }
+  }
+
+  struct Continuation {
+    int parent;
+    int32_t token;
+    float score, own;
+  };
+  // Where the running beams go on, by their scores; when the search ends is for others to know.
+  static std::vector<Continuation> choose(const proto::SequenceGroupMetadata& group,
+                                          const proto::SequenceGroupOutput& answer) {
+    const proto::SamplingParams& params = group.sampling_params();
+    const bool first = answer.samples_size() == 1;
+    std::vector<Continuation> all;
+    for (int b = 0; b < params.num_beams(); ++b) {
+      const proto::BeamCandidates& from = answer.samples(first ? 0 : b).candidates();
+      for (int i = 0; i < from.token_ids_size(); ++i)
+        all.push_back({b, from.token_ids(i), from.logprobs(i) + group.seq_data(b).beam_score(),
+                       from.logprobs(i)});
+    }
+    std::sort(all.begin(), all.end(), [](const Continuation& a, const Continuation& b) {
+      return std::tuple(-a.score, a.parent, -a.own, a.token) <
+             std::tuple(-b.score, b.parent, -b.own, b.token);
+    });
+    all.resize(std::min(all.size(), size_t(num_beam_candidates(params))));
+    for (Continuation& c : all) {
+      if (first) c.parent = 0;
+      for (const int32_t eos : params.eos_token_id()) c.score += c.token == eos ? -1e9f : 0.0f;
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return a.score > b.score; });
+    all.resize(size_t(params.num_beams()));
+    return all;
+  }
+
+  // A round: full pages change tables, the contents of those that are not full move.
+  void search(proto::SequenceGroupMetadata& group, proto::SequenceGroupOutput& answer) {
+    if (answer.samples().empty()) return;
+    const proto::SequenceGroupMetadata old = group;
+    const Memory before = device_;
+    const int computed = old.seq_data(0).num_computed_tokens();
+    const int full = computed / block_size_;
+    const std::vector<Continuation> all = choose(old, answer);
+    for (int i = 0; i < group.seq_data_size(); ++i) {
+      const auto [parent, token, score, own] = all[size_t(i)];
+      answer.mutable_moves()->add_parents(parent);
+      answer.mutable_moves()->add_token_ids(token);
+      const proto::SequenceData& from = old.seq_data(parent);
+      ASSERT_EQ(from.num_computed_tokens(), computed);
+      ASSERT_EQ(from.prompt_token_ids_size() + from.output_token_ids_size(), computed);
+      proto::SequenceData& to = *group.mutable_seq_data(i);
+      *to.mutable_output_token_ids() = from.output_token_ids();
+      to.add_output_token_ids(token);
+      to.set_num_computed_tokens(computed);
+      to.set_beam_score(score);
+      const auto& source = old.block_tables(parent).blocks();
+      auto& blocks = *group.mutable_block_tables(i)->mutable_blocks();
+      for (int page = 0; page < full; ++page) blocks.at(page) = source.at(page);
+      for (int slot = 0; slot < (computed % block_size_ == 0 ? 0 : block_size_); ++slot)
+        device_.at(size_t(blocks.at(full) * block_size_ + slot)) =
+            before.at(size_t(source.at(full) * block_size_ + slot));
+    }
+  }
+
   int block_size_;
   bool shares_prefixes_;
+  int beam_vocabulary_;
   SequenceTable table_;
   Memory device_, host_;
 };
