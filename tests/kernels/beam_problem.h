@@ -96,9 +96,9 @@ struct BeamProblem {
     for (int i = 0; i < kTokens; ++i) {
       const bool odd = random.integer(0, 20) == 0;
       float x = -std::abs(random.normal());
-      if (kind <= 2) x = static_cast<float>(random.integer(-2, 0));     // ties
-      if (kind == 3 && random.integer(0, 9) > 0) x = -kInf;             // few are possible
-      if (kind == 4) x = -kInf;                                         // none
+      if (kind <= 2) x = static_cast<float>(random.integer(-2, 0));  // ties
+      if (kind == 3 && random.integer(0, 9) > 0) x = -kInf;          // few are possible
+      if (kind == 4) x = -kInf;                                      // none
       if (kind == 5 && odd) x = random.pick({kInf, -kInf, std::nanf("")});
       if (kind == 6) x = random.pick({0.0f, -0.0f, -1.0f, -1e9f, -kInf});
       row.push_back(x);

@@ -128,7 +128,7 @@ TEST(SearchBeams, FirstRoundWithFewPossibleTokens) {
   r.num_beams = 2;
   r.num_candidates = 4;
   const std::vector<ops::BeamPlace> beams = {{1, -1, -1}, {0, -1, -1}};
-  const std::vector<float> values = {-1, -kInf, -kInf, -kInf}, scores = {-1e9f, 0};
+  std::vector<float> values = {-1, -kInf, -kInf, -kInf}, scores = {-1e9f, 0};
   ops::SearchBeamsArgs args;
   args.ids = indices({5, 0, 1, 2}).reshape({1, 4});
   args.values = Tensor::borrow(values).reshape({1, 4});
