@@ -232,7 +232,7 @@ __device__ void move_pages(unsigned char* pool, int64_t bytes, const Moves& move
 // A round in grid.y, a pool in grid.z; grid.x shares the bytes of a block.
 __global__ void __launch_bounds__(kThreads) move_pages_kernel(PoolParams p) {
   __shared__ Moves moves;
-  __shared__ alignas(16) unsigned char tile[kTileBytes];
+  __shared__ Vector<float> tile[kTileBytes / 16];
   const ops::BeamRound r = p.rounds[blockIdx.y];
   if (r.num_beams == 0) return;
   if (threadIdx.x < kWarpSize) find_moves(p, r, moves);
@@ -242,11 +242,11 @@ __global__ void __launch_bounds__(kThreads) move_pages_kernel(PoolParams p) {
   const int64_t bytes = p.bytes[blockIdx.z];
   const uint64_t alignment = reinterpret_cast<uint64_t>(pool) | static_cast<uint64_t>(bytes);
   if (alignment % 16 == 0) {
-    move_pages(pool, bytes, moves, reinterpret_cast<Vector<float>*>(tile));
+    move_pages(pool, bytes, moves, tile);
   } else if (alignment % 4 == 0) {
     move_pages(pool, bytes, moves, reinterpret_cast<uint32_t*>(tile));
   } else {
-    move_pages(pool, bytes, moves, tile);
+    move_pages(pool, bytes, moves, reinterpret_cast<unsigned char*>(tile));
   }
 }
 
