@@ -61,7 +61,8 @@ class Differential {
         *group.seqs()[static_cast<size_t>(uniform(0, static_cast<int>(group.seqs().size()) - 1))];
     if (op < 45) return append(group, seq);
     if (op < 55) return cache(group, seq);
-    if (op < 65) return fork(group, seq);
+    if (op < 60) return fork(group, seq);
+    if (op < 65) return adopt(group);
     if (op < 75) return swap_out(group);
     if (op < 85) return swap_in(group);
     if (op < 91) return free_seq(seq);
@@ -83,9 +84,13 @@ class Differential {
     spec.prompt = uniform(0, 1);
     spec.source = uniform(0, 1) == 0 ? 10 + static_cast<int>(next_id_) : uniform(0, 3);
     if (spec.source < 10) spec.encoder_len = (spec.source + 1) * block_size_ - spec.source / 2;
+    spec.beams = spec.seq_ids.size() > 1 && uniform(0, 1) == 0;
     auto group = make_group(spec);
-    for (size_t i = 1; i < group->seqs().size(); ++i)
-      if (uniform(0, 1) == 0) group->seqs()[i]->set_status(SequenceStatus::kFinishedStopped);
+    if (group->beams() != nullptr)
+      group->beams()->ahead = uniform(0, 2) > 0;
+    else
+      for (size_t i = 1; i < group->seqs().size(); ++i)
+        if (uniform(0, 1) == 0) group->seqs()[i]->set_status(SequenceStatus::kFinishedStopped);
     const int needed = real_.blocks_to_start(*group);
     ASSERT_LE(needed, naive_.blocks_to_start(*group));
     if (!caches_.encoder && !caches_.prefix) {
@@ -101,7 +106,7 @@ class Differential {
   }
 
   void allocate(const SequenceGroup& group) {
-    count("allocate");
+    count(group.searches_ahead() ? "allocate beams" : "allocate");
     auto pages = pages_in_use();
     const bool finds_encoder = real_.finds_encoder(group);
     const BlockManager::Start start = real_.allocate(group);
@@ -137,7 +142,9 @@ class Differential {
     naive_.allocate(group, found, found_cross);
     for (const auto* seq : group.unfinished_seqs())
       write(real_.get_block_table(*seq), naive_.self.at(seq->seq_id()),
-            static_cast<size_t>(seq->num_computed_tokens() / block_size_));
+            static_cast<size_t>(group.waits_for_fork(*seq)
+                                    ? naive_.shared(group)
+                                    : seq->num_computed_tokens() / block_size_));
     if (start.encoder_found) return;
     write(cross, naive_.cross.at(group.request_id()), 0);
     for (size_t b = 0; b < cross.size(); ++b)
@@ -226,6 +233,21 @@ class Differential {
       naive_.fork(parent, *child);
       return;
     }
+  }
+
+  // The first blocks of computed tokens change tables, in either pool.
+  void adopt(const SequenceGroup& group) {
+    int full = 1000;
+    std::vector<int> parents;
+    for (const auto& seq : group.seqs()) {
+      if (!real_.has_block_table(*seq)) return;
+      full = std::min(full, seq->num_computed_tokens() / block_size_);
+      parents.push_back(uniform(0, static_cast<int>(group.seqs().size()) - 1));
+    }
+    full = uniform(0, full);
+    count(full == 0 ? "adopt nothing" : "adopt");
+    real_.adopt_full_blocks(group, parents, full);
+    naive_.adopt(group, parents, full);
   }
 
   void swap_out(const SequenceGroup& group) {
@@ -340,9 +362,9 @@ TEST(BlockManager, AgreesWithTheNaiveModelOverRandomOperations) {
     if (HasFatalFailure()) return;
     for (const auto& [operation, n] : run.counts()) counts[operation] += n;
   }
-  for (const char* operation :
-       {"allocate", "append", "copy on write", "fork", "swap out", "swap in", "free", "free group",
-        "reset", "cached", "encoder found", "prefix found", "idle block found"})
+  for (const char* operation : {"allocate", "allocate beams", "adopt", "append", "copy on write",
+                                "fork", "swap out", "swap in", "free", "free group", "reset",
+                                "cached", "encoder found", "prefix found", "idle block found"})
     EXPECT_GE(counts[operation], 30) << operation;
 }
 

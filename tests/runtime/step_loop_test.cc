@@ -230,6 +230,14 @@ TEST_F(StepLoopTest, AnswersThatAreNone) {
     sample.mutable_logprobs()->add_top()->set_token_id(token);
     refused(bad, "request \"b\": token");
     bad = good;
+    bad.mutable_outputs(1)->mutable_moves()->add_parents(0);
+    refused(bad, "request \"b\": moves of unequal lists");
+    bad.mutable_outputs(1)->mutable_moves()->add_token_ids(token);
+    refused(bad, "request \"b\": token");
+    bad.mutable_outputs(1)->mutable_moves()->set_token_ids(0, 5);
+    bad.mutable_outputs(1)->mutable_moves()->set_parents(0, token < 0 ? -1 : 1);
+    refused(bad, "request \"b\": beam");
+    bad = good;
     bad.mutable_outputs(0)->add_prompt_logprobs()->add_top()->set_token_id(token);
     refused(bad, "request \"a\": token");
   }

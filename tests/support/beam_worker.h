@@ -85,6 +85,8 @@ class BeamWorker {
     move(step.swap_in(), host_, device_);
     move(step.copy(), device_, device_);
     const Batch batch = build_batch(scheduled, block_size_);
+    EXPECT_TRUE(scheduled.empty() || !batch.rows.empty() || !batch.input.encoder_input_ids.empty())
+        << "groups without anything to compute";
     proto::StepOutput out;
     out.set_step(step.step());
     for (const auto* group : scheduled) {
@@ -230,7 +232,8 @@ class BeamWorker {
     all.resize(std::min(all.size(), size_t(num_beam_candidates(params))));
     for (Continuation& c : all) {
       if (first) c.parent = 0;
-      for (const int32_t eos : params.eos_token_id()) c.score += c.token == eos ? -1e9f : 0.0f;
+      for (const int32_t eos : params.eos_token_id())
+        c.score += c.token == eos && !params.ignore_eos() ? -1e9f : 0.0f;
     }
     std::stable_sort(all.begin(), all.end(),
                      [](const auto& a, const auto& b) { return a.score > b.score; });

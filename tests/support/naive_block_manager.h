@@ -35,7 +35,8 @@ class NaiveBlockManager {
   int blocks(int tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   int blocks_to_start(const SequenceGroup& group) const {
     int sum = blocks(group.encoder_seq().length());
-    for (const Sequence* seq : group.unfinished_seqs()) sum += blocks(seq->length());
+    for (const Sequence* seq : group.unfinished_seqs())
+      sum += blocks(seq->length()) - (group.waits_for_fork(*seq) ? shared(group) : 0);
     return sum;
   }
   AllocStatus fits(int needed) const {
@@ -44,12 +45,21 @@ class NaiveBlockManager {
     return needed + kept <= free_device() ? AllocStatus::kOk : AllocStatus::kLater;
   }
 
+  // Pages of sequence 0 that forks share.
+  int shared(const SequenceGroup& group) const {
+    const int length = group.seqs()[0]->length();
+    return group.searches_ahead() ? length / block_size_ : blocks(length);
+  }
   // With pages that hold the beginnings already: of sequences, by id, and the cross table.
   void allocate(const SequenceGroup& group, const std::map<int64_t, Pages>& found = {},
                 const Pages& found_cross = {}) {
     for (const Sequence* seq : group.unfinished_seqs()) {
       Pages& pages = self[seq->seq_id()].pages;
       if (const auto it = found.find(seq->seq_id()); it != found.end()) pages = it->second;
+      if (group.waits_for_fork(*seq)) {
+        const Pages& first = self.at(group.seqs()[0]->seq_id()).pages;
+        pages.assign(first.begin(), first.begin() + shared(group));
+      }
       extend(pages, blocks(seq->length()));
     }
     Pages& pages = cross[group.request_id()].pages = found_cross;
@@ -82,6 +92,14 @@ class NaiveBlockManager {
 
   void fork(const Sequence& parent, const Sequence& child) {
     self[child.seq_id()] = self.at(parent.seq_id());
+  }
+  void adopt(const SequenceGroup& group, const std::vector<int>& parents, int full) {
+    const auto before = self;
+    for (size_t i = 0; i < parents.size(); ++i) {
+      const auto& parent = *group.seqs()[static_cast<size_t>(parents[i])];
+      std::copy_n(before.at(parent.seq_id()).pages.begin(), full,
+                  self.at(group.seqs()[i]->seq_id()).pages.begin());
+    }
   }
   // Pages of the group, shared ones once.
   int num_blocks(const SequenceGroup& group) const {

@@ -27,6 +27,7 @@ struct GroupSpec {
   // their first four tokens only.
   int source = 0;
   int prompt = 0;
+  bool beams = false;   // one sequence each
   bool pooled = false;  // one sequence; prompt_len and max_tokens do not matter
 };
 
@@ -48,6 +49,7 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
   SamplingParams params;
   params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
+  if (spec.beams) params.set_num_beams(static_cast<int32_t>(spec.seq_ids.size()));
   if (spec.pooled)
     params.mutable_pooling();
   else
