@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,27 @@ json params_of(int i) {
   return params;
 }
 
-Results run(const EngineConfig& config, int requests) {
+// Searches of all sorts, with processors that look at what the beams say, among others.
+json beam_params_of(int i) {
+  json params = {{"num_beams", 2 + i % 4}, {"max_tokens", 4 + 3 * (i % 6)}};
+  params["n"] = 1 + i % 2;
+  switch (i % 9) {
+    case 0: params.update({{"no_repeat_ngram_size", 3}, {"min_tokens", 3}}); break;
+    case 1: params.update({{"early_stopping", true}, {"length_penalty", 2.0}}); break;
+    case 2: params.update({{"no_repeat_ngram_size", 1}, {"early_stopping", "never"}}); break;
+    case 3: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
+    case 4: params.update({{"repetition_penalty", 1.3}}); break;       // the host's
+    case 5: params.update({{"do_sample", true}, {"seed", 3}}); break;  // the host's
+    case 6: params = {{"num_beams", 1}, {"no_repeat_ngram_size", 2}, {"max_tokens", 18}}; break;
+    case 7: params.update({{"length_penalty", -0.5}, {"suppress_tokens", {5, 9}}}); break;
+    default: params.update({{"ignore_eos", true}, {"no_repeat_ngram_size", 2}}); break;
+  }
+  return params;
+}
+
+using Params = json (*)(int);
+
+Results run(const EngineConfig& config, int requests, Params params_of) {
   LLMEngine engine(config);
   Results out;
   int added = 0;
@@ -61,7 +82,7 @@ Results run(const EngineConfig& config, int requests) {
   return out;
 }
 
-void expect_same(const Results& got, const Results& want) {
+void expect_same(const Results& got, const Results& want, Params params_of) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, output] : want) {
     SCOPED_TRACE("request " + id + " " + params_of(std::stoi(id)).dump());
@@ -81,7 +102,10 @@ struct Setting {
   const char* name;
   int blocks;  // of the cache
   bool eager;
+  PreemptionMode preemption = PreemptionMode::kAuto;
 };
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
 class RunAhead : public ::testing::TestWithParam<Setting> {};
 
@@ -91,15 +115,36 @@ TEST_P(RunAhead, IsTheCpu) {
   config.block_size = 4;
   config.num_gpu_blocks_override = GetParam().blocks;
   config.enforce_eager = GetParam().eager;
-  const Results want = run(config, kRequests);
+  const Results want = run(config, kRequests, params_of);
   config.device = "cuda";
-  expect_same(run(config, kRequests), want);
+  expect_same(run(config, kRequests, params_of), want, params_of);
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
                                            Setting{"preempted", 100, false},
                                            Setting{"eager", 100, true}),
+                         [](const auto& info) { return info.param.name; });
+
+class BeamsAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(BeamsAhead, AreTheCpus) {
+  constexpr int kRequests = 18;
+  EngineConfig config = testing::golden_config("bart-tiny");
+  config.block_size = 4;
+  config.num_gpu_blocks_override = GetParam().blocks;
+  config.enforce_eager = GetParam().eager;
+  config.preemption = GetParam().preemption;
+  const Results want = run(config, kRequests, beam_params_of);
+  config.device = "cuda";
+  expect_same(run(config, kRequests, beam_params_of), want, beam_params_of);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, BeamsAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"swapped", 90, false, PreemptionMode::kSwap},
+                                           Setting{"recomputed", 90, true,
+                                                   PreemptionMode::kRecompute}),
                          [](const auto& info) { return info.param.name; });
 
 // The runner itself, step by step.
@@ -116,7 +161,9 @@ class Runner {
     runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
                                                           config_.block_size, 200, 0);
     SchedulerConfig scheduling =
-        scheduler_config(config_, CacheSize{.num_device_blocks = 200, .num_host_blocks = 0});
+        scheduler_config(config_, CacheSize{.num_device_blocks = 200,
+                                            .num_host_blocks = 0,
+                                            .beam_vocabulary = model_config.vocab_size});
     scheduling.max_steps_in_flight = 2;
     scheduler_ = std::make_unique<Scheduler>(scheduling);
   }
@@ -131,10 +178,18 @@ class Runner {
     ASSERT_TRUE(has_work(step));
     runner_->launch(step);
   }
-  int32_t finish() {
+  // Tokens, or the candidates and moves of beams.
+  std::vector<int32_t> finish() {
     const proto::StepOutput out = runner_->finish();
     scheduler_->complete_step(out);
-    return out.outputs(0).samples(0).token_id();
+    scheduler_->check_integrity();
+    std::vector<int32_t> said;
+    for (const auto& sample : out.outputs(0).samples()) {
+      said.push_back(sample.token_id());
+      for (const int32_t id : sample.candidates().token_ids()) said.push_back(id);
+    }
+    for (const int32_t parent : out.outputs(0).moves().parents()) said.push_back(parent);
+    return said;
   }
   ModelRunner& runner() { return *runner_; }
 
@@ -151,10 +206,14 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
                              json{{"num_beams", 1},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
-                                  {"no_repeat_ngram_size", 3}}}) {
+                                  {"no_repeat_ngram_size", 3}},
+                             json{{"num_beams", 3},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"no_repeat_ngram_size", 2}}}) {
     Runner ahead, behind;
     for (Runner* r : {&ahead, &behind}) r->add(params);
-    std::vector<int32_t> want, got;
+    std::vector<std::vector<int32_t>> want, got;
     for (int i = 0; i < 12; ++i) {
       ASSERT_NO_FATAL_FAILURE(behind.launch());
       want.push_back(behind.finish());
@@ -181,7 +240,8 @@ TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"temperature", 0.7}, {"top_p", 0.9}, {"top_k", 5}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"min_tokens", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 2}}));
-  EXPECT_FALSE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 1}}));
 }
