@@ -17,6 +17,50 @@ static_assert(kBeams == kWarpSize);
 constexpr int kWidth = ops::kMaxSelect;  // candidates of a beam, and of a round
 constexpr float kImpossible = -1e9f;
 
+// --- Rows and pages that go from beam to beam
+// ---------------------------------------------------
+
+// Which of them change: so many go from one place to another.
+struct Moves {
+  int32_t from[kBeams], to[kBeams];
+  int count;
+};
+
+// A warp, a lane for each beam: goes from `from` to `to`; nothing does if either is below 0.
+__device__ __forceinline__ void collect_moves(int32_t from, int32_t to, Moves& moves) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const bool moved = from >= 0 && to >= 0;
+  const unsigned all = __ballot_sync(kFullWarp, moved);
+  const int before = __popc(all & ((1u << lane) - 1));
+  if (moved) {
+    moves.from[before] = from;
+    moves.to[before] = to;
+  }
+  if (lane == 0) moves.count = __popc(all);
+}
+
+// The first `size` words of rows, stretch by stretch of all of them at once through shared memory,
+// so that any row may go to any. Every parts-th stretch is this block's. `tile`: kTileWords.
+template <int kTileWords, class Word>
+__device__ __forceinline__ void move_rows(Word* rows, int64_t stride, int64_t size,
+                                          const Moves& moves, Word* tile, unsigned part,
+                                          unsigned parts) {
+  if (moves.count == 0) return;
+  const int columns = kTileWords / moves.count;
+  for (int64_t first = int64_t{part} * columns; first < size; first += int64_t{parts} * columns) {
+    const int here = static_cast<int>(min(static_cast<int64_t>(columns), size - first));
+    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
+      tile[i] = rows[moves.from[i / here] * stride + first + i % here];
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
+      rows[moves.to[i / here] * stride + first + i % here] = tile[i];
+    __syncthreads();
+  }
+}
+
+// --- Rounds
+// -------------------------------------------------------------------------------------
+
 struct SearchParams {
   const int32_t* ids;
   const float* values;
@@ -38,13 +82,14 @@ struct Continuation {
 struct Search {
   int places[kBeams];
   float scores[kBeams];           // of the beams so far, then of the next ones
-  int keys[kBeams][kWidth];       // of continuations, as the row has them
+  int keys[kBeams][kWidth];       // of continuations, as the row has them; later a tile
   int sorted[kBeams][kWidth];     // the same, the best of a beam first
   uint8_t order[kBeams][kWidth];  // where in the row it was
   Continuation best[kWidth];      // of all beams
   int running[kWidth];            // their keys as running beams
   int parents[kBeams];
   int tokens[kBeams];
+  Moves moves;
 };
 
 __device__ __forceinline__ const float* values_of(const SearchParams& p, const ops::BeamRound& r,
@@ -127,21 +172,6 @@ __device__ void choose_running(const SearchParams& p, const ops::BeamRound& r, i
   __syncthreads();
 }
 
-// The first `size` entries of the beams' rows become those of their parents. A thread has a column
-// of all rows to itself.
-__device__ void move_rows(int32_t* rows, int64_t stride, int32_t size, int num_beams,
-                          const Search& s) {
-  for (int32_t column = static_cast<int32_t>(threadIdx.x); column < size; column += kThreads) {
-    int32_t held[kBeams];
-#pragma unroll
-    for (int i = 0; i < kBeams; ++i)
-      if (i < num_beams) held[i] = rows[s.places[s.parents[i]] * stride + column];
-#pragma unroll
-    for (int i = 0; i < kBeams; ++i)
-      if (i < num_beams && s.parents[i] != i) rows[s.places[i] * stride + column] = held[i];
-  }
-}
-
 __global__ void __launch_bounds__(kThreads) search_beams_kernel(SearchParams p) {
   __shared__ Search s;
   const ops::BeamRound r = p.rounds[blockIdx.x];
@@ -161,8 +191,14 @@ __global__ void __launch_bounds__(kThreads) search_beams_kernel(SearchParams p) 
   if (thread < kWarpSize) merge_rows(r, width, count, s);
   __syncthreads();
   choose_running(p, r, count, s);
-  move_rows(p.tokens, p.tokens_stride, r.length, r.num_beams, s);
-  move_rows(p.pages, p.pages_stride, r.full_pages, r.num_beams, s);
+  if (thread < kWarpSize) {
+    const bool moved = thread < r.num_beams && s.parents[thread] != thread;
+    collect_moves(moved ? s.places[s.parents[thread]] : -1, moved ? s.places[thread] : -1, s.moves);
+  }
+  __syncthreads();
+  int* tile = &s.keys[0][0];
+  move_rows<kBeams * kWidth>(p.tokens, p.tokens_stride, r.length, s.moves, tile, 0, 1);
+  move_rows<kBeams * kWidth>(p.pages, p.pages_stride, r.full_pages, s.moves, tile, 0, 1);
   if (thread >= r.num_beams) return;
   const int32_t token = s.tokens[thread];
   p.tokens[s.places[thread] * p.tokens_stride + r.length] = token;
@@ -185,48 +221,11 @@ struct PoolParams {
   const int32_t* parents;
 };
 
-// The pages of a round that change.
-struct Moves {
-  int32_t from[kBeams], to[kBeams];
-  int count;
-};
-
-// A warp, a lane for each beam.
-__device__ void find_moves(const PoolParams& p, const ops::BeamRound& r, Moves& moves) {
-  const int lane = static_cast<int>(threadIdx.x);
-  int32_t from = -1, to = -1;
-  if (lane < r.num_beams) {
-    const int32_t parent = p.parents[r.first_beam + lane];
-    to = p.beams[r.first_beam + lane].page;
-    from = parent == lane ? -1 : p.beams[r.first_beam + parent].page;
-  }
-  const bool moved = from >= 0 && to >= 0;
-  const unsigned all = __ballot_sync(kFullWarp, moved);
-  const int before = __popc(all & ((1u << lane) - 1));
-  if (moved) {
-    moves.from[before] = from;
-    moves.to[before] = to;
-  }
-  if (lane == 0) moves.count = __popc(all);
-}
-
-// Stretches of the pages, of all of them at once, through shared memory: so any page may go to any.
 template <class Word>
-__device__ void move_pages(unsigned char* pool, int64_t bytes, const Moves& moves, Word* tile) {
-  constexpr int kWords = kTileBytes / static_cast<int>(sizeof(Word));
-  const int64_t words = bytes / static_cast<int64_t>(sizeof(Word));
-  const int columns = kWords / moves.count;
-  Word* blocks = reinterpret_cast<Word*>(pool);
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * columns; first < words;
-       first += static_cast<int64_t>(gridDim.x) * columns) {
-    const int here = static_cast<int>(min(static_cast<int64_t>(columns), words - first));
-    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
-      tile[i] = blocks[moves.from[i / here] * words + first + i % here];
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < here * moves.count; i += kThreads)
-      blocks[moves.to[i / here] * words + first + i % here] = tile[i];
-    __syncthreads();
-  }
+__device__ void move_pages(unsigned char* pool, int64_t bytes, const Moves& moves, void* tile) {
+  constexpr int64_t kSize = sizeof(Word);
+  move_rows<kTileBytes / kSize>(reinterpret_cast<Word*>(pool), bytes / kSize, bytes / kSize, moves,
+                                static_cast<Word*>(tile), blockIdx.x, gridDim.x);
 }
 
 // A round in grid.y, a pool in grid.z; grid.x shares the bytes of a block.
@@ -235,18 +234,26 @@ __global__ void __launch_bounds__(kThreads) move_pages_kernel(PoolParams p) {
   __shared__ Vector<float> tile[kTileBytes / 16];
   const ops::BeamRound r = p.rounds[blockIdx.y];
   if (r.num_beams == 0) return;
-  if (threadIdx.x < kWarpSize) find_moves(p, r, moves);
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kWarpSize) {
+    int32_t from = -1, to = -1;
+    if (thread < r.num_beams) {
+      const int32_t parent = p.parents[r.first_beam + thread];
+      if (parent != thread) from = p.beams[r.first_beam + parent].page;
+      to = p.beams[r.first_beam + thread].page;
+    }
+    collect_moves(from, to, moves);
+  }
   __syncthreads();
-  if (moves.count == 0) return;
   unsigned char* pool = p.pools[blockIdx.z];
   const int64_t bytes = p.bytes[blockIdx.z];
   const uint64_t alignment = reinterpret_cast<uint64_t>(pool) | static_cast<uint64_t>(bytes);
   if (alignment % 16 == 0) {
-    move_pages(pool, bytes, moves, tile);
+    move_pages<Vector<float>>(pool, bytes, moves, tile);
   } else if (alignment % 4 == 0) {
-    move_pages(pool, bytes, moves, reinterpret_cast<uint32_t*>(tile));
+    move_pages<uint32_t>(pool, bytes, moves, tile);
   } else {
-    move_pages(pool, bytes, moves, reinterpret_cast<unsigned char*>(tile));
+    move_pages<unsigned char>(pool, bytes, moves, tile);
   }
 }
 

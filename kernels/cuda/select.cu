@@ -107,10 +107,10 @@ __device__ void mask_ngrams(const SelectParams& p, float* row) {
   const int32_t length = entry[1], before = entry[2] - 1;
   if (before < 0 || length < before) return;
   const int32_t* tokens = p.tokens + entry[0] * p.tokens_stride;
-  const int32_t* last = tokens + (length - before);
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < length - before; i += kThreads) {
+  const int32_t places = length - before;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < places; i += kThreads) {
     int32_t alike = 0;
-    while (alike < before && tokens[i + alike] == last[alike]) ++alike;
+    while (alike < before && tokens[i + alike] == tokens[places + alike]) ++alike;
     const int32_t id = tokens[i + before];
     if (alike == before && id >= 0 && id < p.size) row[id] = minus_infinity();
   }
@@ -145,8 +145,9 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
 
 // Each thread knows the best of its entries (i = thread, thread + kThreads, ...) that were not
 // chosen yet. The best of all is chosen, and its owner's warp looks for the owner's next one: those
-// that are worse than the chosen one, as all others of that thread are.
-__global__ void __launch_bounds__(kThreads) select_kernel(SelectParams p) {
+// that are worse than the chosen one, as all others of that thread are. (Two blocks of a
+// multiprocessor leave registers enough: with more there are spills on 80.)
+__global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
   __shared__ Best warps[kWarps];
   __shared__ Best chosen;
   float* row = p.logits + blockIdx.x * p.stride;
