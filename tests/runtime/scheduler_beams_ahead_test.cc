@@ -4,16 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
-#include <stdexcept>
+#include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "runtime/request_state.h"
 #include "runtime/scheduler.h"
-#include "tests/support/beam_worker.h"
+#include "tests/support/beam_loop.h"
 
 namespace tandem {
 namespace {
@@ -23,8 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing_support::beam_request;
-using testing_support::BeamWorker;
-using Ids = std::vector<int32_t>;
+using testing_support::BeamLoop;
 
 SchedulerConfig ahead_config(int block_size, int blocks, int steps) {
   SchedulerConfig config;
@@ -35,95 +30,11 @@ SchedulerConfig ahead_config(int block_size, int blocks, int steps) {
   return config;
 }
 
-// A scheduler and its worker, which runs a step as soon as it is scheduled; answers wait.
-class Loop {
- public:
-  explicit Loop(const SchedulerConfig& config)
-      : config_(config), scheduler_(config), worker_(config) {}
-
-  void add(const proto::AddRequest& request) {
-    scheduler_.add_seq_group(make_sequence_group(request));
-  }
-  proto::StepInput schedule() {
-    proto::StepInput step = scheduler_.schedule(now_ += 1);
-    scheduler_.check_integrity();
-    if (has_work(step)) answers.push_back(worker_.run(step));
-    return step;
-  }
-  void complete() {
-    const proto::StepOutput answer = std::move(answers.front());
-    answers.pop_front();
-    scheduler_.complete_step(answer);
-    scheduler_.check_integrity();
-    for (const auto& result : scheduler_.take_beam_results()) results[result.request_id()] = result;
-    for (const auto& group : answer.outputs())
-      for (const auto& sample : group.samples()) end_greedy(group.request_id(), sample.seq_id());
-    scheduler_.free_finished_seq_groups();
-    scheduler_.check_integrity();
-  }
-  void run_to_end() {
-    for (int i = 0; scheduler_.has_unfinished() || !answers.empty(); ++i) {
-      ASSERT_LT(i, 1000) << "no progress";
-      if (std::ssize(answers) < config_.max_steps_in_flight) schedule();
-      if (!answers.empty()) complete();
-    }
-    EXPECT_EQ(free_blocks(), config_.num_device_blocks);
-    EXPECT_EQ(scheduler_.block_manager().num_free_host_blocks(), config_.num_host_blocks);
-  }
-
-  Scheduler& scheduler() { return scheduler_; }
-  int free_blocks() const { return scheduler_.block_manager().num_free_device_blocks(); }
-  const SequenceGroup& group(const std::string& id) { return *scheduler_.find(id); }
-  std::vector<Blocks> tables(const std::string& id) {
-    std::vector<Blocks> out;
-    for (const auto& seq : group(id).seqs())
-      out.push_back(scheduler_.block_manager().get_block_table(*seq));
-    return out;
-  }
-  std::vector<int> pending(const std::string& id) {
-    std::vector<int> out;
-    for (const auto& seq : group(id).seqs()) out.push_back(seq->num_pending_tokens());
-    return out;
-  }
-  std::vector<Ids> tokens(const std::string& id) {
-    std::vector<Ids> out;
-    for (const auto& seq : group(id).seqs())
-      out.emplace_back(seq->tokens().begin(), seq->tokens().end());
-    return out;
-  }
-  std::string error_of(const proto::StepOutput& answer) {
-    try {
-      scheduler_.complete_step(answer);
-    } catch (const std::runtime_error& error) {
-      scheduler_.check_integrity();
-      return error.what();
-    }
-    return "no error";
-  }
-
-  std::deque<proto::StepOutput> answers;  // oldest first
-  std::map<std::string, proto::BeamResult> results;
-
- private:
-  void end_greedy(const std::string& id, int64_t seq_id) {
-    const SequenceGroup* group = scheduler_.find(id);
-    if (group == nullptr || group->beams() != nullptr) return;
-    const Sequence* seq = group->find(seq_id);
-    if (std::ssize(seq->output_tokens()) == group->params().max_tokens())
-      scheduler_.finish_sequence(id, seq_id, SequenceStatus::kFinishedLength);
-  }
-
-  SchedulerConfig config_;
-  Scheduler scheduler_;
-  BeamWorker worker_;
-  double now_ = 0;
-};
-
 // What a search ends with when nothing else runs, and no round runs ahead.
 std::string result_alone(const proto::AddRequest& request) {
   SchedulerConfig config = ahead_config(2, 500, 1);
   config.beam_vocabulary = 0;
-  Loop loop(config);
+  BeamLoop loop(config);
   loop.add(request);
   loop.run_to_end();
   return loop.results.at(request.request_id()).DebugString();
@@ -141,7 +52,7 @@ std::vector<int> new_blocks(const proto::SequenceGroupDelta& delta) {
 }
 
 TEST(SchedulerBeamsAhead, RoundsFollowOneAnotherBeforeAnyAnswer) {
-  Loop loop(ahead_config(2, 60, 4));
+  BeamLoop loop(ahead_config(2, 60, 4));
   loop.add(beam_request("a", 0, 2, 5, 8, 3));
   const proto::StepInput first = loop.schedule();
   ASSERT_EQ(first.groups_size(), 1);
@@ -187,7 +98,7 @@ TEST(SchedulerBeamsAhead, RoundsFollowOneAnotherBeforeAnyAnswer) {
 }
 
 TEST(SchedulerBeamsAhead, APromptThatFillsItsBlocksIsShared) {
-  Loop loop(ahead_config(2, 60, 2));
+  BeamLoop loop(ahead_config(2, 60, 2));
   loop.add(beam_request("a", 0, 2, 4, 8, 3));
   loop.schedule();
   EXPECT_EQ(loop.free_blocks(), 60 - 1 - 2);
@@ -195,7 +106,7 @@ TEST(SchedulerBeamsAhead, APromptThatFillsItsBlocksIsShared) {
 }
 
 TEST(SchedulerBeamsAhead, NoMoreRoundsThanTokens) {
-  Loop loop(ahead_config(2, 60, 4));
+  BeamLoop loop(ahead_config(2, 60, 4));
   auto request = beam_request("a", 0, 2, 3, 2, 3);
   request.mutable_sampling_params()->set_ignore_eos(true);
   loop.add(request);
@@ -209,7 +120,7 @@ TEST(SchedulerBeamsAhead, NoMoreRoundsThanTokens) {
 // What is behind the full blocks of a beam stays its own: rounds in flight write there.
 TEST(SchedulerBeamsAhead, FullBlocksChangeTablesWithTheMoves) {
   for (const int block_size : {1, 2, 3}) {
-    Loop loop(ahead_config(block_size, 300, 3));
+    BeamLoop loop(ahead_config(block_size, 300, 3));
     auto request = beam_request("a", 0, 2, 4, 14, 4);
     request.mutable_sampling_params()->set_ignore_eos(true);
     loop.add(request);
@@ -235,7 +146,7 @@ TEST(SchedulerBeamsAhead, FullBlocksChangeTablesWithTheMoves) {
 }
 
 TEST(SchedulerBeamsAhead, AWorkerThatMovesOtherwiseIsRefused) {
-  Loop loop(ahead_config(2, 100, 3));
+  BeamLoop loop(ahead_config(2, 100, 3));
   auto request = beam_request("a", 0, 2, 4, 14, 3);
   request.mutable_sampling_params()->set_ignore_eos(true);
   loop.add(request);
@@ -273,7 +184,7 @@ TEST(SchedulerBeamsAhead, AWorkerThatMovesOtherwiseIsRefused) {
 
 // Penalties depend on all tokens, which workers have to be told.
 TEST(SchedulerBeamsAhead, OthersWaitForTheirResults) {
-  Loop loop(ahead_config(2, 100, 3));
+  BeamLoop loop(ahead_config(2, 100, 3));
   auto request = beam_request("a", 0, 2, 4, 6, 3);
   request.mutable_sampling_params()->set_repetition_penalty(1.5);
   loop.add(request);
@@ -291,19 +202,21 @@ TEST(SchedulerBeamsAhead, OthersWaitForTheirResults) {
 // --- Preemption ----------------------------------------------------------------------------------
 
 // A pool of 8 blocks of one token: "g" takes one with each step, "b" two, until "g" needs those.
-class TightPool : public Loop {
+class TightPool : public BeamLoop {
  public:
-  explicit TightPool(PreemptionMode mode) : Loop(config(mode)) {
+  explicit TightPool(PreemptionMode mode, bool caches = false) : BeamLoop(config(mode, caches)) {
     add(beam_request("g", 0, 1, 1, 7, 1));
     add(beams());
   }
   static proto::AddRequest beams() {
     auto request = beam_request("b", 10, 1, 1, 3, 2);
+    request.mutable_inputs()->set_encoder_prompt_token_ids(0, 200);  // not that of "g"
     request.mutable_sampling_params()->set_ignore_eos(true);
     return request;
   }
-  static SchedulerConfig config(PreemptionMode mode) {
+  static SchedulerConfig config(PreemptionMode mode, bool caches) {
     SchedulerConfig config = ahead_config(1, 8, 4);
+    config.enable_prefix_caching = config.enable_encoder_cache = caches;
     config.num_host_blocks = 20;
     config.preemption = mode;
     config.max_num_batched_tokens = 4;
@@ -378,11 +291,30 @@ TEST(SchedulerBeamsAhead, SwappedWithRoundsInFlight) {
   EXPECT_EQ(loop.results.at("b").DebugString(), result_alone(TightPool::beams()));
 }
 
-// Found in the caches but for its last tokens, it runs in the step that it comes in with.
+// Found in the caches but for their last tokens, beams run in the step that they come in with.
+TEST(SchedulerBeamsAhead, ComesBackWithNothingButItsLastTokens) {
+  TightPool loop(PreemptionMode::kRecompute, /*caches=*/true);
+  for (int i = 0; i < 2; ++i) loop.schedule();
+  loop.complete();
+  for (int i = 0; i < 2; ++i) loop.schedule();
+  ASSERT_EQ(loop.scheduler().num_preemptions(), 1);
+  loop.scheduler().abort_seq_group("g");
+  const proto::StepInput step = loop.schedule();
+  ASSERT_EQ(step.groups_size(), 1);
+  EXPECT_FALSE(step.groups(0).compute_encoder());
+  for (const auto& seq : step.groups(0).seq_data()) {
+    EXPECT_EQ(seq.num_computed_tokens(), 1);
+    EXPECT_EQ(seq.token_chunk_size(), 1);
+  }
+  EXPECT_THAT(loop.pending("b"), ElementsAre(1, 1));
+  loop.run_to_end();
+  EXPECT_EQ(loop.results.at("b").DebugString(), result_alone(TightPool::beams()));
+}
+
 TEST(SchedulerBeamsAhead, OnlyThePromptIsCached) {
   SchedulerConfig config = ahead_config(2, 100, 2);
   config.enable_prefix_caching = config.enable_encoder_cache = true;
-  Loop loop(config);
+  BeamLoop loop(config);
   for (const char* id : {"a", "b"}) {
     auto request = beam_request(id, id[0] * 100, 2, 5, 6, 3);
     request.mutable_sampling_params()->set_ignore_eos(true);
