@@ -11,8 +11,8 @@ report=$source/scripts/ptxas_report
 status=0
 table=$("$report" "$library") || status=$?
 [ "$status" = 0 ] || exit "$status"
-for kernel in rows_kernel tiles_kernel select_kernel draw_kernel argmax_kernel search_beams_kernel move_pages_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
-    one_shot_kernel weight_rows_kernel weight_tiles_kernel; do
+for kernel in rows_kernel tiles_kernel select_kernel draw_kernel argmax_kernel layer_norm_kernel embedding_kernel write_kv_kernel \
+    search_beams_kernel move_pages_kernel one_shot_kernel weight_rows_kernel weight_tiles_kernel; do
   printf '%s\n' "$table" | grep -q "^| \`$kernel" || {
     echo "FAILED: the table has no $kernel"
     exit 1
