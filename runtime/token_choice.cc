@@ -24,7 +24,8 @@ bool is_drawable(const proto::SamplingParams& p) {
 
 // How many of a row's best are wanted; 0: the host's sampler has to see the row.
 int wanted_of(const proto::SamplingParams& p, int64_t vocabulary) {
-  if (p.has_logprobs() || p.renormalize_logits() || p.remove_invalid_values()) return 0;
+  if (p.renormalize_logits() || p.remove_invalid_values()) return 0;
+  if (p.has_logprobs() && !uses_beams(p)) return 0;  // of beams, those of their candidates
   if (p.do_sample() && !is_drawable(p)) return 0;
   const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;
   return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;

@@ -54,7 +54,9 @@ json beam_params_of(int i) {
   params["n"] = 1 + i % 2;
   switch (i % 9) {
     case 0: params.update({{"no_repeat_ngram_size", 3}, {"min_tokens", 3}}); break;
-    case 1: params.update({{"early_stopping", true}, {"length_penalty", 2.0}}); break;
+    case 1:
+      params.update({{"early_stopping", true}, {"length_penalty", 2.0}, {"logprobs", 0}});
+      break;
     case 2: params.update({{"no_repeat_ngram_size", 1}, {"early_stopping", "never"}}); break;
     case 3: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
     case 4: params.update({{"repetition_penalty", 1.3}}); break;       // the host's
