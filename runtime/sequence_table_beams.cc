@@ -23,7 +23,8 @@ bool samples(const proto::SequenceData& seq) {
 void check_round(const SequenceLimits& limits, const proto::SequenceGroupMetadata& group,
                  bool goes_on) {
   const proto::SamplingParams& params = group.sampling_params();
-  if (!limits.searches_beams || !searches_ahead(params, limits.vocab_size))
+  const int vocabulary = limits.vocab_size > 0 ? limits.vocab_size : ops::kMaxSelect;
+  if (!limits.searches_beams || !searches_ahead(params, vocabulary))
     fail("beams_ahead", "this worker does not search these beams");
   const int n = group.seq_data_size();
   if (n != params.num_beams())

@@ -64,7 +64,8 @@ bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
 }
 
 bool keeps_tokens(const proto::SamplingParams& params) {
-  return params.no_repeat_ngram_size() > 0 && !reads_tokens(params);
+  return params.no_repeat_ngram_size() > 0 && !reads_tokens(params) &&
+         wanted_of(params, ops::kMaxSelect) > 0;
 }
 
 TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {

@@ -73,7 +73,8 @@ class BeamWorker {
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
-                .vocab_size = 5000}),
+                .vocab_size = 5000,
+                .searches_beams = config.beam_vocabulary > 0}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
