@@ -109,18 +109,20 @@ struct Setting {
 
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
-class RunAhead : public ::testing::TestWithParam<Setting> {};
-
-TEST_P(RunAhead, IsTheCpu) {
-  constexpr int kRequests = 20;
+void expect_the_cpus(const Setting& setting, int requests, Params params_of) {
   EngineConfig config = testing::golden_config("bart-tiny");
   config.block_size = 4;
-  config.num_gpu_blocks_override = GetParam().blocks;
-  config.enforce_eager = GetParam().eager;
-  const Results want = run(config, kRequests, params_of);
+  config.num_gpu_blocks_override = setting.blocks;
+  config.enforce_eager = setting.eager;
+  config.preemption = setting.preemption;
+  const Results want = run(config, requests, params_of);
   config.device = "cuda";
-  expect_same(run(config, kRequests, params_of), want, params_of);
+  expect_same(run(config, requests, params_of), want, params_of);
 }
+
+class RunAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(RunAhead, IsTheCpu) { expect_the_cpus(GetParam(), 20, params_of); }
 
 INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
@@ -130,17 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
 
 class BeamsAhead : public ::testing::TestWithParam<Setting> {};
 
-TEST_P(BeamsAhead, AreTheCpus) {
-  constexpr int kRequests = 18;
-  EngineConfig config = testing::golden_config("bart-tiny");
-  config.block_size = 4;
-  config.num_gpu_blocks_override = GetParam().blocks;
-  config.enforce_eager = GetParam().eager;
-  config.preemption = GetParam().preemption;
-  const Results want = run(config, kRequests, beam_params_of);
-  config.device = "cuda";
-  expect_same(run(config, kRequests, beam_params_of), want, beam_params_of);
-}
+TEST_P(BeamsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, beam_params_of); }
 
 INSTANTIATE_TEST_SUITE_P(Settings, BeamsAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
