@@ -27,7 +27,7 @@ TEST(Killed, EngineUnderLoadLeavesNoProcess) {
   // A killed process removes nothing; the next one of the user does.
   Server next({"--distributed-executor-backend", "mpi"}, {"TMPDIR=" + server.tmp().string()});
   next.signal(SIGTERM);
-  EXPECT_EQ(next.wait(10s).value_or(-1), 0);
+  EXPECT_EQ(next.wait(30s).value_or(-1), 0);
   EXPECT_EQ(files_in(server.tmp()), std::set<std::string>());
 }
 
