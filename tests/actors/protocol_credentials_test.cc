@@ -129,8 +129,8 @@ TEST_F(AccessFileTest, OtherFilesAreRefused) {
     ::chmod(path.c_str(), 0600);
     return path;
   };
-  for (const std::string text : {std::string(), std::string("[]"), std::string("{\"address\":1}"),
-                                 std::string("{\"address\":\"a:1\",\"credentials\":{}}")})
+  for (const std::string& text : {std::string(), std::string("[]"), std::string("{\"address\":1}"),
+                                  std::string("{\"address\":\"a:1\",\"credentials\":{}}")})
     EXPECT_INPUT_ERROR(read_client_access("h:5000", write(text)), "access");
   EXPECT_INPUT_ERROR(read_client_access("h:5000", write(std::string(1 << 20, 'x'))), "too large");
   ::mkfifo((directory_ / "fifo").c_str(), 0600);

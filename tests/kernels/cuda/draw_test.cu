@@ -79,7 +79,8 @@ Answer cpu_answer(Context& cpu, const Tensor& logits, const std::vector<ops::Dra
 }
 
 // What exp() of another last bit may lead to.
-std::set<int32_t> accepted(Context& cpu, const Tensor& row, const ops::DrawRule& rule) {
+[[maybe_unused]] std::set<int32_t> accepted(Context& cpu, const Tensor& row,
+                                            const ops::DrawRule& rule) {
   std::set<int32_t> out;
   for (const double moved : {0.0, -1e-5, 1e-5})
     for (const float tail : {1.0f, 1.00001f, 0.99999f})
@@ -123,7 +124,9 @@ TEST(CudaDraw, IsTheCpus) {
             << id << ", not " << want.ids.row<int32_t>(i)[0];
 #endif
         EXPECT_EQ(got_best.data<int32_t>()[i], id);
-        if (id >= 0) EXPECT_EQ(got_values.row<float>(i)[0], logits.row<float>(i)[id]);
+        if (id >= 0) {
+          EXPECT_EQ(got_values.row<float>(i)[0], logits.row<float>(i)[id]);
+        }
         for (int n = 1; n < kBest; ++n) EXPECT_EQ(got_ids.row<int32_t>(i)[n], -7);
       }
       EXPECT_EQ(got_best.data<int32_t>()[rows], -7);

@@ -184,9 +184,10 @@ TEST(CudaQuantizedLinear, RowsDoNotDependOnOthers) {
         ops::linear(ctx, {&packed, x_there.rows(0, rows), {}, Activation::kGelu, out});
         const Tensor got = ctx.on_host(out);
         const auto [of_path, is_new] = first.emplace(path, got);
-        if (!is_new)
+        if (!is_new) {
           EXPECT_TRUE(testing::same_bits(got, of_path->second.rows(0, rows)))
               << name_of(q) << " " << name_of(dtype) << ", " << rows << " rows";
+        }
       }
       EXPECT_TRUE(first.contains(WeightPath::kRows));
     }
