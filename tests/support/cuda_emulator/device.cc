@@ -1,4 +1,5 @@
 // The emulated device: what it is and what its memory holds.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
