@@ -238,27 +238,21 @@ void BlockManager::fork(const Sequence& parent, const Sequence& child) {
 
 void BlockManager::adopt_tables(const SequenceGroup& group, const std::vector<int>& parents) {
   TANDEM_CHECK_EQ(parents.size(), group.seqs().size());
-  std::vector<std::pair<size_t, Table>> changed;
+  std::vector<std::pair<Table*, Table>> changed;
   for (size_t i = 0; i < parents.size(); ++i) {
     const auto parent = static_cast<size_t>(parents[i]);
     if (parent == i) continue;
     const Table* table = find(*group.seqs()[parent]);
     TANDEM_CHECK(table != nullptr, "the parent has no block table");
-    for (const int32_t block : table->blocks) pool(*table).add_ref(block);
-    changed.emplace_back(i, *table);
+    changed.emplace_back(&self_tables_.at(group.seqs()[i]->seq_id()), *table);
   }
-  // References first, so that nothing is free in between.
-  for (auto& [i, table] : changed) {
-    Table& own = self_tables_.at(group.seqs()[i]->seq_id());
-    release(own);
-    own = std::move(table);
-  }
+  replace_tables(std::move(changed));
 }
 
 void BlockManager::adopt_full_blocks(const SequenceGroup& group, const std::vector<int>& parents,
                                      int full) {
   TANDEM_CHECK_EQ(parents.size(), group.seqs().size());
-  std::vector<std::pair<Table*, Table>> changed;  // with what it becomes
+  std::vector<std::pair<Table*, Table>> changed;
   for (size_t i = 0; i < parents.size(); ++i) {
     const auto parent = static_cast<size_t>(parents[i]);
     if (parent == i) continue;
@@ -267,10 +261,15 @@ void BlockManager::adopt_full_blocks(const SequenceGroup& group, const std::vect
     TANDEM_CHECK(std::cmp_less_equal(full, std::min(from.size(), own.blocks.size())));
     Table next{.blocks = own.blocks, .on_host = own.on_host};
     std::copy_n(from.begin(), full, next.blocks.begin());
-    for (const int32_t block : next.blocks) pool(next).add_ref(block);
     changed.emplace_back(&own, std::move(next));
   }
-  // References first, so that nothing is free in between.
+  replace_tables(std::move(changed));
+}
+
+// Each table becomes what stands beside it. References first, so that nothing is free in between.
+void BlockManager::replace_tables(std::vector<std::pair<Table*, Table>> changed) {
+  for (const auto& [own, next] : changed)
+    for (const int32_t block : next.blocks) pool(next).add_ref(block);
   for (auto& [own, next] : changed) {
     release(*own);
     *own = std::move(next);

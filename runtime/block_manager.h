@@ -162,6 +162,7 @@ class BlockManager {
   void extend(Table& table, int tokens);
   bool own_last_block(const SequenceGroup& group) const;  // of forks that wait
   void release(const Table& table);
+  void replace_tables(std::vector<std::pair<Table*, Table>> changed);
   const Table* find(const Sequence& seq) const;
   const Table* find_cross(const SequenceGroup& group) const;
   std::vector<Table*> tables_of(const SequenceGroup& group);

@@ -56,6 +56,26 @@ std::string to_string(std::span<const BeamSearch::Move> moves) {
   return "beams" + parents + " with tokens" + tokens;
 }
 
+// The known tokens that each beam has after the moves.
+std::vector<std::vector<int32_t>> histories_of(const SequenceGroup& group,
+                                               std::span<const BeamSearch::Move> moves) {
+  std::vector<std::vector<int32_t>> out;
+  for (const auto& [parent, token] : moves) {
+    const auto tokens = group.seqs()[static_cast<size_t>(parent)]->tokens();
+    auto& history = out.emplace_back();
+    history.reserve(tokens.size() + 1);
+    history.assign(tokens.begin(), tokens.end());
+    history.push_back(token);
+  }
+  return out;
+}
+
+std::vector<int> parents_of(std::span<const BeamSearch::Move> moves) {
+  std::vector<int> out;
+  for (const auto& move : moves) out.push_back(move.parent);
+  return out;
+}
+
 // Throws if the worker did not go on as we do.
 void check_moves(const std::string& request_id, const proto::BeamMoves& answer,
                  std::span<const BeamSearch::Move> moves) {
@@ -140,20 +160,13 @@ void Scheduler::advance_beams(Entry& entry) {
   for (auto& candidates : beams.candidates) candidates.clear();
   if (beams.search.finished()) return finish_search(group);
   TANDEM_CHECK(beams.news.empty(), "workers answered a round that they were not told of");
-  std::vector<int> parents;
-  std::vector<std::pair<std::vector<int32_t>, int>> histories;  // tokens, computed
-  for (const auto& [parent, token] : moves) {
-    const Sequence& from = *group.seqs()[static_cast<size_t>(parent)];
-    parents.push_back(parent);
-    auto& [tokens, computed] = histories.emplace_back();
-    tokens.reserve(from.tokens().size() + 1);
-    tokens.assign(from.tokens().begin(), from.tokens().end());
-    tokens.push_back(token);
-    computed = from.num_computed_tokens();
-  }
-  for (size_t i = 0; i < histories.size(); ++i)
-    group.seqs()[i]->continue_from(std::move(histories[i].first), histories[i].second);
-  blocks_.adopt_tables(group, parents);
+  std::vector<int> computed;
+  for (const auto& move : moves)
+    computed.push_back(group.seqs()[static_cast<size_t>(move.parent)]->num_computed_tokens());
+  auto histories = histories_of(group, moves);
+  for (size_t b = 0; b < histories.size(); ++b)
+    group.seqs()[b]->continue_from(std::move(histories[b]), computed[b]);
+  blocks_.adopt_tables(group, parents_of(moves));
   beams.news = moves;
 }
 
@@ -202,19 +215,10 @@ void Scheduler::finish_round(Round& round) {
   if (beams.search.finished()) return finish_search(group);
   // Of the tokens known so far, all of which the round computed.
   const int full = static_cast<int>(group.seqs().front()->tokens().size()) / config_.block_size;
-  std::vector<int> parents;
-  std::vector<std::vector<int32_t>> histories;
-  for (const auto& [parent, token] : round.moves) {
-    const auto tokens = group.seqs()[static_cast<size_t>(parent)]->tokens();
-    parents.push_back(parent);
-    auto& history = histories.emplace_back();
-    history.reserve(tokens.size() + 1);
-    history.assign(tokens.begin(), tokens.end());
-    history.push_back(token);
-  }
+  auto histories = histories_of(group, round.moves);
   for (size_t i = 0; i < histories.size(); ++i)
     group.seqs()[i]->resolve_pending_from(std::move(histories[i]));
-  blocks_.adopt_full_blocks(group, parents, full);
+  blocks_.adopt_full_blocks(group, parents_of(round.moves), full);
 }
 
 // --- Integrity -----------------------------------------------------------------------------------
