@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/device_memory.h"
 #include "runtime/sampler.h"
 
 namespace tandem {
 namespace {
 
 constexpr size_t kMaxRecordings = 512;
-constexpr int32_t kFirstTokens = 1024;
+constexpr int64_t kFirstTokens = 1024;
 
 }  // namespace
 
@@ -37,15 +38,9 @@ void DeviceDecoder::forget_recordings() {
 
 void DeviceDecoder::reserve_tokens(int32_t rows) {
   if (!tokens_.empty() && tokens_.dim(0) >= rows) return;
-  int64_t size = tokens_.empty() ? kFirstTokens : tokens_.dim(0);
-  while (size < rows) size *= 2;
-  const Tensor larger = ctx_.backend().allocate({size}, DType::kI32);
-  if (!tokens_.empty()) {
-    const int64_t known = tokens_.dim(0);
-    ctx_.backend().copy_matrix(tokens_.reshape({1, known}),
-                               larger.rows(0, known).reshape({1, known}));
-    forget_recordings();
-  }
+  const int64_t have = tokens_.empty() ? 0 : tokens_.dim(0);
+  const Tensor larger = enlarged(ctx_, tokens_, {grown(have, kFirstTokens, rows)}, DType::kI32);
+  if (have > 0) forget_recordings();
   ctx_.backend().synchronize();  // the old place may go
   tokens_ = larger;
 }

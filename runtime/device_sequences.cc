@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/core/check.h"
+#include "runtime/device_memory.h"
 
 namespace tandem {
 namespace {
@@ -15,25 +16,6 @@ constexpr int64_t kFirstTokens = 256;
 // What page_reference() can say.
 constexpr int64_t kMaxPlaces = int64_t{1} << (31 - ops::kPlacePageBits);
 constexpr int64_t kMaxPages = int64_t{1} << ops::kPlacePageBits;
-
-int64_t grown(int64_t have, int64_t first, int64_t want) {
-  int64_t size = std::max(have, first);
-  while (size < want) size *= 2;
-  return size;
-}
-
-// A larger matrix (or vector) with the contents of a smaller one in its corner.
-Tensor enlarged(Context& ctx, const Tensor& old, const Shape& shape, DType dtype) {
-  const Tensor larger = ctx.backend().allocate(shape, dtype);
-  if (old.empty()) return larger;
-  if (old.rank() == 1) {
-    const int64_t n = old.dim(0);
-    ctx.backend().copy_matrix(old.reshape({1, n}), larger.rows(0, n).reshape({1, n}));
-  } else {
-    ctx.backend().copy_matrix(old, larger.rows(0, old.dim(0)).columns(0, old.dim(1)));
-  }
-  return larger;
-}
 
 }  // namespace
 

@@ -102,17 +102,17 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   num_device_ = padded_ = static_cast<int32_t>(order_.size());
   num_host_ = static_cast<int32_t>(host.size());
   order_.insert(order_.end(), host.begin(), host.end());
-  for (const size_t i : order_) step_rows_.push_back(rows[i].token);
+  index_.resize(rows.size());
+  for (const size_t i : order_) {
+    index_[i] = static_cast<int32_t>(step_rows_.size());
+    step_rows_.push_back(rows[i].token);
+  }
 }
 
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
   num_edits_ = doubled_size(std::max(num_edits_, 1));
   return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0};
-}
-
-int32_t TokenChoice::index_of(size_t row) const {
-  return static_cast<int32_t>(std::find(order_.begin(), order_.end(), row) - order_.begin());
 }
 
 void TokenChoice::upload(Context& ctx) {

@@ -47,7 +47,7 @@ class TokenChoice {
   // Of the rows of the constructor: which one the device's or, behind those, the host's i-th is.
   size_t row(int32_t i) const { return order_[static_cast<size_t>(i)]; }
   // The inverse of row().
-  int32_t index_of(size_t row) const;
+  int32_t index_of(size_t row) const { return index_[row]; }
 
   // What the device says of its rows: one block, 32 bits each.
   struct Answer {
@@ -78,6 +78,7 @@ class TokenChoice {
   };
 
   std::vector<size_t> order_;
+  std::vector<int32_t> index_;
   std::vector<DeviceRow> rows_;
   std::vector<int32_t> step_rows_;  // in `order_`
   int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
