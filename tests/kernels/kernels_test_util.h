@@ -71,17 +71,25 @@ inline MatrixView view_of(const Tensor& t) {
   return {t.raw(), t.dtype(), t.dim(0), t.dim(1), t.row_stride()};
 }
 
-// |a - b| <= absolute + relative |b| everywhere, for matrices.
-inline ::testing::AssertionResult near(const Tensor& a, const Tensor& b, double absolute,
+// |a - b| <= absolute + relative |b| everywhere, for matrices; absolute: of each entry.
+inline ::testing::AssertionResult near(const Tensor& a, const Tensor& b, const Tensor& absolute,
                                        double relative) {
   for (int64_t i = 0; i < a.dim(0); ++i)
     for (int64_t j = 0; j < a.dim(1); ++j) {
       const double x = a.row<float>(i)[j], y = b.row<float>(i)[j];
-      if (!(std::abs(x - y) <= absolute + relative * std::abs(y)))
+      const double allowed = absolute.row<float>(i)[j] + relative * std::abs(y);
+      if (!(std::abs(x - y) <= allowed))
         return ::testing::AssertionFailure()
-               << "at [" << i << ", " << j << "]: " << x << ", expected " << y;
+               << "at [" << i << ", " << j << "]: " << x << ", expected " << y << " +- " << allowed;
     }
   return ::testing::AssertionSuccess();
+}
+
+inline ::testing::AssertionResult near(const Tensor& a, const Tensor& b, double absolute,
+                                       double relative) {
+  const Tensor everywhere(b.shape(), DType::kF32);
+  std::fill_n(everywhere.data<float>(), everywhere.size(), static_cast<float>(absolute));
+  return near(a, b, everywhere, relative);
 }
 
 inline ::testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
