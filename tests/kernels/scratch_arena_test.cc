@@ -110,6 +110,7 @@ TEST(ScratchArena, TheSameCallsGiveTheSamePlaces) {
     std::vector<Place> held;
     for (size_t i = 0; i < sizes.size(); ++i) {
       Place place;
+      if (round > 0 && !first.contains(i)) break;  // there was no room, which grows
       if (!arena.allocate(sizes[i], place)) break;
       if (round == 0) first[i] = place;
       ASSERT_EQ(place, first.at(i)) << "round " << round << ", call " << i;

@@ -58,19 +58,9 @@ Tensor rounded_to_e4m3(const Tensor& x) {
   return out;
 }
 
-// What the order of a sum in f32 may change.
-Tensor allowed_everywhere(const Shape& shape, int64_t in) {
-  const Tensor allowed(shape, DType::kF32);
-  std::fill_n(allowed.data<float>(), allowed.size(),
-              static_cast<float>(2e-6 * std::sqrt(static_cast<double>(in)) + 1e-5));
-  return allowed;
-}
-
-// And where a weight in int4 is rounded to `dtype` before it is multiplied, and activations (none
-// is steeper than 1.13) follow sums that were rounded to `out_type`: no product, and no bias, loses
-// more than its own share.
-Tensor allowed_of_rounded_weights(const Tensor& w, const Tensor& x, const Tensor& bias,
-                                  DType out_type, DType dtype) {
+// What a product may differ by from the reference's: every term's share of the sum in f32, whatever
+// its order; and `rounded` of each term, where terms are rounded before they are added.
+Tensor allowed_of_terms(const Tensor& w, const Tensor& x, const Tensor& bias, double rounded) {
   const auto magnitude = [](const Tensor& t) {
     if (t.empty()) return Tensor();
     const Tensor out(t.shape(), DType::kF32);
@@ -78,14 +68,13 @@ Tensor allowed_of_rounded_weights(const Tensor& w, const Tensor& x, const Tensor
                    [](float value) { return std::abs(value); });
     return out;
   };
-  const Tensor allowed = allowed_everywhere({x.dim(0), w.dim(0)}, x.dim(1));
-  const Tensor sums(allowed.shape(), DType::kF32);
+  const Tensor allowed({x.dim(0), w.dim(0)}, DType::kF32);
   const Tensor weights = magnitude(w);
   reference::linear(testing::view_of(weights), magnitude(x), magnitude(bias), Activation::kNone,
-                    sums);
-  const auto part = static_cast<float>(1.13 * (half_ulp(dtype) + 2 * half_ulp(out_type)));
-  for (int64_t i = 0; i < sums.size(); ++i)
-    allowed.data<float>()[i] += part * sums.data<float>()[i];
+                    allowed);
+  for (int64_t i = 0; i < allowed.size(); ++i)
+    allowed.data<float>()[i] =
+        static_cast<float>((1e-6 + rounded) * allowed.data<float>()[i] + 1e-5);
   return allowed;
 }
 
@@ -110,10 +99,11 @@ WeightPath check(Random& random, Context& ctx, const Case& c) {
   reference::linear(testing::view_of(decoded),
                     path == WeightPath::kFp8Product ? rounded_to_e4m3(x) : x, bias, c.activation,
                     want);
+  // A weight in int4 is rounded where it is written out; activations, none of them steeper than
+  // 1.13, then follow sums that were rounded.
   const bool loose = path == WeightPath::kProduct && c.quantization == Quantization::kInt4;
-  EXPECT_TRUE(near(out.values(), want,
-                   loose ? allowed_of_rounded_weights(decoded, x, bias, out_type, dtype)
-                         : allowed_everywhere(want.shape(), c.in),
+  const double rounded_terms = loose ? 1.13 * (half_ulp(dtype) + 2 * half_ulp(out_type)) : 0;
+  EXPECT_TRUE(near(out.values(), want, allowed_of_terms(decoded, x, bias, rounded_terms),
                    (loose ? 2.2 : 1.05) * half_ulp(out_type)))
       << name_of(c.quantization) << " " << name_of(dtype) << (c.f32 ? " to f32, " : ", ") << c.rows
       << " x " << c.in << " x " << c.out << (c.bias ? ", bias" : "") << ", activation "
