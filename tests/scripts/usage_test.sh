@@ -18,9 +18,12 @@ for script in quickstart test test_fresh install_dependencies check_style; do
   "$file" --no-such-option >/dev/null 2>&1 || status=$?
   [ $status = 2 ] || wrong "$script --no-such-option: exit status $status instead of 2"
 done
-status=0
-"$repository/scripts/test" --preset nonesuch >/dev/null 2>&1 || status=$?
-[ $status = 2 ] || wrong "test --preset nonesuch: exit status $status instead of 2"
+for bad in "--preset nonesuch" "--repeat 0" "--repeat many"; do
+  status=0
+  # shellcheck disable=SC2086 # two words
+  "$repository/scripts/test" $bad >/dev/null 2>&1 || status=$?
+  [ $status = 2 ] || wrong "test $bad: exit status $status instead of 2"
+done
 status=0
 "$repository/scripts/quickstart" --no-install /no/such/text >/dev/null 2>&1 || status=$?
 [ $status = 2 ] || wrong "quickstart with a file that is not there: exit status $status instead of 2"
