@@ -295,6 +295,7 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
 template <class V, int kQueries>
 __global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 : 1)
     rows_kernel(const __grid_constant__ AttentionKernelParams p) {
+  wait_for_earlier_kernels();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
   if constexpr (std::is_same_v<typename V::Stored, F8>)
     __trap();  // DeviceBackend::f8_pages says so

@@ -268,6 +268,7 @@ constexpr int kBlocks = kDim <= (kBias ? 48 : 64) ? 4
 template <class Type, int kDim, bool kBias>
 __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kBias>))
     tiles_kernel(const __grid_constant__ AttentionKernelParams p) {
+  wait_for_earlier_kernels();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   TANDEM_DYNAMIC_SHARED(shared);
   __shared__ AttentionWork work;  // not in registers all the time

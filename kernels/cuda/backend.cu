@@ -1,7 +1,10 @@
 // Memory, copies and recordings of a CUDA device (backend.h).
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <thread>
 
 #include "kernels/core/error.h"
@@ -35,12 +38,24 @@ size_t bytes_of(const Shape& shape, DType dtype) {
 
 }  // namespace
 
+namespace {
+std::atomic<bool> overlaps{false};
+}
+
+bool overlaps_launches() { return overlaps.load(std::memory_order_relaxed); }
+
+void overlap_launches(int capability) {
+  const char* wanted = std::getenv("TANDEM_DEPENDENT_LAUNCH");
+  overlaps = wanted != nullptr && std::string_view(wanted) == "1" && capability >= 90;
+}
+
 CudaBackend::CudaBackend(int index) : index_(index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(index));
   cudaDeviceProp properties{};
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
+  overlap_launches(capability_);
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {

@@ -173,6 +173,7 @@ __device__ void choose_running(const SearchParams& p, const ops::BeamRound& r, i
 }
 
 __global__ void __launch_bounds__(kThreads) search_beams_kernel(SearchParams p) {
+  wait_for_earlier_kernels();
   __shared__ Search s;
   const ops::BeamRound r = p.rounds[blockIdx.x];
   if (r.num_beams == 0) return;
@@ -230,6 +231,7 @@ __device__ void move_pages(unsigned char* pool, int64_t bytes, const Moves& move
 
 // A round in grid.y, a pool in grid.z; grid.x shares the bytes of a block.
 __global__ void __launch_bounds__(kThreads) move_pages_kernel(PoolParams p) {
+  wait_for_earlier_kernels();
   __shared__ Moves moves;
   __shared__ Vector<float> tile[kTileBytes / 16];
   const ops::BeamRound r = p.rounds[blockIdx.y];

@@ -211,6 +211,7 @@ __device__ int find_entry(const Row& row, const Filter& f, int begin, int end, M
 }
 
 __global__ void __launch_bounds__(kThreads) draw_kernel(DrawParams p) {
+  wait_for_earlier_kernels();
   __shared__ Stretch stretches[kWarps];
   const ops::DrawRule rule = p.rules[blockIdx.x];
   if (rule.draws == 0) return;
@@ -250,6 +251,7 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawParams p) {
 }
 
 __global__ void substitute_kernel(int32_t* ids, int32_t size, const int32_t* earlier) {
+  wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < size && ids[i] < 0) ids[i] = earlier[-1 - ids[i]];
 }

@@ -19,6 +19,7 @@ struct WriteParams {
 // One thread for each vector of a token's keys and values; a token in grid.x.
 template <class T, class Vec>
 __global__ void write_kv_kernel(WriteParams p, const T* k, const T* v, T* pages) {
+  wait_for_earlier_kernels();
   constexpr int kWidth = static_cast<int>(sizeof(Vec) / sizeof(T));
   const int64_t token = blockIdx.x;
   const int32_t slot = p.slots[token];
@@ -40,6 +41,7 @@ __global__ void write_kv_kernel(WriteParams p, const T* k, const T* v, T* pages)
 template <class T>
 __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* pages,
                                 uint8_t* scales) {
+  wait_for_earlier_kernels();
   const int64_t token = blockIdx.x;
   const int32_t slot = p.slots[token];
   if (slot < 0) return;
@@ -73,6 +75,7 @@ __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* 
 template <class Word>
 __global__ void copy_blocks_kernel(const Word* src, Word* dst, const int32_t* pairs,
                                    int64_t words) {
+  wait_for_earlier_kernels();
   const Word* from = src + pairs[2 * blockIdx.y] * words;
   Word* to = dst + pairs[2 * blockIdx.y + 1] * words;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;

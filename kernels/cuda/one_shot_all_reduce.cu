@@ -96,6 +96,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     one_shot_kernel(const __grid_constant__ OneShotGroup g, T* x, int64_t n, int64_t chunk,
                     bool vectors) {
+  wait_for_earlier_kernels();
   __shared__ uint32_t dead;
   const int block = static_cast<int>(blockIdx.x);
   const int64_t t = threadIdx.x, begin = block * chunk;

@@ -57,6 +57,7 @@ __device__ __forceinline__ float top_of(Fp8) { return 448.0f; }
 template <class T, class Kind>
 __global__ void quantize_rows_kernel(const T* x, int64_t stride, int64_t k, uint8_t* out,
                                      int64_t pitch, float* scales) {
+  wait_for_earlier_kernels();
   __shared__ float scratch[33];
   const T* row = x + blockIdx.x * stride;
   const RowScale s = scale_of(largest_of(row, k, scratch), top_of(Kind()));
@@ -117,6 +118,7 @@ __device__ __forceinline__ Int4Range best_range(const float (&x)[4], float low, 
 
 // A warp for each group of a row of [*, k].
 __global__ void quantize_groups_kernel(const float* x, int64_t k, uint32_t* out, float* scales) {
+  wait_for_earlier_kernels();
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t first = int64_t{blockIdx.y} * kQuantizedGroup + lane * 4;
   float values[4], low = 0.0f, high = 0.0f;
@@ -170,6 +172,7 @@ void quantize(const Tensor& rows, Quantization q, void* out, float* scales, cuda
 template <class T, class Kind>
 __global__ void widen_kernel(const char* weight, int64_t pitch, const float* group_scales,
                              int64_t k, T* out) {
+  wait_for_earlier_kernels();
   const int64_t first = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * 8;
   if (first >= k) return;
   const char* row = weight + blockIdx.x * pitch;

@@ -45,6 +45,7 @@ __device__ __forceinline__ void norm_row(const float* row, float sum, const floa
 
 template <class T, class Tokens, class Positions, bool kNorm>
 __global__ void embedding_kernel(EmbeddingParams p, T* out) {
+  wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* sums = reinterpret_cast<float*>(shared);
   float total = 0.0f;
@@ -74,6 +75,7 @@ template <class T>
 __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residual,
                                   int64_t residual_stride, const float* weight, const float* bias,
                                   float eps, T* out, int64_t out_stride, int size) {
+  wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* row = reinterpret_cast<float*>(shared);
   const int64_t at = blockIdx.x;
@@ -90,6 +92,7 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residua
 template <class T>
 __global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows, T* out,
                               int64_t out_stride, int64_t size) {
+  wait_for_earlier_kernels();
   const int64_t from = rows[blockIdx.x];
   for (int64_t i = threadIdx.x; i < size; i += blockDim.x)
     out[blockIdx.x * out_stride + i] = x[from * x_stride + i];
@@ -97,6 +100,7 @@ __global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows,
 
 template <class T>
 __global__ void activate_kernel(Activation activation, T* x, int64_t stride, int64_t size) {
+  wait_for_earlier_kernels();
   T* row = x + blockIdx.x * stride;
   const int64_t i = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
   if (i < size) row[i] = from_float<T>(activate(activation, to_float(row[i])));

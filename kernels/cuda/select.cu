@@ -148,6 +148,7 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
 // that are worse than the chosen one, as all others of that thread are. (Two blocks of a
 // multiprocessor leave registers enough: with more there are spills on 80.)
 __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
+  wait_for_earlier_kernels();
   __shared__ Best warps[kWarps];
   __shared__ Best chosen;
   float* row = p.logits + blockIdx.x * p.stride;
@@ -191,6 +192,7 @@ __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
 
 __global__ void __launch_bounds__(kThreads)
     argmax_kernel(const float* logits, int64_t stride, int32_t size, int32_t* ids) {
+  wait_for_earlier_kernels();
   __shared__ Best warps[kWarps];
   const float* row = logits + blockIdx.x * stride;
   const int thread = static_cast<int>(threadIdx.x);

@@ -16,6 +16,7 @@ struct Memory {
 // A block for each sequence.
 __global__ void __launch_bounds__(kThreads)
     begin_kernel(Memory memory, const ops::SequenceBegin* sequences, const int32_t* data) {
+  wait_for_earlier_kernels();
   const ops::SequenceBegin& s = sequences[blockIdx.x];
   const int32_t *tokens = data + s.first, *pages = tokens + s.tokens;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < s.tokens; i += kThreads)
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(kThreads)
 // places: (place, length) of each.
 __global__ void append_kernel(const int32_t* chosen, const int32_t* places, int32_t size,
                               int32_t* tokens, int64_t stride) {
+  wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < size && places[2 * i] >= 0)
     tokens[places[2 * i] * stride + places[2 * i + 1]] = chosen[i];
@@ -35,6 +37,7 @@ __global__ void append_kernel(const int32_t* chosen, const int32_t* places, int3
 
 __global__ void substitute_pages_kernel(int32_t* indices, int32_t size, const int32_t* pages,
                                         int64_t stride) {
+  wait_for_earlier_kernels();
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= size || indices[i] >= 0) return;
   const int32_t at = -1 - indices[i];

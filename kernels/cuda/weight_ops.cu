@@ -14,6 +14,7 @@ constexpr int kColumns = 8;  // of a thread
 
 template <class T>
 __global__ void finish_kernel(const float* sums, int parts, int64_t rows, int64_t n, Epilogue e) {
+  wait_for_earlier_kernels();
   const int64_t row = blockIdx.x;
 #pragma unroll
   for (int i = 0; i < kColumns; ++i) {

@@ -78,12 +78,25 @@ __device__ __forceinline__ float spread_sums(float (&values)[kSize]) {
   }
 }
 
+// The weights do not depend on earlier kernels: while those run, they come closer.
+template <int kFeatures>
+__device__ __forceinline__ void prefetch_features(const WeightProduct& p, int64_t first, int lane) {
+  constexpr int kLine = 128;
+  const auto* weight = static_cast<const char*>(p.weight);
+  const int64_t end = min(first + kFeatures, p.n) * p.pitch;
+  for (int64_t at = first * p.pitch + lane * kLine; at < end; at += kLine * kWarpSize)
+    prefetch(weight + at);
+}
+
 template <class T, class Kind, int kRows, int kFeatures>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
-    weight_rows_kernel(const __grid_constant__ WeightProduct p, bool x_aligned, bool w_aligned) {
+    weight_rows_kernel(const __grid_constant__ WeightProduct p, bool x_aligned, bool w_aligned,
+                       bool early) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t first = (int64_t{blockIdx.x} * kWarps + warp) * kFeatures;
+  if (early && blockIdx.y == 0) prefetch_features<kFeatures>(p, first, lane);
+  wait_for_earlier_kernels();
   if (first >= p.n) return;
   const int64_t first_row = int64_t{blockIdx.y} * kRows;
   const T* x[kRows];
@@ -149,7 +162,8 @@ void launch(const WeightProduct& p, cudaStream_t stream) {
                   static_cast<unsigned>(ceil_div(p.rows, kRows)));
   const int64_t x_bytes = p.x_stride * static_cast<int64_t>(sizeof(T));
   TANDEM_LAUNCH((weight_rows_kernel<T, Kind, kRows, kFeatures>), grid, kWarps * kWarpSize, 0,
-                stream, p, aligned_16(p.x, x_bytes), aligned_16(p.weight, p.pitch));
+                stream, p, aligned_16(p.x, x_bytes), aligned_16(p.weight, p.pitch),
+                overlaps_launches());
 }
 
 template <class T, class Kind>

@@ -203,6 +203,7 @@ constexpr int kBlocks = kTokens == 16   ? (Kind::kGroups ? 5 : 6)
 template <class T, class Kind, int kTokens>
 __global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
     weight_tiles_kernel(const __grid_constant__ WeightProduct p, float* partial, int parts) {
+  wait_for_earlier_kernels();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   using Block = Tile<T, Kind, kTokens>;
   TANDEM_DYNAMIC_SHARED(shared);

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step
+from check_steps import Failed, NotRun, Step, overlapped
 
 BATCHES = "1,8,32,64,128"
 # A tiny model shows that the steps work where there is no GPU.
@@ -180,6 +180,7 @@ def summary(saved, rate):
 STEPS = [
     Step("bench.model", "a random BART-large is written", 60, 10, make_model),
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 90, 20, tandem(BATCHES, 3)),
+    Step("bench.overlapped", "the same with dependent launches, beside without", 60, 20, overlapped(tandem("1,8,32,128", 2, beside="of plain"))),
     Step("bench.tuned", "the same with --gemm-tuning on, beside off", 60, 20, tandem("32,128", 2, "--gemm-tuning", beside="of untuned")),
     Step("bench.int8", "the same with int8 weights, beside bf16", 50, 15, tandem("1,32", 1, "--quantization", "int8", beside="of bf16")),
     Step("bench.fp8", "the same with fp8 weights, beside bf16", 50, 15, tandem("1,32", 1, "--quantization", "fp8", beside="of bf16")),

@@ -174,6 +174,17 @@ def engine_goldens(run):
     return google_test(run, "device_test", arguments=some)
 
 
+def overlapped(body):
+    """With kernels that are launched before those in front of them have ended."""
+    def with_setting(run):
+        run.environment["TANDEM_DEPENDENT_LAUNCH"] = "1"
+        try:
+            return body(run)
+        finally:
+            del run.environment["TANDEM_DEPENDENT_LAUNCH"]
+    return with_setting
+
+
 def sanitizer(tool, *arguments):
     def body(run):
         run.need_gpu()
@@ -365,6 +376,8 @@ STEPS = [
     Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
     Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 120, 10, kernels),
     Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 60, 10, engine_goldens),
+    Step("kernels.overlapped", "cuda_test with dependent launches", 120, 10, overlapped(kernels)),
+    Step("goldens.overlapped", "device_test with dependent launches", 60, 10, overlapped(engine_goldens)),
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
     Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),

@@ -34,6 +34,28 @@ inline Tensor rounded(const Tensor& x, DType dtype) {
   return out;
 }
 
+// What activation(W x + bias) of a device may differ by from the reference's, entry by entry, its
+// last rounding apart: each term's share of the sum in f32, whatever the order; `of_terms` of each,
+// where terms are rounded before they are added; `of_sums`, where sums are rounded, with the bias
+// and without, before the activation (none is steeper than 1.13).
+inline Tensor allowed_of_product(const Tensor& w, const Tensor& x, const Tensor& bias,
+                                 double of_terms, double of_sums) {
+  const Tensor sums({x.dim(0), w.dim(0)}, DType::kF32);
+  reference::linear(view_of(w), x, bias, Activation::kNone, sums);
+  const Tensor allowed(sums.shape(), DType::kF32);
+  for (int64_t i = 0; i < x.dim(0); ++i)
+    for (int64_t j = 0; j < w.dim(0); ++j) {
+      const double of_bias = bias.empty() ? 0.0 : std::abs(bias.data<float>()[j]);
+      double terms = of_bias;
+      for (int64_t k = 0; k < w.dim(1); ++k)
+        terms += std::abs(double{x.row<float>(i)[k]} * double{w.row<float>(j)[k]});
+      const double of_sum = std::abs(sums.row<float>(i)[j]) + of_bias;
+      allowed.row<float>(i)[j] =
+          static_cast<float>(1e-5 + 1.13 * ((1e-6 + of_terms) * terms + 2 * of_sums * of_sum));
+    }
+  return allowed;
+}
+
 // The same tensor there, contiguous.
 inline Tensor to_device(Context& ctx, const Tensor& host) {
   const Tensor there = ctx.backend().allocate(host.shape(), host.dtype());

@@ -39,7 +39,10 @@ void with_ranks(int ranks, const Rank& body) {
   for (auto& thread : threads) thread.join();
 }
 
-__global__ void scale(float* data, float by) { data[threadIdx.x] *= by; }
+__global__ void scale(float* data, float by) {
+  wait_for_earlier_kernels();
+  data[threadIdx.x] *= by;
+}
 
 TEST(EmulatedNccl, Collectives) {
   for (int ranks : {1, 2, 3, 4})

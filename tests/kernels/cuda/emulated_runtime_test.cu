@@ -10,6 +10,7 @@ namespace tandem::cuda {
 namespace {
 
 __global__ void add(float* data, float value, int n) {
+  wait_for_earlier_kernels();
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) data[i] += value;
 }

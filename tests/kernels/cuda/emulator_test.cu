@@ -12,6 +12,7 @@ namespace tandem::cuda {
 namespace {
 
 __global__ void indices(unsigned* out) {
+  wait_for_earlier_kernels();
   const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   out[block * blockDim.x * blockDim.y * blockDim.z + thread] += block * 1000 + thread;
@@ -27,6 +28,7 @@ TEST(CudaEmulator, EveryThreadOfEveryBlockRunsOnce) {
 
 // One sum per block, by warps and then by shared memory.
 __global__ void block_sum(const float* in, float* out, int n) {
+  wait_for_earlier_kernels();
   __shared__ float of_warp[32];
   float sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += in[blockIdx.x * n + i];
@@ -54,6 +56,7 @@ TEST(CudaEmulator, SumsOfABlock) {
 
 template <bool kBarrier>
 __global__ void reverse(int* data) {
+  wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   int* tile = reinterpret_cast<int*>(shared);
   tile[threadIdx.x] = data[threadIdx.x];
@@ -74,6 +77,7 @@ TEST(CudaEmulator, AMissingBarrierShows) {
 
 template <bool kBarrier>
 __global__ void neighbours(int* out) {
+  wait_for_earlier_kernels();
   __shared__ int tile[32];
   for (int round = 0; round < 4; ++round) {
     tile[threadIdx.x] = round * 100 + threadIdx.x;
@@ -101,6 +105,7 @@ __device__ T left_over() {
 }
 
 __global__ void unset(unsigned* out) {
+  wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(dynamic);
   __shared__ __align__(16) unsigned plain, more[100];
   out[blockIdx.x * 5] = plain;
@@ -123,6 +128,7 @@ TEST(CudaEmulator, SharedMemoryIsPoisonedForEveryBlock) {
 }
 
 __global__ void warp_functions(unsigned* out) {
+  wait_for_earlier_kernels();
   const unsigned lane = threadIdx.x;
   if (lane >= 20) return;  // who has ended is not waited for
   unsigned* row = out + lane * 12;
@@ -158,6 +164,7 @@ TEST(CudaEmulator, WarpFunctions) {
 }
 
 __global__ void last_block_adds(const int* in, int* partial, unsigned* ticket, int* out) {
+  wait_for_earlier_kernels();
   __shared__ bool last;
   atomicAdd(&partial[blockIdx.x], in[blockIdx.x * blockDim.x + threadIdx.x]);
   __threadfence();
@@ -179,6 +186,7 @@ TEST(CudaEmulator, Atomics) {
 }
 
 __global__ void stuck(int waits) {
+  wait_for_earlier_kernels();
   if (static_cast<int>(threadIdx.x) < waits)
     __syncthreads();
   else
@@ -194,6 +202,7 @@ TEST(CudaEmulatorDeathTest, ADeadlockNamesItsThreads) {
 }
 
 __global__ void mixes() {
+  wait_for_earlier_kernels();
   if (threadIdx.x == 0)
     __syncwarp();
   else
@@ -204,6 +213,17 @@ TEST(CudaEmulatorDeathTest, LanesThatMeetInDifferentCalls) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(TANDEM_LAUNCH(mixes, 1, 32, 0, nullptr), "lanes of a warp meet in");
   EXPECT_DEATH(__syncthreads(), "outside of a kernel");
+}
+
+__global__ void hurries(bool meets) {
+  if (meets) __syncwarp();
+  if (threadIdx.x > 0) wait_for_earlier_kernels();
+}
+
+TEST(CudaEmulatorDeathTest, KernelsWaitForEarlierOnes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(TANDEM_LAUNCH(hurries, 1, 32, 0, nullptr, false), "earlier kernels when it ends");
+  EXPECT_DEATH(TANDEM_LAUNCH(hurries, 1, 32, 0, nullptr, true), "earlier kernels when it meets");
 }
 
 TEST(CudaEmulator, WrongConfigurationsAreErrors) {

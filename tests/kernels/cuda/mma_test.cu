@@ -16,6 +16,7 @@ namespace {
 // columns.
 template <class T, bool kBByRows, bool kPairs>
 __global__ void product(const T* a, const T* b, float* c) {
+  wait_for_earlier_kernels();
   __shared__ __align__(16) T tile_a[16 * 16], tile_b[16 * 8];
   const int lane = threadIdx.x;
   cp_async_16(tile_a + lane * 8, a + lane * 8);
@@ -79,6 +80,7 @@ TEST(Mma, ProductsOfBothTypes) {
 #if defined(TANDEM_CUDA_EMULATED)  // a GPU may copy at once, and its faults end the context
 template <int kLeft>
 __global__ void pipeline(const float4* in, float* seen) {
+  wait_for_earlier_kernels();
   __shared__ float4 stages[3];
   stages[0] = stages[1] = stages[2] = make_float4(-1, -1, -1, -1);
   for (int i = 0; i < 3; ++i) {
@@ -104,6 +106,7 @@ TEST(Mma, CopiesAreThereOnlyAfterTheirWait) {
 }
 
 __global__ void misaligned(const float* in) {
+  wait_for_earlier_kernels();
   __shared__ float4 tile[2];
   cp_async_16(tile, in + 1);
 }
@@ -116,6 +119,7 @@ TEST(MmaDeathTest, MisalignedAddresses) {
 #endif
 
 __global__ void sums(float* out) {
+  wait_for_earlier_kernels();
   out[threadIdx.x] = warp_sum(static_cast<float>(threadIdx.x)) * 1000 +
                      warp_max(threadIdx.x == 5 ? 7.0f : -static_cast<float>(threadIdx.x));
 }

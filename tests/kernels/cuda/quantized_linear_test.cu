@@ -58,26 +58,6 @@ Tensor rounded_to_e4m3(const Tensor& x) {
   return out;
 }
 
-// What a product may differ by from the reference's: every term's share of the sum in f32, whatever
-// its order; and `rounded` of each term, where terms are rounded before they are added.
-Tensor allowed_of_terms(const Tensor& w, const Tensor& x, const Tensor& bias, double rounded) {
-  const auto magnitude = [](const Tensor& t) {
-    if (t.empty()) return Tensor();
-    const Tensor out(t.shape(), DType::kF32);
-    std::transform(t.data<float>(), t.data<float>() + t.size(), out.data<float>(),
-                   [](float value) { return std::abs(value); });
-    return out;
-  };
-  const Tensor allowed({x.dim(0), w.dim(0)}, DType::kF32);
-  const Tensor weights = magnitude(w);
-  reference::linear(testing::view_of(weights), magnitude(x), magnitude(bias), Activation::kNone,
-                    allowed);
-  for (int64_t i = 0; i < allowed.size(); ++i)
-    allowed.data<float>()[i] =
-        static_cast<float>((1e-6 + rounded) * allowed.data<float>()[i] + 1e-5);
-  return allowed;
-}
-
 WeightPath check(Random& random, Context& ctx, const Case& c) {
   const DType dtype = ctx.activations(), out_type = c.f32 ? DType::kF32 : dtype;
   const Tensor x = rounded(random.matrix(c.rows, c.in), dtype), w = random.matrix(c.out, c.in);
@@ -99,12 +79,11 @@ WeightPath check(Random& random, Context& ctx, const Case& c) {
   reference::linear(testing::view_of(decoded),
                     path == WeightPath::kFp8Product ? rounded_to_e4m3(x) : x, bias, c.activation,
                     want);
-  // A weight in int4 is rounded where it is written out; activations, none of them steeper than
-  // 1.13, then follow sums that were rounded.
+  // A weight in int4 is rounded where it is written out; activations then follow rounded sums.
   const bool loose = path == WeightPath::kProduct && c.quantization == Quantization::kInt4;
-  const double rounded_terms = loose ? 1.13 * (half_ulp(dtype) + 2 * half_ulp(out_type)) : 0;
-  EXPECT_TRUE(near(out.values(), want, allowed_of_terms(decoded, x, bias, rounded_terms),
-                   (loose ? 2.2 : 1.05) * half_ulp(out_type)))
+  const Tensor allowed = testing::allowed_of_product(decoded, x, bias, loose ? half_ulp(dtype) : 0,
+                                                     loose ? half_ulp(out_type) : 0);
+  EXPECT_TRUE(near(out.values(), want, allowed, 1.05 * half_ulp(out_type)))
       << name_of(c.quantization) << " " << name_of(dtype) << (c.f32 ? " to f32, " : ", ") << c.rows
       << " x " << c.in << " x " << c.out << (c.bias ? ", bias" : "") << ", activation "
       << static_cast<int>(c.activation) << ", path " << static_cast<int>(path);

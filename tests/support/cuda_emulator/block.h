@@ -37,7 +37,8 @@ struct Thread {
   unsigned waits_for = 0;  // the mask; 0: all of the block
   struct Worker* worker = nullptr;
   BlockVotes votes{};
-  unsigned group = 0;  // of cp.async: the one that is being filled
+  bool waited = false;  // for earlier kernels
+  unsigned group = 0;   // of cp.async: the one that is being filled
   std::vector<AsyncCopy> copies;
 };
 
@@ -75,6 +76,7 @@ class Block {
   unsigned lane() const { return running_ % kWarp; }
   unsigned char* shared() { return shared_; }
   Thread& running() { return threads_[running_]; }
+  void need_waited(const char* what);
   [[noreturn]] void fail(const std::string& what);
 
  private:

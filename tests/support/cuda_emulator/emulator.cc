@@ -87,7 +87,10 @@ void Block::run_block(uint32_t number) {
     const unsigned lanes = std::min(kWarp, alive_ - w * kWarp);
     warps_[w].alive = lanes == kWarp ? ~0u : (1u << lanes) - 1;
   }
-  for (Thread& thread : threads_) thread.state = Thread::State::kNew;
+  for (Thread& thread : threads_) {
+    thread.state = Thread::State::kNew;
+    thread.waited = false;
+  }
   shuffle(order_);
   begun_ = 0;
   for (;;) {
@@ -163,6 +166,7 @@ void Block::work(Worker& self) {
       threads_[running_].state = Thread::State::kRunning;
       threadIdx = threads_[running_].index;
       kernel_->thread();
+      need_waited("ends");
       end_thread();
       if (!runnable_.empty()) break;
     }
@@ -206,7 +210,13 @@ void Block::yield() {
   switch_out();
 }
 
+void Block::need_waited(const char* what) {
+  if (!running().waited)
+    fail(std::string("a thread has not waited for earlier kernels when it ") + what);
+}
+
 BlockVotes Block::block_barrier(const char* name, int value) {
+  need_waited("meets others");
   if (barrier_arrived_ == 0) {
     barrier_name_ = name;
     votes_ = {0, 1, 0};
@@ -236,6 +246,7 @@ void Block::pass_block_barrier() {
 }
 
 void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&)) {
+  need_waited("meets others");
   const unsigned self = lane();
   if (!(mask >> self & 1)) fail(std::string(name) + ": the mask lacks the lane that calls");
   Warp& warp = warps_[running_ / kWarp];
@@ -304,6 +315,7 @@ void run_kernel(const Kernel& kernel) {
   block.run(kernel);
 }
 
+void wait_for_earlier_kernels() { here("a wait for earlier kernels").running().waited = true; }
 void set_seed(uint64_t value) { seed = value; }
 unsigned char* dynamic_shared() { return here("dynamic shared memory").shared(); }
 BlockVotes block_barrier(const char* name, int value) {

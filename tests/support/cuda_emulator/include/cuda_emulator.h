@@ -60,6 +60,9 @@ void launch(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, F kernel,
   launch_kernel({grid, block, shared, typeid(F).name(), [=] { kernel(args...); }}, stream);
 }
 
+// What kernels begin with; a thread that meets others before, or ends without, ends the process.
+void wait_for_earlier_kernels();
+
 // What a run starts from: TANDEM_EMULATOR_SEED, 1 by default, until a test sets another one.
 void set_seed(uint64_t seed);
 
