@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 #include "kernels/core/error.h"
@@ -172,10 +173,12 @@ void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {
 
 namespace {
 
-// Of a stream or an event.
+// Of a stream or an event. "Not ready" stays behind as the thread's last error, which the next
+// after_launch() would find.
 bool is_done(cudaError_t state) {
   if (state == cudaSuccess) return true;
   if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+  cudaGetLastError();
   return false;
 }
 
@@ -275,12 +278,20 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
 
 void CudaBackend::replay(uint64_t key) {
   const auto found = recordings_.find(key);
+  if (found == recordings_.end() && dropped_)
+    throw std::runtime_error("the group of a recorded step has ended");
   TANDEM_CHECK(found != recordings_.end(), "no such recording");
   TANDEM_CUDA_CHECK(cudaGraphLaunch(found->second, stream_));
 }
 
 void CudaBackend::forget_recordings() {
-  TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+  synchronize();
+  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
+  recordings_.clear();
+}
+
+void CudaBackend::drop_recordings() {
+  dropped_ = true;
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
 }

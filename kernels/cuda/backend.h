@@ -56,6 +56,9 @@ class CudaBackend final : public DeviceBackend {
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;
+  // Does not wait: a recording under way is freed when it ends. For collectives that end, which
+  // recordings hold; replay() throws from then on.
+  void drop_recordings();
 
   cudaStream_t stream() const { return stream_; }
   int index() const { return index_; }
@@ -83,7 +86,7 @@ class CudaBackend final : public DeviceBackend {
   std::unique_ptr<UploadRing> uploads_;  // from the first load() to end_loading()
   std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
   std::vector<void*> segments_;  // of the arena
-  bool recording_ = false;
+  bool recording_ = false, dropped_ = false;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
