@@ -1,5 +1,8 @@
 // linear of the CUDA device against the reference: all types, biases, activations, f32 results of
 // 16-bit products, rows that lie apart.
+#include <cstdlib>
+
+#include "kernels/cuda/gemm_cache.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {
@@ -45,6 +48,11 @@ void check(Random& random, Context& ctx, const Case& c) {
       << (c.bias ? ", bias" : "") << ", activation " << static_cast<int>(c.activation);
 }
 
+// Products that cuBLASLt has left to our own kernel.
+int64_t refused(Context& ctx) {
+  return static_cast<cuda::CudaBackend&>(ctx.backend()).gemms().refused();
+}
+
 TEST(CudaLinear, MatchesTheReference) {
   Random random;
   for (const DType dtype : kActivations) {
@@ -57,6 +65,7 @@ TEST(CudaLinear, MatchesTheReference) {
              random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu,
                           Activation::kGeluTanh, Activation::kSilu})});
     }
+    EXPECT_EQ(refused(ctx), 0) << name_of(dtype);
   }
 }
 
@@ -74,6 +83,21 @@ TEST(CudaLinear, OddSizes) {
     }
   }
 }
+
+#if defined(TANDEM_CUDA_EMULATED)
+TEST(CudaLinear, WithoutTheLibrary) {
+  setenv("TANDEM_EMULATOR_NO_PRODUCTS", "1", 1);
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const bool f32 : {false, true})
+      check(random, ctx, {random.integer(9, 40), 33, 17, 1, true, f32, Activation::kRelu});
+    check(random, ctx, {9, 1, 1, 1, false, false, Activation::kGelu});
+    EXPECT_EQ(refused(ctx), 3);
+  }
+  unsetenv("TANDEM_EMULATOR_NO_PRODUCTS");
+}
+#endif
 
 // BART-large's sizes, and its vocabulary.
 TEST(CudaLinear, ModelSizes) {
