@@ -69,6 +69,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     one_shot_ = OneShotAllReduce::make(
         backend, rank, size, OneShotAllReduce::here(), one_shot_wanted(), timeout_,
         [this](std::span<const std::byte> mine) { return exchange(mine); });
+    exchanged_.clear();
   }
 
   ~NcclCommunicator() override {
@@ -148,6 +149,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     const auto bytes = static_cast<int64_t>(mine.size());
     const Tensor part = backend_.allocate({bytes}, DType::kU8),
                  all = backend_.allocate({size_ * bytes}, DType::kU8);
+    // Given back when all ranks are through: cudaFree waits, for other ranks' kernels perhaps.
+    exchanged_.insert(exchanged_.end(), {part, all});
     std::vector<std::byte> out(all.bytes());
     TANDEM_CUDA_CHECK(cudaMemcpyAsync(part.raw(), mine.data(), mine.size(), cudaMemcpyHostToDevice,
                                       backend_.stream()));
@@ -198,6 +201,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   int size_;
   Clock::duration timeout_;
   ncclComm_t comm_ = nullptr;
+  std::vector<Tensor> exchanged_;
   std::unique_ptr<OneShotAllReduce> one_shot_;  // null: every sum is NCCL's
   std::atomic<bool> aborted_{false};
 };

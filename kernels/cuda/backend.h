@@ -76,6 +76,7 @@ class CudaBackend final : public DeviceBackend {
   cudaEvent_t event_of(uint64_t mark) const;
   // Asks again and again, with a look at what watches in between.
   void wait_until(const std::function<bool()>& done);
+  void wait_for(cudaEvent_t event);
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
