@@ -17,6 +17,7 @@
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/check.h"
@@ -27,6 +28,8 @@ namespace tandem::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr auto kMostOfAnEnd = std::chrono::seconds(20);
 
 ncclDataType_t type_of(const Tensor& x) {
   switch (x.dtype()) {
@@ -66,12 +69,12 @@ class NcclCommunicator final : public DeviceCommunicator {
     one_shot_ = OneShotAllReduce::make(
         backend, rank, size, OneShotAllReduce::here(), one_shot_wanted(), timeout_,
         [this](std::span<const std::byte> mine) { return exchange(mine); });
+    exchanged_.clear();
   }
 
   ~NcclCommunicator() override {
-    if (one_shot_) one_shot_->abort();
-    if (comm_ != nullptr) ncclCommAbort(comm_);  // destroying would wait for other ranks
-    one_shot_.reset();                           // waits for what is on the stream
+    end();
+    one_shot_.reset();  // waits for what is on the stream
   }
 
   const char* transport() const override {
@@ -146,6 +149,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     const auto bytes = static_cast<int64_t>(mine.size());
     const Tensor part = backend_.allocate({bytes}, DType::kU8),
                  all = backend_.allocate({size_ * bytes}, DType::kU8);
+    // Given back when all ranks are through: cudaFree waits, for other ranks' kernels perhaps.
+    exchanged_.insert(exchanged_.end(), {part, all});
     std::vector<std::byte> out(all.bytes());
     TANDEM_CUDA_CHECK(cudaMemcpyAsync(part.raw(), mine.data(), mine.size(), cudaMemcpyHostToDevice,
                                       backend_.stream()));
@@ -153,6 +158,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     const auto start = Clock::now();
     for (cudaError_t state; (state = cudaStreamQuery(backend_.stream())) != cudaSuccess;) {
       if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+      cudaGetLastError();  // "not ready" stays there
       look(Clock::now() - start, "joining");
       std::this_thread::yield();
     }
@@ -162,10 +168,32 @@ class NcclCommunicator final : public DeviceCommunicator {
     return out;
   }
 
+  // Frees kernels that wait for other ranks (destroying would wait for those). NCCL's call does not
+  // return as long as there are graphs with its kernels, so recordings go first; one that is under
+  // way goes when the call has ended its kernels, hence the thread, and the looks at the stream. A
+  // call that takes too long all the same is left behind.
+  void end() {
+    if (one_shot_) one_shot_->abort();
+    if (comm_ == nullptr) return;
+    backend_.drop_recordings();
+    const auto ended = std::make_shared<std::atomic<bool>>(false);
+    std::thread([ended, comm = std::exchange(comm_, nullptr)] {
+      ncclCommAbort(comm);
+      ended->store(true);
+    }).detach();
+    const auto start = Clock::now();
+    while (!ended->load() && Clock::now() - start < kMostOfAnEnd) {
+      cudaStreamQuery(backend_.stream());
+      cudaGetLastError();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  // While a step is recorded its graph holds the communicator: it is left to the destructor.
   [[noreturn]] void fail(const char* what, const std::string& why) {
     if (one_shot_) one_shot_->abort();
-    if (comm_ != nullptr) ncclCommAbort(comm_);
-    comm_ = nullptr;
+    aborted_.store(true);
+    if (!backend_.recording()) end();
     throw std::runtime_error(std::string(what) + ": " + why);
   }
 
@@ -173,6 +201,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   int size_;
   Clock::duration timeout_;
   ncclComm_t comm_ = nullptr;
+  std::vector<Tensor> exchanged_;
   std::unique_ptr<OneShotAllReduce> one_shot_;  // null: every sum is NCCL's
   std::atomic<bool> aborted_{false};
 };

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
@@ -27,6 +28,12 @@ size_t bytes_of(const Shape& shape, DType dtype) {
   size_t n = size_of(dtype);
   for (const int64_t d : shape) n *= static_cast<size_t>(d);
   return n;
+}
+
+bool is_page_locked(const void* host) {
+  cudaPointerAttributes attributes{};
+  TANDEM_CUDA_CHECK(cudaPointerGetAttributes(&attributes, host));
+  return attributes.type == cudaMemoryTypeHost;
 }
 
 [[noreturn]] void no_memory(const char* where, size_t bytes) {
@@ -90,13 +97,16 @@ std::string CudaBackend::name() const {
 const OpTable& CudaBackend::ops() const { return kCudaOps; }
 
 DeviceMemory CudaBackend::memory() const {
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   DeviceMemory m;
   TANDEM_CUDA_CHECK(cudaMemGetInfo(&m.free, &m.total));
   return m;
 }
 
+// Memory is that of the calling thread's device, whatever thread that is.
 Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
   if (cudaMalloc(&data, bytes) != cudaSuccess) no_memory(product_.c_str(), bytes);
   return Tensor::adopt({data, [](void* p) { cudaFree(p); }}, data, shape, dtype, Device::kCuda);
@@ -104,6 +114,7 @@ Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
 
 Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
   if (cudaMallocHost(&data, bytes) != cudaSuccess) no_memory("page-locked host memory", bytes);
   return Tensor::adopt({data, [](void* p) { cudaFreeHost(p); }}, data, shape, dtype, Device::kCpu);
@@ -111,6 +122,7 @@ Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
 
 void CudaBackend::add_segment(size_t at_least) {
   TANDEM_CHECK(!recording_, "a recorded step needs no more memory than it did before");
+  TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   // Each twice the last: few segments, however large steps become.
   const size_t bytes = std::max(at_least, kFirstSegment << std::min<size_t>(segments_.size(), 6));
   void* data = nullptr;
@@ -149,7 +161,8 @@ void CudaBackend::copy_in(const Tensor& host, const Tensor& device) {
     Staging& s = staging_[next_staging_];
     next_staging_ = (next_staging_ + 1) % staging_.size();
     const size_t bytes = std::min(kStagingBytes, host.bytes() - at);
-    TANDEM_CUDA_CHECK(cudaEventSynchronize(s.sent));
+    // (The copy may be behind collectives whose other ranks are lost.)
+    wait_for(s.sent);
     std::memcpy(s.data, from + at, bytes);
     TANDEM_CUDA_CHECK(cudaMemcpyAsync(to + at, s.data, bytes, cudaMemcpyHostToDevice, stream_));
     TANDEM_CUDA_CHECK(cudaEventRecord(s.sent, stream_));
@@ -170,6 +183,8 @@ void CudaBackend::copy_out(const Tensor& device, const Tensor& host) {
   TANDEM_CHECK(host.contiguous() && device.contiguous());
   TANDEM_CHECK_EQ(host.bytes(), device.bytes());
   if (host.bytes() == 0) return;
+  // Copies to memory that is not page-locked are waited for in the driver, where nothing watches.
+  if (watch_ && !is_page_locked(host.raw())) synchronize();
   TANDEM_CUDA_CHECK(
       cudaMemcpyAsync(host.raw(), device.raw(), host.bytes(), cudaMemcpyDeviceToHost, stream_));
 }
@@ -187,14 +202,24 @@ void CudaBackend::copy_matrix(const Tensor& from, const Tensor& to) {
 
 namespace {
 
-// Of a stream or an event.
+// Of a stream or an event. "Not ready" stays behind as the thread's last error, which the next
+// after_launch() would find.
 bool is_done(cudaError_t state) {
   if (state == cudaSuccess) return true;
   if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+  cudaGetLastError();
   return false;
 }
 
 }  // namespace
+
+void CudaBackend::wait_for(cudaEvent_t event) {
+  if (watch_) {
+    wait_until([&] { return is_done(cudaEventQuery(event)); });
+  } else {
+    TANDEM_CUDA_CHECK(cudaEventSynchronize(event));
+  }
+}
 
 void CudaBackend::wait_until(const std::function<bool()>& done) {
   const auto start = std::chrono::steady_clock::now();
@@ -239,14 +264,7 @@ bool CudaBackend::reached(uint64_t mark) {
   return done;
 }
 
-void CudaBackend::wait(uint64_t mark) {
-  const cudaEvent_t event = event_of(mark);
-  if (watch_) {
-    wait_until([&] { return is_done(cudaEventQuery(event)); });
-  } else {
-    TANDEM_CUDA_CHECK(cudaEventSynchronize(event));
-  }
-}
+void CudaBackend::wait(uint64_t mark) { wait_for(event_of(mark)); }
 
 double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
   float milliseconds = 0;
@@ -290,12 +308,20 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
 
 void CudaBackend::replay(uint64_t key) {
   const auto found = recordings_.find(key);
+  if (found == recordings_.end() && dropped_)
+    throw std::runtime_error("the group of a recorded step has ended");
   TANDEM_CHECK(found != recordings_.end(), "no such recording");
   TANDEM_CUDA_CHECK(cudaGraphLaunch(found->second, stream_));
 }
 
 void CudaBackend::forget_recordings() {
-  TANDEM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+  synchronize();
+  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
+  recordings_.clear();
+}
+
+void CudaBackend::drop_recordings() {
+  dropped_ = true;
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
 }

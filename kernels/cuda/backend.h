@@ -56,6 +56,9 @@ class CudaBackend final : public DeviceBackend {
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;
+  // Does not wait: a recording under way is freed when it ends. For collectives that end, which
+  // recordings hold; replay() throws from then on.
+  void drop_recordings();
 
   cudaStream_t stream() const { return stream_; }
   int index() const { return index_; }
@@ -73,6 +76,7 @@ class CudaBackend final : public DeviceBackend {
   cudaEvent_t event_of(uint64_t mark) const;
   // Asks again and again, with a look at what watches in between.
   void wait_until(const std::function<bool()>& done);
+  void wait_for(cudaEvent_t event);
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
@@ -83,7 +87,7 @@ class CudaBackend final : public DeviceBackend {
   std::unique_ptr<UploadRing> uploads_;  // from the first load() to end_loading()
   std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
   std::vector<void*> segments_;  // of the arena
-  bool recording_ = false;
+  bool recording_ = false, dropped_ = false;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};

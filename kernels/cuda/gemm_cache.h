@@ -36,9 +36,11 @@ class GemmCache {
   GemmCache(const GemmCache&) = delete;
   GemmCache& operator=(const GemmCache&) = delete;
 
-  // On the backend's stream.
-  void run(const GemmShape& shape, const void* x, const void* w, const void* bias, void* out,
+  // On the backend's stream. False, and nothing is done, where the library has no algorithm.
+  bool run(const GemmShape& shape, const void* x, const void* w, const void* bias, void* out,
            CudaBackend& backend);
+  // How often that was.
+  int64_t refused() const { return refused_; }
   // DeviceBackend::tune_products.
   void tune(const std::string& device, int capability, const std::string& folder,
             std::function<void(const std::string&)> warn);
@@ -52,7 +54,8 @@ class GemmCache {
     cublasLtMatmulDesc_t operation = nullptr;
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, out = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
-    bool settled = false;  // nothing better will be looked for
+    bool possible = false;  // the library has an algorithm
+    bool settled = false;   // nothing better will be looked for
   };
   static void destroy(const Plan& plan);
   Plan make(const GemmShape& shape);
@@ -68,6 +71,7 @@ class GemmCache {
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   std::map<GemmShape, Plan> plans_;
+  int64_t refused_ = 0;
   std::unique_ptr<GemmChoices> choices_;  // null: the library's first suggestion is taken
 };
 

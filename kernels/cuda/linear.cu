@@ -99,12 +99,13 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.x, type, k, rows, s.x_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
   const auto found = candidates(s, plan, 1);
-  TANDEM_CHECK_GE(found.size(), size_t{1});
-  plan.algorithm = to_library(found[0]);
+  plan.possible = !found.empty();
+  if (plan.possible) plan.algorithm = to_library(found[0]);
   return plan;
 }
 
-// The library's suggestions, best first. Those to choose among keep partial sums in f32: not all
+// The library's suggestions, best first; none of what it does not multiply (which of the odd sizes
+// and types, its manual says only in part). Those to choose among keep partial sums in f32: not all
 // that the library has do.
 std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan& plan,
                                                  int most) const {
@@ -129,7 +130,8 @@ std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan&
       cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out,
                                      preference, most, results.data(), &count);
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceDestroy(preference));
-  if (most == 1) TANDEM_BLAS_CHECK(status);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+    TANDEM_BLAS_CHECK(status);
   std::vector<GemmAlgorithm> out;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i)
     if (const auto& r = results[static_cast<size_t>(i)]; r.state == CUBLAS_STATUS_SUCCESS)
@@ -211,7 +213,7 @@ cublasStatus_t GemmCache::multiply(const Plan& plan, const Operands& operands,
                         workspace_, kWorkspaceBytes, stream);
 }
 
-void GemmCache::run(const GemmShape& shape, const void* x, const void* w, const void* bias,
+bool GemmCache::run(const GemmShape& shape, const void* x, const void* w, const void* bias,
                     void* out, CudaBackend& backend) {
   if (plans_.size() >= kMaxPlans) {  // ragged steps bring ever new numbers of rows
     for (const auto& [old, plan] : plans_) destroy(plan);
@@ -220,19 +222,24 @@ void GemmCache::run(const GemmShape& shape, const void* x, const void* w, const 
   auto found = plans_.find(shape);
   if (found == plans_.end()) found = plans_.emplace(shape, make(shape)).first;
   Plan& plan = found->second;
+  if (!plan.possible) {
+    ++refused_;
+    return false;
+  }
   if (shape.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Operands operands{x, w, out};
   if (choices_ && !plan.settled && !backend.recording()) settle(shape, operands, plan, backend);
   TANDEM_BLAS_CHECK(multiply(plan, operands, backend.stream()));
+  return true;
 }
 
-void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
+bool multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
               bool relu, const Tensor& out) {
   const GemmShape shape{
       x.dim(0),    w.dim(0),      k,    x.row_stride(),  out.row_stride(),  w.dtype(),
       out.dtype(), !bias.empty(), relu, alignment_of(x), alignment_of(out), w.row_stride()};
   auto& backend = static_cast<CudaBackend&>(ctx.backend());
-  backend.gemms().run(shape, x.raw(), w.raw(), bias.raw(), out.raw(), backend);
+  return backend.gemms().run(shape, x.raw(), w.raw(), bias.raw(), out.raw(), backend);
 }
 
 }  // namespace tandem::cuda

@@ -70,9 +70,9 @@ class OneShotAllReduce {
   void open_own(Info& info);
   bool open_peers(const std::vector<Info>& all);
   bool open_peer(const Info& mine, const Info& peer, size_t rank);
-  bool try_out(std::chrono::nanoseconds timeout);
+  bool try_out(const Tensor& room, std::chrono::nanoseconds timeout);
   template <class T>
-  bool try_type(DType dtype);
+  bool try_type(const Tensor& room, DType dtype);
 
   CudaBackend& backend_;
   OneShotGroup group_;

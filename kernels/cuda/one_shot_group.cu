@@ -41,6 +41,8 @@ class SharedRegion {
 
 namespace {
 
+constexpr size_t kTrialBytes = kRegionData / 4;
+
 // The regions of this process, by number, for the ranks that are its threads.
 struct Regions {
   std::mutex mutex;
@@ -213,6 +215,9 @@ std::unique_ptr<OneShotAllReduce> OneShotAllReduce::make(CudaBackend& backend, i
   Info info;
   info.place = place;
   if (wanted) out->open_own(info);
+  // Once for all sums of the trial, and before any of them: while a kernel waits for this rank, a
+  // device whose memory others reach may give none and take none back.
+  const Tensor room = backend.allocate({static_cast<int64_t>(kTrialBytes)}, DType::kU8);
   const std::vector<std::byte> bytes =
       exchange({reinterpret_cast<const std::byte*>(&info), sizeof(info)});
   TANDEM_CHECK_EQ(bytes.size(), sizeof(info) * static_cast<size_t>(ranks));
@@ -220,29 +225,29 @@ std::unique_ptr<OneShotAllReduce> OneShotAllReduce::make(CudaBackend& backend, i
   std::memcpy(static_cast<void*>(all.data()), bytes.data(), bytes.size());
   // The second word also says that everybody has what it needs of those who give up.
   if (!all_agree(exchange, out->open_peers(all))) return nullptr;
-  if (!all_agree(exchange, out->try_out(std::min(timeout, kMostOfATrial)))) return nullptr;
+  if (!all_agree(exchange, out->try_out(room, std::min(timeout, kMostOfATrial)))) return nullptr;
   out->group_.timeout = static_cast<uint64_t>(timeout.count());
   return out;
 }
 
 // Sums of each type and of several sizes, right on this rank. There are machines whose devices say
 // that they read each other, and read something else. (It also loads the kernels.)
-bool OneShotAllReduce::try_out(std::chrono::nanoseconds timeout) {
+bool OneShotAllReduce::try_out(const Tensor& room, std::chrono::nanoseconds timeout) {
   group_.timeout = static_cast<uint64_t>(timeout.count());
-  const bool f32 = try_type<float>(DType::kF32), f16 = try_type<__half>(DType::kF16),
-             bf16 = try_type<__nv_bfloat16>(DType::kBF16);
+  const bool f32 = try_type<float>(room, DType::kF32), f16 = try_type<__half>(room, DType::kF16),
+             bf16 = try_type<__nv_bfloat16>(room, DType::kBF16);
   return f32 && f16 && bf16 && !failed();
 }
 
 template <class T>
-bool OneShotAllReduce::try_type(DType dtype) {
+bool OneShotAllReduce::try_type(const Tensor& room, DType dtype) {
   bool right = true;
-  const int64_t most = static_cast<int64_t>(kRegionData / 4 / sizeof(T));
+  const int64_t most = static_cast<int64_t>(kTrialBytes / sizeof(T));
   for (const int64_t n : {int64_t{1}, int64_t{1003}, most, most - 5}) {
     std::vector<T> values(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i)  // exact in every type, and so are the sums
       values[static_cast<size_t>(i)] = T(static_cast<float>((i % 3 + 1) * (group_.rank + 1)));
-    const Tensor there = backend_.allocate({n}, dtype);
+    const Tensor there = Tensor::borrow(room.raw(), {n}, dtype);
     if (!takes(there)) continue;  // a device of few multiprocessors
     const size_t bytes = there.bytes();
     TANDEM_CUDA_CHECK(cudaMemcpyAsync(there.raw(), values.data(), bytes, cudaMemcpyHostToDevice,

@@ -33,8 +33,9 @@ void move_beam_pages(Context& ctx, const ops::MoveBeamPagesArgs& args);
 void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args);
 
 // out = x w^T + bias, by cuBLASLt; w is [n, k], its rows perhaps padded. In e4m3 x and w are bytes.
-void multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k, const Tensor& bias,
-              bool relu, const Tensor& out);
+// False, and nothing is done, where the library does not multiply such.
+[[nodiscard]] bool multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k,
+                            const Tensor& bias, bool relu, const Tensor& out);
 
 // In place.
 void activate_rows(Context& ctx, Activation activation, const Tensor& x);

@@ -57,6 +57,8 @@ void run_tiles(Context& ctx, const WeightProduct& p) {
   weight_tiles(p, parts > 1 ? sums.data<float>() : nullptr, stream_of(ctx));
 }
 
+// What cuBLASLt does not multiply, weight_rows() does: slower, all sizes.
+//
 // A weight written out, then cuBLASLt. Of int8 and fp8 the integers and floats themselves are, and
 // scales follow the sums.
 void run_widened(Context& ctx, const ops::LinearArgs& args, const WeightProduct& p) {
@@ -64,12 +66,13 @@ void run_widened(Context& ctx, const ops::LinearArgs& args, const WeightProduct&
   widen_weight(p, weight.raw(), stream_of(ctx));
   if (p.epilogue.scales == nullptr) {
     const bool relu = args.activation == Activation::kRelu;
-    multiply(ctx, args.x, weight, p.k, args.bias, relu, args.out);
+    if (!multiply(ctx, args.x, weight, p.k, args.bias, relu, args.out))
+      return weight_rows(p, stream_of(ctx));
     if (!relu) activate_rows(ctx, args.activation, args.out);
     return;
   }
   const Tensor sums = ctx.make({p.rows, p.n}, DType::kF32);
-  multiply(ctx, args.x, weight, p.k, {}, false, sums);
+  if (!multiply(ctx, args.x, weight, p.k, {}, false, sums)) return weight_rows(p, stream_of(ctx));
   finish_product(sums.data<float>(), 1, p.rows, p.n, p.epilogue, stream_of(ctx));
 }
 
@@ -77,7 +80,8 @@ void run_fp8(Context& ctx, const ops::LinearArgs& args, const WeightProduct& p) 
   const Tensor x = ctx.make({p.rows, p.k}, DType::kU8), scales = ctx.make({p.rows}, DType::kF32);
   quantize_rows(p, x.raw(), scales.data<float>(), stream_of(ctx));
   const Tensor sums = ctx.make({p.rows, p.n}, DType::kF32);
-  multiply(ctx, x, args.weight->data(), p.k, {}, false, sums);
+  if (!multiply(ctx, x, args.weight->data(), p.k, {}, false, sums))
+    return run_widened(ctx, args, p);
   Epilogue epilogue = p.epilogue;
   epilogue.row_scales = scales.data<float>();
   finish_product(sums.data<float>(), 1, p.rows, p.n, epilogue, stream_of(ctx));
@@ -115,7 +119,8 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   }
   if (p.quantization != Quantization::kNone) return run_widened(ctx, args, p);
   const bool relu = args.activation == Activation::kRelu;
-  multiply(ctx, args.x, args.weight->data(), p.k, args.bias, relu, args.out);
+  if (!multiply(ctx, args.x, args.weight->data(), p.k, args.bias, relu, args.out))
+    return weight_rows(p, stream_of(ctx));
   if (!relu) activate_rows(ctx, args.activation, args.out);
 }
 

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step, overlapped
+from check_steps import Failed, NotRun, Step, TooLong, overlapped
 
 BATCHES = "1,8,32,64,128"
 # A tiny model shows that the steps work where there is no GPU.
@@ -32,7 +32,8 @@ def make_model(run):
     return {"model": folder.name, "MB": round((folder / "model.safetensors").stat().st_size / 1e6)}
 
 
-def json_rows(text):
+def rows_of(text):
+    """Lines that are JSON objects."""
     rows = []
     for line in text.splitlines():
         if line.startswith("{"):
@@ -41,6 +42,19 @@ def json_rows(text):
             except ValueError:
                 pass
     return rows
+
+
+def measure(run, command, **options):
+    """(status, rows): of a benchmark that says a row as soon as it has it. Status None: it was ended for its time."""
+    try:
+        status, text = run.call(command, **options)
+        return status, rows_of(text)
+    except TooLong as e:
+        return None, rows_of(e.output)
+
+
+def ended(status):
+    return "its time was up" if status is None else f"status {status}"
 
 
 def with_roofline(rows, roofline):
@@ -58,14 +72,14 @@ def tandem(batches, repeat, *arguments, beside=None):
         small = [] if run.gpu else SMALL
         command = [run.pack / "bin/bench_gpu", "--model", model(run), "--device", run.device, *arguments, "--repeat", repeat if run.gpu else 1,
                    "--batch", batches if run.gpu else "2,3", *small]
-        status, text = run.call(command)
-        rows = with_roofline(json_rows(text), run.about.get("roofline"))
+        status, rows = measure(run, command)
+        rows = with_roofline(rows, run.about.get("roofline"))
         if beside:
             put_beside(rows, run.shared.get("rows", []), beside)
         else:
             run.shared["rows"] = run.shared.get("rows", []) + rows
         if status != 0 or not rows:
-            raise Failed(f"bench_gpu: status {status}", {"rows": rows})
+            raise Failed(f"bench_gpu: {ended(status)}", {"rows": rows})
         return {"most tokens/s": max(r["tokens_per_second"] for r in rows), "rows": rows}
     return body
 
@@ -82,12 +96,11 @@ def all_reduce(run):
     if run.about["kind"] == "cpu":
         raise NotRun("no GPU")
     small = [] if run.gpu else ["--bytes", "2048,1048576", "--calls", "2", "--repeat", "1"]
-    status, text = run.call([run.pack / "bin/bench_all_reduce", *small], extra=None if run.gpu else {"TANDEM_EMULATOR_DEVICES": "2"})
+    status, rows = measure(run, [run.pack / "bin/bench_all_reduce", *small], extra=None if run.gpu else {"TANDEM_EMULATOR_DEVICES": "2"})
     if status == 77:
         raise NotRun("one GPU: there is nobody to sum with")
-    rows = json_rows(text)
     if status != 0 or not rows:
-        raise Failed(f"bench_all_reduce: status {status}", {"rows": rows})
+        raise Failed(f"bench_all_reduce: {ended(status)}", {"rows": rows})
     return {"rows": rows}
 
 
@@ -97,16 +110,18 @@ def torch(run):
     if "True" not in probe.stdout:
         raise NotRun("python3 has no PyTorch that sees the GPU")
     command = [sys.executable, run.pack / "scripts/compare_torch.py", "--batch", BATCHES, "--seconds", f"{run.left() - 10:.0f}"]
-    status, text = run.call(command, ours=False, extra={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
-    rows = json_rows(text)
+    # (Compiling for a batch size may take a minute: what was measured before stays.)
+    status, rows = measure(run, command, ours=False, extra={"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"})
     measured = next((r for r in rows if "measured_memory_gb_s" in r), {})
     rows = [r for r in rows if "tokens_per_second" in r]
     ours = {r["batch"]: r["tokens_per_second"] for r in run.shared.get("rows", []) if r["beams"] == 1 and r["dtype"] == "bfloat16"}
     for row in rows:
         if row["batch"] in ours:
             row["tandem is faster by"] = ours[row["batch"]] / row["tokens_per_second"]
-    if status != 0 or not rows:
-        raise Failed(f"compare_torch.py: status {status}", {**measured, "rows": rows})
+    if status not in (0, None) or not rows:
+        raise Failed(f"compare_torch.py: {ended(status)}", {**measured, "rows": rows})
+    if status is None:
+        measured["not all"] = ended(status)
     return {**measured, "rows": rows}
 
 

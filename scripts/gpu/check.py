@@ -8,6 +8,7 @@ import benchmark_steps
 import check_steps
 import device
 import report
+import sanitizer_steps
 
 PACK = pathlib.Path(__file__).resolve().parent.parent
 NO_GPU = 77
@@ -55,7 +56,7 @@ def run_step(step, run, end):
 
 def main(argv):
     args = parse(argv)
-    steps = [s for s in check_steps.STEPS + benchmark_steps.STEPS if chosen(s, args)]
+    steps = [s for s in check_steps.STEPS + benchmark_steps.STEPS + sanitizer_steps.STEPS if chosen(s, args)]
     if args.list:
         print("\n".join(f"{s.name:24} {s.about}" for s in steps))
         return 0

@@ -147,6 +147,8 @@ TEST(DeviceQuantized, LessMemory) {
     config.quantization = q;
     config.max_num_batched_tokens = 64;
     const auto ctx = make_context(config, *config.dtype, 1);
+    if (ctx->backend().name().find("emulated") == std::string::npos)
+      GTEST_SKIP() << "a GPU has memory for all blocks that are of use";
     const auto comm = make_local_communicator();
     Checkpoint checkpoint = Checkpoint::open(config.model);
     const ModelConfig model_config = ModelConfig::load(config.model);

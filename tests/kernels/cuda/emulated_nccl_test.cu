@@ -104,6 +104,20 @@ TEST(EmulatedNccl, CollectivesInGraphs) {
   });
 }
 
+TEST(EmulatedNcclDeathTest, GraphsHoldTheirCommunicator) {
+  for (const auto end : {ncclCommDestroy, ncclCommAbort})
+    with_ranks(1, [&](int, ncclComm_t comm, cudaStream_t stream) {
+      DeviceArray<float> data({1.0f});
+      ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+      ncclAllReduce(data.get(), data.get(), 1, ncclFloat, ncclSum, comm, stream);
+      cudaGraph_t graph;
+      ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+      EXPECT_DEATH(end(comm), "waits for ever");
+      cudaGraphDestroy(graph);
+      EXPECT_EQ(end(comm), ncclSuccess);
+    });
+}
+
 TEST(EmulatedNccl, AbortWakesThoseWhoWait) {
   std::atomic<int> waiting{0};
   with_ranks(3, [&](int rank, ncclComm_t comm, cudaStream_t stream) {

@@ -159,6 +159,7 @@ TEST_F(EmulatedRuntime, CopiesFromPinnedMemoryAreLate) {
   EXPECT_EQ(value(), 2);
   send(3);
   EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
   EXPECT_EQ(value(), 3);
   // An event stands for what was before it.
@@ -183,6 +184,7 @@ TEST_F(EmulatedRuntime, CopiesFromPinnedMemoryAreLate) {
   EXPECT_EQ(cudaMemcpyAsync(pinned, data.get(), 4, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
   EXPECT_EQ(*pinned, 6);
   EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
   EXPECT_EQ(*pinned, 16);
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);

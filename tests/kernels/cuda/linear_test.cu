@@ -1,5 +1,8 @@
 // linear of the CUDA device against the reference: all types, biases, activations, f32 results of
 // 16-bit products, rows that lie apart.
+#include <cstdlib>
+
+#include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
 #include "tests/kernels/cuda/device_matrix.h"
 
@@ -45,6 +48,11 @@ void check(Random& random, Context& ctx, const Case& c) {
       << (c.bias ? ", bias" : "") << ", activation " << static_cast<int>(c.activation);
 }
 
+// Products that cuBLASLt has left to our own kernel.
+int64_t refused(Context& ctx) {
+  return static_cast<cuda::CudaBackend&>(ctx.backend()).gemms().refused();
+}
+
 TEST(CudaLinear, MatchesTheReference) {
   Random random;
   for (const DType dtype : kActivations) {
@@ -57,6 +65,7 @@ TEST(CudaLinear, MatchesTheReference) {
              random.pick({Activation::kNone, Activation::kRelu, Activation::kGelu,
                           Activation::kGeluTanh, Activation::kSilu})});
     }
+    EXPECT_EQ(refused(ctx), 0) << name_of(dtype);
   }
 }
 
@@ -78,20 +87,34 @@ TEST(CudaLinear, OddSizes) {
 // Launched before the kernels in front of it have ended: weights are asked for before the wait.
 TEST(CudaLinear, DependentLaunches) {
   Random random;
-  setenv("TANDEM_DEPENDENT_LAUNCH", "1", 1);
-  {
+  const char* given = std::getenv("TANDEM_DEPENDENT_LAUNCH");
+  const std::string before = given != nullptr ? given : "0";
+  for (const std::string wanted : {"1", "0", before.c_str()}) {
+    setenv("TANDEM_DEPENDENT_LAUNCH", wanted.c_str(), 1);
     Context ctx = testing::cuda_context(DType::kBF16);
     const bool hopper = static_cast<cuda::CudaBackend&>(ctx.backend()).capability() >= 90;
-    EXPECT_EQ(cuda::overlaps_launches(), hopper);
+    EXPECT_EQ(cuda::overlaps_launches(), hopper && wanted == "1");
     for (const int64_t rows : {1, 3, 8, 20})
       for (const int64_t out : {2, 7, 72})
         check(random, ctx, {rows, 200, out, 8, true, false, Activation::kGelu});
     ctx.backend().synchronize();
   }
-  unsetenv("TANDEM_DEPENDENT_LAUNCH");
-  const Context plain = testing::cuda_context(DType::kBF16);
-  EXPECT_FALSE(cuda::overlaps_launches());
 }
+
+#if defined(TANDEM_CUDA_EMULATED)
+TEST(CudaLinear, WithoutTheLibrary) {
+  setenv("TANDEM_EMULATOR_NO_PRODUCTS", "1", 1);
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const bool f32 : {false, true})
+      check(random, ctx, {random.integer(9, 40), 33, 17, 1, true, f32, Activation::kRelu});
+    check(random, ctx, {9, 1, 1, 1, false, false, Activation::kGelu});
+    EXPECT_EQ(refused(ctx), 3);
+  }
+  unsetenv("TANDEM_EMULATOR_NO_PRODUCTS");
+}
+#endif
 
 // BART-large's sizes, and its vocabulary.
 TEST(CudaLinear, ModelSizes) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <mutex>
@@ -257,6 +258,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!handle || !desc || !a || !b || !c || !d || !preference || requested < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
+  if (std::getenv("TANDEM_EMULATOR_NO_PRODUCTS") != nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (size_t i = 0; i < std::size(kAlgorithms); ++i) {
     const size_t workspace = kAlgorithms[i].workspace;
     const cublasLtMatmulAlgo_t bytes{{kAlgorithm, i, workspace}};

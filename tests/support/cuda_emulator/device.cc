@@ -248,6 +248,15 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 // --- memory ---
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  void* there = const_cast<void*>(address);
+  const bool device = is_device_memory(address), pinned = is_pinned_memory(address);
+  *attributes = {device   ? cudaMemoryTypeDevice
+                 : pinned ? cudaMemoryTypeHost
+                          : cudaMemoryTypeUnregistered,
+                 current_device, device || pinned ? there : nullptr, device ? nullptr : there};
+  return cudaSuccess;
+}
 cudaError_t cudaMalloc(void** to, size_t size) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
   return failed(allocate(to, size));

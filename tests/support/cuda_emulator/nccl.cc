@@ -65,6 +65,7 @@ struct Group {
 struct Membership {
   std::shared_ptr<Group> group;
   int rank;
+  std::shared_ptr<int> graphs = std::make_shared<int>();  // every graph with a call of it has one
 };
 
 std::mutex groups_mutex;
@@ -229,7 +230,14 @@ ncclResult_t flush() {
     std::vector<Queued> together, others;
     for (Queued& each : calls) (each.stream == stream ? together : others).push_back(each);
     calls = std::move(others);
-    const auto error = cuda_emulator::submit(stream, [together] { run(together); });
+    auto status = cudaStreamCaptureStatusNone;
+    if (stream) cudaStreamIsCapturing(stream, &status);
+    std::vector<std::shared_ptr<int>> held;
+    for (Queued& each : together) {
+      if (status != cudaStreamCaptureStatusNone) held.push_back(each.member.graphs);
+      each.member.graphs.reset();
+    }
+    const auto error = cuda_emulator::submit(stream, [together, held] { run(together); });
     if (error != cudaSuccess) return ncclUnhandledCudaError;
   }
   return ncclSuccess;
@@ -320,6 +328,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm ? ncclSuccess : ncclInvalidArgument; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm && comm->member.graphs.use_count() > 1) {
+    std::fprintf(stderr, "emulated NCCL: a graph holds the communicator, NCCL waits for ever\n");
+    std::abort();
+  }
   delete comm;
   return ncclSuccess;
 }

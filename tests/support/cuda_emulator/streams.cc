@@ -217,7 +217,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!stream || !is_valid(stream) || capture_of(stream) || stream->late.empty())
     return cudaStreamSynchronize(stream);
   catch_up(stream, stream->done + 1);
-  return cudaErrorNotReady;
+  return failed(cudaErrorNotReady);  // as on hardware, it stays for cudaGetLastError
 }
 cudaError_t cudaDeviceSynchronize() {
   std::lock_guard lock(mutex);
@@ -287,7 +287,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   }
   if (has_happened(*event)) return cudaSuccess;
   catch_up(event->stream, event->stream->done + 1);
-  return cudaErrorNotReady;
+  return failed(cudaErrorNotReady);  // as on hardware, it stays for cudaGetLastError
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::lock_guard lock(mutex);
