@@ -164,11 +164,20 @@ __global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows,
     out[blockIdx.x * out_stride + i] = x[from * x_stride + i];
 }
 
+constexpr int kActivateThreads = 256;
+
 template <class T>
-__global__ void activate_kernel(Activation activation, T* x, int64_t stride, int64_t size) {
-  T* row = x + blockIdx.x * stride;
-  const int64_t i = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
-  if (i < size) row[i] = from_float<T>(activate(activation, to_float(row[i])));
+__global__ void __launch_bounds__(kActivateThreads)
+    activate_kernel(Activation activation, T* x, int64_t stride, int64_t size, bool aligned) {
+  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kActivateThreads + threadIdx.x) * kPiece;
+  if (at >= size) return;
+  T* from = x + blockIdx.x * stride + at;
+  const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
+  float values[kPiece];
+  load_piece(from, count, aligned, values);
+#pragma unroll
+  for (int i = 0; i < kPiece; ++i) values[i] = activate(activation, values[i]);
+  store_piece(values, count, aligned, from);
 }
 
 unsigned blocks(int64_t n) { return static_cast<unsigned>(n); }
@@ -269,9 +278,11 @@ void activate_rows(Context& ctx, Activation activation, const Tensor& x) {
   if (activation == Activation::kNone || x.dim(0) == 0 || x.dim(1) == 0) return;
   with_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const dim3 grid(blocks(x.dim(0)), static_cast<unsigned>(ceil_div(x.dim(1), 256)));
-    TANDEM_LAUNCH(activate_kernel<T>, grid, 256, 0, stream_of(ctx), activation,
-                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1));
+    const dim3 grid(blocks(x.dim(0)),
+                    static_cast<unsigned>(ceil_div(x.dim(1), kActivateThreads * kPiece)));
+    TANDEM_LAUNCH(activate_kernel<T>, grid, kActivateThreads, 0, stream_of(ctx), activation,
+                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1),
+                  x.dim(1) % kPiece == 0 && aligned_16(x));
   });
   after_launch("activation");
 }
