@@ -63,8 +63,8 @@ struct KeyRows {
     value_slice.load(v + (offset + row * v_row), head_dim);
     if constexpr (kF8) {
       const int64_t scale = pages[index - first_page] * scale_page + row * scale_row;
-      key_slice.scale = __ldg(k_scales + scale);
-      value_slice.scale = __ldg(v_scales + scale);
+      key_slice.scale = k_scales[scale];
+      value_slice.scale = v_scales[scale];
     }
   }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/device.cuh"
 
 namespace tandem::cuda::rows {
 
@@ -34,7 +35,7 @@ struct Slice {
 #pragma unroll
     for (int i = 0; i < L::kVectors; ++i) {
       const int at = L::element(i * L::kElements);
-      bits[i] = at < head_dim ? __ldg(reinterpret_cast<const uint4*>(row + at)) : uint4{0, 0, 0, 0};
+      bits[i] = at < head_dim ? load_as<uint4>(row + at) : uint4{0, 0, 0, 0};
     }
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
@@ -86,11 +87,11 @@ struct KvSlice<Type, F8, kDim, true> {
       bits[i] = {};
       if (at < head_dim) {
         if constexpr (kWords == 2) {
-          const uint2 pair = __ldg(reinterpret_cast<const uint2*>(row + at));
+          const uint2 pair = load_as<uint2>(row + at);
           bits[i].words[0] = pair.x;
           bits[i].words[1] = pair.y;
         } else {
-          bits[i].words[0] = __ldg(reinterpret_cast<const uint32_t*>(row + at));
+          bits[i].words[0] = load_as<uint32_t>(row + at);
         }
       }
     }

@@ -65,7 +65,7 @@ struct Stage : BiasStage<kBias> {
       if (p.args.pages != nullptr) {
         const int32_t index = p.page.quotient(key);
         token = key - index * p.args.block_size;
-        offset = __ldg(p.args.page_indices + work.kv_base + index) * p.args.page_stride +
+        offset = p.args.page_indices[work.kv_base + index] * p.args.page_stride +
                  head * p.args.head_stride;
       }
       cp_async_16(&k[row][at],

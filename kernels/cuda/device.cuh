@@ -41,6 +41,17 @@ struct alignas(16) Vector {
   T values[kVector<T>];
 };
 
+// Several elements at once; `from` is aligned to the word. What earlier kernels write is read so,
+// not by __ldg, which a compiler may put before the wait for them.
+template <class Word>
+__device__ __forceinline__ Word load_as(const void* from) {
+#if defined(__CUDA_ARCH__)
+  return *static_cast<const Word*>(from);
+#else
+  return __ldg(static_cast<const Word*>(from));  // the emulator's looks at the alignment
+#endif
+}
+
 // Sum over a block of up to 1024 threads, in whole warps. Every thread gets it.
 // `scratch`: 33 values of shared memory, free again after the next barrier. A fixed tree: the same
 // bits in every run.

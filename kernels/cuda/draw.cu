@@ -1,7 +1,7 @@
 // Sampling without a row of logits leaving the device, and ids that only the device knows. A block
 // for each row, which is read some ten times out of the cache: thresholds are found digit by digit
-// (256 at a time) in histograms of counts or of likelihoods. Likelihoods are integers, so that sums
-// do not depend on the order in which threads come.
+// (11 bits at a time) in histograms of counts or of likelihoods. Likelihoods are integers, so that
+// sums do not depend on the order in which threads come.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/row_order.cuh"
@@ -13,7 +13,11 @@ using Mass = unsigned long long;
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarpSize;
-constexpr int kDigits = 256;
+// The first digit is sign, exponent and two bits more: logits fall into some dozens of them, with
+// the exponent alone most of a row would meet in five.
+constexpr int kDigitBits = 11, kDigits = 1 << kDigitBits;
+// Entries that a thread loads before it uses the first: one block is alone with its row's latency.
+constexpr int kAhead = 8;
 
 struct DrawParams {
   const float* logits;
@@ -32,12 +36,34 @@ struct Row {
   int32_t size;
   float temperature, peak;
 
-  __device__ __forceinline__ float value(int i) const { return __fdiv_rn(logits[i], temperature); }
+  __device__ __forceinline__ float tempered(float logit) const {
+    return temperature == 1.0f ? logit : __fdiv_rn(logit, temperature);
+  }
   __device__ __forceinline__ float weight(float x) const { return expf(x - peak); }
   __device__ __forceinline__ Mass mass(float x) const {
     return static_cast<Mass>(weight(x) * 0x1.0p44f);
   }
 };
+
+// Of entries i, i + step, ... below `end`: kAhead of them, as they are; zeros beyond.
+__device__ __forceinline__ void load_ahead(const Row& row, int i, int end, int step,
+                                           float (&logits)[kAhead]) {
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) logits[j] = i + j * step < end ? row.logits[i + j * step] : 0.0f;
+}
+
+// body(x) for entries i, i + step, ... below `end`.
+template <class Body>
+__device__ __forceinline__ void for_entries(const Row& row, int i, int end, int step,
+                                            const Body& body) {
+  for (; i < end; i += kAhead * step) {
+    float logits[kAhead];
+    load_ahead(row, i, end, step, logits);
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      if (i + j * step < end) body(row.tempered(logits[j]));
+  }
+}
 
 // Greater is likelier; unsigned, for its digits.
 __device__ __forceinline__ unsigned digits_of(float x) {
@@ -53,45 +79,78 @@ __device__ __forceinline__ Mass inclusive_scan(Mass x) {
   return x;
 }
 
+// A sum of 64 bits for each digit, of a word for each half: additions of 32 bits are the shared
+// memory's own, one of 64 is a loop of compare and swap for each thread that meets others.
+struct Histogram {
+  unsigned low[kDigits], high[kDigits];
+
+  __device__ __forceinline__ void clear() {
+    for (int i = static_cast<int>(threadIdx.x); i < kDigits; i += kThreads) low[i] = high[i] = 0;
+  }
+  __device__ __forceinline__ void add(unsigned digit, Mass mass) {
+    const unsigned part = static_cast<unsigned>(mass);
+    const unsigned before = atomicAdd(&low[digit], part);
+    const unsigned more = static_cast<unsigned>(mass >> 32) +
+                          (before + part < before ? 1u : 0u);  // who carries, adds
+    if (more != 0) atomicAdd(&high[digit], more);
+  }
+  __device__ __forceinline__ Mass at(int digit) const {
+    return Mass{high[digit]} << 32 | low[digit];
+  }
+};
+
 struct Crossing {
   unsigned key;  // the first one at which the sum of what is up to it is above `most`
   Mass below;    // the sum of what is below it
 };
 
+// The first digit at which the sum, with `below` before all of them, is above `most`, by the thread
+// that has it. `warps`: kWarps values.
+__device__ __forceinline__ void find_digit(const Histogram& histogram, Mass below, Mass most,
+                                           unsigned prefix, int shift, Mass* warps,
+                                           Crossing& found) {
+  constexpr int kOwn = kDigits / kThreads;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize;
+  Mass own = 0;
+  for (int d = 0; d < kOwn; ++d) own += histogram.at(thread * kOwn + d);
+  const Mass up_to = inclusive_scan(own);
+  if (thread % kWarpSize == kWarpSize - 1) warps[warp] = up_to;
+  __syncthreads();
+  Mass sum = below + up_to - own;
+  for (int w = 0; w < warp; ++w) sum += warps[w];
+  if (sum > most || sum + own <= most) return;
+  int digit = thread * kOwn;
+  while (sum + histogram.at(digit) <= most) sum += histogram.at(digit++);
+  found = {prefix | static_cast<unsigned>(digit) << shift, sum};
+}
+
 // Of entries whose key is at least `from`. The sum of all is above `most`.
 template <bool counts>
 __device__ Crossing find_crossing(const Row& row, unsigned from, Mass most) {
-  __shared__ Mass histogram[kDigits];
+  __shared__ Histogram histogram;
+  __shared__ Mass warps[kWarps];
   __shared__ Crossing found;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) found = {0, 0};
   unsigned known = 0;  // bits of the key that are found
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    if (thread < kDigits) histogram[thread] = 0;
+  // By 21, 10 and 0: the last digit begins with a bit that is known already.
+  for (int shift = 32 - kDigitBits; shift >= 0;
+       shift = shift == 0 ? -1 : max(0, shift - kDigitBits)) {
+    histogram.clear();
     __syncthreads();
-    const unsigned prefix = found.key;
-    for (int i = thread; i < row.size; i += kThreads) {
-      const float x = row.value(i);
-      const unsigned key = digits_of(x);
-      if (key < from || (key & known) != prefix) continue;
-      const Mass mass = counts ? 1 : row.mass(x);
-      if (mass != 0) atomicAdd(&histogram[(key >> shift) % kDigits], mass);
-    }
-    __syncthreads();
-    if (thread < kWarpSize) {  // a lane has 8 digits
-      constexpr int kOwn = kDigits / kWarpSize;
-      Mass own = 0;
-      for (int d = 0; d < kOwn; ++d) own += histogram[thread * kOwn + d];
-      const Mass below = found.below + inclusive_scan(own) - own;
-      __syncwarp(kFullWarp);
-      if (below <= most && below + own > most) {  // one lane
-        Mass sum = below;
-        int digit = thread * kOwn;
-        while (sum + histogram[digit] <= most) sum += histogram[digit++];
-        found = {prefix | static_cast<unsigned>(digit) << shift, sum};
+    const Crossing so_far = found;  // written again behind two barriers
+    for_entries(row, thread, row.size, kThreads, [&](float x) {
+      const unsigned key = digits_of(x), digit = (key >> shift) % kDigits;
+      if (key < from || (key & known) != so_far.key) return;
+      if (counts) {
+        atomicAdd(&histogram.low[digit], 1u);
+      } else if (const Mass mass = row.mass(x); mass != 0) {
+        histogram.add(digit, mass);
       }
-    }
-    known |= 0xffu << shift;
+    });
+    __syncthreads();
+    find_digit(histogram, so_far.below, most, so_far.key, shift, warps, found);
+    known |= (kDigits - 1u) << shift;
     __syncthreads();
   }
   const Crossing result = found;
@@ -111,10 +170,8 @@ __device__ bool find_peak(Row& row) {
   __shared__ float peaks[kWarps];
   const int thread = static_cast<int>(threadIdx.x);
   float peak = minus_infinity();  // +inf stands for a NaN, too
-  for (int i = thread; i < row.size; i += kThreads) {
-    const float x = row.value(i);
-    peak = x != x ? plus_infinity() : fmaxf(peak, x);
-  }
+  for_entries(row, thread, row.size, kThreads,
+              [&](float x) { peak = x != x ? plus_infinity() : fmaxf(peak, x); });
   for (int offset = 16; offset > 0; offset /= 2)
     peak = fmaxf(peak, __shfl_xor_sync(kFullWarp, peak, offset));
   if (thread % kWarpSize == 0) peaks[thread / kWarpSize] = peak;
@@ -139,10 +196,9 @@ __device__ Filter find_filter(const Row& row, const ops::DrawRule& rule) {
     f.key = find_crossing<true>(row, 0, static_cast<Mass>(row.size - rule.top_k)).key;
   if (!(rule.tail > 0)) return f;
   Mass own = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < row.size; i += kThreads) {
-    const float x = row.value(i);
+  for_entries(row, static_cast<int>(threadIdx.x), row.size, kThreads, [&](float x) {
     if (digits_of(x) >= f.key) own += row.mass(x);
-  }
+  });
   const Mass total = block_mass(own);
   const Mass part = static_cast<Mass>(static_cast<double>(rule.tail) * static_cast<double>(total));
   const Mass most = part < total ? part : total - 1;
@@ -168,10 +224,10 @@ __device__ __forceinline__ Mass mass_if_likely(const Row& row, const Filter& f, 
 
 __device__ Stretch sum_stretch(const Row& row, const Filter& f, int begin, int end) {
   Stretch s{0, 0, 0};
-  for (int i = begin + static_cast<int>(threadIdx.x) % kWarpSize; i < end; i += kWarpSize) {
-    const float x = row.value(i);
+  const int first = begin + static_cast<int>(threadIdx.x) % kWarpSize;
+  for_entries(row, first, end, kWarpSize, [&](float x) {
     const unsigned key = digits_of(x);
-    if (key < f.key) continue;
+    if (key < f.key) return;
     const Mass mass = mass_if_likely(row, f, x);
     if (key > f.key) {
       s.above += mass;
@@ -179,7 +235,7 @@ __device__ Stretch sum_stretch(const Row& row, const Filter& f, int begin, int e
       ++s.equals;
       s.equal_mass = mass;
     }
-  }
+  });
   for (int offset = 16; offset > 0; offset /= 2) {
     s.above += __shfl_xor_sync(kFullWarp, s.above, offset);
     s.equals += __shfl_xor_sync(kFullWarp, s.equals, offset);
@@ -194,18 +250,24 @@ __device__ int find_entry(const Row& row, const Filter& f, int begin, int end, M
                           Mass target) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   Mass sum = 0;
-  for (int tile = begin; tile < end; tile += kWarpSize) {
-    const int i = tile + lane;
-    const float x = i < end ? row.value(i) : minus_infinity();
-    const unsigned key = digits_of(x);
-    const unsigned alike = __ballot_sync(kFullWarp, i < end && key == f.key);
-    const Mass before = equals + static_cast<Mass>(__popc(alike & ((1u << lane) - 1)));
-    const bool stays = i < end && (key > f.key || (key == f.key && before >= f.skipped));
-    const Mass up_to = sum + inclusive_scan(stays ? mass_if_likely(row, f, x) : 0);
-    const unsigned reached = __ballot_sync(kFullWarp, up_to > target);
-    if (reached != 0) return tile + __ffs(static_cast<int>(reached)) - 1;
-    sum = __shfl_sync(kFullWarp, up_to, kWarpSize - 1);
-    equals += static_cast<Mass>(__popc(alike));
+  float logits[kAhead];
+  for (int first = begin; first < end; first += kAhead * kWarpSize) {
+    load_ahead(row, first + lane, end, kWarpSize, logits);
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int tile = first + j * kWarpSize, i = tile + lane;
+      if (tile >= end) break;
+      const float x = row.tempered(logits[j]);
+      const unsigned key = digits_of(x);
+      const unsigned alike = __ballot_sync(kFullWarp, i < end && key == f.key);
+      const Mass before = equals + static_cast<Mass>(__popc(alike & ((1u << lane) - 1)));
+      const bool stays = i < end && (key > f.key || (key == f.key && before >= f.skipped));
+      const Mass up_to = sum + inclusive_scan(stays ? mass_if_likely(row, f, x) : 0);
+      const unsigned reached = __ballot_sync(kFullWarp, up_to > target);
+      if (reached != 0) return tile + __ffs(static_cast<int>(reached)) - 1;
+      sum = __shfl_sync(kFullWarp, up_to, kWarpSize - 1);
+      equals += static_cast<Mass>(__popc(alike));
+    }
   }
   return -1;
 }

@@ -8,11 +8,6 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <class Table>
-__device__ __forceinline__ float table_value(const void* table, int64_t at) {
-  return to_float(static_cast<const Table*>(table)[at]);
-}
-
 struct EmbeddingParams {
   const int32_t *ids, *position_ids;
   const void *tokens, *positions;  // positions may be null
@@ -22,29 +17,88 @@ struct EmbeddingParams {
   int32_t position_offset, first_id;
   const float *norm_weight, *norm_bias;  // of kNorm
   float eps;
+  bool aligned;  // all of them, as in layer_norm_kernel
 };
 
-// out = the norm of `row` ([size] in shared memory, of which a thread has written and reads the
-// elements threadIdx.x, + blockDim.x, ..., with the sum `sum`).
+// Elements of a row that a thread takes at a time: 16 bytes of 16-bit types.
+constexpr int kPiece = 8;
+
+// The first `count` of kPiece elements. `aligned`: at a multiple of 16 bytes, all of them.
+template <class T>
+__device__ __forceinline__ void load_piece(const T* from, int count, bool aligned,
+                                           float (&out)[kPiece]) {
+#pragma unroll
+  for (int i = 0; i < kPiece; i += kVector<T>) {
+    if (aligned) {
+      const Vector<T> v = *reinterpret_cast<const Vector<T>*>(from + i);
+#pragma unroll
+      for (int j = 0; j < kVector<T>; ++j) out[i + j] = to_float(v.values[j]);
+    } else {
+#pragma unroll
+      for (int j = i; j < i + kVector<T>; ++j) out[j] = j < count ? to_float(from[j]) : 0.0f;
+    }
+  }
+}
+template <class T>
+__device__ __forceinline__ void store_piece(const float (&values)[kPiece], int count, bool aligned,
+                                            T* to) {
+#pragma unroll
+  for (int i = 0; i < kPiece; i += kVector<T>) {
+    Vector<T> v;
+#pragma unroll
+    for (int j = 0; j < kVector<T>; ++j) v.values[j] = from_float<T>(values[i + j]);
+    if (aligned) {
+      *reinterpret_cast<Vector<T>*>(to + i) = v;
+    } else {
+#pragma unroll
+      for (int j = 0; j < kVector<T>; ++j)
+        if (i + j < count) to[i + j] = v.values[j];
+    }
+  }
+}
+
+// out = the norm of `row` ([size] in shared memory, of which a thread has written, with the sum
+// `sum`, the pieces that it reads). `aligned`: of weight, bias and out, and size is a multiple of
+// kPiece; the same bits either way.
 template <class T>
 __device__ __forceinline__ void norm_row(const float* row, float sum, const float* weight,
-                                         const float* bias, float eps, int size, T* out) {
+                                         const float* bias, float eps, int size, bool aligned,
+                                         T* out) {
   __shared__ float scratch[33];
+  const int first = static_cast<int>(threadIdx.x) * kPiece, step = kThreads * kPiece;
+  // A row of up to 1024 elements waits for these while the sums are made.
+  float weights[kPiece], biases[kPiece];
+  load_piece(weight + first, size - first, aligned && first < size, weights);
+  load_piece(bias + first, size - first, aligned && first < size, biases);
   const float mean = block_sum(sum, scratch) / static_cast<float>(size);
   __syncthreads();
   float squares = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) {
-    const float d = row[i] - mean;
-    squares += d * d;
+  float values[kPiece];
+  for (int at = first; at < size; at += step) {
+    load_piece(row + at, size - at, at + kPiece <= size, values);
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i) {
+      const float d = at + i < size ? values[i] - mean : 0.0f;
+      squares = fmaf(d, d, squares);
+    }
   }
   const float variance = block_sum(squares, scratch) / static_cast<float>(size);
   const float scale = 1.0f / sqrtf(variance + eps);
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x))
-    out[i] = from_float<T>((row[i] - mean) * scale * weight[i] + bias[i]);
+  for (int at = first; at < size; at += step) {
+    if (at != first) {
+      load_piece(weight + at, size - at, aligned, weights);
+      load_piece(bias + at, size - at, aligned, biases);
+    }
+    load_piece(row + at, size - at, at + kPiece <= size, values);
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i)
+      values[i] = fmaf((values[i] - mean) * scale, weights[i], biases[i]);
+    store_piece(values, size - at, aligned, out + at);
+  }
 }
 
 template <class T, class Tokens, class Positions, bool kNorm>
-__global__ void embedding_kernel(EmbeddingParams p, T* out) {
+__global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, T* out) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* sums = reinterpret_cast<float*>(shared);
@@ -52,41 +106,56 @@ __global__ void embedding_kernel(EmbeddingParams p, T* out) {
   const int64_t row = blockIdx.x;
   const int64_t id = int64_t{p.ids[row]} - p.first_id;
   const bool known = id >= 0 && id < p.token_rows;
-  const int64_t position =
-      p.positions == nullptr ? 0 : int64_t{p.position_ids[row]} + p.position_offset;
-  for (int64_t i = threadIdx.x; i < p.size; i += blockDim.x) {
-    float x = known ? p.scale * table_value<Tokens>(p.tokens, id * p.token_stride + i) : 0.0f;
-    if (p.positions != nullptr)
-      x = __fadd_rn(x, table_value<Positions>(p.positions, position * p.position_stride + i));
+  const auto* token = static_cast<const Tokens*>(p.tokens) + (known ? id * p.token_stride : 0);
+  const auto* position = static_cast<const Positions*>(p.positions);
+  if (position != nullptr)
+    position += (int64_t{p.position_ids[row]} + p.position_offset) * p.position_stride;
+  out += row * p.out_stride;
+  const int size = static_cast<int>(p.size);
+  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
+    float x[kPiece] = {}, more[kPiece] = {};
+    if (known) load_piece(token + at, size - at, p.aligned, x);
+    if (position != nullptr) load_piece(position + at, size - at, p.aligned, more);
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i) {
+      x[i] = __fmul_rn(p.scale, x[i]);
+      if (position != nullptr) x[i] = __fadd_rn(x[i], more[i]);
+      total += x[i];  // zeros beyond the row
+    }
     if (kNorm) {
-      sums[i] = x;
-      total += x;
+      store_piece(x, size - at, at + kPiece <= size, sums + at);
     } else {
-      out[row * p.out_stride + i] = from_float<T>(x);
+      store_piece(x, size - at, p.aligned, out + at);
     }
   }
-  if (kNorm)
-    norm_row(sums, total, p.norm_weight, p.norm_bias, p.eps, static_cast<int>(p.size),
-             out + row * p.out_stride);
+  if (kNorm) norm_row(sums, total, p.norm_weight, p.norm_bias, p.eps, size, p.aligned, out);
 }
 
-// The row is kept in shared memory, [size] f32, so that memory is read once.
+// The row is kept in shared memory, [size] f32, so that memory is read once. `aligned`: all rows,
+// weight and bias begin at multiples of 16 bytes, and size is a multiple of kPiece.
 template <class T>
-__global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* residual,
-                                  int64_t residual_stride, const float* weight, const float* bias,
-                                  float eps, T* out, int64_t out_stride, int size) {
+__global__ void __launch_bounds__(kThreads)
+    layer_norm_kernel(const T* x, int64_t x_stride, const T* residual, int64_t residual_stride,
+                      const float* weight, const float* bias, float eps, T* out, int64_t out_stride,
+                      int size, bool aligned) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* row = reinterpret_cast<float*>(shared);
-  const int64_t at = blockIdx.x;
+  x += blockIdx.x * x_stride;
+  if (residual != nullptr) residual += blockIdx.x * residual_stride;
   float sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) {
-    float h = to_float(x[at * x_stride + i]);
-    if (residual != nullptr) h += to_float(residual[at * residual_stride + i]);
-    row[i] = h;
-    sum += h;
+  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
+    float h[kPiece], more[kPiece] = {};
+    load_piece(x + at, size - at, aligned, h);
+    if (residual != nullptr) load_piece(residual + at, size - at, aligned, more);
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i) {
+      if (residual != nullptr) h[i] += more[i];
+      sum += h[i];  // zeros beyond the row
+    }
+    store_piece(h, size - at, at + kPiece <= size, row + at);
   }
-  norm_row(row, sum, weight, bias, eps, size, out + at * out_stride);
+  norm_row(row, sum, weight, bias, eps, size, aligned, out + blockIdx.x * out_stride);
 }
 
 template <class T>
@@ -98,15 +167,30 @@ __global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows,
     out[blockIdx.x * out_stride + i] = x[from * x_stride + i];
 }
 
+constexpr int kActivateThreads = 256;
+
 template <class T>
-__global__ void activate_kernel(Activation activation, T* x, int64_t stride, int64_t size) {
+__global__ void __launch_bounds__(kActivateThreads)
+    activate_kernel(Activation activation, T* x, int64_t stride, int64_t size, bool aligned) {
   wait_for_earlier_kernels();
-  T* row = x + blockIdx.x * stride;
-  const int64_t i = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
-  if (i < size) row[i] = from_float<T>(activate(activation, to_float(row[i])));
+  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kActivateThreads + threadIdx.x) * kPiece;
+  if (at >= size) return;
+  T* from = x + blockIdx.x * stride + at;
+  const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
+  float values[kPiece];
+  load_piece(from, count, aligned, values);
+#pragma unroll
+  for (int i = 0; i < kPiece; ++i) values[i] = activate(activation, values[i]);
+  store_piece(values, count, aligned, from);
 }
 
 unsigned blocks(int64_t n) { return static_cast<unsigned>(n); }
+
+// Whether all rows begin at multiples of 16 bytes.
+bool aligned_16(const Tensor& t) {
+  const auto stride = t.rank() == 2 ? static_cast<uintptr_t>(t.row_stride()) : 0;
+  return (reinterpret_cast<uintptr_t>(t.raw()) | stride * size_of(t.dtype())) % 16 == 0;
+}
 
 }  // namespace
 
@@ -135,6 +219,9 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     p.eps = args.norm_eps;
     shared = static_cast<size_t>(p.size) * sizeof(float);
   }
+  p.aligned = p.size % kPiece == 0;
+  for (const Tensor& t : {args.tokens, args.positions, args.norm_weight, args.norm_bias, args.out})
+    p.aligned = p.aligned && (t.empty() || aligned_16(t));
   const unsigned rows = blocks(args.out.dim(0));
   const DType positions = args.positions.empty() ? DType::kF32 : args.positions.dtype();
   with_type(args.out.dtype(), [&](auto tag) {
@@ -164,6 +251,9 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   const int64_t size = args.x.dim(1);
   TANDEM_CHECK_LE(size, int64_t{kMaxNormFeatures});
+  bool aligned = size % kPiece == 0;
+  for (const Tensor& t : {args.x, args.residual, args.weight, args.bias, args.out})
+    aligned = aligned && (t.empty() || aligned_16(t));
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* residual = static_cast<const T*>(args.residual.raw());
@@ -172,7 +262,7 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
                   static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
                   args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(),
                   args.bias.data<float>(), args.eps, static_cast<T*>(args.out.raw()),
-                  args.out.row_stride(), static_cast<int>(size));
+                  args.out.row_stride(), static_cast<int>(size), aligned);
   });
   after_launch("layer_norm");
 }
@@ -192,9 +282,11 @@ void activate_rows(Context& ctx, Activation activation, const Tensor& x) {
   if (activation == Activation::kNone || x.dim(0) == 0 || x.dim(1) == 0) return;
   with_type(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const dim3 grid(blocks(x.dim(0)), static_cast<unsigned>(ceil_div(x.dim(1), 256)));
-    TANDEM_LAUNCH(activate_kernel<T>, grid, 256, 0, stream_of(ctx), activation,
-                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1));
+    const dim3 grid(blocks(x.dim(0)),
+                    static_cast<unsigned>(ceil_div(x.dim(1), kActivateThreads * kPiece)));
+    TANDEM_LAUNCH(activate_kernel<T>, grid, kActivateThreads, 0, stream_of(ctx), activation,
+                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1),
+                  x.dim(1) % kPiece == 0 && aligned_16(x));
   });
   after_launch("activation");
 }

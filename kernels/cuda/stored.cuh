@@ -1,6 +1,8 @@
 // Weights as they are stored, on their way to products: conversions that are exact.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/core/quantization.h"
 #include "kernels/cuda/device.cuh"
 
@@ -56,7 +58,8 @@ struct Plain {
   static constexpr bool kRowScale = false, kGroups = false;
   static __device__ __forceinline__ void widen(const uint4& raw, int, GroupScale,
                                                float (&out)[kPart]) {
-    const Vector<T>& v = reinterpret_cast<const Vector<T>&>(raw);
+    Vector<T> v;  // copied: a value that was stored as one type is not there to be read as another
+    memcpy(static_cast<void*>(&v), &raw, sizeof(v));
 #pragma unroll
     for (int i = 0; i < kPart; ++i) out[i] = to_float(v.values[i]);
   }

@@ -27,7 +27,7 @@ def kernels(text):
 
 
 def is_allowed(statement):
-    index = r"const (int|int64_t) \w+ = ((?!->)[^\[\]])*"
+    index = r"const(?:expr)? (int|int64_t) \w+ = ((?!->)[^\[\]])*"
     return re.fullmatch(rf"{index}|if \(early[^;]*\) prefetch\w*(<\w+>)?\([^;]*\)", statement) is not None
 
 

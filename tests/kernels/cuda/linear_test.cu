@@ -1,6 +1,9 @@
 // linear of the CUDA device against the reference: all types, biases, activations, f32 results of
 // 16-bit products, rows that lie apart.
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
@@ -123,6 +126,41 @@ TEST(CudaLinear, ModelSizes) {
   check(random, ctx, {2, 1024, 512, 8, true, false, Activation::kGelu});
   check(random, ctx, {3, 128, 4096, 8, true, false, Activation::kGelu});
   check(random, ctx, {1, 64, 50265, 8, true, true, Activation::kNone});
+}
+
+// Contiguous, of that type.
+Tensor there(Context& ctx, const Tensor& values, DType dtype) {
+  std::vector<std::byte> bytes =
+      testing::to_type({values.data<float>(), static_cast<size_t>(values.size())}, dtype);
+  return testing::to_device(ctx, Tensor::borrow(bytes.data(), values.shape(), dtype));
+}
+
+// Of few rows: the same bits for any number of them, for few features and many, and whether vectors
+// fit the input or not.
+TEST(CudaLinear, FewRowsDoNotDependOnOthers) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{80, 1304}, {80, 1301}, {2104, 648}}) {
+      const Tensor x = rounded(random.matrix(8, k), dtype), w = random.matrix(n, k);
+      const MatrixView view = testing::view_of(w);
+      const PackedWeight packed(ctx, {&view, 1}, dtype);
+      const Tensor aligned = DeviceMatrix(ctx, random, x, dtype, 8).tensor();
+      const Tensor wide({8, k + 1}, DType::kF32);
+      for (int64_t i = 0; i < 8; ++i) std::copy_n(x.row<float>(i), k, wide.row<float>(i) + 1);
+      const Tensor odd = there(ctx, wide, dtype).columns(1, k + 1);
+      Tensor all;
+      for (const int64_t rows : {8, 6, 5, 4, 3, 2, 1})
+        for (const Tensor& input : {aligned, odd}) {
+          const Tensor out = ctx.make({rows, n}, DType::kF32);
+          ops::linear(ctx, {&packed, input.rows(0, rows), {}, Activation::kNone, out});
+          const Tensor got = ctx.on_host(out);
+          if (all.empty()) all = got;
+          EXPECT_TRUE(testing::same_bits(got, all.rows(0, rows)))
+              << name_of(dtype) << " " << rows << " x " << k << " x " << n;
+        }
+    }
+  }
 }
 
 }  // namespace

@@ -159,15 +159,19 @@ T atomicCAS(T* at, cuda_emulator::Same<T> expected, cuda_emulator::Same<T> value
 // --- memory ---
 template <class T>
 T __ldg(const T* at) {
-  return *at;
+  if (reinterpret_cast<uintptr_t>(at) % alignof(T) != 0)
+    ::cuda_emulator::fail("a load that is not aligned");
+  T value;  // copied: what is there may have been stored as another type
+  std::memcpy(static_cast<void*>(&value), at, sizeof(T));
+  return value;
 }
 template <class T>
 T __ldcg(const T* at) {
-  return *at;
+  return __ldg(at);
 }
 template <class T>
 T __ldcs(const T* at) {
-  return *at;
+  return __ldg(at);
 }
 template <class T>
 void __stcs(T* at, cuda_emulator::Same<T> value) {
