@@ -190,7 +190,11 @@ ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, con
 }
 
 Tensor ParallelLMHead::forward_shard(const Tensor& x) const {
-  const Tensor out = build_.ctx.make({x.dim(0), weight_.out_features()}, DType::kF32);
+  // On a device rows begin at multiples of 32 bytes: most vocabularies are no multiple of anything,
+  // and cuBLASLt has its fast algorithms for results that are aligned.
+  const int64_t ids = weight_.out_features(), step = build_.ctx.on_cpu() ? 1 : 8;
+  const Tensor rows = build_.ctx.make({x.dim(0), (ids + step - 1) / step * step}, DType::kF32);
+  const Tensor out = rows.columns(0, ids);
   ops::linear(build_.ctx, {&weight_, x, bias_, Activation::kNone, out});
   return out;
 }
@@ -219,7 +223,7 @@ Tensor gather_vocabulary(const Build& b, const Tensor& shard, int64_t vocabulary
   const int64_t widest = shard_range(vocabulary, 0, ranks).size();
   Tensor part = shard;
   const Tensor all = b.ctx.make({ranks * rows, widest}, DType::kF32);
-  if (shard.dim(1) != widest) {
+  if (shard.dim(1) != widest || !shard.contiguous()) {
     part = b.ctx.make({rows, widest}, DType::kF32);
     copy_rows(b.ctx, shard, part.columns(0, shard.dim(1)));
   }

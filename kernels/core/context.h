@@ -63,7 +63,12 @@ class Context {
   Tensor on_host(const Tensor& t) {
     if (t.device() == Device::kCpu) return t;
     const Tensor here(t.shape(), t.dtype());
-    backend().copy_out(t, here);
+    Tensor whole = t;
+    if (!t.contiguous()) {
+      whole = make(t.shape(), t.dtype());
+      backend().copy_matrix(t, whole);
+    }
+    backend().copy_out(whole, here);
     backend().synchronize();
     return here;
   }
