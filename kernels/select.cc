@@ -1,4 +1,4 @@
-// Log-sum, processors and the best of each row, draws: checks, dispatch.
+// Log-sum, processors and the best of each row, draws, ranks: checks, dispatch.
 #include <cstring>
 
 #include "kernels/check_args.h"
@@ -96,6 +96,25 @@ void draw(Context& ctx, const DrawArgs& args) {
   TANDEM_CHECK_GE(args.ids.dim(1), 1);
   check_chosen(args.ids, args.values, args.best, rows, args.ids.dim(1));
   if (rows > 0) ops_of(ctx).draw(ctx, args);
+}
+
+void rank_tokens(Context& ctx, const RankTokensArgs& args) {
+  TANDEM_CHECK_EQ(args.logits.rank(), 2);
+  TANDEM_CHECK_EQ(args.chosen.rank(), 1);
+  const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
+  check_matrix(args.logits, rows, size);
+  check_vector(args.rows, rows, DType::kI32);
+  check_range(args.rows, 0, args.chosen.dim(0));
+  check_vector(args.chosen, args.chosen.dim(0), DType::kI32);
+  check_vector(args.values, rows, DType::kF32);
+  check_vector(args.ranks, rows, DType::kI32);
+  if (args.logits.device() == Device::kCpu)
+    for (int64_t i = 0; i < rows; ++i) {
+      const int32_t id = args.chosen.data<int32_t>()[args.rows.data<int32_t>()[i]];
+      TANDEM_CHECK_GE(id, 0);
+      TANDEM_CHECK_LT(int64_t{id}, size);
+    }
+  if (rows > 0) ops_of(ctx).rank_tokens(ctx, args);
 }
 
 void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {

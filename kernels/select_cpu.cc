@@ -1,5 +1,5 @@
-// The CPU's select: a plain loop over rows. (The CPU's sampler, runtime/sampler.h, works on rows
-// itself and does more; this is the reference that devices are compared with.)
+// The CPU's select and ranks: plain loops over rows. (The CPU's sampler, runtime/sampler.h, works
+// on rows itself and does more; this is the reference that devices are compared with.)
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -93,6 +93,18 @@ void select(Context& ctx, const ops::SelectArgs& args) {
     if (!args.best.empty()) args.best.data<int32_t>()[row] = order[0];
   };
   run_tasks(ctx, rows, job);
+}
+
+void rank_tokens(Context& ctx, const ops::RankTokensArgs& args) {
+  const int64_t size = args.logits.dim(1);
+  auto job = [&](int64_t i, int) {
+    const float* x = args.logits.row<float>(i);
+    const float own = x[args.chosen.data<int32_t>()[args.rows.data<int32_t>()[i]]];
+    args.values.data<float>()[i] = own;
+    args.ranks.data<int32_t>()[i] =
+        1 + static_cast<int32_t>(std::count_if(x, x + size, [&](float y) { return y > own; }));
+  };
+  run_tasks(ctx, args.logits.dim(0), job);
 }
 
 }  // namespace tandem::cpu

@@ -22,10 +22,13 @@ bool is_drawable(const proto::SamplingParams& p) {
          !(p.epsilon_cutoff() > 0) && !(p.eta_cutoff() > 0);
 }
 
+// Of beams they are those of their candidates.
+bool wants_list(const proto::SamplingParams& p) { return p.has_logprobs() && !uses_beams(p); }
+
 // How many of a row's best are wanted; 0: the host's sampler has to see the row.
 int wanted_of(const proto::SamplingParams& p, int64_t vocabulary) {
   if (p.renormalize_logits() || p.remove_invalid_values()) return 0;
-  if (p.has_logprobs() && !uses_beams(p)) return 0;  // of beams, those of their candidates
+  if (wants_list(p) && p.logprobs() > ops::kMaxSelect) return 0;
   if (p.do_sample() && !is_drawable(p)) return 0;
   const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;
   return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;
@@ -44,6 +47,13 @@ ops::DrawRule rule_of(const SamplerSequence& seq) {
   rule.uniform_high = static_cast<uint32_t>(bits >> 32);
   rule.uniform_low = static_cast<uint32_t>(bits);
   return rule;
+}
+
+void add_entry(proto::TokenLogprobs& out, int32_t id, float logprob, int32_t rank) {
+  auto* entry = out.add_top();
+  entry->set_token_id(id);
+  entry->set_logprob(logprob);
+  entry->set_rank(rank);
 }
 
 // The next `count` elements of a flat tensor.
@@ -96,10 +106,16 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
     row.place = place;
     row.length = static_cast<int32_t>(seq.prompt_ids.size() + seq.output_ids.size());
     has_places_ = has_places_ || place >= 0;
+    if (wants_list(*seq.params))
+      add_list(row, std::clamp<int64_t>(seq.params->logprobs(), 0, vocabulary));
     num_edits_ += static_cast<int32_t>(changes->list.size());
     row.edits = std::move(*changes);
   }
   num_device_ = padded_ = static_cast<int32_t>(order_.size());
+  padded_raw_ = static_cast<int32_t>(raw_rows_.size());
+  if (list_k_ > 0)
+    list_k_ = static_cast<int>(
+        std::min<int64_t>(std::bit_ceil(static_cast<unsigned>(list_k_)), vocabulary));
   num_host_ = static_cast<int32_t>(host.size());
   order_.insert(order_.end(), host.begin(), host.end());
   index_.resize(rows.size());
@@ -109,10 +125,18 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   }
 }
 
+void TokenChoice::add_list(DeviceRow& row, int64_t size) {
+  row.raw = static_cast<int32_t>(raw_rows_.size());
+  row.listed = static_cast<int>(size);
+  raw_rows_.push_back(static_cast<int32_t>(rows_.size()) - 1);
+  list_k_ = std::max(list_k_, row.listed);
+}
+
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
+  padded_raw_ = padded_size(padded_raw_);
   num_edits_ = doubled_size(std::max(num_edits_, 1));
-  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0};
+  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_, list_k_};
 }
 
 void TokenChoice::upload(Context& ctx) {
@@ -140,10 +164,14 @@ void TokenChoice::upload(Context& ctx) {
   }
   std::fill(indptr.begin() + num_device_, indptr.end(), static_cast<int32_t>(list.size() / 3));
   list.resize(static_cast<size_t>(std::max(num_edits_, 1)) * 3, 0);
+  std::vector<int32_t> raw_rows = raw_rows_;
+  raw_rows.resize(static_cast<size_t>(padded_raw_), 0);
+  // Of a row without processors: flags, and where its edits begin and end.
+  std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
   // Rules first: they are read as structures.
   std::vector<int32_t> all(rules.size() * ops::kDrawRuleInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
-  for (const auto* part : {&indices, &flags, &indptr, &list, &ngrams, &places})
+  for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &ngrams, &places})
     all.insert(all.end(), part->begin(), part->end());
   const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
   ctx.backend().copy_in(Tensor::borrow(all), there);
@@ -154,13 +182,16 @@ void TokenChoice::upload(Context& ctx) {
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
   edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
+  raw_rows_there_ = next(there, at, padded_raw_);
+  nothing_ = next(there, at, std::ssize(nothing));
   if (!has_places_) return;
   ngrams_ = next(there, at, std::ssize(ngrams)).reshape({padded_, 4});
   places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
 }
 
 int64_t TokenChoice::answer_size() const {
-  return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1);
+  return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1) +
+         int64_t{padded_raw_} * (2 * list_k_ + 2);
 }
 
 TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
@@ -172,14 +203,33 @@ TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
   out.values = next(flat, at, rows * k_).reshape({rows, k_}).as(DType::kF32);
   out.log_sums = next(flat, at, rows).as(DType::kF32);
   out.edited = next(flat, at, std::max(num_edits_, 1)).as(DType::kF32);
+  const int64_t raw = padded_raw_;
+  out.raw_values = next(flat, at, raw).as(DType::kF32);
+  out.ranks = next(flat, at, raw);
+  out.list_ids = next(flat, at, raw * list_k_).reshape({raw, list_k_});
+  out.list_values = next(flat, at, raw * list_k_).reshape({raw, list_k_}).as(DType::kF32);
   return out;
+}
+
+// Rows as they are before processors change them, and the best of those.
+Tensor TokenChoice::keep_raw(Context& ctx, const Tensor& logits, const Answer& out) const {
+  const Tensor raw = ctx.make({padded_raw_, logits.dim(1)}, DType::kF32);
+  ops::gather_rows(ctx, {logits, raw_rows_there_, raw});
+  if (list_k_ == 0) return raw;
+  const Tensor log_sums = ctx.make({padded_raw_}, DType::kF32);  // the same as the others'
+  ops::select(ctx, {raw, nothing_.rows(0, padded_raw_), nothing_, edits_.rows(0, 0), list_k_,
+                    log_sums, out.edited.rows(0, 0), out.list_ids, out.list_values});
+  return raw;
 }
 
 void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
                          const ops::SequenceMemory& memory) const {
+  const Tensor raw = padded_raw_ > 0 ? keep_raw(ctx, logits, out) : Tensor();
   ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
                     out.values, best, ngrams_, has_places_ ? memory.tokens : Tensor()});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
+  if (padded_raw_ > 0)
+    ops::rank_tokens(ctx, {raw, raw_rows_there_, best, out.raw_values, out.ranks});
   if (has_places_) ops::append_tokens(ctx, {best, places_, memory.tokens});
 }
 
@@ -194,17 +244,27 @@ proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {
     candidates.mutable_logprobs()->Add(value, value + row.candidates);
     return out;
   }
-  // The log-probability is that of the raw logits: before processors changed the entry.
-  const auto& list = row.edits.list;
-  const auto edit = std::lower_bound(list.begin(), list.end(), best[0],
-                                     [](const auto& e, int32_t id) { return e.id < id; });
-  const float raw =
-      edit != list.end() && edit->id == best[0]
-          ? here.edited.data<float>()[row.first_edit + static_cast<int32_t>(edit - list.begin())]
-          : value[0];
+  const float log_sum = here.log_sums.data<float>()[d];
   out.set_token_id(best[0]);
-  out.set_logprob(raw - here.log_sums.data<float>()[d]);
+  out.set_logprob(raw_value(row, best[0], value[0], here) - log_sum);
+  if (row.listed < 0) return out;
+  proto::TokenLogprobs& list = *out.mutable_logprobs();
+  add_entry(list, best[0], out.logprob(), here.ranks.data<int32_t>()[row.raw]);
+  for (int i = 0; i < row.listed; ++i)
+    add_entry(list, here.list_ids.row<int32_t>(row.raw)[i],
+              here.list_values.row<float>(row.raw)[i] - log_sum, i + 1);
   return out;
+}
+
+// What the chosen token's logit was before processors changed it.
+float TokenChoice::raw_value(const DeviceRow& row, int32_t id, float value,
+                             const Answer& here) const {
+  if (row.raw >= 0) return here.raw_values.data<float>()[row.raw];
+  const auto& list = row.edits.list;
+  const auto edit = std::lower_bound(list.begin(), list.end(), id,
+                                     [](const auto& e, int32_t i) { return e.id < i; });
+  if (edit == list.end() || edit->id != id) return value;
+  return here.edited.data<float>()[row.first_edit + static_cast<int32_t>(edit - list.begin())];
 }
 
 }  // namespace tandem

@@ -207,6 +207,26 @@ __global__ void __launch_bounds__(kThreads)
   if (thread == 0) ids[blockIdx.x] = mine.id;
 }
 
+// A block for each row.
+__global__ void __launch_bounds__(kThreads)
+    rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
+                const int32_t* chosen, float* values, int32_t* ranks) {
+  __shared__ int32_t counts[kWarps];
+  const float* row = logits + blockIdx.x * stride;
+  const float own = row[chosen[rows[blockIdx.x]]];
+  const int thread = static_cast<int>(threadIdx.x);
+  int32_t above = 0;
+  for (int i = thread; i < size; i += kThreads) above += row[i] > own ? 1 : 0;
+  for (int offset = 16; offset > 0; offset /= 2) above += __shfl_xor_sync(kFullWarp, above, offset);
+  if (thread % kWarpSize == 0) counts[thread / kWarpSize] = above;
+  __syncthreads();
+  if (thread != 0) return;
+  int32_t rank = 1;
+  for (int w = 0; w < kWarps; ++w) rank += counts[w];
+  values[blockIdx.x] = own;
+  ranks[blockIdx.x] = rank;
+}
+
 }  // namespace
 
 void select(Context& ctx, const ops::SelectArgs& args) {
@@ -238,6 +258,14 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args) {
                 stream_of(ctx), args.logits.data<float>(), args.logits.row_stride(),
                 static_cast<int32_t>(args.logits.dim(1)), args.ids.data<int32_t>());
   after_launch("argmax");
+}
+
+void rank_tokens(Context& ctx, const ops::RankTokensArgs& args) {
+  TANDEM_LAUNCH(rank_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0, stream_of(ctx),
+                args.logits.data<float>(), args.logits.row_stride(),
+                static_cast<int32_t>(args.logits.dim(1)), args.rows.data<int32_t>(),
+                args.chosen.data<int32_t>(), args.values.data<float>(), args.ranks.data<int32_t>());
+  after_launch("rank_tokens");
 }
 
 }  // namespace tandem::cuda

@@ -68,6 +68,26 @@ json beam_params_of(int i) {
   return params;
 }
 
+// Lists of log-probabilities of all lengths (one is the host's), of rows with processors and
+// without.
+json list_params_of(int i) {
+  json params = {{"seed", 5 + i}, {"max_tokens", 5 + 3 * (i % 5)}, {"num_beams", 1}};
+  params["logprobs"] = std::vector<int>{0, 5, 1, 64, 3, 100, 17}[static_cast<size_t>(i % 7)];
+  if (i % 2 == 1) params.update({{"temperature", 1.5}, {"do_sample", true}});
+  switch (i % 9) {
+    case 0: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
+    case 1: params["top_k"] = 30; break;
+    case 2: params.update({{"suppress_tokens", {5, 9, 300}}, {"min_tokens", 4}}); break;
+    case 3: params.update({{"n", 2}, {"top_p", 0.9}}); break;
+    case 4: params["no_repeat_ngram_size"] = 1; break;
+    case 5: params["logit_bias"] = {{"11", 9.5}, {"12", -4}, {"200", 8}}; break;
+    case 6: params.erase("logprobs"); break;
+    case 7: params["typical_p"] = 0.7; break;  // the host's
+    default: params.update({{"ignore_eos", true}}); break;
+  }
+  return params;
+}
+
 using Params = json (*)(int);
 
 Results run(const EngineConfig& config, int requests, Params params_of) {
@@ -84,6 +104,27 @@ Results run(const EngineConfig& config, int requests, Params params_of) {
   return out;
 }
 
+// Entries that are nearly equal may come in another order, and the last may be another one.
+void expect_same_list(const proto::TokenLogprobs& got, const proto::TokenLogprobs& want) {
+  ASSERT_EQ(got.top_size(), want.top_size());
+  std::map<int32_t, float> wanted;
+  for (const auto& entry : want.top()) wanted[entry.token_id()] = entry.logprob();
+  for (int i = 0; i < want.top_size(); ++i) {
+    const auto &a = got.top(i), &b = want.top(i);
+    EXPECT_NEAR(a.logprob(), b.logprob(), 1e-4) << i;
+    if (i == 0) {
+      EXPECT_EQ(a.token_id(), b.token_id());
+      EXPECT_NEAR(a.rank(), b.rank(), 1);
+    } else {
+      EXPECT_EQ(a.rank(), i);
+      EXPECT_EQ(b.rank(), i);
+      const auto same = wanted.find(a.token_id());
+      const auto& last = want.top(want.top_size() - 1);
+      EXPECT_NEAR(a.logprob(), same == wanted.end() ? last.logprob() : same->second, 1e-4) << i;
+    }
+  }
+}
+
 void expect_same(const Results& got, const Results& want, Params params_of) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, output] : want) {
@@ -96,6 +137,13 @@ void expect_same(const Results& got, const Results& want, Params params_of) {
       EXPECT_NEAR(other.outputs(i).cumulative_logprob(), output.outputs(i).cumulative_logprob(),
                   1e-3);
       EXPECT_EQ(other.outputs(i).finish_reason(), output.outputs(i).finish_reason());
+      const auto &lists = other.outputs(i).logprobs(), &wanted = output.outputs(i).logprobs();
+      ASSERT_EQ(lists.size(), wanted.size());
+      EXPECT_EQ(wanted.size(), params_of(std::stoi(id)).contains("logprobs") ? b.size() : 0);
+      for (int k = 0; k < wanted.size(); ++k) {
+        SCOPED_TRACE("token " + std::to_string(k));
+        expect_same_list(lists[k], wanted[k]);
+      }
     }
   }
 }
@@ -115,6 +163,7 @@ void expect_the_cpus(const Setting& setting, int requests, Params params_of) {
   config.num_gpu_blocks_override = setting.blocks;
   config.enforce_eager = setting.eager;
   config.preemption = setting.preemption;
+  config.device = "cpu";
   const Results want = run(config, requests, params_of);
   config.device = "cuda";
   expect_same(run(config, requests, params_of), want, params_of);
@@ -128,6 +177,15 @@ INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
                                            Setting{"preempted", 100, false},
                                            Setting{"eager", 100, true}),
+                         [](const auto& info) { return info.param.name; });
+
+class ListsAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(ListsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, list_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(Settings, ListsAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"preempted", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
 class BeamsAhead : public ::testing::TestWithParam<Setting> {};
@@ -172,7 +230,7 @@ class Runner {
     ASSERT_TRUE(has_work(step));
     runner_->launch(step);
   }
-  // Tokens, or the candidates and moves of beams.
+  // Tokens, lists of the most likely ones, candidates and moves of beams.
   std::vector<int32_t> finish() {
     const proto::StepOutput out = runner_->finish();
     scheduler_->complete_step(out);
@@ -181,6 +239,8 @@ class Runner {
     for (const auto& sample : out.outputs(0).samples()) {
       said.push_back(sample.token_id());
       for (const int32_t id : sample.candidates().token_ids()) said.push_back(id);
+      for (const auto& entry : sample.logprobs().top())
+        said.insert(said.end(), {entry.token_id(), entry.rank()});
     }
     for (const int32_t parent : out.outputs(0).moves().parents()) said.push_back(parent);
     return said;
@@ -200,7 +260,8 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
                              json{{"num_beams", 1},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
-                                  {"no_repeat_ngram_size", 3}},
+                                  {"no_repeat_ngram_size", 3},
+                                  {"logprobs", 4}},
                              json{{"num_beams", 3},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
@@ -237,7 +298,9 @@ TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
-  EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 1}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 0}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 64}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 65}}));
 }
 
 }  // namespace

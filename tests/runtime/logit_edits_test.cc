@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/token_ops.h"
 #include "runtime/logits_processors.h"
 
 namespace tandem {
