@@ -35,24 +35,42 @@ enum : int32_t {
   kRowMasked = 2,      // every entry is -inf before the edits (a forced token)
 };
 
+// What a row's processors see of its sequence in SequenceMemory. Between two parts of its edits
+// come the penalties, once for each distinct token of the sequence: first x < 0 ? x * repetition :
+// x / repetition; then, of tokens that occur n > 0 times from first_output on, x + -(frequency *
+// n), and x + -presence behind that. After all edits, what would complete an n-gram of the sequence
+// for the second time is masked. Tokens outside of the row are passed over. (Both compare tokens
+// with tokens: length^2 / 2 comparisons for penalties, length * ngram_size for n-grams, by all
+// threads of a row's block; a decoder's 1024 tokens fit a cache.)
+struct RowHistory {
+  int32_t place = 0;
+  int32_t length = 0;        // tokens of the sequence
+  int32_t first_output = 0;  // those before it are the prompt
+  int32_t edits_before = 0;  // of the row's edits, how many come before the penalties
+  int32_t ngram_size = 0;    // 0: none
+  float repetition = 1.0f;   // 1: no penalty
+  float presence = 0.0f;     // both 0: no penalty
+  float frequency = 0.0f;
+};
+constexpr int kRowHistoryInts = sizeof(RowHistory) / sizeof(int32_t);
+
 // For each row: the log of the sum of its exponentials; then its processors; then the k largest of
 // what is left, largest first, of equals the lower id first, a NaN before all. Processors work in
-// place: `logits` of rows without any stay as they are. Edits of one entry are adjacent.
+// place: `logits` of rows without any stay as they are. Edits of one entry are adjacent (in each of
+// the two parts of RowHistory).
 struct SelectArgs {
-  Tensor logits;       // [R, V] f32
-  Tensor flags;        // [R] i32
-  Tensor edit_indptr;  // [R + 1] i32, into edits
-  Tensor edits;        // [E, 3] i32: id, LogitEdit, the bits of the value
-  int k;               // 1 .. kMaxSelect, at most V
-  Tensor log_sums;     // [R] f32: NaN for a row with a NaN or +inf, -inf where all are -inf
-  Tensor edited;       // [E] f32: what the entry held before any edit
-  Tensor ids;          // [R, k] i32
-  Tensor values;       // [R, k] f32
-  Tensor best = {};    // [at least R] i32, or empty: ids[r][0] once more
-  // [R, 4] i32: place, length and n of a sequence in `tokens`, and 0; or empty. After the edits,
-  // what would complete an n-gram for the second time is masked; n = 0: nothing is.
-  Tensor ngrams = {};
-  Tensor tokens = {};  // SequenceMemory's, with `ngrams`
+  Tensor logits;          // [R, V] f32
+  Tensor flags;           // [R] i32
+  Tensor edit_indptr;     // [R + 1] i32, into edits
+  Tensor edits;           // [E, 3] i32: id, LogitEdit, the bits of the value
+  int k;                  // 1 .. kMaxSelect, at most V
+  Tensor log_sums;        // [R] f32: NaN for a row with a NaN or +inf, -inf where all are -inf
+  Tensor edited;          // [E] f32: what the entry held before any edit
+  Tensor ids;             // [R, k] i32
+  Tensor values;          // [R, k] f32
+  Tensor best = {};       // [at least R] i32, or empty: ids[r][0] once more
+  Tensor histories = {};  // [R, kRowHistoryInts] i32, or empty
+  Tensor tokens = {};     // SequenceMemory's, with `histories`
 };
 constexpr int kMaxSelect = 64;
 void select(Context& ctx, const SelectArgs& args);

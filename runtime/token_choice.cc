@@ -74,8 +74,7 @@ bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
 }
 
 bool keeps_tokens(const proto::SamplingParams& params) {
-  return params.no_repeat_ngram_size() > 0 && !reads_tokens(params) &&
-         wanted_of(params, ops::kMaxSelect) > 0;
+  return reads_history(params) && !reads_tokens(params) && wanted_of(params, ops::kMaxSelect) > 0;
 }
 
 TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
@@ -106,8 +105,11 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
     row.place = place;
     row.length = static_cast<int32_t>(seq.prompt_ids.size() + seq.output_ids.size());
     has_places_ = has_places_ || place >= 0;
+    changes->history.place = std::max(place, 0);
     if (wants_list(*seq.params))
-      add_list(row, std::clamp<int64_t>(seq.params->logprobs(), 0, vocabulary));
+      keep_raw(row, static_cast<int>(std::clamp<int64_t>(seq.params->logprobs(), 0, vocabulary)));
+    else if (!beams && changes->penalises())
+      keep_raw(row, -1);
     num_edits_ += static_cast<int32_t>(changes->list.size());
     row.edits = std::move(*changes);
   }
@@ -125,11 +127,11 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   }
 }
 
-void TokenChoice::add_list(DeviceRow& row, int64_t size) {
+void TokenChoice::keep_raw(DeviceRow& row, int listed) {
   row.raw = static_cast<int32_t>(raw_rows_.size());
-  row.listed = static_cast<int>(size);
+  row.listed = listed;
   raw_rows_.push_back(static_cast<int32_t>(rows_.size()) - 1);
-  list_k_ = std::max(list_k_, row.listed);
+  list_k_ = std::max(list_k_, listed);
 }
 
 std::vector<int32_t> TokenChoice::pad() {
@@ -147,14 +149,14 @@ void TokenChoice::upload(Context& ctx) {
   indices.insert(indices.end(), of_device, step_rows_.end());
   std::vector<int32_t> flags(rows, 0), indptr(rows + 1), list;
   std::vector<ops::DrawRule> rules(draws_ ? rows : 0);
-  std::vector<int32_t> ngrams(has_places_ ? rows * 4 : 0), places(has_places_ ? rows * 2 : 0, -1);
+  std::vector<ops::RowHistory> histories(has_places_ ? rows : 0);
+  std::vector<int32_t> places(has_places_ ? rows * 2 : 0, -1);
   for (size_t i = 0; i < rows_.size(); ++i) {
     flags[i] = rows_[i].flags;
     indptr[i] = rows_[i].first_edit;
     if (draws_) rules[i] = rows_[i].rule;
     if (const DeviceRow& row = rows_[i]; row.place >= 0) {
-      const int32_t ngram[] = {row.place, row.length, row.edits.ngram_size, 0};
-      std::copy(std::begin(ngram), std::end(ngram), ngrams.begin() + static_cast<long>(4 * i));
+      histories[i] = row.edits.history;
       places[2 * i] = row.candidates > 0 ? -1 : row.place;  // a round gives beams theirs
       places[2 * i + 1] = row.length;
     }
@@ -168,25 +170,27 @@ void TokenChoice::upload(Context& ctx) {
   raw_rows.resize(static_cast<size_t>(padded_raw_), 0);
   // Of a row without processors: flags, and where its edits begin and end.
   std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
-  // Rules first: they are read as structures.
-  std::vector<int32_t> all(rules.size() * ops::kDrawRuleInts);
+  const size_t of_rules = rules.size() * ops::kDrawRuleInts;
+  std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
-  for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &ngrams, &places})
+  std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
+  for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places})
     all.insert(all.end(), part->begin(), part->end());
   const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
   ctx.backend().copy_in(Tensor::borrow(all), there);
   int64_t at = 0;
   if (draws_)
     rules_ = next(there, at, padded_ * ops::kDrawRuleInts).reshape({padded_, ops::kDrawRuleInts});
+  if (has_places_)
+    histories_ =
+        next(there, at, padded_ * ops::kRowHistoryInts).reshape({padded_, ops::kRowHistoryInts});
   tokens = next(there, at, std::ssize(indices));
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
   edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
   raw_rows_there_ = next(there, at, padded_raw_);
   nothing_ = next(there, at, std::ssize(nothing));
-  if (!has_places_) return;
-  ngrams_ = next(there, at, std::ssize(ngrams)).reshape({padded_, 4});
-  places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
+  if (has_places_) places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
 }
 
 int64_t TokenChoice::answer_size() const {
@@ -212,7 +216,7 @@ TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
 }
 
 // Rows as they are before processors change them, and the best of those.
-Tensor TokenChoice::keep_raw(Context& ctx, const Tensor& logits, const Answer& out) const {
+Tensor TokenChoice::raw_rows(Context& ctx, const Tensor& logits, const Answer& out) const {
   const Tensor raw = ctx.make({padded_raw_, logits.dim(1)}, DType::kF32);
   ops::gather_rows(ctx, {logits, raw_rows_there_, raw});
   if (list_k_ == 0) return raw;
@@ -224,9 +228,9 @@ Tensor TokenChoice::keep_raw(Context& ctx, const Tensor& logits, const Answer& o
 
 void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
                          const ops::SequenceMemory& memory) const {
-  const Tensor raw = padded_raw_ > 0 ? keep_raw(ctx, logits, out) : Tensor();
+  const Tensor raw = padded_raw_ > 0 ? raw_rows(ctx, logits, out) : Tensor();
   ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
-                    out.values, best, ngrams_, has_places_ ? memory.tokens : Tensor()});
+                    out.values, best, histories_, has_places_ ? memory.tokens : Tensor()});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
   if (padded_raw_ > 0)
     ops::rank_tokens(ctx, {raw, raw_rows_there_, best, out.raw_values, out.ranks});
@@ -260,11 +264,9 @@ proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {
 float TokenChoice::raw_value(const DeviceRow& row, int32_t id, float value,
                              const Answer& here) const {
   if (row.raw >= 0) return here.raw_values.data<float>()[row.raw];
-  const auto& list = row.edits.list;
-  const auto edit = std::lower_bound(list.begin(), list.end(), id,
-                                     [](const auto& e, int32_t i) { return e.id < i; });
-  if (edit == list.end() || edit->id != id) return value;
-  return here.edited.data<float>()[row.first_edit + static_cast<int32_t>(edit - list.begin())];
+  const size_t edit = row.edits.find(id);
+  if (edit == row.edits.list.size()) return value;
+  return here.edited.data<float>()[static_cast<size_t>(row.first_edit) + edit];
 }
 
 }  // namespace tandem

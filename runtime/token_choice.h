@@ -38,7 +38,7 @@ class TokenChoice {
   void upload(Context& ctx);
   // Once the step is on its way: what was uploaded is gone with it.
   void forget_uploads() {
-    tokens = flags_ = edit_indptr_ = edits_ = rules_ = ngrams_ = places_ = Tensor();
+    tokens = flags_ = edit_indptr_ = edits_ = rules_ = histories_ = places_ = Tensor();
     raw_rows_there_ = nothing_ = Tensor();
   }
 
@@ -83,8 +83,8 @@ class TokenChoice {
     int listed = -1;
     ops::DrawRule rule;
   };
-  void add_list(DeviceRow& row, int64_t size);
-  Tensor keep_raw(Context& ctx, const Tensor& logits, const Answer& out) const;
+  void keep_raw(DeviceRow& row, int listed);
+  Tensor raw_rows(Context& ctx, const Tensor& logits, const Answer& out) const;
   float raw_value(const DeviceRow& row, int32_t id, float value, const Answer& here) const;
 
   std::vector<size_t> order_;
@@ -99,7 +99,7 @@ class TokenChoice {
   int list_k_ = 0;  // listed of each of them; 0: no lists but of the chosen tokens
   bool draws_ = false, has_places_ = false;
   Tensor flags_, edit_indptr_, edits_, rules_;
-  Tensor ngrams_, places_;
+  Tensor histories_, places_;
   Tensor raw_rows_there_, nothing_;
 };
 

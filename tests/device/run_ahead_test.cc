@@ -59,8 +59,8 @@ json beam_params_of(int i) {
       break;
     case 2: params.update({{"no_repeat_ngram_size", 1}, {"early_stopping", "never"}}); break;
     case 3: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
-    case 4: params.update({{"repetition_penalty", 1.3}}); break;       // the host's
-    case 5: params.update({{"do_sample", true}, {"seed", 3}}); break;  // the host's
+    case 4: params.update({{"encoder_no_repeat_ngram_size", 3}}); break;  // the host's
+    case 5: params.update({{"do_sample", true}, {"seed", 3}}); break;     // the host's
     case 6: params = {{"num_beams", 1}, {"no_repeat_ngram_size", 2}, {"max_tokens", 18}}; break;
     case 7: params.update({{"length_penalty", -0.5}, {"suppress_tokens", {5, 9}}}); break;
     default: params.update({{"ignore_eos", true}, {"no_repeat_ngram_size", 2}}); break;
@@ -84,6 +84,32 @@ json list_params_of(int i) {
     case 6: params.erase("logprobs"); break;
     case 7: params["typical_p"] = 0.7; break;  // the host's
     default: params.update({{"ignore_eos", true}}); break;
+  }
+  return params;
+}
+
+// Penalties, over beams and without, among processors before and behind them.
+json penalty_params_of(int i) {
+  json params = {{"seed", 9 + i}, {"max_tokens", 8 + 4 * (i % 4)}, {"num_beams", 1}};
+  if (i % 3 == 1) params.update({{"temperature", 1.3}, {"do_sample", true}});
+  if (i % 3 == 2) params.update({{"num_beams", 2 + i % 3}, {"early_stopping", i % 2 == 0}});
+  if (i % 4 == 0) params["logprobs"] = i % 3 == 2 ? 0 : 3;
+  switch (i % 7) {
+    case 0: params.update({{"repetition_penalty", 1.3}, {"no_repeat_ngram_size", 2}}); break;
+    case 1: params.update({{"presence_penalty", 0.7}, {"frequency_penalty", -0.4}}); break;
+    case 2: params.update({{"repetition_penalty", 0.8}, {"suppress_tokens", {5, 9}}}); break;
+    case 3: params.update({{"frequency_penalty", 1.5}, {"min_tokens", 6}}); break;
+    case 4:
+      params.update({{"repetition_penalty", 2.5},
+                     {"logit_bias", {{"11", 3.5}, {"12", -4}, {"2", 1}}},
+                     {"exponential_decay_length_penalty", {2, 1.2}}});
+      break;
+    case 5:
+      params.update({{"presence_penalty", -1.0},
+                     {"encoder_repetition_penalty", 1.4},
+                     {"forced_eos_token_id", 2}});
+      break;
+    default: params.update({{"repetition_penalty", 1.7}, {"encoder_no_repeat_ngram_size", 3}});
   }
   return params;
 }
@@ -199,6 +225,17 @@ INSTANTIATE_TEST_SUITE_P(Settings, BeamsAhead,
                                                    PreemptionMode::kRecompute}),
                          [](const auto& info) { return info.param.name; });
 
+class PenaltiesAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(PenaltiesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 21, penalty_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(Settings, PenaltiesAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"swapped", 90, false, PreemptionMode::kSwap},
+                                           Setting{"recomputed", 90, true,
+                                                   PreemptionMode::kRecompute}),
+                         [](const auto& info) { return info.param.name; });
+
 // The runner itself, step by step.
 class Runner {
  public:
@@ -265,7 +302,22 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
                              json{{"num_beams", 3},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
-                                  {"no_repeat_ngram_size", 2}}}) {
+                                  {"no_repeat_ngram_size", 2}},
+                             json{{"num_beams", 1},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"repetition_penalty", 1.3}},
+                             json{{"num_beams", 1},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"temperature", 0.9},
+                                  {"seed", 4},
+                                  {"presence_penalty", 0.5},
+                                  {"frequency_penalty", 0.5}},
+                             json{{"num_beams", 4},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"repetition_penalty", 1.3}}}) {
     Runner ahead, behind;
     for (Runner* r : {&ahead, &behind}) r->add(params);
     std::vector<std::vector<int32_t>> want, got;
@@ -297,7 +349,10 @@ TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   EXPECT_FALSE(chooses({{"num_beams", 2}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 3}}));
-  EXPECT_FALSE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
+  EXPECT_FALSE(chooses(
+      {{"num_beams", 1}, {"repetition_penalty", 1.2}, {"encoder_no_repeat_ngram_size", 3}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"presence_penalty", 1.2}, {"frequency_penalty", -1}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 0}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 64}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 65}}));
