@@ -1,4 +1,7 @@
 // Rounds of beam search and moves of pages of the CUDA device against the CPU's.
+#include <bit>
+#include <limits>
+
 #include "tests/kernels/beam_problem.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
