@@ -19,6 +19,7 @@ const OpTable kCpuOps = {
     cpu::argmax,
     cpu::select,
     cpu::draw,
+    cpu::rank_tokens,
     cpu::substitute_ids,
     cpu::begin_sequences,
     cpu::append_tokens,

@@ -6,6 +6,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
+#include "kernels/token_ops.h"
 
 namespace tandem {
 
@@ -30,6 +31,7 @@ struct OpTable {
   void (*argmax)(Context&, const ops::ArgmaxArgs&);
   void (*select)(Context&, const ops::SelectArgs&);
   void (*draw)(Context&, const ops::DrawArgs&);
+  void (*rank_tokens)(Context&, const ops::RankTokensArgs&);
   void (*substitute_ids)(Context&, const ops::SubstituteIdsArgs&);
   void (*begin_sequences)(Context&, const ops::BeginSequencesArgs&);
   void (*append_tokens)(Context&, const ops::AppendTokensArgs&);

@@ -1,4 +1,4 @@
-// Log-sum, processors and the best of each row, draws: checks, dispatch.
+// Log-sum, processors and the best of each row, draws, ranks: checks, dispatch.
 #include <cstring>
 
 #include "kernels/check_args.h"
@@ -20,23 +20,28 @@ void check_edits(const SelectArgs& args, int64_t rows, int64_t size) {
   }
 }
 
-void check_ngrams(const SelectArgs& args, int64_t rows) {
-  if (args.ngrams.empty()) return;
-  const int64_t dims[] = {rows, 4};
-  check_shape_and_type(args.ngrams, dims, 2, DType::kI32);
-  TANDEM_CHECK(args.ngrams.contiguous());
+void check_histories(const SelectArgs& args, int64_t rows) {
+  if (args.histories.empty()) return;
+  const int64_t dims[] = {rows, kRowHistoryInts};
+  check_shape_and_type(args.histories, dims, 2, DType::kI32);
+  TANDEM_CHECK(args.histories.contiguous());
   TANDEM_CHECK_EQ(args.tokens.rank(), 2);
   const int64_t memory[] = {args.tokens.dim(0), args.tokens.dim(1)};
   check_shape_and_type(args.tokens, memory, 2, DType::kI32);
-  if (args.ngrams.device() != Device::kCpu) return;
+  if (args.histories.device() != Device::kCpu || args.edit_indptr.device() != Device::kCpu) return;
+  const int32_t* edits = args.edit_indptr.data<int32_t>();
   for (int64_t i = 0; i < rows; ++i) {
-    const int32_t* entry = args.ngrams.row<int32_t>(i);
-    TANDEM_CHECK_GE(entry[2], 0);
-    if (entry[2] == 0) continue;
-    TANDEM_CHECK_GE(entry[0], 0);
-    TANDEM_CHECK_LT(int64_t{entry[0]}, memory[0]);
-    TANDEM_CHECK_GE(entry[1], 0);
-    TANDEM_CHECK_LE(int64_t{entry[1]}, memory[1]);
+    RowHistory h;
+    std::memcpy(static_cast<void*>(&h), args.histories.row<int32_t>(i), sizeof(h));
+    TANDEM_CHECK_GE(h.edits_before, 0);
+    TANDEM_CHECK_LE(h.edits_before, edits[i + 1] - edits[i]);
+    TANDEM_CHECK_GE(h.ngram_size, 0);
+    TANDEM_CHECK_GE(h.length, 0);
+    if (h.length == 0) continue;
+    TANDEM_CHECK_LE(int64_t{h.length}, memory[1]);
+    TANDEM_CHECK_GE(h.place, 0);
+    TANDEM_CHECK_LT(int64_t{h.place}, memory[0]);
+    TANDEM_CHECK_GE(h.first_output, 0);
   }
 }
 
@@ -80,7 +85,7 @@ void select(Context& ctx, const SelectArgs& args) {
   check_edits(args, rows, size);
   check_vector(args.log_sums, rows, DType::kF32);
   check_chosen(args.ids, args.values, args.best, rows, args.k);
-  check_ngrams(args, rows);
+  check_histories(args, rows);
   if (rows > 0) ops_of(ctx).select(ctx, args);
 }
 
@@ -96,6 +101,25 @@ void draw(Context& ctx, const DrawArgs& args) {
   TANDEM_CHECK_GE(args.ids.dim(1), 1);
   check_chosen(args.ids, args.values, args.best, rows, args.ids.dim(1));
   if (rows > 0) ops_of(ctx).draw(ctx, args);
+}
+
+void rank_tokens(Context& ctx, const RankTokensArgs& args) {
+  TANDEM_CHECK_EQ(args.logits.rank(), 2);
+  TANDEM_CHECK_EQ(args.chosen.rank(), 1);
+  const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
+  check_matrix(args.logits, rows, size);
+  check_vector(args.rows, rows, DType::kI32);
+  check_range(args.rows, 0, args.chosen.dim(0));
+  check_vector(args.chosen, args.chosen.dim(0), DType::kI32);
+  check_vector(args.values, rows, DType::kF32);
+  check_vector(args.ranks, rows, DType::kI32);
+  if (args.logits.device() == Device::kCpu)
+    for (int64_t i = 0; i < rows; ++i) {
+      const int32_t id = args.chosen.data<int32_t>()[args.rows.data<int32_t>()[i]];
+      TANDEM_CHECK_GE(id, 0);
+      TANDEM_CHECK_LT(int64_t{id}, size);
+    }
+  if (rows > 0) ops_of(ctx).rank_tokens(ctx, args);
 }
 
 void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {

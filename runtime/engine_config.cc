@@ -113,14 +113,14 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
 namespace {
 
 // Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
-// that choosing among them takes.
+// that choosing among them takes: as they were before processors, for those who list them.
 size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
   const auto tokens =
       static_cast<size_t>(std::max(config.max_num_batched_tokens, m.max_position_embeddings));
   const auto widest =
       static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) + 6 * m.d_model);
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
-  size_t bytes = tokens * widest * size_of(ctx.activations()) + 2 * logits * sizeof(float) +
+  size_t bytes = tokens * widest * size_of(ctx.activations()) + 3 * logits * sizeof(float) +
                  (size_t{256} << 20);
   // A product of many rows has its weight in the activations' type and its sums in f32.
   if (config.quantization != Quantization::kNone) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/check.h"
@@ -38,6 +39,7 @@ class DenseRow {
     if (has(id) && std::isfinite(at(id))) at(id) += std::fabs(at(id)) * factor;
   }
   void mask_all() { std::fill(row_.begin(), row_.end(), kMasked); }
+  bool penalties_apart(float, float, float) { return false; }
   bool ngrams_apart(int) { return false; }
   void replace_invalid() {
     constexpr float kMax = std::numeric_limits<float>::max();
@@ -57,8 +59,8 @@ class DenseRow {
 
 class RecordedRow {
  public:
-  RecordedRow(LogitEdits& edits, int64_t size, bool ngrams_apart)
-      : edits_(edits), size_(size), ngrams_apart_(ngrams_apart) {}
+  RecordedRow(LogitEdits& edits, int64_t size, bool history_apart)
+      : edits_(edits), size_(size), history_apart_(history_apart) {}
 
   void add(int32_t id, float value) { put(id, ops::LogitEdit::kAdd, value); }
   void penalise(int32_t id, float factor) { put(id, ops::LogitEdit::kPenalise, factor); }
@@ -68,9 +70,17 @@ class RecordedRow {
     edits_ = {};
     edits_.masked = true;
   }
+  bool penalties_apart(float repetition, float presence, float frequency) {
+    if (!history_apart_) return false;
+    edits_.history.edits_before = static_cast<int32_t>(edits_.list.size());
+    edits_.history.repetition = repetition;
+    edits_.history.presence = presence;
+    edits_.history.frequency = frequency;
+    return true;
+  }
   bool ngrams_apart(int n) {
-    if (ngrams_apart_) edits_.ngram_size = n;
-    return ngrams_apart_;
+    if (history_apart_) edits_.history.ngram_size = n;
+    return history_apart_;
   }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
@@ -80,7 +90,7 @@ class RecordedRow {
   }
   LogitEdits& edits_;
   int64_t size_;
-  bool ngrams_apart_;
+  bool history_apart_;
 };
 
 // The decoder sequence so far.
@@ -100,6 +110,14 @@ void mask(const auto& ids, Row& row) {
 }
 
 bool is_on(double penalty) { return penalty != 0.0 && penalty != 1.0; }
+
+bool has_presence(const proto::SamplingParams& p) {
+  return p.presence_penalty() != 0 || p.frequency_penalty() != 0;
+}
+
+bool has_penalties(const proto::SamplingParams& p) {
+  return is_on(p.repetition_penalty()) || has_presence(p);
+}
 
 bool bos_is_forced(const SamplerSequence& seq) {
   return seq.params->has_forced_bos_token_id() && decoder_length(seq) == 1;
@@ -148,6 +166,19 @@ void penalise_presence(const SamplerSequence& seq, Row& row) {
     row.add(ids[begin], -(frequency * static_cast<float>(end - begin)));
     row.add(ids[begin], -presence);
   }
+}
+
+// What the tokens of the sequence bring upon themselves.
+template <class Row>
+void penalise_history(const SamplerSequence& seq, const std::vector<int32_t>& history, Row& row) {
+  const proto::SamplingParams& p = *seq.params;
+  const float repetition =
+      is_on(p.repetition_penalty()) ? static_cast<float>(p.repetition_penalty()) : 1.0f;
+  if (row.penalties_apart(repetition, static_cast<float>(p.presence_penalty()),
+                          static_cast<float>(p.frequency_penalty())))
+    return;
+  if (repetition != 1.0f) penalise_repetition(history, repetition, row);
+  if (has_presence(p) && !seq.output_ids.empty()) penalise_presence(seq, row);
 }
 
 // Masks what would complete an n-gram of `text` after the last n - 1 tokens of the decoder
@@ -204,11 +235,6 @@ bool has_biases(const proto::SamplingParams& p) {
   return p.sequence_bias_size() > 0 || !p.logit_bias().empty();
 }
 
-bool has_presence(const SamplerSequence& seq) {
-  return (seq.params->presence_penalty() != 0 || seq.params->frequency_penalty() != 0) &&
-         !seq.output_ids.empty();
-}
-
 bool begins(const SamplerSequence& seq) {
   return !seq.params->begin_suppress_tokens().empty() &&
          decoder_length(seq) == seq.params->begin_index();
@@ -227,9 +253,7 @@ void process(const SamplerSequence& seq, Row& row) {
   if (is_on(p.encoder_repetition_penalty()))
     penalise_repetition({seq.encoder_ids.begin(), seq.encoder_ids.end()},
                         static_cast<float>(1.0 / p.encoder_repetition_penalty()), row);
-  if (is_on(p.repetition_penalty()))
-    penalise_repetition(history, static_cast<float>(p.repetition_penalty()), row);
-  if (has_presence(seq)) penalise_presence(seq, row);
+  if (has_penalties(p)) penalise_history(seq, history, row);
   if (const int n = p.no_repeat_ngram_size(); n > 0 && !row.ngrams_apart(n))
     mask_ngrams(history, history, n, row);
   if (p.encoder_no_repeat_ngram_size() > 0)
@@ -249,7 +273,7 @@ void process(const SamplerSequence& seq, Row& row) {
 bool needs_processing(const SamplerSequence& seq) {
   const proto::SamplingParams& p = *seq.params;
   return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
-         has_presence(seq) || p.no_repeat_ngram_size() > 0 ||
+         (has_presence(p) && !seq.output_ids.empty()) || p.no_repeat_ngram_size() > 0 ||
          p.encoder_no_repeat_ngram_size() > 0 || p.bad_words_ids_size() > 0 || too_short(seq) ||
          bos_is_forced(seq) || eos_is_forced(seq) || p.remove_invalid_values() ||
          p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
@@ -259,8 +283,11 @@ bool reads_tokens(const proto::SamplingParams& p) {
   const auto longer = [](const auto& word) { return word.ids_size() > 1; };
   return std::any_of(p.sequence_bias().begin(), p.sequence_bias().end(), longer) ||
          std::any_of(p.bad_words_ids().begin(), p.bad_words_ids().end(), longer) ||
-         is_on(p.repetition_penalty()) || p.presence_penalty() != 0 || p.frequency_penalty() != 0 ||
          p.encoder_no_repeat_ngram_size() > 0;
+}
+
+bool reads_history(const proto::SamplingParams& p) {
+  return p.no_repeat_ngram_size() > 0 || has_penalties(p);
 }
 
 void process_logits(const SamplerSequence& seq, std::span<float> logits) {
@@ -269,14 +296,29 @@ void process_logits(const SamplerSequence& seq, std::span<float> logits) {
 }
 
 std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary,
-                                      bool ngrams_apart) {
+                                      bool history_apart) {
   if (seq.params->remove_invalid_values()) return std::nullopt;
   LogitEdits edits;
-  RecordedRow row(edits, vocabulary, ngrams_apart);
+  RecordedRow row(edits, vocabulary, history_apart);
   process(seq, row);
-  std::stable_sort(edits.list.begin(), edits.list.end(),
-                   [](const auto& a, const auto& b) { return a.id < b.id; });
+  edits.history.length = static_cast<int32_t>(decoder_length(seq));
+  edits.history.first_output = static_cast<int32_t>(seq.prompt_ids.size());
+  const auto behind = edits.list.begin() + edits.history.edits_before;
+  for (const auto& [begin, end] :
+       {std::pair(edits.list.begin(), behind), std::pair(behind, edits.list.end())})
+    std::stable_sort(begin, end, [](const auto& a, const auto& b) { return a.id < b.id; });
   return edits;
+}
+
+size_t LogitEdits::find(int32_t id) const {
+  const auto behind = list.begin() + history.edits_before;
+  for (const auto& [begin, end] :
+       {std::pair(list.begin(), behind), std::pair(behind, list.end())}) {
+    const auto edit =
+        std::lower_bound(begin, end, id, [](const auto& e, int32_t i) { return e.id < i; });
+    if (edit != end && edit->id == id) return static_cast<size_t>(edit - list.begin());
+  }
+  return list.size();
 }
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/token_ops.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -24,9 +24,12 @@ struct SamplerSequence {
 
 // Whether process_logits() would change anything for the sequence's next token.
 bool needs_processing(const SamplerSequence& seq);
-// Whether what processors do depends on which tokens were generated, rather than on how many;
-// no_repeat_ngram_size apart, whose tokens a device can look at by itself.
+// Whether what processors do depends on which tokens were generated, rather than on how many, and
+// only the host can look at those.
 bool reads_tokens(const proto::SamplingParams& params);
+// The same where a device can look at them by itself: no_repeat_ngram_size, the penalties of
+// repetition, presence and frequency.
+bool reads_history(const proto::SamplingParams& params);
 // Logits processors in HuggingFace's order, in place; masked entries become -inf.
 void process_logits(const SamplerSequence& seq, std::span<float> logits);
 // The same as a list of what happens to single entries, in the order of their ids; of one entry in
@@ -37,13 +40,19 @@ struct LogitEdits {
     ops::LogitEdit edit;
     float value;
   };
-  std::vector<Edit> list;
-  bool masked = false;  // before the list every entry is -inf
-  int ngram_size = 0;   // what completes an n-gram of the sequence again is masked, behind the list
+  std::vector<Edit> list;  // two of them if there is a history: its edits_before, and the others
+  bool masked = false;     // before the list every entry is -inf
+  // Of the sequence, but for its place: what is not in the list because it reads tokens.
+  ops::RowHistory history;
+  bool penalises() const {
+    return history.repetition != 1.0f || history.presence != 0 || history.frequency != 0;
+  }
+  // Where the id's first edit is; list.size(): there is none.
+  size_t find(int32_t id) const;
 };
-// `ngrams_apart`: no_repeat_ngram_size becomes ngram_size, and is not in the list.
+// `history_apart`: what reads_history() speaks of is in the history, not in the list.
 std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary,
-                                      bool ngrams_apart = false);
+                                      bool history_apart = false);
 // Temperature, top-h, top-k, top-p, min-p, typical, epsilon and eta cutoffs over processed logits,
 // in HuggingFace's order; in place.
 void warp_logits(const proto::SamplingParams& params, std::span<float> logits);

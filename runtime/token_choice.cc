@@ -22,10 +22,13 @@ bool is_drawable(const proto::SamplingParams& p) {
          !(p.epsilon_cutoff() > 0) && !(p.eta_cutoff() > 0);
 }
 
+// Of beams they are those of their candidates.
+bool wants_list(const proto::SamplingParams& p) { return p.has_logprobs() && !uses_beams(p); }
+
 // How many of a row's best are wanted; 0: the host's sampler has to see the row.
 int wanted_of(const proto::SamplingParams& p, int64_t vocabulary) {
   if (p.renormalize_logits() || p.remove_invalid_values()) return 0;
-  if (p.has_logprobs() && !uses_beams(p)) return 0;  // of beams, those of their candidates
+  if (wants_list(p) && p.logprobs() > ops::kMaxSelect) return 0;
   if (p.do_sample() && !is_drawable(p)) return 0;
   const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;
   return k <= ops::kMaxSelect && k <= vocabulary ? k : 0;
@@ -46,6 +49,13 @@ ops::DrawRule rule_of(const SamplerSequence& seq) {
   return rule;
 }
 
+void add_entry(proto::TokenLogprobs& out, int32_t id, float logprob, int32_t rank) {
+  auto* entry = out.add_top();
+  entry->set_token_id(id);
+  entry->set_logprob(logprob);
+  entry->set_rank(rank);
+}
+
 // The next `count` elements of a flat tensor.
 Tensor next(const Tensor& flat, int64_t& at, int64_t count) {
   at += count;
@@ -64,8 +74,7 @@ bool searches_ahead(const proto::SamplingParams& params, int64_t vocabulary) {
 }
 
 bool keeps_tokens(const proto::SamplingParams& params) {
-  return params.no_repeat_ngram_size() > 0 && !reads_tokens(params) &&
-         wanted_of(params, ops::kMaxSelect) > 0;
+  return reads_history(params) && !reads_tokens(params) && wanted_of(params, ops::kMaxSelect) > 0;
 }
 
 TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
@@ -96,10 +105,19 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
     row.place = place;
     row.length = static_cast<int32_t>(seq.prompt_ids.size() + seq.output_ids.size());
     has_places_ = has_places_ || place >= 0;
+    changes->history.place = std::max(place, 0);
+    if (wants_list(*seq.params))
+      keep_raw(row, static_cast<int>(std::clamp<int64_t>(seq.params->logprobs(), 0, vocabulary)));
+    else if (!beams && changes->penalises())
+      keep_raw(row, -1);
     num_edits_ += static_cast<int32_t>(changes->list.size());
     row.edits = std::move(*changes);
   }
   num_device_ = padded_ = static_cast<int32_t>(order_.size());
+  padded_raw_ = static_cast<int32_t>(raw_rows_.size());
+  if (list_k_ > 0)
+    list_k_ = static_cast<int>(
+        std::min<int64_t>(std::bit_ceil(static_cast<unsigned>(list_k_)), vocabulary));
   num_host_ = static_cast<int32_t>(host.size());
   order_.insert(order_.end(), host.begin(), host.end());
   index_.resize(rows.size());
@@ -109,10 +127,18 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
   }
 }
 
+void TokenChoice::keep_raw(DeviceRow& row, int listed) {
+  row.raw = static_cast<int32_t>(raw_rows_.size());
+  row.listed = listed;
+  raw_rows_.push_back(static_cast<int32_t>(rows_.size()) - 1);
+  list_k_ = std::max(list_k_, listed);
+}
+
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
+  padded_raw_ = padded_size(padded_raw_);
   num_edits_ = doubled_size(std::max(num_edits_, 1));
-  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0};
+  return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_, list_k_};
 }
 
 void TokenChoice::upload(Context& ctx) {
@@ -123,14 +149,14 @@ void TokenChoice::upload(Context& ctx) {
   indices.insert(indices.end(), of_device, step_rows_.end());
   std::vector<int32_t> flags(rows, 0), indptr(rows + 1), list;
   std::vector<ops::DrawRule> rules(draws_ ? rows : 0);
-  std::vector<int32_t> ngrams(has_places_ ? rows * 4 : 0), places(has_places_ ? rows * 2 : 0, -1);
+  std::vector<ops::RowHistory> histories(has_places_ ? rows : 0);
+  std::vector<int32_t> places(has_places_ ? rows * 2 : 0, -1);
   for (size_t i = 0; i < rows_.size(); ++i) {
     flags[i] = rows_[i].flags;
     indptr[i] = rows_[i].first_edit;
     if (draws_) rules[i] = rows_[i].rule;
     if (const DeviceRow& row = rows_[i]; row.place >= 0) {
-      const int32_t ngram[] = {row.place, row.length, row.edits.ngram_size, 0};
-      std::copy(std::begin(ngram), std::end(ngram), ngrams.begin() + static_cast<long>(4 * i));
+      histories[i] = row.edits.history;
       places[2 * i] = row.candidates > 0 ? -1 : row.place;  // a round gives beams theirs
       places[2 * i + 1] = row.length;
     }
@@ -140,27 +166,36 @@ void TokenChoice::upload(Context& ctx) {
   }
   std::fill(indptr.begin() + num_device_, indptr.end(), static_cast<int32_t>(list.size() / 3));
   list.resize(static_cast<size_t>(std::max(num_edits_, 1)) * 3, 0);
-  // Rules first: they are read as structures.
-  std::vector<int32_t> all(rules.size() * ops::kDrawRuleInts);
+  std::vector<int32_t> raw_rows = raw_rows_;
+  raw_rows.resize(static_cast<size_t>(padded_raw_), 0);
+  // Of a row without processors: flags, and where its edits begin and end.
+  std::vector<int32_t> nothing(list_k_ > 0 ? raw_rows.size() + 1 : 0);
+  const size_t of_rules = rules.size() * ops::kDrawRuleInts;
+  std::vector<int32_t> all(of_rules + histories.size() * ops::kRowHistoryInts);
   std::memcpy(all.data(), rules.data(), rules.size() * sizeof(ops::DrawRule));
-  for (const auto* part : {&indices, &flags, &indptr, &list, &ngrams, &places})
+  std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
+  for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places})
     all.insert(all.end(), part->begin(), part->end());
   const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
   ctx.backend().copy_in(Tensor::borrow(all), there);
   int64_t at = 0;
   if (draws_)
     rules_ = next(there, at, padded_ * ops::kDrawRuleInts).reshape({padded_, ops::kDrawRuleInts});
+  if (has_places_)
+    histories_ =
+        next(there, at, padded_ * ops::kRowHistoryInts).reshape({padded_, ops::kRowHistoryInts});
   tokens = next(there, at, std::ssize(indices));
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
   edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
-  if (!has_places_) return;
-  ngrams_ = next(there, at, std::ssize(ngrams)).reshape({padded_, 4});
-  places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
+  raw_rows_there_ = next(there, at, padded_raw_);
+  nothing_ = next(there, at, std::ssize(nothing));
+  if (has_places_) places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
 }
 
 int64_t TokenChoice::answer_size() const {
-  return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1);
+  return int64_t{padded_} * (2 * k_ + 1) + std::max(num_edits_, 1) +
+         int64_t{padded_raw_} * (2 * list_k_ + 2);
 }
 
 TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
@@ -172,14 +207,33 @@ TokenChoice::Answer TokenChoice::divide(const Tensor& flat) const {
   out.values = next(flat, at, rows * k_).reshape({rows, k_}).as(DType::kF32);
   out.log_sums = next(flat, at, rows).as(DType::kF32);
   out.edited = next(flat, at, std::max(num_edits_, 1)).as(DType::kF32);
+  const int64_t raw = padded_raw_;
+  out.raw_values = next(flat, at, raw).as(DType::kF32);
+  out.ranks = next(flat, at, raw);
+  out.list_ids = next(flat, at, raw * list_k_).reshape({raw, list_k_});
+  out.list_values = next(flat, at, raw * list_k_).reshape({raw, list_k_}).as(DType::kF32);
   return out;
+}
+
+// Rows as they are before processors change them, and the best of those.
+Tensor TokenChoice::raw_rows(Context& ctx, const Tensor& logits, const Answer& out) const {
+  const Tensor raw = ctx.make({padded_raw_, logits.dim(1)}, DType::kF32);
+  ops::gather_rows(ctx, {logits, raw_rows_there_, raw});
+  if (list_k_ == 0) return raw;
+  const Tensor log_sums = ctx.make({padded_raw_}, DType::kF32);  // the same as the others'
+  ops::select(ctx, {raw, nothing_.rows(0, padded_raw_), nothing_, edits_.rows(0, 0), list_k_,
+                    log_sums, out.edited.rows(0, 0), out.list_ids, out.list_values});
+  return raw;
 }
 
 void TokenChoice::choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
                          const ops::SequenceMemory& memory) const {
+  const Tensor raw = padded_raw_ > 0 ? raw_rows(ctx, logits, out) : Tensor();
   ops::select(ctx, {logits, flags_, edit_indptr_, edits_, k_, out.log_sums, out.edited, out.ids,
-                    out.values, best, ngrams_, has_places_ ? memory.tokens : Tensor()});
+                    out.values, best, histories_, has_places_ ? memory.tokens : Tensor()});
   if (draws_) ops::draw(ctx, {logits, rules_, out.ids, out.values, best});
+  if (padded_raw_ > 0)
+    ops::rank_tokens(ctx, {raw, raw_rows_there_, best, out.raw_values, out.ranks});
   if (has_places_) ops::append_tokens(ctx, {best, places_, memory.tokens});
 }
 
@@ -194,17 +248,25 @@ proto::SequenceOutput TokenChoice::read(int32_t d, const Answer& here) const {
     candidates.mutable_logprobs()->Add(value, value + row.candidates);
     return out;
   }
-  // The log-probability is that of the raw logits: before processors changed the entry.
-  const auto& list = row.edits.list;
-  const auto edit = std::lower_bound(list.begin(), list.end(), best[0],
-                                     [](const auto& e, int32_t id) { return e.id < id; });
-  const float raw =
-      edit != list.end() && edit->id == best[0]
-          ? here.edited.data<float>()[row.first_edit + static_cast<int32_t>(edit - list.begin())]
-          : value[0];
+  const float log_sum = here.log_sums.data<float>()[d];
   out.set_token_id(best[0]);
-  out.set_logprob(raw - here.log_sums.data<float>()[d]);
+  out.set_logprob(raw_value(row, best[0], value[0], here) - log_sum);
+  if (row.listed < 0) return out;
+  proto::TokenLogprobs& list = *out.mutable_logprobs();
+  add_entry(list, best[0], out.logprob(), here.ranks.data<int32_t>()[row.raw]);
+  for (int i = 0; i < row.listed; ++i)
+    add_entry(list, here.list_ids.row<int32_t>(row.raw)[i],
+              here.list_values.row<float>(row.raw)[i] - log_sum, i + 1);
   return out;
+}
+
+// What the chosen token's logit was before processors changed it.
+float TokenChoice::raw_value(const DeviceRow& row, int32_t id, float value,
+                             const Answer& here) const {
+  if (row.raw >= 0) return here.raw_values.data<float>()[row.raw];
+  const size_t edit = row.edits.find(id);
+  if (edit == row.edits.list.size()) return value;
+  return here.edited.data<float>()[static_cast<size_t>(row.first_edit) + edit];
 }
 
 }  // namespace tandem

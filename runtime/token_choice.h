@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/ops.h"
+#include "kernels/token_ops.h"
 #include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
 
@@ -38,7 +38,8 @@ class TokenChoice {
   void upload(Context& ctx);
   // Once the step is on its way: what was uploaded is gone with it.
   void forget_uploads() {
-    tokens = flags_ = edit_indptr_ = edits_ = rules_ = ngrams_ = places_ = Tensor();
+    tokens = flags_ = edit_indptr_ = edits_ = rules_ = histories_ = places_ = Tensor();
+    raw_rows_there_ = nothing_ = Tensor();
   }
 
   int32_t num_device() const { return num_device_; }
@@ -53,11 +54,13 @@ class TokenChoice {
   struct Answer {
     Tensor flat;
     Tensor ids, values, log_sums, edited;
+    // Of the rows that are kept raw: of the chosen token, and the best.
+    Tensor raw_values, ranks, list_ids, list_values;
   };
   int64_t answer_size() const;
   Answer divide(const Tensor& flat) const;
-  // `logits` [padded, V], scratch afterwards. best: [at least padded], gets the tokens. `memory`:
-  // tokens of the rows with places; those without beams get theirs.
+  // `logits` [padded, V], changed by processors. best: [at least padded], gets the tokens.
+  // `memory`: tokens of the rows with places; those without beams get theirs.
   void choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
               const ops::SequenceMemory& memory) const;
   // Of the device's row d, from an answer that is on the host.
@@ -74,8 +77,15 @@ class TokenChoice {
     int32_t flags = 0;
     int candidates = 0;  // of a beam; 0: one token
     int32_t place = -1, length = 0;
+    // Among the rows that are kept raw; below 0: it is not. How many of its best are listed, beside
+    // the chosen token; below 0: there is no list.
+    int32_t raw = -1;
+    int listed = -1;
     ops::DrawRule rule;
   };
+  void keep_raw(DeviceRow& row, int listed);
+  Tensor raw_rows(Context& ctx, const Tensor& logits, const Answer& out) const;
+  float raw_value(const DeviceRow& row, int32_t id, float value, const Answer& here) const;
 
   std::vector<size_t> order_;
   std::vector<int32_t> index_;
@@ -84,9 +94,13 @@ class TokenChoice {
   int32_t num_device_ = 0, padded_ = 0, num_host_ = 0;
   int32_t num_edits_ = 0;
   int k_ = 1;
+  std::vector<int32_t> raw_rows_;  // of the device's rows, those that are kept raw
+  int32_t padded_raw_ = 0;
+  int list_k_ = 0;  // listed of each of them; 0: no lists but of the chosen tokens
   bool draws_ = false, has_places_ = false;
   Tensor flags_, edit_indptr_, edits_, rules_;
-  Tensor ngrams_, places_;
+  Tensor histories_, places_;
+  Tensor raw_rows_there_, nothing_;
 };
 
 }  // namespace tandem

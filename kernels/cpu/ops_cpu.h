@@ -8,6 +8,7 @@
 #include "kernels/core/context.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/ops.h"
+#include "kernels/token_ops.h"
 
 namespace tandem::cpu {
 
@@ -23,6 +24,7 @@ void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
 void argmax(Context& ctx, const ops::ArgmaxArgs& args);
 void select(Context& ctx, const ops::SelectArgs& args);
 void draw(Context& ctx, const ops::DrawArgs& args);
+void rank_tokens(Context& ctx, const ops::RankTokensArgs& args);
 void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
 void begin_sequences(Context& ctx, const ops::BeginSequencesArgs& args);
 void append_tokens(Context& ctx, const ops::AppendTokensArgs& args);

@@ -20,6 +20,7 @@ const OpTable kCudaOps = {
     argmax,
     select,
     draw,
+    rank_tokens,
     substitute_ids,
     begin_sequences,
     append_tokens,

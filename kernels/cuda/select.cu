@@ -96,18 +96,42 @@ struct SelectParams {
   float *log_sums, *edited;
   int32_t* ids;
   float* values;
-  int32_t* best;                   // or null
-  const int32_t *ngrams, *tokens;  // or null
+  int32_t* best;                     // or null
+  const ops::RowHistory* histories;  // or null
+  const int32_t* tokens;
   int64_t tokens_stride;
 };
 
+// Once for each distinct token of the sequence, by the thread that has its first place.
+__device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float* row) {
+  const bool counts = h.presence != 0 || h.frequency != 0;
+  if (h.repetition == 1.0f && !counts) return;
+  const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < h.length; i += kThreads) {
+    const int32_t id = tokens[i];
+    if (id < 0 || id >= p.size) continue;
+    int32_t first = 0;
+    while (tokens[first] != id) ++first;
+    if (first < i) continue;
+    int32_t outputs = 0;
+    if (counts)
+      for (int32_t j = max(i, h.first_output); j < h.length; ++j) outputs += tokens[j] == id;
+    float x = row[id];
+    x = x < 0 ? __fmul_rn(x, h.repetition) : __fdiv_rn(x, h.repetition);
+    if (outputs > 0) {
+      x = __fadd_rn(x, -__fmul_rn(h.frequency, static_cast<float>(outputs)));
+      x = __fadd_rn(x, -h.presence);
+    }
+    row[id] = x;
+  }
+}
+
 // What would complete an n-gram of the sequence for the second time: a thread for each place in it.
-__device__ void mask_ngrams(const SelectParams& p, float* row) {
-  const int32_t* entry = p.ngrams + 4 * blockIdx.x;
-  const int32_t length = entry[1], before = entry[2] - 1;
-  if (before < 0 || length < before) return;
-  const int32_t* tokens = p.tokens + entry[0] * p.tokens_stride;
-  const int32_t places = length - before;
+__device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, float* row) {
+  const int32_t before = h.ngram_size - 1;
+  if (before < 0 || h.length < before) return;
+  const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
+  const int32_t places = h.length - before;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < places; i += kThreads) {
     int32_t alike = 0;
     while (alike < before && tokens[i + alike] == tokens[places + alike]) ++alike;
@@ -116,8 +140,21 @@ __device__ void mask_ngrams(const SelectParams& p, float* row) {
   }
 }
 
-// Processors of a row: the whole row if its flags say so, then the listed entries, one thread for
-// all edits of an entry, then what repeats.
+// One thread for all edits of an entry.
+__device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, int32_t end) {
+  for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
+    const int32_t id = p.edits[3 * e];
+    if (e > begin && p.edits[3 * (e - 1)] == id) continue;  // another thread's
+    float x = row[id];
+    for (int32_t f = e; f < end && p.edits[3 * f] == id; ++f)
+      x = edited_value(p.edits[3 * f + 1], __int_as_float(p.edits[3 * f + 2]), x);
+    row[id] = x;
+  }
+  __syncthreads();
+}
+
+// Processors of a row: the whole row if its flags say so, then the listed entries and what the
+// sequence's tokens say (RowHistory).
 __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
   const int32_t flags = p.flags[blockIdx.x];
   const int32_t begin = p.edit_indptr[blockIdx.x], end = p.edit_indptr[blockIdx.x + 1];
@@ -129,17 +166,13 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
       row[i] =
           (flags & ops::kRowMasked) != 0 ? minus_infinity() : static_cast<float>(row[i] - log_sum);
   __syncthreads();
-  for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
-    const int32_t id = p.edits[3 * e];
-    if (e > begin && p.edits[3 * (e - 1)] == id) continue;  // another thread's
-    float x = row[id];
-    for (int32_t f = e; f < end && p.edits[3 * f] == id; ++f)
-      x = edited_value(p.edits[3 * f + 1], __int_as_float(p.edits[3 * f + 2]), x);
-    row[id] = x;
-  }
+  if (p.histories == nullptr) return apply_edits(p, row, begin, end);
+  const ops::RowHistory history = p.histories[blockIdx.x];
+  apply_edits(p, row, begin, begin + history.edits_before);
+  penalise(p, history, row);
   __syncthreads();
-  if (p.ngrams == nullptr) return;
-  mask_ngrams(p, row);
+  apply_edits(p, row, begin + history.edits_before, end);
+  mask_ngrams(p, history, row);
   __syncthreads();
 }
 
@@ -209,6 +242,26 @@ __global__ void __launch_bounds__(kThreads)
   if (thread == 0) ids[blockIdx.x] = mine.id;
 }
 
+// A block for each row.
+__global__ void __launch_bounds__(kThreads)
+    rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
+                const int32_t* chosen, float* values, int32_t* ranks) {
+  __shared__ int32_t counts[kWarps];
+  const float* row = logits + blockIdx.x * stride;
+  const float own = row[chosen[rows[blockIdx.x]]];
+  const int thread = static_cast<int>(threadIdx.x);
+  int32_t above = 0;
+  for (int i = thread; i < size; i += kThreads) above += row[i] > own ? 1 : 0;
+  for (int offset = 16; offset > 0; offset /= 2) above += __shfl_xor_sync(kFullWarp, above, offset);
+  if (thread % kWarpSize == 0) counts[thread / kWarpSize] = above;
+  __syncthreads();
+  if (thread != 0) return;
+  int32_t rank = 1;
+  for (int w = 0; w < kWarps; ++w) rank += counts[w];
+  values[blockIdx.x] = own;
+  ranks[blockIdx.x] = rank;
+}
+
 }  // namespace
 
 void select(Context& ctx, const ops::SelectArgs& args) {
@@ -225,8 +278,8 @@ void select(Context& ctx, const ops::SelectArgs& args) {
   p.ids = args.ids.data<int32_t>();
   p.values = args.values.data<float>();
   p.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
-  if (!args.ngrams.empty()) {
-    p.ngrams = args.ngrams.data<int32_t>();
+  if (!args.histories.empty()) {
+    p.histories = static_cast<const ops::RowHistory*>(args.histories.raw());
     p.tokens = args.tokens.data<int32_t>();
     p.tokens_stride = args.tokens.row_stride();
   }
@@ -240,6 +293,14 @@ void argmax(Context& ctx, const ops::ArgmaxArgs& args) {
                 stream_of(ctx), args.logits.data<float>(), args.logits.row_stride(),
                 static_cast<int32_t>(args.logits.dim(1)), args.ids.data<int32_t>());
   after_launch("argmax");
+}
+
+void rank_tokens(Context& ctx, const ops::RankTokensArgs& args) {
+  TANDEM_LAUNCH(rank_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0, stream_of(ctx),
+                args.logits.data<float>(), args.logits.row_stride(),
+                static_cast<int32_t>(args.logits.dim(1)), args.rows.data<int32_t>(),
+                args.chosen.data<int32_t>(), args.values.data<float>(), args.ranks.data<int32_t>());
+  after_launch("rank_tokens");
 }
 
 }  // namespace tandem::cuda

@@ -59,11 +59,57 @@ json beam_params_of(int i) {
       break;
     case 2: params.update({{"no_repeat_ngram_size", 1}, {"early_stopping", "never"}}); break;
     case 3: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
-    case 4: params.update({{"repetition_penalty", 1.3}}); break;       // the host's
-    case 5: params.update({{"do_sample", true}, {"seed", 3}}); break;  // the host's
+    case 4: params.update({{"encoder_no_repeat_ngram_size", 3}}); break;  // the host's
+    case 5: params.update({{"do_sample", true}, {"seed", 3}}); break;     // the host's
     case 6: params = {{"num_beams", 1}, {"no_repeat_ngram_size", 2}, {"max_tokens", 18}}; break;
     case 7: params.update({{"length_penalty", -0.5}, {"suppress_tokens", {5, 9}}}); break;
     default: params.update({{"ignore_eos", true}, {"no_repeat_ngram_size", 2}}); break;
+  }
+  return params;
+}
+
+// Lists of log-probabilities of all lengths (one is the host's), of rows with processors and
+// without.
+json list_params_of(int i) {
+  json params = {{"seed", 5 + i}, {"max_tokens", 5 + 3 * (i % 5)}, {"num_beams", 1}};
+  params["logprobs"] = std::vector<int>{0, 5, 1, 64, 3, 100, 17}[static_cast<size_t>(i % 7)];
+  if (i % 2 == 1) params.update({{"temperature", 1.5}, {"do_sample", true}});
+  switch (i % 9) {
+    case 0: params.update({{"forced_bos_token_id", 7}, {"forced_eos_token_id", 2}}); break;
+    case 1: params["top_k"] = 30; break;
+    case 2: params.update({{"suppress_tokens", {5, 9, 300}}, {"min_tokens", 4}}); break;
+    case 3: params.update({{"n", 2}, {"top_p", 0.9}}); break;
+    case 4: params["no_repeat_ngram_size"] = 1; break;
+    case 5: params["logit_bias"] = {{"11", 9.5}, {"12", -4}, {"200", 8}}; break;
+    case 6: params.erase("logprobs"); break;
+    case 7: params["typical_p"] = 0.7; break;  // the host's
+    default: params.update({{"ignore_eos", true}}); break;
+  }
+  return params;
+}
+
+// Penalties, over beams and without, among processors before and behind them.
+json penalty_params_of(int i) {
+  json params = {{"seed", 9 + i}, {"max_tokens", 8 + 4 * (i % 4)}, {"num_beams", 1}};
+  if (i % 3 == 1) params.update({{"temperature", 1.3}, {"do_sample", true}});
+  if (i % 3 == 2) params.update({{"num_beams", 2 + i % 3}, {"early_stopping", i % 2 == 0}});
+  if (i % 4 == 0) params["logprobs"] = i % 3 == 2 ? 0 : 3;
+  switch (i % 7) {
+    case 0: params.update({{"repetition_penalty", 1.3}, {"no_repeat_ngram_size", 2}}); break;
+    case 1: params.update({{"presence_penalty", 0.7}, {"frequency_penalty", -0.4}}); break;
+    case 2: params.update({{"repetition_penalty", 0.8}, {"suppress_tokens", {5, 9}}}); break;
+    case 3: params.update({{"frequency_penalty", 1.5}, {"min_tokens", 6}}); break;
+    case 4:
+      params.update({{"repetition_penalty", 2.5},
+                     {"logit_bias", {{"11", 3.5}, {"12", -4}, {"2", 1}}},
+                     {"exponential_decay_length_penalty", {2, 1.2}}});
+      break;
+    case 5:
+      params.update({{"presence_penalty", -1.0},
+                     {"encoder_repetition_penalty", 1.4},
+                     {"forced_eos_token_id", 2}});
+      break;
+    default: params.update({{"repetition_penalty", 1.7}, {"encoder_no_repeat_ngram_size", 3}});
   }
   return params;
 }
@@ -84,6 +130,27 @@ Results run(const EngineConfig& config, int requests, Params params_of) {
   return out;
 }
 
+// Entries that are nearly equal may come in another order, and the last may be another one.
+void expect_same_list(const proto::TokenLogprobs& got, const proto::TokenLogprobs& want) {
+  ASSERT_EQ(got.top_size(), want.top_size());
+  std::map<int32_t, float> wanted;
+  for (const auto& entry : want.top()) wanted[entry.token_id()] = entry.logprob();
+  for (int i = 0; i < want.top_size(); ++i) {
+    const auto &a = got.top(i), &b = want.top(i);
+    EXPECT_NEAR(a.logprob(), b.logprob(), 1e-4) << i;
+    if (i == 0) {
+      EXPECT_EQ(a.token_id(), b.token_id());
+      EXPECT_NEAR(a.rank(), b.rank(), 1);
+    } else {
+      EXPECT_EQ(a.rank(), i);
+      EXPECT_EQ(b.rank(), i);
+      const auto same = wanted.find(a.token_id());
+      const auto& last = want.top(want.top_size() - 1);
+      EXPECT_NEAR(a.logprob(), same == wanted.end() ? last.logprob() : same->second, 1e-4) << i;
+    }
+  }
+}
+
 void expect_same(const Results& got, const Results& want, Params params_of) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, output] : want) {
@@ -96,6 +163,13 @@ void expect_same(const Results& got, const Results& want, Params params_of) {
       EXPECT_NEAR(other.outputs(i).cumulative_logprob(), output.outputs(i).cumulative_logprob(),
                   1e-3);
       EXPECT_EQ(other.outputs(i).finish_reason(), output.outputs(i).finish_reason());
+      const auto &lists = other.outputs(i).logprobs(), &wanted = output.outputs(i).logprobs();
+      ASSERT_EQ(lists.size(), wanted.size());
+      EXPECT_EQ(wanted.size(), params_of(std::stoi(id)).contains("logprobs") ? b.size() : 0);
+      for (int k = 0; k < wanted.size(); ++k) {
+        SCOPED_TRACE("token " + std::to_string(k));
+        expect_same_list(lists[k], wanted[k]);
+      }
     }
   }
 }
@@ -115,6 +189,7 @@ void expect_the_cpus(const Setting& setting, int requests, Params params_of) {
   config.num_gpu_blocks_override = setting.blocks;
   config.enforce_eager = setting.eager;
   config.preemption = setting.preemption;
+  config.device = "cpu";
   const Results want = run(config, requests, params_of);
   config.device = "cuda";
   expect_same(run(config, requests, params_of), want, params_of);
@@ -130,11 +205,31 @@ INSTANTIATE_TEST_SUITE_P(Settings, RunAhead,
                                            Setting{"eager", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
+class ListsAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(ListsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, list_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(Settings, ListsAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"preempted", 100, true}),
+                         [](const auto& info) { return info.param.name; });
+
 class BeamsAhead : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(BeamsAhead, AreTheCpus) { expect_the_cpus(GetParam(), 18, beam_params_of); }
 
 INSTANTIATE_TEST_SUITE_P(Settings, BeamsAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"swapped", 90, false, PreemptionMode::kSwap},
+                                           Setting{"recomputed", 90, true,
+                                                   PreemptionMode::kRecompute}),
+                         [](const auto& info) { return info.param.name; });
+
+class PenaltiesAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(PenaltiesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 21, penalty_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(Settings, PenaltiesAhead,
                          ::testing::Values(Setting{"recorded", 2000, false},
                                            Setting{"swapped", 90, false, PreemptionMode::kSwap},
                                            Setting{"recomputed", 90, true,
@@ -172,7 +267,7 @@ class Runner {
     ASSERT_TRUE(has_work(step));
     runner_->launch(step);
   }
-  // Tokens, or the candidates and moves of beams.
+  // Tokens, lists of the most likely ones, candidates and moves of beams.
   std::vector<int32_t> finish() {
     const proto::StepOutput out = runner_->finish();
     scheduler_->complete_step(out);
@@ -181,6 +276,8 @@ class Runner {
     for (const auto& sample : out.outputs(0).samples()) {
       said.push_back(sample.token_id());
       for (const int32_t id : sample.candidates().token_ids()) said.push_back(id);
+      for (const auto& entry : sample.logprobs().top())
+        said.insert(said.end(), {entry.token_id(), entry.rank()});
     }
     for (const int32_t parent : out.outputs(0).moves().parents()) said.push_back(parent);
     return said;
@@ -200,11 +297,27 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
                              json{{"num_beams", 1},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
-                                  {"no_repeat_ngram_size", 3}},
+                                  {"no_repeat_ngram_size", 3},
+                                  {"logprobs", 4}},
                              json{{"num_beams", 3},
                                   {"max_tokens", 20},
                                   {"ignore_eos", true},
-                                  {"no_repeat_ngram_size", 2}}}) {
+                                  {"no_repeat_ngram_size", 2}},
+                             json{{"num_beams", 1},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"repetition_penalty", 1.3}},
+                             json{{"num_beams", 1},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"temperature", 0.9},
+                                  {"seed", 4},
+                                  {"presence_penalty", 0.5},
+                                  {"frequency_penalty", 0.5}},
+                             json{{"num_beams", 4},
+                                  {"max_tokens", 20},
+                                  {"ignore_eos", true},
+                                  {"repetition_penalty", 1.3}}}) {
     Runner ahead, behind;
     for (Runner* r : {&ahead, &behind}) r->add(params);
     std::vector<std::vector<int32_t>> want, got;
@@ -236,8 +349,13 @@ TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   EXPECT_FALSE(chooses({{"num_beams", 2}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"no_repeat_ngram_size", 3}}));
   EXPECT_FALSE(chooses({{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 3}}));
-  EXPECT_FALSE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
-  EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 1}}));
+  EXPECT_FALSE(chooses(
+      {{"num_beams", 1}, {"repetition_penalty", 1.2}, {"encoder_no_repeat_ngram_size", 3}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"repetition_penalty", 1.2}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"presence_penalty", 1.2}, {"frequency_penalty", -1}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 0}}));
+  EXPECT_TRUE(chooses({{"num_beams", 1}, {"logprobs", 64}}));
+  EXPECT_FALSE(chooses({{"num_beams", 1}, {"logprobs", 65}}));
 }
 
 }  // namespace

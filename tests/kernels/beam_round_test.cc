@@ -205,7 +205,10 @@ TEST(Select, MasksWhatWouldRepeat) {
     args.edited = Tensor({1}, DType::kF32);
     args.ids = Tensor({1, size}, DType::kI32);
     args.values = Tensor({1, size}, DType::kF32);
-    args.ngrams = indices({0, length, n, 0}).reshape({1, 4});
+    args.histories = BeamProblem::table(
+        std::vector<ops::RowHistory>{
+            {.length = length, .edits_before = random.pick({0, 1}), .ngram_size = n}},
+        ops::kRowHistoryInts);
     args.tokens = indices(tokens).reshape({1, length + 1});
     tokens.pop_back();
     const Tensor before = testing::copy_of(args.logits);

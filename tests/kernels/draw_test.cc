@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/token_ops.h"
 
 namespace tandem {
 namespace {

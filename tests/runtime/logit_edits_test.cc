@@ -3,13 +3,15 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <iostream>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/core/context.h"
+#include "kernels/token_ops.h"
 #include "runtime/logits_processors.h"
 
 namespace tandem {
@@ -103,41 +105,64 @@ class RandomCase {
   std::mt19937& random_;
 };
 
-// As ops::select says.
-float edited(const LogitEdits::Edit& e, float x) {
-  switch (e.edit) {
-    case ops::LogitEdit::kAdd: return x + e.value;
-    case ops::LogitEdit::kPenalise: return x < 0 ? x * e.value : x / e.value;
-    case ops::LogitEdit::kSet: return e.value;
-    case ops::LogitEdit::kFavour: return std::isfinite(x) ? x + std::fabs(x) * e.value : x;
-  }
-  return x;
+// The row after ops::select.
+std::vector<float> selected(Context& ctx, const LogitEdits& edits, const SamplerSequence& seq,
+                            std::vector<float> row) {
+  const auto size = std::ssize(row), count = std::ssize(edits.list);
+  std::vector<int32_t> tokens(seq.prompt_ids.begin(), seq.prompt_ids.end()), list;
+  tokens.insert(tokens.end(), seq.output_ids.begin(), seq.output_ids.end());
+  for (const auto& e : edits.list)
+    list.insert(list.end(), {e.id, static_cast<int32_t>(e.edit), std::bit_cast<int32_t>(e.value)});
+  std::vector<int32_t> flags{edits.masked ? ops::kRowMasked : 0};
+  std::vector<int32_t> indptr{0, static_cast<int32_t>(count)};
+  std::vector<int32_t> history(ops::kRowHistoryInts);
+  std::memcpy(history.data(), &edits.history, sizeof(edits.history));
+  ops::SelectArgs args;
+  args.logits = Tensor::borrow(row).reshape({1, size});
+  args.flags = Tensor::borrow(flags);
+  args.edit_indptr = Tensor::borrow(indptr);
+  args.edits = Tensor::borrow(list).reshape({count, 3});
+  args.k = 1;
+  args.log_sums = Tensor({1}, DType::kF32);
+  args.edited = Tensor({count}, DType::kF32);
+  args.ids = Tensor({1, 1}, DType::kI32);
+  args.values = Tensor({1, 1}, DType::kF32);
+  args.histories = Tensor::borrow(history).reshape({1, ops::kRowHistoryInts});
+  args.tokens = Tensor::borrow(tokens).reshape({1, std::ssize(tokens)});
+  ops::select(ctx, args);
+  return row;
 }
 
 TEST(LogitEdits, DoWhatTheProcessorsDo) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  int with_edits = 0, masked = 0, refused = 0;
+  int with_edits = 0, masked = 0, refused = 0, apart = 0, with_history = 0;
+  Context ctx(1);
   for (int round = 0; round < 20000; ++round) {
     RandomCase c(random);
     const SamplerSequence seq = c.sequence();
-    const auto edits = logit_edits(seq, kVocabulary);
+    // The device has the tokens, or the host says all that comes from them.
+    const bool history_apart = round % 2 == 0;
+    const auto edits = logit_edits(seq, kVocabulary, history_apart);
     ASSERT_EQ(edits.has_value(), !c.params.remove_invalid_values());
     if (!edits) {
       ++refused;
       continue;
     }
-    std::vector<float> want = c.row(), got = want;
+    std::vector<float> want = c.row(), got = selected(ctx, *edits, seq, want);
     process_logits(seq, want);
-    if (edits->masked) std::fill(got.begin(), got.end(), -kInf);
-    int32_t last = 0;
-    for (const auto& e : edits->list) {
-      ASSERT_GE(e.id, last) << "edits of an entry are adjacent";
-      ASSERT_LT(e.id, kVocabulary);
-      got[static_cast<size_t>(e.id)] = edited(e, got[static_cast<size_t>(e.id)]);
-      last = e.id;
+    for (size_t e = 0; e < edits->list.size(); ++e) {
+      const int32_t id = edits->list[e].id;
+      ASSERT_GE(id, 0);
+      ASSERT_LT(id, kVocabulary);
+      const bool first = e == 0 || e == static_cast<size_t>(edits->history.edits_before);
+      if (!first) {
+        ASSERT_GE(id, edits->list[e - 1].id) << "edits of an entry are adjacent";
+      }
+      ASSERT_EQ(edits->list[edits->find(id)].id, id);
     }
+    ASSERT_EQ(edits->find(kVocabulary), edits->list.size());
     for (size_t i = 0; i < want.size(); ++i) {
       if (std::isnan(want[i])) {
         ASSERT_TRUE(std::isnan(got[i])) << "entry " << i << ", " << c.params.ShortDebugString();
@@ -152,11 +177,17 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
     }
     with_edits += !edits->list.empty();
     masked += edits->masked;
+    const bool looks = edits->penalises() || edits->history.ngram_size > 0;
+    ASSERT_TRUE(history_apart || (!looks && edits->history.edits_before == 0));
+    apart += looks;
+    with_history += looks && edits->history.edits_before > 0;
   }
   // The cases are what they should be.
   EXPECT_GT(with_edits, 10000);
   EXPECT_GT(masked, 100);
   EXPECT_GT(refused, 100);
+  EXPECT_GT(apart, 3000);
+  EXPECT_GT(with_history, 500);
 }
 
 }  // namespace

@@ -182,11 +182,11 @@ TEST(SchedulerBeamsAhead, AWorkerThatMovesOtherwiseIsRefused) {
   loop.run_to_end();
 }
 
-// Penalties depend on all tokens, which workers have to be told.
+// N-grams of the encoder's input depend on tokens, which workers have to be told.
 TEST(SchedulerBeamsAhead, OthersWaitForTheirResults) {
   BeamLoop loop(ahead_config(2, 100, 3));
   auto request = beam_request("a", 0, 2, 4, 6, 3);
-  request.mutable_sampling_params()->set_repetition_penalty(1.5);
+  request.mutable_sampling_params()->set_encoder_no_repeat_ngram_size(2);
   loop.add(request);
   const proto::StepInput first = loop.schedule();
   EXPECT_FALSE(first.groups(0).beams_ahead());

@@ -123,7 +123,7 @@ class Simulation {
     params.set_length_penalty(pick(-1, 2));
     params.set_early_stopping(static_cast<proto::SamplingParams::EarlyStopping>(pick(0, 2)));
     // With this, a device does not search. (The worker does not heed it.)
-    if (pick(0, 4) == 0) params.set_repetition_penalty(1.5);
+    if (pick(0, 4) == 0) params.set_encoder_no_repeat_ngram_size(2);
     request.set_arrival_time(now_);
     request.set_priority(pick(0, 5) == 0 ? -1 : 0);
     next_seq_ += 20;

@@ -135,7 +135,8 @@ TEST_F(SequenceTableBeams, SaysWhichSequencesAreGone) {
 TEST_F(SequenceTableBeams, RefusesWhatIsNoRound) {
   using Group = proto::SequenceGroupMetadata;
   const std::string at = "step input: groups[0].";
-  EXPECT_EQ(full_error([](Group& g) { g.mutable_sampling_params()->set_repetition_penalty(2); }),
+  EXPECT_EQ(full_error(
+                [](Group& g) { g.mutable_sampling_params()->set_encoder_no_repeat_ngram_size(2); }),
             at + "beams_ahead: this worker does not search these beams");
   EXPECT_EQ(full_error([](Group& g) { g.mutable_sampling_params()->set_num_beams(33); }),
             at + "beams_ahead: this worker does not search these beams");

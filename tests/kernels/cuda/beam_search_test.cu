@@ -1,4 +1,7 @@
 // Rounds of beam search and moves of pages of the CUDA device against the CPU's.
+#include <bit>
+#include <limits>
+
 #include "tests/kernels/beam_problem.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
@@ -8,6 +11,8 @@ namespace {
 using testing::BeamProblem;
 using testing::Random;
 using testing::to_device;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Equal bits; of floats any NaN equals any other.
 ::testing::AssertionResult same(const Tensor& a, const Tensor& b) {
@@ -118,44 +123,72 @@ TEST(CudaMoveBeamPages, ManyPoolsAndLargeBlocks) {
                 random_pool(random, BeamProblem::kBlocks, 4099)});
 }
 
-// N-grams of sequences of all lengths, over rows whose other entries are distinct, tied or masked.
-TEST(CudaSelect, MasksWhatWouldRepeat) {
+// Two parts of edits, between them nothing or penalties.
+void add_edits(Random& random, int64_t size, std::vector<int32_t>& list, int32_t& before) {
+  const auto first = static_cast<int32_t>(list.size() / 3);
+  for (int part = 0; part < 2; ++part) {
+    for (auto id = static_cast<int32_t>(random.integer(0, 9)); id < size;
+         id += static_cast<int32_t>(random.integer(1, 60)))
+      for (int64_t n = random.integer(1, 2); n > 0; --n)
+        list.insert(list.end(), {id, static_cast<int32_t>(random.integer(0, 3)),
+                                 std::bit_cast<int32_t>(0.5f + std::abs(random.normal()))});
+    if (part == 0) before = static_cast<int32_t>(list.size() / 3) - first;
+  }
+}
+
+// N-grams and penalties of sequences of all lengths, over rows whose other entries are distinct or
+// tied, and edits around them. Nothing is rounded in another way.
+TEST(CudaSelect, LooksAtWhatRepeats) {
   Random random;
   Context cpu(1), ctx = testing::cuda_context(DType::kBF16);
   for (int repeat = 0; repeat < 25; ++repeat) {
     const int64_t rows = random.integer(1, 6), size = random.pick<int64_t>({1, 7, 40, 513, 1200});
-    const int64_t places = rows + 2, longest = 200;
-    Tensor tokens({places, longest}, DType::kI32), ngrams({rows, 4}, DType::kI32);
+    const int64_t places = rows + 2, longest = random.pick<int64_t>({1, 200, 1030});
+    Tensor tokens({places, longest}, DType::kI32);
     for (int64_t i = 0; i < places; ++i) {
       const int64_t high = random.pick<int64_t>({0, 2, size + 3});
       for (int64_t j = 0; j < longest; ++j)
         tokens.row<int32_t>(i)[j] = static_cast<int32_t>(random.integer(-1, high));
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      const int32_t entry[] = {static_cast<int32_t>(random.integer(0, places - 1)),
-                               static_cast<int32_t>(random.integer(0, random.pick({6, 200}))),
-                               random.pick({0, 1, 2, 3, 5}), 0};
-      std::ranges::copy(entry, ngrams.row<int32_t>(i));
+    std::vector<int32_t> starts{0}, list;
+    std::vector<ops::RowHistory> histories(static_cast<size_t>(rows));
+    for (ops::RowHistory& h : histories) {
+      h.place = static_cast<int32_t>(random.integer(0, places - 1));
+      h.length = static_cast<int32_t>(
+          random.integer(0, random.pick({std::min<int64_t>(6, longest), longest})));
+      h.first_output = static_cast<int32_t>(random.integer(0, h.length));
+      h.ngram_size = random.pick({0, 1, 2, 3, 5});
+      if (random.integer(0, 2) > 0) h.repetition = 0.5f + std::abs(random.normal());
+      if (random.integer(0, 2) > 0) h.presence = random.normal();
+      if (random.integer(0, 2) > 0) h.frequency = random.normal();
+      if (random.integer(0, 2) > 0) add_edits(random, size, list, h.edits_before);
+      starts.push_back(static_cast<int32_t>(list.size() / 3));
     }
+    const auto edits = std::ssize(list) / 3;
     ops::SelectArgs want;
     want.k = static_cast<int>(std::min<int64_t>(size, 9));
     want.logits = random.matrix(rows, size, random.pick({0.0f, 4.0f}));
+    for (int64_t i = 0; i < rows; ++i)
+      if (random.integer(0, 2) == 0)
+        want.logits.row<float>(i)[random.integer(0, size - 1)] =
+            random.integer(0, 1) == 0 ? -kInfinity : kInfinity;
     want.flags = testing::indices(std::vector<int32_t>(static_cast<size_t>(rows)));
-    want.edit_indptr = testing::indices(std::vector<int32_t>(static_cast<size_t>(rows) + 1));
-    want.edits = Tensor({0, 3}, DType::kI32);
+    want.edit_indptr = testing::indices(starts);
+    want.edits = testing::indices(list).reshape({edits, 3});
     want.log_sums = Tensor({rows}, DType::kF32);
-    want.edited = Tensor({0}, DType::kF32);
+    want.edited = Tensor({edits}, DType::kF32);
     want.ids = Tensor({rows, want.k}, DType::kI32);
     want.values = Tensor({rows, want.k}, DType::kF32);
-    want.ngrams = ngrams;
+    want.histories = BeamProblem::table(histories, ops::kRowHistoryInts);
     want.tokens = tokens;
     ops::SelectArgs got = want;
     for (Tensor* t : {&got.logits, &got.flags, &got.edit_indptr, &got.edits, &got.log_sums,
-                      &got.edited, &got.ids, &got.values, &got.ngrams, &got.tokens})
+                      &got.edited, &got.ids, &got.values, &got.histories, &got.tokens})
       *t = to_device(ctx, *t);
     ops::select(cpu, want);
     ops::select(ctx, got);
     EXPECT_TRUE(same(ctx.on_host(got.logits), want.logits)) << "logits";
+    EXPECT_TRUE(same(ctx.on_host(got.edited), want.edited)) << "edited";
     EXPECT_TRUE(same(ctx.on_host(got.ids), want.ids)) << "ids";
     EXPECT_TRUE(same(ctx.on_host(got.values), want.values)) << "values";
   }

@@ -151,5 +151,62 @@ TEST(CudaSelect, IsTheCpus) {
     }
 }
 
+// Rows that are kept, their best, and where chosen tokens stand in them; f32 in a context of
+// another type.
+TEST(CudaRankTokens, OfKeptRows) {
+  Random random;
+  Context cpu(1), ctx = testing::cuda_context(random.pick({DType::kF32, DType::kF16}));
+  for (const int64_t size : {1, 2, 33, 512, 700, 3001, 50265}) {
+    const int64_t rows = random.integer(1, 5), kept = random.integer(1, 7);
+    const Tensor logits = random_logits(random, rows, size);
+    std::vector<int32_t> of, chosen;
+    for (int64_t i = 0; i < kept; ++i) of.push_back(random.integer(0, rows - 1));
+    for (int64_t i = 0; i < rows + 2; ++i) chosen.push_back(random.integer(0, size - 1));
+    const DeviceMatrix from(ctx, random, logits, DType::kF32);
+    DeviceMatrix to(ctx, random, kept, size, DType::kF32);
+    const Tensor of_there = to_device(ctx, indices(of));
+    ops::gather_rows(ctx, {from.tensor(), of_there, to.tensor()});
+    Problem p(random, kept, size, static_cast<int>(std::min<int64_t>(size, 8)));
+    ops::SelectArgs best =
+        p.outputs([&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+    const std::vector<int32_t> zeros(static_cast<size_t>(kept) + 1);
+    best.logits = to.tensor();
+    best.edit_indptr = to_device(ctx, indices(zeros));
+    best.flags = best.edit_indptr.rows(0, kept);
+    best.edits = to_device(ctx, indices({0, 0, 0})).reshape({1, 3}).rows(0, 0);
+    best.edited = ctx.backend().allocate({1}, DType::kF32).rows(0, 0);
+    ops::select(ctx, best);
+    const Tensor values = ctx.backend().allocate({kept}, DType::kF32);
+    const Tensor ranks = ctx.backend().allocate({kept}, DType::kI32);
+    ops::rank_tokens(ctx, {to.tensor(), of_there, to_device(ctx, indices(chosen)), values, ranks});
+    const Tensor raw = to.values(), value = ctx.on_host(values), rank = ctx.on_host(ranks);
+    const Tensor ids = ctx.on_host(best.ids);
+    const Tensor cpu_values({kept}, DType::kF32), cpu_ranks({kept}, DType::kI32);
+    ops::rank_tokens(cpu, {raw, indices(of), indices(chosen), cpu_values, cpu_ranks});
+    for (int64_t i = 0; i < kept; ++i) {
+      SCOPED_TRACE("row " + std::to_string(i) + " of " + std::to_string(size));
+      const float *want = logits.row<float>(of[i]), *row = raw.row<float>(i);
+      for (int64_t j = 0; j < size; ++j) ASSERT_TRUE(same(row[j], want[j], 0)) << j;
+      const float own = want[chosen[of[i]]];
+      const auto above = std::count_if(want, want + size, [&](float x) { return x > own; });
+      EXPECT_TRUE(same(value.data<float>()[i], own, 0));
+      EXPECT_TRUE(same(cpu_values.data<float>()[i], own, 0));
+      EXPECT_EQ(rank.data<int32_t>()[i], above + 1);
+      EXPECT_EQ(cpu_ranks.data<int32_t>()[i], above + 1);
+      for (int k = 0; k < p.k; ++k) {
+        // Before it: NaNs, what is larger, equals of lower ids.
+        const int32_t id = ids.row<int32_t>(i)[k];
+        int64_t before = 0;
+        for (int64_t j = 0; j < size; ++j) {
+          const bool nan = std::isnan(want[j]), own_nan = std::isnan(want[id]);
+          const bool equal = nan || own_nan ? nan && own_nan : want[j] == want[id];
+          before += equal ? j < id : nan || want[j] > want[id];
+        }
+        EXPECT_EQ(before, k);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tandem
