@@ -6,7 +6,6 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "kernels/token_ops.h"
 
 namespace tandem {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/token_ops.h"
+#include "kernels/ops.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {

@@ -8,7 +8,6 @@
 #include "kernels/core/context.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/ops.h"
-#include "kernels/token_ops.h"
 
 namespace tandem::cpu {
 

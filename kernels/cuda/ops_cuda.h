@@ -8,7 +8,6 @@
 #include "kernels/core/context.h"
 #include "kernels/op_table.h"
 #include "kernels/ops.h"
-#include "kernels/token_ops.h"
 
 namespace tandem::cuda {
 

@@ -27,19 +27,47 @@ __device__ __forceinline__ Best warp_best(Best best) {
 }
 __device__ __forceinline__ Best nothing() { return {static_cast<int>(0x80000000), 0x7fffffff}; }
 
+// Entries that a thread loads before it uses the first: a block is alone with its row's latency.
+constexpr int kAhead = 8;
+
+// Of entries i, i + kThreads, ...: kAhead of them; -inf beyond the row.
+__device__ __forceinline__ void load_ahead(const float* row, int i, int size, float (&x)[kAhead]) {
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j)
+    x[j] = i + j * kThreads < size ? row[i + j * kThreads] : minus_infinity();
+}
+
+// The best of the thread's entries.
+__device__ __forceinline__ void take_best(const float* row, int size, Best& mine) {
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
+    float x[kAhead];
+    load_ahead(row, i, size, x);
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const Best one = {order_key(x[j]), i + j * kThreads};
+      if (i + j * kThreads < size && better(one, mine)) mine = one;
+    }
+  }
+}
+
 // Maximum and sum of exponentials over it, of some of the entries.
 struct Peak {
   float peak;
   double sum;
   bool invalid;  // a NaN or +inf
 };
-__device__ __forceinline__ void take(Peak& p, float x) {
-  if (x != x || x == __int_as_float(0x7f800000)) p.invalid = true;
-  if (x > p.peak) {
-    p.sum *= static_cast<double>(expf(p.peak - x));
-    p.peak = x;
+__device__ __forceinline__ void take(Peak& p, const float (&x)[kAhead]) {
+  float peak = p.peak;
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    if (x[j] != x[j] || x[j] == __int_as_float(0x7f800000)) p.invalid = true;
+    peak = fmaxf(peak, x[j]);
   }
-  if (x > minus_infinity()) p.sum += static_cast<double>(expf(x - p.peak));
+  if (peak == minus_infinity()) return;
+  if (peak > p.peak) p.sum *= static_cast<double>(expf(p.peak - peak));
+  p.peak = peak;
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) p.sum += static_cast<double>(expf(x[j] - peak));
 }
 // The same for any order of the two: what is not symmetric is exact.
 __device__ __forceinline__ Peak joined(const Peak& a, const Peak& b) {
@@ -56,7 +84,11 @@ __device__ double row_log_sum(const float* row, int size) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   Peak p = {minus_infinity(), 0.0, false};
-  for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) take(p, row[i]);
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
+    float x[kAhead];
+    load_ahead(row, i, size, x);
+    take(p, x);
+  }
   for (int offset = 16; offset > 0; offset /= 2) {
     const Peak other = {__shfl_xor_sync(kFullWarp, p.peak, offset),
                         __shfl_xor_sync(kFullWarp, p.sum, offset),
@@ -161,10 +193,17 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads)
     p.edited[e] = row[p.edits[3 * e]];
   __syncthreads();
-  if (flags != 0)
-    for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kThreads)
-      row[i] =
-          (flags & ops::kRowMasked) != 0 ? minus_infinity() : static_cast<float>(row[i] - log_sum);
+  if (flags != 0) {
+    const bool masked = (flags & ops::kRowMasked) != 0;
+    for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kAhead * kThreads) {
+      float x[kAhead];
+      load_ahead(row, i, p.size, x);
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j)
+        if (i + j * kThreads < p.size)
+          row[i + j * kThreads] = masked ? minus_infinity() : static_cast<float>(x[j] - log_sum);
+    }
+  }
   __syncthreads();
   if (p.histories == nullptr) return apply_edits(p, row, begin, end);
   const ops::RowHistory history = p.histories[blockIdx.x];
@@ -192,10 +231,7 @@ __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
   process_row(p, row, log_sum);
 
   Best mine = nothing();
-  for (int i = thread; i < p.size; i += kThreads) {
-    const Best one = {order_key(row[i]), i};
-    if (better(one, mine)) mine = one;
-  }
+  take_best(row, p.size, mine);
   for (int n = 0; n < p.k; ++n) {
     const Best of_warp = warp_best(mine);
     if (lane == 0) warps[warp] = of_warp;
@@ -230,10 +266,7 @@ __global__ void __launch_bounds__(kThreads)
   const float* row = logits + blockIdx.x * stride;
   const int thread = static_cast<int>(threadIdx.x);
   Best mine = nothing();
-  for (int i = thread; i < size; i += kThreads) {
-    const Best one = {order_key(row[i]), i};
-    if (better(one, mine)) mine = one;
-  }
+  take_best(row, size, mine);
   mine = warp_best(mine);
   if (thread % kWarpSize == 0) warps[thread / kWarpSize] = mine;
   __syncthreads();
@@ -246,6 +279,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
                 const int32_t* chosen, float* values, int32_t* ranks) {
+  wait_for_earlier_kernels();
   __shared__ int32_t counts[kWarps];
   const float* row = logits + blockIdx.x * stride;
   const float own = row[chosen[rows[blockIdx.x]]];

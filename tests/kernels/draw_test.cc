@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "kernels/token_ops.h"
 
 namespace tandem {
 namespace {

@@ -17,7 +17,6 @@
 #include "kernels/core/cpu_features.h"
 #include "kernels/ops.h"
 #include "kernels/reference.h"
-#include "kernels/token_ops.h"
 
 namespace tandem::testing {
 

@@ -13,7 +13,6 @@
 
 #include "kernels/ops.h"
 #include "kernels/order_key.h"
-#include "kernels/token_ops.h"
 #include "runtime/beam_search.h"
 
 namespace tandem {

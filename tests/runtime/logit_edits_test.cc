@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/token_ops.h"
+#include "kernels/ops.h"
 #include "runtime/logits_processors.h"
 
 namespace tandem {
