@@ -39,8 +39,9 @@ class GemmCache {
   // On the backend's stream. False, and nothing is done, where the library has no algorithm.
   bool run(const GemmShape& shape, const void* x, const void* w, const void* bias, void* out,
            CudaBackend& backend);
-  // How often that was.
+  // How often that was; and how often the library was asked what it suggests.
   int64_t refused() const { return refused_; }
+  int64_t asked() const { return asked_; }
   // DeviceBackend::tune_products.
   void tune(const std::string& device, int capability, const std::string& folder,
             std::function<void(const std::string&)> warn);
@@ -59,11 +60,14 @@ class GemmCache {
   };
   static void destroy(const Plan& plan);
   Plan make(const GemmShape& shape);
-  std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most) const;
+  // The library's first suggestion for products of about this size. False: there is none.
+  bool suggest(const GemmShape& shape, Plan& plan);
+  std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most,
+                                        bool f32_sums);
   // The algorithm kept for products of about this size, or the fastest one, measured with these
   // operands.
   void settle(const GemmShape& shape, const Operands& operands, Plan& plan, CudaBackend& backend);
-  bool take_kept(const GemmKey& key, Plan& plan) const;
+  bool take(const GemmAlgorithm& kept, Plan& plan) const;
   int fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands, Plan& plan,
               CudaBackend& backend) const;
   cublasStatus_t multiply(const Plan& plan, const Operands& operands, cudaStream_t stream) const;
@@ -71,7 +75,8 @@ class GemmCache {
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   std::map<GemmShape, Plan> plans_;
-  int64_t refused_ = 0;
+  GemmChoiceMap suggestions_;
+  int64_t refused_ = 0, asked_ = 0;
   std::unique_ptr<GemmChoices> choices_;  // null: the library's first suggestion is taken
 };
 

@@ -57,6 +57,12 @@ cublasLtEpilogue_t epilogue_of(const GemmShape& s) {
   return s.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+// What products of about the same size have in common.
+GemmKey key_of(const GemmShape& s) {
+  return {padded_size(s.rows), s.n, s.k, s.type, s.out_type, s.bias, s.relu, s.x_alignment,
+          s.out_alignment};
+}
+
 cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& bytes) {
   cublasLtMatmulAlgo_t out;
   static_assert(sizeof(out) == sizeof(bytes));
@@ -98,17 +104,32 @@ GemmCache::Plan GemmCache::make(const GemmShape& s) {
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.w, type, k, n, s.w_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.x, type, k, rows, s.x_stride));
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.out, out_type, n, rows, s.out_stride));
-  const auto found = candidates(s, plan, 1);
-  plan.possible = !found.empty();
-  if (plan.possible) plan.algorithm = to_library(found[0]);
+  plan.possible = suggest(s, plan);
   return plan;
 }
 
+// Ragged steps bring ever new numbers of rows. The library is asked for one of a size (which takes
+// it far longer than a product's launch), and says of the others whether the same algorithm fits.
+bool GemmCache::suggest(const GemmShape& s, Plan& plan) {
+  const GemmKey key = key_of(s);
+  if (const auto kept = suggestions_.find(key);
+      kept != suggestions_.end() && take(kept->second, plan))
+    return true;
+  for (const bool f32_sums : {true, false})
+    if (const auto found = candidates(s, plan, 1, f32_sums); !found.empty()) {
+      plan.algorithm = to_library(found[0]);
+      suggestions_.insert_or_assign(key, found[0]);
+      return true;
+    }
+  return false;
+}
+
 // The library's suggestions, best first; none of what it does not multiply (which of the odd sizes
-// and types, its manual says only in part). Those to choose among keep partial sums in f32: not all
-// that the library has do.
-std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan& plan,
-                                                 int most) const {
+// and types, its manual says only in part). `f32_sums`: partial sums are f32, as not all are that
+// the library has.
+std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan& plan, int most,
+                                                 bool f32_sums) {
+  ++asked_;
   cublasLtMatmulPreference_t preference = nullptr;
   TANDEM_BLAS_CHECK(cublasLtMatmulPreferenceCreate(&preference));
   TANDEM_BLAS_CHECK(
@@ -118,7 +139,7 @@ std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan&
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.x_alignment},
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.out_alignment},
       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.out_alignment}};
-  if (most > 1)
+  if (f32_sums)
     wishes.emplace_back(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   for (const auto& [attribute, value] : wishes)
@@ -148,26 +169,24 @@ void GemmCache::tune(const std::string& device, int capability, const std::strin
 void GemmCache::settle(const GemmShape& s, const Operands& operands, Plan& plan,
                        CudaBackend& backend) {
   plan.settled = true;
-  const GemmKey key{padded_size(s.rows), s.n,    s.k,    s.type,
-                    s.out_type,          s.bias, s.relu, s.x_alignment,
-                    s.out_alignment};
-  if (choices_->find(key) != nullptr) return static_cast<void>(take_kept(key, plan));
-  const auto algorithms = candidates(s, plan, kCandidates);
+  const GemmKey key = key_of(s);
+  if (const GemmAlgorithm* kept = choices_->find(key)) return static_cast<void>(take(*kept, plan));
+  const auto algorithms = candidates(s, plan, kCandidates, true);
   const int best = fastest(algorithms, operands, plan, backend);
   if (best < 0) return;  // the plan's own stays
   plan.algorithm = to_library(algorithms[static_cast<size_t>(best)]);
   choices_->add(key, algorithms[static_cast<size_t>(best)]);
 }
 
-// Measured for another number of rows, perhaps, or read from a file: the library says if it fits.
-bool GemmCache::take_kept(const GemmKey& key, Plan& plan) const {
-  const cublasLtMatmulAlgo_t kept = to_library(*choices_->find(key));
+// Of another number of rows, perhaps, or read from a file: the library says if it fits.
+bool GemmCache::take(const GemmAlgorithm& kept, Plan& plan) const {
+  const cublasLtMatmulAlgo_t algorithm = to_library(kept);
   cublasLtMatmulHeuristicResult_t result{};
-  if (cublasLtMatmulAlgoCheck(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out, &kept,
-                              &result) != CUBLAS_STATUS_SUCCESS ||
+  if (cublasLtMatmulAlgoCheck(handle_, plan.operation, plan.w, plan.x, plan.out, plan.out,
+                              &algorithm, &result) != CUBLAS_STATUS_SUCCESS ||
       result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kWorkspaceBytes)
     return false;
-  plan.algorithm = kept;
+  plan.algorithm = algorithm;
   return true;
 }
 

@@ -83,6 +83,18 @@ TEST_F(CudaTuning, OffItIsTheLibrarysFirst) {
   EXPECT_EQ(product(ctx, 20), 0);
 }
 
+// Numbers of rows that are padded alike: the library is asked once, and then says whether it fits.
+TEST_F(CudaTuning, TheLibraryIsAskedOnceForASize) {
+  Context ctx = testing::cuda_context(DType::kF32);
+  const auto& gemms = static_cast<cuda::CudaBackend&>(ctx.backend()).gemms();
+  for (const int64_t rows : {20, 17, 18, 19, 20}) EXPECT_EQ(product(ctx, rows), 0);
+  EXPECT_EQ(gemms.asked(), 1);
+  product(ctx, 21);
+  EXPECT_EQ(gemms.asked(), 2);
+  product(ctx, 20, 24, 41);
+  EXPECT_EQ(gemms.asked(), 3);
+}
+
 TEST_F(CudaTuning, TheNextProcessFindsIt) {
   make_fast(4);
   EXPECT_EQ(product(*context(), 20), 4);
