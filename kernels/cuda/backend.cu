@@ -43,11 +43,9 @@ bool is_page_locked(const void* host) {
                                              "--kv-cache-memory)");
 }
 
-}  // namespace
-
-namespace {
 std::atomic<bool> overlaps{false};
-}
+
+}  // namespace
 
 bool overlaps_launches() { return overlaps.load(std::memory_order_relaxed); }
 
@@ -77,7 +75,7 @@ CudaBackend::CudaBackend(int index) : index_(index) {
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
   cudaStreamSynchronize(stream_);
-  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
+  destroy_recordings();
   gemms_.reset();
   uploads_.reset();
   for (void* segment : segments_) cudaFree(segment);
@@ -316,12 +314,15 @@ void CudaBackend::replay(uint64_t key) {
 
 void CudaBackend::forget_recordings() {
   synchronize();
-  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
-  recordings_.clear();
+  destroy_recordings();
 }
 
 void CudaBackend::drop_recordings() {
   dropped_ = true;
+  destroy_recordings();
+}
+
+void CudaBackend::destroy_recordings() {
   for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
 }

@@ -73,6 +73,7 @@ class CudaBackend final : public DeviceBackend {
     cudaEvent_t sent = nullptr;
   };
   void add_segment(size_t at_least);
+  void destroy_recordings();
   cudaEvent_t event_of(uint64_t mark) const;
   // Asks again and again, with a look at what watches in between.
   void wait_until(const std::function<bool()>& done);

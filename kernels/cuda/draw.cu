@@ -16,8 +16,6 @@ constexpr int kWarps = kThreads / kWarpSize;
 // The first digit is sign, exponent and two bits more: logits fall into some dozens of them, with
 // the exponent alone most of a row would meet in five.
 constexpr int kDigitBits = 11, kDigits = 1 << kDigitBits;
-// Entries that a thread loads before it uses the first: one block is alone with its row's latency.
-constexpr int kAhead = 8;
 
 struct DrawParams {
   const float* logits;
@@ -45,20 +43,13 @@ struct Row {
   }
 };
 
-// Of entries i, i + step, ... below `end`: kAhead of them, as they are; zeros beyond.
-__device__ __forceinline__ void load_ahead(const Row& row, int i, int end, int step,
-                                           float (&logits)[kAhead]) {
-#pragma unroll
-  for (int j = 0; j < kAhead; ++j) logits[j] = i + j * step < end ? row.logits[i + j * step] : 0.0f;
-}
-
 // body(x) for entries i, i + step, ... below `end`.
 template <class Body>
 __device__ __forceinline__ void for_entries(const Row& row, int i, int end, int step,
                                             const Body& body) {
   for (; i < end; i += kAhead * step) {
     float logits[kAhead];
-    load_ahead(row, i, end, step, logits);
+    load_ahead(row.logits, i, end, step, 0.0f, logits);
 #pragma unroll
     for (int j = 0; j < kAhead; ++j)
       if (i + j * step < end) body(row.tempered(logits[j]));
@@ -252,7 +243,7 @@ __device__ int find_entry(const Row& row, const Filter& f, int begin, int end, M
   Mass sum = 0;
   float logits[kAhead];
   for (int first = begin; first < end; first += kAhead * kWarpSize) {
-    load_ahead(row, first + lane, end, kWarpSize, logits);
+    load_ahead(row.logits, first + lane, end, kWarpSize, 0.0f, logits);
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
       const int tile = first + j * kWarpSize, i = tile + lane;

@@ -15,4 +15,14 @@ __device__ __forceinline__ int order_key(float x) {
   return bits >= 0 ? bits : bits ^ 0x7fffffff;
 }
 
+// Entries that a thread loads before it uses the first: one block is alone with its row's latency.
+constexpr int kAhead = 8;
+
+// Of entries i, i + step, ... below `end`: kAhead of them; `beyond` behind those.
+__device__ __forceinline__ void load_ahead(const float* row, int i, int end, int step, float beyond,
+                                           float (&x)[kAhead]) {
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) x[j] = i + j * step < end ? row[i + j * step] : beyond;
+}
+
 }  // namespace tandem::cuda

@@ -27,21 +27,11 @@ __device__ __forceinline__ Best warp_best(Best best) {
 }
 __device__ __forceinline__ Best nothing() { return {static_cast<int>(0x80000000), 0x7fffffff}; }
 
-// Entries that a thread loads before it uses the first: a block is alone with its row's latency.
-constexpr int kAhead = 8;
-
-// Of entries i, i + kThreads, ...: kAhead of them; -inf beyond the row.
-__device__ __forceinline__ void load_ahead(const float* row, int i, int size, float (&x)[kAhead]) {
-#pragma unroll
-  for (int j = 0; j < kAhead; ++j)
-    x[j] = i + j * kThreads < size ? row[i + j * kThreads] : minus_infinity();
-}
-
 // The best of the thread's entries.
 __device__ __forceinline__ void take_best(const float* row, int size, Best& mine) {
   for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
     float x[kAhead];
-    load_ahead(row, i, size, x);
+    load_ahead(row, i, size, kThreads, minus_infinity(), x);
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
       const Best one = {order_key(x[j]), i + j * kThreads};
@@ -86,7 +76,7 @@ __device__ double row_log_sum(const float* row, int size) {
   Peak p = {minus_infinity(), 0.0, false};
   for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
     float x[kAhead];
-    load_ahead(row, i, size, x);
+    load_ahead(row, i, size, kThreads, minus_infinity(), x);
     take(p, x);
   }
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -197,7 +187,7 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
     const bool masked = (flags & ops::kRowMasked) != 0;
     for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kAhead * kThreads) {
       float x[kAhead];
-      load_ahead(row, i, p.size, x);
+      load_ahead(row, i, p.size, kThreads, minus_infinity(), x);
 #pragma unroll
       for (int j = 0; j < kAhead; ++j)
         if (i + j * kThreads < p.size)
