@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What --quantization changes in a model's results: the table of docs/gpu_quantization.md.
+"""What --quantization changes in a model's results: the table of docs/gpu/quantization.md.
 
     quantization_accuracy.py [--tandem build/bin/tandem] [--model examples/demo-model] [--device cuda] [--json FILE]
                              [--quantizations none,int8,int4,fp8] [--dtypes bfloat16,float16] [--limit N]

@@ -1,4 +1,4 @@
-// Which kernels multiply a weight, by bytes and operations (docs/gpu_quantization.md). Host only.
+// Which kernels multiply a weight, by bytes and operations (docs/gpu/quantization.md). Host only.
 #pragma once
 
 #include <algorithm>
