@@ -82,7 +82,7 @@ void MpiLauncher::open(const actors::WorkerEndpoint& endpoint, Exited exited) {
   // On one host MPI's part of the ranks needs no ports. Tensors do not travel through it.
   if (hostfile_.empty())
     for (const char* setting :
-         {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=^tcp", "OMPI_MCA_shmem=mmap",
+         {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader", "OMPI_MCA_shmem=mmap",
           "OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_mpi_yield_when_idle=0"})
       environment_.push_back(setting);
   children_ = std::make_unique<ChildProcesses>(
