@@ -17,8 +17,10 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 namespace tandem::launcher {
@@ -55,17 +57,33 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return out;
 }
 
+// Whether it is on its way out. It closes its connections, and so is missed by others, a little
+// before it can be waited for.
+bool is_ending(pid_t pid) {
+  constexpr unsigned kExiting = 0x4;  // the kernel's PF_EXITING
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat, skip;
+  std::getline(in, stat, '\0');
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')'), stat.size() - 1) + 1));
+  for (int i = 0; i < 6; ++i) fields >> skip;  // state, parent, group, session, terminal, its group
+  unsigned flags = 0;
+  fields >> flags;
+  return (flags & kExiting) != 0;
+}
+
 struct Child {
   std::string name;
   std::function<bool(pid_t)> is_stuck;
   pid_t pid = 0;
   int pidfd = -1;
+  bool was_ending = false;  // before it was told to
 };
 
 struct Group {
   std::vector<Child> running;
-  std::string how;  // the first ended
+  std::string how;
   bool told_to_end = false;
+  bool failed = false;  // one has ended by itself; that is `how`
 };
 
 // Its whole process group: a wrapper may have started more.
@@ -105,6 +123,7 @@ struct ChildProcesses::Impl {
       if (pid == 0) exec_child(argv.data(), envp.data(), parent, none);
       if (pid < 0) {
         group.how = program.name + ": fork: " + std::strerror(errno);
+        group.failed = true;
         kill_all(group);
         break;
       }
@@ -116,12 +135,14 @@ struct ChildProcesses::Impl {
   }
 
   void end(const Key& key, int signal) {
-    reap();  // what has ended so far did so by itself
     const auto it = groups.find(key);
     if (it == groups.end()) return;
-    it->second.told_to_end = true;
-    if (signal == SIGKILL) return kill_all(it->second);
-    for (const Child& child : it->second.running) kill(child.pid, signal);
+    Group& group = it->second;
+    if (!group.told_to_end)
+      for (Child& child : group.running) child.was_ending = is_ending(child.pid);
+    group.told_to_end = true;
+    if (signal == SIGKILL) return kill_all(group);
+    for (const Child& child : group.running) kill(child.pid, signal);
   }
 
   // Whether it has ended. Until waitpid() nobody else can have its process group.
@@ -134,10 +155,15 @@ struct ChildProcesses::Impl {
     waitpid(child.pid, nullptr, 0);
     if (child.pidfd >= 0) close(child.pidfd);
     const std::string how = child.name + " " + describe(info);
-    if (group.how.empty()) {
+    // Workers that are told to end may do so before they are made to.
+    const bool as_told = info.si_code == CLD_EXITED && info.si_status == 0;
+    const bool by_itself = !group.told_to_end || (child.was_ending && !as_told);
+    if (by_itself && !group.failed) {
+      spdlog::warn("replica {}: {} (process {})", key.first, how, child.pid);
+      group.failed = true;
       group.how = how;
-      if (!group.told_to_end)
-        spdlog::warn("replica {}: {} (process {})", key.first, how, child.pid);
+    } else if (group.how.empty()) {
+      group.how = how;
     }
     return true;
   }
