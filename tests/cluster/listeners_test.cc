@@ -31,16 +31,13 @@ Names open_ports(const std::vector<pid_t>& pids) {
 // a while only is not missed, and the kernel's table may lack a line while others' sockets come and
 // go.
 void watch_until(const Program& server, const std::string& logged, int times, Names& seen) {
-  EXPECT_TRUE(eventually(60s,
-                         [&] {
-                           const bool there = server.count_in_log(logged) >= times;
-                           const Names told = announced(server);
-                           seen.merge(open_ports(server.processes()));
-                           return there &&
-                                  std::includes(seen.begin(), seen.end(), told.begin(), told.end());
-                         }))
-      << logged << "\n"
-      << server.log();
+  const auto all = [&] {
+    const bool there = server.count_in_log(logged) >= times;
+    const Names told = announced(server);
+    seen.merge(open_ports(server.processes()));
+    return there && std::includes(seen.begin(), seen.end(), told.begin(), told.end());
+  };
+  EXPECT_TRUE(eventually(60s, all)) << logged << "\n" << server.log();
 }
 
 std::vector<std::string> serve_command(std::vector<std::string> flags) {
