@@ -155,11 +155,12 @@ struct ChildProcesses::Impl {
     waitpid(child.pid, nullptr, 0);
     if (child.pidfd >= 0) close(child.pidfd);
     const std::string how = child.name + " " + describe(info);
-    // Workers that are told to end may do so before they are made to.
+    // A worker that was told to end by its supervisor may be faster than the order to end it.
     const bool as_told = info.si_code == CLD_EXITED && info.si_status == 0;
     const bool by_itself = !group.told_to_end || (child.was_ending && !as_told);
     if (by_itself && !group.failed) {
-      spdlog::warn("replica {}: {} (process {})", key.first, how, child.pid);
+      spdlog::log(as_told ? spdlog::level::debug : spdlog::level::warn,
+                  "replica {}: {} (process {})", key.first, how, child.pid);
       group.failed = true;
       group.how = how;
     } else if (group.how.empty()) {
