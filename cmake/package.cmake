@@ -18,8 +18,9 @@ set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser, init-system-helpers")
-# Certificates: for models from the hub.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin, ca-certificates")
+# Certificates: for models from the hub. mpirun: for ranks on several hosts only.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "Runs HuggingFace checkpoints of encoder/decoder transformers (BART and its
 kin) as they are, and serves them under OpenAI's HTTP interface, with

@@ -2,15 +2,19 @@
 
 #include <sched.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "actors/worker_process.h"
 #include "kernels/core/error.h"
+#include "launcher/mpi_launcher.h"
 #include "launcher/process_launcher.h"
 #include "launcher/progress.h"
+#include "launcher/worker_command.h"
 
 namespace tandem::launcher {
 
@@ -22,9 +26,12 @@ void ClusterOptions::add(CLI::App& app) {
   option("--tensor-parallel-size,--tp", config.tensor_parallel_size,
          "ranks that share a model's heads and vocabulary");
   option("--data-parallel-size,--dp", config.data_parallel_size, "replicas of the model");
-  option("--distributed-executor-backend", backend,
-         "how ranks run: threads (of this process), mpi (processes that this one starts), join "
-         "(`tandem worker` processes that connect); auto: threads for one rank, else mpi");
+  option(
+      "--distributed-executor-backend", backend,
+      "how ranks run: threads (of this process), processes (of this host, which this one starts; "
+      "also called mp), mpi (started by mpirun, whose ports others must not reach), join "
+      "(`tandem worker` processes that connect); auto: threads for one rank, mpi with "
+      "--hostfile, else processes");
   app.add_option("--hostfile", hostfile, "mpirun's host file, for ranks on several hosts")
       ->type_name("FILE")
       ->group(group);
@@ -50,7 +57,8 @@ void ClusterOptions::add(CLI::App& app) {
 }
 
 bool ClusterOptions::wants_cluster() const {
-  return config.tensor_parallel_size > 1 || config.data_parallel_size > 1 || backend != "auto";
+  return config.tensor_parallel_size > 1 || config.data_parallel_size > 1 || backend != "auto" ||
+         !hostfile.empty();
 }
 
 std::unique_ptr<MpiSession> join_outer_job() {
@@ -100,6 +108,64 @@ std::unique_ptr<actors::Cluster> start_in_job(ClusterOptions& options, MpiSessio
 
 }  // namespace
 
+namespace {
+
+// One of threads, processes, mpi, join.
+std::string find_backend(const ClusterOptions& options) {
+  const std::string& asked = options.backend;
+  const bool several =
+      options.config.tensor_parallel_size > 1 || options.config.data_parallel_size > 1;
+  if (!options.hostfile.empty()) {
+    if (asked == "auto" || asked == "mpi") return "mpi";
+    throw invalid_request("--hostfile", "is mpirun's: --distributed-executor-backend " + asked +
+                                            " has no use for it");
+  }
+  if (asked == "auto") return several ? "processes" : "threads";
+  if (asked == "mp") return "processes";
+  for (const char* backend : {"threads", "processes", "mpi", "join"})
+    if (asked == backend) return asked;
+  throw invalid_request("--distributed-executor-backend",
+                        "\"" + asked + "\" is not one of auto, threads, processes, mpi, join");
+}
+
+void check_files(const ClusterOptions& options) {
+  for (const auto& [flag, file] : {std::pair("--hostfile", options.hostfile),
+                                   std::pair("--worker-program", options.worker_program)})
+    if (!file.empty() && !std::filesystem::exists(file))
+      throw invalid_request(flag, file + ": no such file");
+  const std::string& program = options.worker_program;
+  if (!program.empty() &&
+      (std::filesystem::is_directory(program) || access(program.c_str(), X_OK) != 0))
+    throw invalid_request("--worker-program", program + ": is not a program that can be run");
+}
+
+WorkerCommand worker_command(const ClusterOptions& options) {
+  const actors::ClusterConfig& c = options.config;
+  WorkerCommand worker{options.worker_program, options.log.flags()};
+  if (worker.program.empty()) worker.program = this_program();
+  for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
+                           std::string("--replicas"), std::to_string(c.data_parallel_size),
+                           std::string("--ranks"), std::to_string(c.tensor_parallel_size),
+                           std::string("--worker-timeout"), std::to_string(c.worker_timeout)})
+    worker.flags.push_back(flag);
+  return worker;
+}
+
+// Null: the ranks are threads.
+std::unique_ptr<actors::GroupLauncher> make_launcher(const ClusterOptions& options) {
+  const std::string backend = find_backend(options);
+  if (backend == "join") return actors::make_join_launcher();
+  if (backend == "mpi")
+    return std::make_unique<MpiLauncher>(worker_command(options), options.hostfile);
+  keep_nccl_on_loopback();
+  if (backend == "threads") return nullptr;
+  return std::make_unique<ProcessLauncher>(worker_command(options));
+}
+
+}  // namespace
+
+void keep_nccl_on_loopback() { setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0); }
+
 std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const EngineConfig& engine,
                                                MpiSession* job) {
   actors::ClusterConfig& c = options.config;
@@ -116,30 +182,8 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
     }
   }
   check_binding(options.cpu_binding);
-  for (const auto& [flag, file] : {std::pair("--hostfile", options.hostfile),
-                                   std::pair("--worker-program", options.worker_program)})
-    if (!file.empty() && !std::filesystem::exists(file))
-      throw invalid_request(flag, file + ": no such file");
-  std::string backend = options.backend;
-  if (backend == "auto")
-    backend = c.tensor_parallel_size * c.data_parallel_size > 1 ? "mpi" : "threads";
-  if (backend == "threads")
-    return std::make_unique<actors::Cluster>(c, std::unique_ptr<actors::GroupLauncher>());
-  if (backend == "join") return std::make_unique<actors::Cluster>(c, actors::make_join_launcher());
-  if (backend != "mpi")
-    throw invalid_request("--distributed-executor-backend",
-                          "\"" + backend + "\" is not one of auto, threads, mpi, join");
-  ProcessLauncherOptions processes;
-  processes.hostfile = options.hostfile;
-  processes.several_ranks = c.tensor_parallel_size > 1;
-  processes.worker_program = options.worker_program;
-  processes.worker_flags = options.log.flags();
-  for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
-                           std::string("--replicas"), std::to_string(c.data_parallel_size),
-                           std::string("--ranks"), std::to_string(c.tensor_parallel_size),
-                           std::string("--worker-timeout"), std::to_string(c.worker_timeout)})
-    processes.worker_flags.push_back(flag);
-  return std::make_unique<actors::Cluster>(c, std::make_unique<ProcessLauncher>(processes));
+  check_files(options);
+  return std::make_unique<actors::Cluster>(c, make_launcher(options));
 }
 
 void release_ranks(MpiSession* job) {

@@ -42,6 +42,10 @@ void release_ranks(MpiSession* job);
 // they will not be; returns false if `stop` says so.
 bool wait_until_up(actors::Cluster& cluster, const std::function<bool()>& stop);
 
+// NCCL would choose an address of this host that others reach. Where a group's ranks are all on
+// this host the loopback is enough; a NCCL_SOCKET_IFNAME that is set stays.
+void keep_nccl_on_loopback();
+
 // Binds this process to its share of the cores that it may use: part `index` of `parts`. mode: auto
 // (if that leaves at least two), rank (always), none. Returns whether it did. Throws InputError for
 // another mode.

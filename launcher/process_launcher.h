@@ -1,5 +1,5 @@
-// Ranks as processes: `tandem worker`, under mpirun where a group has several. However this process
-// ends, they end (parent-death signals), and stop() ends them at once.
+// Ranks as processes of this host: children of this process that meet in memory which it made.
+// There is no MPI in it, and nothing listens: they connect to the supervisor's port.
 #pragma once
 
 #include <memory>
@@ -7,33 +7,29 @@
 #include <vector>
 
 #include "actors/group_launcher.h"
+#include "actors/group_memory.h"
+#include "launcher/child_processes.h"
+#include "launcher/run_directory.h"
+#include "launcher/worker_command.h"
 
 namespace tandem::launcher {
 
-struct ProcessLauncherOptions {
-  std::string hostfile;                   // for mpirun; "": this host only
-  bool several_ranks = false;             // in a group
-  std::string worker_program;             // run as `PROGRAM worker …`; "": this one
-  std::vector<std::string> worker_flags;  // passed on to every worker
-};
-
 class ProcessLauncher final : public actors::GroupLauncher {
  public:
-  explicit ProcessLauncher(ProcessLauncherOptions options);
-  ~ProcessLauncher() override;  // ends what is left
+  explicit ProcessLauncher(WorkerCommand worker) : worker_(std::move(worker)) {}
 
   void open(const actors::WorkerEndpoint& endpoint, Exited exited) override;
   void launch(int replica, uint64_t generation, int size) override;
+  void prepare(int replica, proto::WorkerSetup& setup) override;
   void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) override;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  WorkerCommand worker_;
+  RunDirectory directory_;  // of crash records
+  std::vector<std::string> environment_;
+  Exited exited_;
+  actors::GroupMemory memory_;
+  std::unique_ptr<ChildProcesses> children_;  // the last: it uses the others until it ends
 };
-
-// How a worker's endpoint travels in its environment.
-inline constexpr char kEndpointVariable[] = "TANDEM_WORKER_ENDPOINT";
-std::string encode_endpoint(const actors::WorkerEndpoint& endpoint);
-actors::WorkerEndpoint decode_endpoint(const std::string& text);
 
 }  // namespace tandem::launcher

@@ -12,7 +12,7 @@
 #include "kernels/core/error.h"
 #include "launcher/cluster_options.h"
 #include "launcher/command.h"
-#include "launcher/process_launcher.h"
+#include "launcher/worker_command.h"
 #include "parallel/shared_memory_communicator.h"
 
 namespace tandem::launcher {
@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::string address, access_file, crash_directory, cpu_binding = "auto";
-  int replica = 0, replicas = 1, ranks = 1;
+  int replica = 0, replicas = 1, rank = 0, ranks = 1;
   uint64_t generation = 0;
   bool mpi = false;
   double worker_timeout = 5;
@@ -46,6 +46,7 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
 
 int join_by_address(const Options& o) {
   o.log.apply("worker");
+  keep_nccl_on_loopback();
   bool again = true;
   while (again) {
     const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
@@ -65,11 +66,12 @@ int run_launched(const Options& o, const std::string& endpoint) {
   actors::WorkerProcessOptions worker;
   worker.endpoint = decode_endpoint(endpoint);
   worker.replica = o.replica;
+  worker.rank = o.rank;
   worker.generation = o.generation;
   worker.peer_timeout = o.worker_timeout;
   unsetenv(kEndpointVariable);
-  // With mpirun, which goes with the engine. It is how a rank that is stopped, or that nobody has
-  // heard of yet, ends.
+  // With the engine, or with mpirun, which goes with the engine; a wrapper may have come between.
+  // It is how a rank that is stopped, or that nobody has heard of yet, ends.
   const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return 75;
@@ -115,6 +117,7 @@ Run add_worker(CLI::App& app, WrapWorker wrap) {
   const std::string ours = "Set by the launcher";
   app.add_option("--replica", o->replica)->group(ours);
   app.add_option("--replicas", o->replicas)->group(ours);
+  app.add_option("--rank", o->rank)->group(ours);
   app.add_option("--ranks", o->ranks)->group(ours);
   app.add_option("--generation", o->generation)->group(ours);
   app.add_option("--crash-directory", o->crash_directory)->group(ours);

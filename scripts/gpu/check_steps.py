@@ -55,8 +55,7 @@ class Run:
         self.environment = dict(
             os.environ, PATH=f"{pack / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
             TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch),
-            XDG_CACHE_HOME=str(self.scratch / "cache"), OPAL_PREFIX=str(pack / "mpi"),
-            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+            XDG_CACHE_HOME=str(self.scratch / "cache"),
             # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
             NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
         if plugin is not None:
@@ -96,8 +95,10 @@ class Run:
     def need_processes(self):
         if self.about["kind"] == "emulated":
             raise NotRun("emulated groups are of one process")
-        if not self.about["mpi"]:
-            raise NotRun("the pack has no mpirun")
+
+    def as_processes(self, size):
+        """Flags for a group of so many processes."""
+        return ["--tensor-parallel-size", str(size), "--worker-program", str(self.pack / "bin/rank")]
 
     def start(self, command, ours=True, extra=None, **options):
         """A process with its errors in the log, and its group to itself. Our programs see the pack's libraries."""
@@ -287,12 +288,12 @@ def tuned(run):
 
 def ranks(size):
     def body(run):
-        threads = []
+        flags = ["--tensor-parallel-size", str(size)]
         if run.about["kind"] == "emulated":
-            threads = ["--distributed-executor-backend", "threads"]
+            flags += ["--distributed-executor-backend", "threads"]
         elif size > 1:
-            run.need_processes()
-        return goldens("float32", "--tensor-parallel-size", str(size), *threads, only=[TINY])(run)
+            flags = run.as_processes(size)
+        return goldens("float32", *flags, only=[TINY])(run)
     return body
 
 
@@ -328,7 +329,7 @@ def killed(run):
     run.need_processes()
     folder = run.models / TINY
     process = run.start([run.pack / "bin/tandem", "generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device,
-                         "--dtype", "float32", "--tensor-parallel-size", "2", "--max-num-seqs", "4"],
+                         "--dtype", "float32", *run.as_processes(2), "--max-num-seqs", "4"],
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     cases = run.cases(folder)
     first, rest = cases[:1], cases[1:]

@@ -21,10 +21,6 @@ GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\
 CUDA = r"lib(cuda|cublasLt|cublas|nccl|nvidia-\w+|nvrtc\S*)\.so.*"
 MODELS = ["tests/data/goldens/bart-tiny", "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape",
           "examples/demo-model"]
-# Open MPI looks for these under OPAL_PREFIX, as Debian lays them out.
-MPI = {"lib/*/openmpi/lib/openmpi3/mca_*.so": None, "share/openmpi": None, "bin/orterun": "bin/mpirun", "bin/orted": "bin/orted"}
-# Networks that are not used between processes of one machine, with many libraries.
-FOREIGN_MPI = re.compile(r"_(ucx|ofi|openib|psm2?|usnic|verbs|portals4|ugni|fs_lustre|tm|slurm|gridengine|monitoring|libnbc_nv)")
 
 
 def parse(argv):
@@ -82,27 +78,6 @@ def strip(folder):
             subprocess.run(["strip", "--strip-unneeded", file], stderr=subprocess.DEVNULL)
 
 
-def add_mpi(folder):
-    """mpirun and its plugins, so that ranks can be processes. False where it is not installed."""
-    mpirun = shutil.which("mpirun")
-    if mpirun is None:
-        return False
-    prefix = pathlib.Path(mpirun).resolve().parent.parent
-    for pattern, target in MPI.items():
-        for path in prefix.glob(pattern):
-            if FOREIGN_MPI.search(path.name):
-                continue
-            if any(p is None for p in needed(path, []).values()):
-                continue
-            to = folder / "mpi" / (target or path.relative_to(prefix))
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                shutil.copytree(path, to, symlinks=False)
-            else:
-                shutil.copy(path.resolve(), to)
-    return (folder / "mpi/bin/mpirun").exists()
-
-
 def commit():
     done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
@@ -118,19 +93,17 @@ def fill(folder, build, models):
     (folder / "bin").mkdir(parents=True)
     for name in [*PROGRAMS, PLUGIN]:
         shutil.copy(binaries / name, folder / "bin" / name)
-    mpi = add_mpi(folder)
     theirs = add_libraries(folder)
     strip(folder)
     for name in MODELS if models else []:
         shutil.copytree(ROOT / name, folder / name)
     shutil.copytree(ROOT / "scripts/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__", "pack.py"))
     shutil.copytree(ROOT / "benchmarks/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    for name in ["run", "mpirun", "rank"]:
-        shutil.move(folder / "scripts" / name, folder / {"run": "run", "mpirun": "bin/mpirun", "rank": "bin/rank"}[name])
-    for name in ["run", "bin/mpirun", "bin/rank"]:
-        (folder / name).chmod(0o755)
+    for name, target in {"run": "run", "rank": "bin/rank"}.items():
+        shutil.move(folder / "scripts" / name, folder / target)
+        (folder / target).chmod(0o755)
     (folder / "pack.json").write_text(json.dumps({"commit": commit(), "packed": time.strftime("%Y-%m-%d %H:%M:%S"),
-                                                  "theirs": sorted(theirs), "mpi": mpi}, indent=1) + "\n")
+                                                  "theirs": sorted(theirs)}, indent=1) + "\n")
 
 
 def compressed(path):

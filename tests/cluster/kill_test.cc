@@ -70,8 +70,41 @@ TEST(KillWorkers, WhileTheyLoad) {
   server.expect_clean_end();
 }
 
-TEST(KillWorkers, MpirunIsKilled) {
+TEST(KillWorkers, IsToldWithRankAndSignal) {
   Server server({"--tp", "2"});
+  const auto workers = server.workers();
+  ASSERT_EQ(workers.size(), 2u);
+  const auto line = command_line(workers[1]);
+  const auto rank = std::find(line.begin(), line.end(), "--rank");
+  ASSERT_TRUE(rank != line.end() && rank + 1 != line.end());
+  kill(workers[1], SIGKILL);
+  ASSERT_TRUE(server.logged(": up, generation", 20s, 2));
+  EXPECT_EQ(server.count_in_log("replica 0: rank " + *(rank + 1) + " ended by signal 9"), 1)
+      << server.log();
+  EXPECT_EQ(server.count_in_log(" ended "), 1) << "of the one that was killed, not of the other";
+  for (const pid_t pid : workers) EXPECT_FALSE(is_alive(pid));
+  server.expect_clean_end();
+}
+
+// Under mpirun, where the ranks are not this server's children.
+TEST(KillWorkers, OfMpirun) {
+  Server server({"--tp", "2", "--distributed-executor-backend", "mpi"});
+  auto client = client::Client::connect(server.client_options());
+  Load load(client, sound_cases(), kStreams);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(load.progress(10));
+    const auto workers = server.workers();
+    ASSERT_EQ(workers.size(), 2u);
+    kill(workers[static_cast<size_t>(i % 2)], SIGKILL);
+    ASSERT_TRUE(server.logged(": up, generation", 20s, i + 2));
+  }
+  load.expect_all_well();
+  server.report_recovery("kill -9 of a rank of mpirun");
+  server.expect_clean_end();
+}
+
+TEST(KillWorkers, MpirunIsKilled) {
+  Server server({"--tp", "2", "--distributed-executor-backend", "mpi"});
   auto client = client::Client::connect(server.client_options());
   const auto cases = undisturbed(client);
   Load load(client, cases, kStreams);

@@ -1,5 +1,5 @@
-// The ways in which ranks come to be: threads, processes of the launcher, an outer mpirun, workers
-// that join. One set of tokens.
+// The ways in which ranks come to be: threads, processes of the launcher, a mpirun inside or
+// outside, workers that join. One set of tokens.
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster_cases.h"
@@ -63,6 +63,23 @@ TEST(LaunchModes, Threads) {
 }
 
 TEST(LaunchModes, OwnProcesses) { expect_run(generate_command({"--tp", "2", "--dp", "2"})); }
+
+TEST(LaunchModes, ThroughMpirun) {
+  expect_run(generate_command({"--tp", "2", "--dp", "2", "--distributed-executor-backend", "mpi"}));
+}
+
+TEST(LaunchModes, HostFile) {
+  TempDir dir;
+  dir.write("hosts", "localhost slots=2\n");
+  const std::string hosts = (dir / "hosts").string();
+  for (const char* ranks : {"1", "2"}) {
+    Program program(generate_command({"--tp", ranks, "--hostfile", hosts}), {}, golden_lines());
+    EXPECT_EQ(program.wait(60s).value_or(-1), 0) << program.log();
+    expect_tokens(program.out());
+    EXPECT_NE(program.log().find("mpirun listens on every address"), std::string::npos);
+    program.expect_nothing_left();
+  }
+}
 
 TEST(LaunchModes, UnderAnOuterMpirun) {
   for (const auto& [ranks, flags] : std::vector<std::pair<std::string, std::vector<std::string>>>{

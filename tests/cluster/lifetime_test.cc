@@ -8,8 +8,12 @@
 namespace tandem::test {
 namespace {
 
-TEST(Killed, EngineUnderLoadLeavesNoProcess) {
-  Server server({"--tp", "2", "--dp", "2"});
+// How ranks run as processes that the server starts.
+constexpr const char* kBackends[] = {"processes", "mpi"};
+
+void kill_under_load(const std::string& backend) {
+  SCOPED_TRACE(backend);
+  Server server({"--tp", "2", "--dp", "2", "--distributed-executor-backend", backend});
   {
     client::ClientOptions options = server.client_options();
     options.reconnect_timeout = 0ms;
@@ -31,39 +35,72 @@ TEST(Killed, EngineUnderLoadLeavesNoProcess) {
   EXPECT_EQ(files_in(server.tmp()), std::set<std::string>());
 }
 
+TEST(Killed, EngineUnderLoadLeavesNoProcess) {
+  for (const char* backend : kBackends) kill_under_load(backend);
+}
+
 TEST(Killed, EngineLeavesNoStoppedWorker) {
-  Server server({"--tp", "2"});
-  const auto workers = server.workers();
-  ASSERT_EQ(workers.size(), 2u);
-  kill(workers[1], SIGSTOP);
-  server.signal(SIGKILL);
-  EXPECT_EQ(server.wait(5s).value_or(-1), 128 + SIGKILL);
-  EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); }));
+  for (const char* backend : kBackends) {
+    SCOPED_TRACE(backend);
+    Server server({"--tp", "2", "--distributed-executor-backend", backend});
+    const auto workers = server.workers();
+    ASSERT_EQ(workers.size(), 2u);
+    kill(workers[1], SIGSTOP);
+    server.signal(SIGKILL);
+    EXPECT_EQ(server.wait(5s).value_or(-1), 128 + SIGKILL);
+    EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); }));
+  }
 }
 
 // Stopped before anybody has heard of them.
 TEST(Killed, WorkersThatAreStoppedWhileTheyLoad) {
-  Server server({"--tp", "2", "--startup-timeout", "1"}, {}, /*wait=*/false);
-  ASSERT_TRUE(eventually(10s, [&] { return !server.workers().empty(); }));
-  const pid_t victim = server.workers().front();
-  kill(victim, SIGSTOP);
-  ASSERT_TRUE(server.logged("] ready\n", 20s));
-  EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
+  for (const char* backend : kBackends) {
+    SCOPED_TRACE(backend);
+    Server server(
+        {"--tp", "2", "--startup-timeout", "1", "--distributed-executor-backend", backend}, {},
+        /*wait=*/false);
+    ASSERT_TRUE(eventually(10s, [&] { return !server.workers().empty(); }));
+    const pid_t victim = server.workers().front();
+    kill(victim, SIGSTOP);
+    ASSERT_TRUE(server.logged("] ready\n", 20s));
+    EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
+    server.expect_clean_end();
+  }
+}
+
+// A worker program may be one that stays beside the rank which it starts.
+TEST(Killed, WrappersEndWithTheirRanks) {
+  TempDir dir;
+  const std::string wrapper = (dir / "wrapper").string();
+  dir.write("wrapper", "#!/bin/sh\n" TANDEM_BINARY " \"$@\" &\nwait $!\n");
+  std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+  Server server({"--tp", "2", "--worker-program", wrapper});
+  const auto workers = server.workers();
+  ASSERT_EQ(workers.size(), 2u);
+  EXPECT_EQ(server.processes().size(), 5u);
+  kill(workers[1], SIGKILL);
+  ASSERT_TRUE(server.logged(": up, generation", 20s, 2)) << server.log();
+  for (const pid_t pid : workers) EXPECT_FALSE(is_alive(pid));
+  EXPECT_EQ(server.processes().size(), 5u);
   server.expect_clean_end();
 }
 
 // At moments from the first milliseconds to the end of loading.
 TEST(Interrupted, WhileLoading) {
   std::mt19937 random(7);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGINT, SIGKILL, SIGKILL, SIGKILL, SIGINT}) {
-    Server server({"--tp", "2", "--dp", "2"}, {}, /*wait=*/false);
-    ASSERT_TRUE(server.logged("starting", 10s));
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
-    server.signal_group(number);
-    const auto status = server.wait(10s);
-    EXPECT_EQ(status.value_or(-1), number == SIGKILL ? 128 + SIGKILL : 0);
-    EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); })) << number;
-    if (number != SIGKILL) server.expect_nothing_left();
+  for (const char* backend : kBackends) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGINT, SIGKILL, SIGKILL, SIGKILL, SIGINT}) {
+      SCOPED_TRACE(backend + std::string(", signal ") + std::to_string(number));
+      Server server({"--tp", "2", "--dp", "2", "--distributed-executor-backend", backend}, {},
+                    /*wait=*/false);
+      ASSERT_TRUE(server.logged("starting", 10s));
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+      server.signal_group(number);
+      const auto status = server.wait(10s);
+      EXPECT_EQ(status.value_or(-1), number == SIGKILL ? 128 + SIGKILL : 0);
+      EXPECT_TRUE(eventually(2s, [&] { return server.processes().empty(); }));
+      if (number != SIGKILL) server.expect_nothing_left();
+    }
   }
 }
 

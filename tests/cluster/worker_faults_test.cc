@@ -103,6 +103,26 @@ TEST(WorkerThatFailsWhileLoading, IsTriedAgain) {
   }
 }
 
+// It ends before anybody has heard of it.
+TEST(WorkerThatCannotStart, IsNoticedAtOnce) {
+  TempDir dir;
+  dir.write("broken", "#!/bin/sh\ncase \"$*\" in *'--rank 1'*) exit 3 ;; esac\nsleep 60\n");
+  dir.write("unreadable", "#!/no/such/interpreter\n");
+  for (const auto& [program, how] : {std::pair("broken", "rank 1 ended with status 3"),
+                                     std::pair("unreadable", "ended with status 127")}) {
+    SCOPED_TRACE(program);
+    std::filesystem::permissions(dir / program, std::filesystem::perms::owner_all);
+    const auto start = Clock::now();
+    Server server(
+        {"--tp", "2", "--max-restarts", "2", "--worker-program", (dir / program).string()}, {},
+        /*wait=*/false);
+    EXPECT_NE(server.wait(20s).value_or(0), 0);
+    EXPECT_LT(Clock::now() - start, 10s);
+    EXPECT_GE(server.count_in_log(how), 3) << server.log();
+    server.expect_nothing_left();
+  }
+}
+
 TEST(WorkerThatRefusesTheModel, EndsTheServer) {
   FaultyServer faulty("bad-model", {}, {}, /*wait=*/false);
   EXPECT_EQ(faulty.server.wait(20s).value_or(-1), 1);

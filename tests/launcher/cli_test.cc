@@ -149,7 +149,10 @@ TEST(Cli, ServeChecksItsFlags) {
       {{"--orphan-timeout", "-1"}, "--orphan-timeout"},
       {{"--max-requests", "0"}, "--max-requests"},
       {{"--tp", "2", "--hostfile", "/no/such/file"}, "--hostfile"},
+      {{"--tp", "2", "--hostfile", "/dev/null", "--distributed-executor-backend", "processes"},
+       "--hostfile"},
       {{"--tp", "2", "--worker-program", "/no/such/file"}, "--worker-program"},
+      {{"--tp", "2", "--worker-program", "/dev/null"}, "--worker-program"},
       {{"--log-level", "loud"}, "--log-level"},
   };
   const auto serve = [&](const std::vector<std::string>& settings,
@@ -169,7 +172,7 @@ TEST(Cli, ServeChecksItsFlags) {
       EXPECT_TRUE(file.is_directory() && file.path().filename() == "tandem") << file.path();
   };
   for (const auto& [flags, word] : cases) serve({}, flags, word);
-  serve({"PATH=/nowhere"}, {"--tp", "2"}, "mpirun");
+  serve({"PATH=/nowhere"}, {"--tp", "2", "--distributed-executor-backend", "mpi"}, "mpirun");
   serve({"TMPDIR=/no/such/directory"}, {"--tp", "2"}, "TMPDIR");
   EXPECT_EQ(tandem({"serve"}).status, 2);
   EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0", "--client-port", "0"}).status, 1);

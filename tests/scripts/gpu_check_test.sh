@@ -14,7 +14,7 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
-for script in run mpirun rank; do sh -n "$source/scripts/gpu/$script"; done
+for script in run rank; do sh -n "$source/scripts/gpu/$script"; done
 
 # --- the file: its size, and that it is the folder that is tested below ---
 "$source/scripts/gpu_check" pack --build "$build" --out "$folder/pack.tar.xz"
@@ -30,7 +30,7 @@ grep -rl "$source" "$pack/run" "$pack/scripts" && fail "scripts name a path of t
 
 # --- its libraries: all from the pack, but for glibc, the driver, CUDA's and NCCL's ---
 allowed='^(linux-vdso|ld-linux-.*|/.*/ld-linux-.*|lib(c|m|dl|rt|pthread|resolv|util)|lib(cuda|cublas|cublasLt|nccl))\.so(\..*)?$'
-for program in "$pack"/bin/* "$pack"/mpi/bin/*; do
+for program in "$pack"/bin/*; do
   [ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
   LD_LIBRARY_PATH="$pack/lib" ldd "$program" >"$folder/ldd" || fail "$program cannot be read"
   while read -r name _ path _; do
@@ -61,18 +61,15 @@ start "$pack/bin/bench_gpu" --model "$folder/model" --device cpu --dtype float32
 python3 -c 'import json, sys
 row = json.loads(open(sys.argv[1]).read())
 assert row["batch"] == 2 and row["tokens_per_second"] > 0 and row["decode_step_ms"] > 0, row' "$folder/out"
-if [ -f "$pack/mpi/bin/mpirun" ]; then
-  # Every rank of Tandem has a host name of its own for NCCL; other programs have not.
-  mkdir "$folder/fake"
-  printf '#!/bin/sh\necho "$1 $NCCL_HOSTID"\n' >"$folder/fake/tandem"
-  chmod +x "$folder/fake/tandem"
-  start env OPAL_PREFIX="$pack/mpi" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR="$folder" \
-    "$pack/bin/mpirun" --oversubscribe --bind-to none -n 2 "$folder/fake/tandem" worker
-  [ "$(sort "$folder/out" | tr '\n' ' ')" = "worker tandem-rank-0 worker tandem-rank-1 " ] || {
-    cat "$folder/out"
-    fail "ranks share a host"
-  }
-fi
+# Every rank has a host name of its own for NCCL.
+mkdir "$folder/fake"
+cp "$pack/bin/rank" "$folder/fake"
+printf '#!/bin/sh\necho "$1 $NCCL_HOSTID"\n' >"$folder/fake/tandem"
+chmod +x "$folder/fake/tandem"
+for rank in 0 1; do
+  start "$folder/fake/rank" worker --replica 0 --rank $rank --ranks 2
+  [ "$(cat "$folder/out")" = "worker tandem-rank-$rank" ] || fail "rank $rank is host $(cat "$folder/out")"
+done
 # cuda_test needs cuBLASLt, which a machine with the toolkit has.
 if LD_LIBRARY_PATH="$pack/lib" ldd "$pack/bin/cuda_test" | grep -q 'not found'; then
   echo "no cuBLASLt or NCCL here: cuda_test was not started"
@@ -104,7 +101,7 @@ text = (folder / "gpu_check.md").read_text()
 assert all(n in text for n in names) and "No GPU" in text
 EOF
 
-# --- the same steps on the CPU: ranks as processes of the packed mpirun, a killed rank, benchmarks ---
+# --- the same steps on the CPU: ranks as processes, a killed rank, benchmarks ---
 "$source/scripts/gpu_check" run "$pack" --out "$folder/cpu" --device cpu \
   --steps kernels,goldens.float32,ranks.2,faults.rank_killed,bench.model,bench.greedy,bench.beams,bench.online >"$folder/out" 2>&1 || {
   cat "$folder/out" "$folder"/cpu/logs/*

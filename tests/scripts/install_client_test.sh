@@ -13,9 +13,10 @@ cmake --install "$build" --component client --prefix "$folder/prefix" >"$folder/
   exit 1
 }
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+generator=$(sed -n 's/^CMAKE_GENERATOR:[A-Z]*=//p' "$build/CMakeCache.txt") # cmake's own default may not be installed
 sanitize=$(sed -n 's/^TANDEM_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 cp -R "$source/examples/client" "$folder/example" # nothing of the tree can be found by a relative path
-if ! { cmake -S "$folder/example" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" \
+if ! { cmake -G "$generator" -S "$folder/example" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="${sanitize:+-fsanitize=$sanitize}" &&
   cmake --build "$folder/build"; } >"$folder/log" 2>&1; then
   cat "$folder/log"

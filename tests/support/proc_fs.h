@@ -2,12 +2,14 @@
 // it is read; one that has gone has nothing.
 #pragma once
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -106,9 +108,21 @@ inline int64_t resident_kib(pid_t pid) {
 
 struct Listener {
   pid_t pid = 0;
+  std::string address;
   uint16_t port = 0;
-  bool loopback = false, ipv6 = false;
+
+  std::string name() const { return address + ":" + std::to_string(port); }
 };
+
+// As /proc/net prints it: words of 32 bits, in the order of this machine's bytes.
+inline std::string address_text(const std::string& hex) {
+  std::array<uint32_t, 4> words{};
+  for (size_t i = 0; i < hex.size() / 8 && i < words.size(); ++i)
+    words[i] = static_cast<uint32_t>(std::stoul(hex.substr(8 * i, 8), nullptr, 16));
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(hex.size() == 8 ? AF_INET : AF_INET6, words.data(), text.data(), text.size());
+  return text.data();
+}
 
 // The TCP ports that these processes listen on.
 inline std::vector<Listener> listeners(const std::vector<pid_t>& pids) {
@@ -135,11 +149,8 @@ inline std::vector<Listener> listeners(const std::vector<pid_t>& pids) {
       const auto owner = owners.find(inode);
       if (state != "0A" || owner == owners.end()) continue;
       const size_t colon = local.find(':');
-      const std::string address = local.substr(0, colon);
-      const bool loopback = address == "0100007F" || address == "00000000000000000000000001000000";
-      out.push_back({owner->second,
-                     static_cast<uint16_t>(std::stoi(local.substr(colon + 1), nullptr, 16)),
-                     loopback, address.size() > 8});
+      out.push_back({owner->second, address_text(local.substr(0, colon)),
+                     static_cast<uint16_t>(std::stoi(local.substr(colon + 1), nullptr, 16))});
     }
   }
   return out;

@@ -165,7 +165,10 @@ class Server : public Program {
     return options;
   }
   std::vector<pid_t> workers() const { return named_worker(); }
-  std::vector<pid_t> mpiruns() const { return named("mpirun", ""); }
+  std::vector<pid_t> mpiruns() const {
+    const auto found = named("mpirun", "");
+    return found.empty() ? named("prterun", "") : found;  // Open MPI 5's has another name
+  }
   int ups() const { return count_in_log(": up, generation"); }
 
   // Of all restarts so far.
