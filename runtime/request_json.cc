@@ -30,8 +30,9 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
 
 }  // namespace
 
-json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer) {
-  json out = json::object();
+nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
+                                        const Tokenizer* tokenizer) {
+  auto out = nlohmann::ordered_json::object();
   for (const auto& t : logprobs.top()) {
     // -inf and NaN are not JSON.
     const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
