@@ -161,7 +161,9 @@ TEST(TokenRules, DoNotDependOnTheBatch) {
     if (setting > 0) out = run_all(engine);
     ASSERT_EQ(out.size(), 24u);
     if (setting == 0) alone = out;
-    if (setting >= 2) EXPECT_GT(engine.scheduler().num_preemptions(), 0);
+    if (setting >= 2) {
+      EXPECT_GT(engine.scheduler().num_preemptions(), 0);
+    }
     for (const auto& [id, output] : out) {
       SCOPED_TRACE(id + ", setting " + std::to_string(setting));
       const json params = rules_of(std::stoi(id));
