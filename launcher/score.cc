@@ -48,7 +48,7 @@ json score_to_json(const proto::RequestOutput& output, const json& id, bool alte
               {"perplexity", number(score.perplexity)}};
   for (const double logprob : score.logprobs) out["token_logprobs"].push_back(number(logprob));
   for (size_t i = 0; alternatives && i < score.top.size(); ++i)
-    out["logprobs"].push_back(logprobs_to_json(score.top[i], tokenizer));
+    out["logprobs"].emplace_back(logprobs_to_json(score.top[i], tokenizer));
   return out;
 }
 

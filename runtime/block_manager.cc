@@ -163,7 +163,7 @@ BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
   extend(cross, group.encoder_seq().length());
   count_queries(group, start);
   if (caches_.encoder && !start.encoder_found) {
-    cross_.insert(group.source_hash(), group.encoder_seq().tokens(), cross.blocks);
+    cross_.insert(group.source_hash(), group.source_key(), cross.blocks);
     for (const int32_t block : cross.blocks) device_.set_cached(block);
   }
   const bool added = cross_tables_.emplace(group.request_id(), std::move(cross)).second;

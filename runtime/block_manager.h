@@ -154,7 +154,7 @@ class BlockManager {
   Found look_up(const SequenceGroup& group) const;
   Table find_prefix(const SequenceGroup& group, const Sequence& seq) const;
   SourceTokens source_of(const SequenceGroup& group) const {
-    return {group.source_hash(), group.encoder_seq().tokens()};
+    return {group.source_hash(), group.source_key()};
   }
   void count_queries(const SequenceGroup& group, const Start& start);
   int32_t take_block();  // of the device; evicts if it must

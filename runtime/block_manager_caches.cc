@@ -13,8 +13,7 @@ namespace tandem {
 // --- Looking up ----------------------------------------------------------------------------------
 
 bool BlockManager::finds_encoder(const SequenceGroup& group) const {
-  return caches_.encoder &&
-         cross_.find(group.source_hash(), group.encoder_seq().tokens()) != nullptr;
+  return caches_.encoder && cross_.find(group.source_hash(), group.source_key()) != nullptr;
 }
 
 // The longest chain of blocks that hold the sequence's first tokens. The last token is computed in
@@ -56,7 +55,7 @@ BlockManager::Found BlockManager::look_up(const SequenceGroup& group) const {
     take(found.self[i].blocks);
   }
   found.free_blocks += blocks_for(group.encoder_seq().length());
-  if (caches_.encoder) found.cross = cross_.find(group.source_hash(), group.encoder_seq().tokens());
+  if (caches_.encoder) found.cross = cross_.find(group.source_hash(), group.source_key());
   if (found.cross != nullptr) take(*found.cross);
   return found;
 }

@@ -1,7 +1,7 @@
 // The processors of transformers' logits_process.py, in the order of _get_logits_processor()
-// (utils.py). vLLM's own (logit_bias, presence and frequency penalty, min_tokens for stop tokens)
-// stand beside their nearest relative. The warpers, which only sampling uses, are in
-// logits_warpers.cc.
+// (utils.py). vLLM's own (allowed_token_ids, logit_bias, presence and frequency penalty, min_tokens
+// for stop tokens) stand beside their nearest relative. The warpers, which only sampling uses, are
+// in logits_warpers.cc.
 #include "runtime/logits_processors.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
+#include "runtime/stop_rules.h"
 
 namespace tandem {
 
@@ -39,6 +40,18 @@ class DenseRow {
     if (has(id) && std::isfinite(at(id))) at(id) += std::fabs(at(id)) * factor;
   }
   void mask_all() { std::fill(row_.begin(), row_.end(), kMasked); }
+  // ids: ascending.
+  void mask_others(const auto& ids) {
+    size_t begin = 0;
+    for (const int32_t id : ids) {
+      if (!has(id)) continue;
+      const auto end = static_cast<size_t>(id);
+      std::fill(row_.begin() + static_cast<long>(begin), row_.begin() + static_cast<long>(end),
+                kMasked);
+      begin = end + 1;
+    }
+    std::fill(row_.begin() + static_cast<long>(begin), row_.end(), kMasked);
+  }
   bool penalties_apart(float, float, float) { return false; }
   bool ngrams_apart(int) { return false; }
   void replace_invalid() {
@@ -82,6 +95,7 @@ class RecordedRow {
     if (history_apart_) edits_.history.ngram_size = n;
     return history_apart_;
   }
+  void mask_others(const auto&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
  private:
@@ -124,8 +138,7 @@ bool bos_is_forced(const SamplerSequence& seq) {
 }
 
 bool eos_is_forced(const SamplerSequence& seq) {
-  return !seq.params->forced_eos_token_id().empty() &&
-         static_cast<int64_t>(seq.output_ids.size()) + 1 == seq.params->max_tokens();
+  return tandem::eos_is_forced(*seq.params, static_cast<int64_t>(seq.output_ids.size()) + 1);
 }
 
 bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> tail) {
@@ -249,6 +262,7 @@ template <class Row>
 void process(const SamplerSequence& seq, Row& row) {
   const proto::SamplingParams& p = *seq.params;
   const std::vector<int32_t> history = history_of(seq);
+  if (!p.allowed_token_ids().empty()) row.mask_others(p.allowed_token_ids());
   if (has_biases(p)) add_biases(p, history, row);
   if (is_on(p.encoder_repetition_penalty()))
     penalise_repetition({seq.encoder_ids.begin(), seq.encoder_ids.end()},
@@ -272,11 +286,16 @@ void process(const SamplerSequence& seq, Row& row) {
 
 bool needs_processing(const SamplerSequence& seq) {
   const proto::SamplingParams& p = *seq.params;
-  return has_biases(p) || is_on(p.encoder_repetition_penalty()) || is_on(p.repetition_penalty()) ||
-         (has_presence(p) && !seq.output_ids.empty()) || p.no_repeat_ngram_size() > 0 ||
-         p.encoder_no_repeat_ngram_size() > 0 || p.bad_words_ids_size() > 0 || too_short(seq) ||
-         bos_is_forced(seq) || eos_is_forced(seq) || p.remove_invalid_values() ||
-         p.has_exponential_decay_length_penalty() || p.suppress_tokens_size() > 0 || begins(seq);
+  return !p.allowed_token_ids().empty() || has_biases(p) || is_on(p.encoder_repetition_penalty()) ||
+         is_on(p.repetition_penalty()) || (has_presence(p) && !seq.output_ids.empty()) ||
+         p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0 ||
+         p.bad_words_ids_size() > 0 || too_short(seq) || bos_is_forced(seq) || eos_is_forced(seq) ||
+         p.remove_invalid_values() || p.has_exponential_decay_length_penalty() ||
+         p.suppress_tokens_size() > 0 || begins(seq);
+}
+
+bool changes_whole_rows(const proto::SamplingParams& p) {
+  return p.remove_invalid_values() || !p.allowed_token_ids().empty();
 }
 
 bool reads_tokens(const proto::SamplingParams& p) {
@@ -297,7 +316,7 @@ void process_logits(const SamplerSequence& seq, std::span<float> logits) {
 
 std::optional<LogitEdits> logit_edits(const SamplerSequence& seq, int64_t vocabulary,
                                       bool history_apart) {
-  if (seq.params->remove_invalid_values()) return std::nullopt;
+  if (changes_whole_rows(*seq.params)) return std::nullopt;
   LogitEdits edits;
   RecordedRow row(edits, vocabulary, history_apart);
   process(seq, row);

@@ -24,6 +24,8 @@ struct SamplerSequence {
 
 // Whether process_logits() would change anything for the sequence's next token.
 bool needs_processing(const SamplerSequence& seq);
+// Whether they look at more than single entries: then the host has to see the row.
+bool changes_whole_rows(const proto::SamplingParams& params);
 // Whether what processors do depends on which tokens were generated, rather than on how many, and
 // only the host can look at those.
 bool reads_tokens(const proto::SamplingParams& params);

@@ -10,6 +10,8 @@
 
 #include "kernels/core/error.h"
 #include "runtime/params_not_built.h"
+#include "runtime/params_sources.h"
+#include "runtime/params_tokens.h"
 
 namespace tandem {
 
@@ -19,42 +21,7 @@ namespace {
 
 using Options = GenerationOptions;
 constexpr int64_t kHuggingFaceNewTokens = 20;  // when nothing at all is said
-constexpr int64_t kUnlimited = 1 << 20;        // tokens, for models without a table of positions
 constexpr int64_t kHuggingFaceTopK = 50;
-
-InputError conflict(const std::string& param, const std::string& message) {
-  return invalid_request(param, message);
-}
-
-// The request's value over the model's; a null of the request hides the model's.
-template <class T>
-const Option<T>& pick(const Option<T>& request, const Option<T>& model) {
-  return request.given ? request : model;
-}
-
-template <class T>
-T value_or(const Option<T>& option, T otherwise) {
-  return option ? *option : otherwise;
-}
-
-// Everything about one request that the rules below look at.
-struct Sources {
-  const Options& request;
-  const Options& model;
-  const PromptLengths& lengths;
-  int positions;  // 0: not limited
-
-  int64_t prompt_len() const { return lengths.decoder_prompt_len; }
-  // Prompt tokens that HuggingFace, starting from [decoder_start], would have generated.
-  int64_t counted_as_new() const { return lengths.default_decoder_prompt ? 1 : 0; }
-  // Most tokens that can be generated: the last one is never fed to the decoder.
-  int64_t room() const { return positions > 0 ? positions - prompt_len() + 1 : kUnlimited; }
-
-  template <class T>
-  const Option<T>& operator()(Option<T> Options::*field) const {
-    return pick(request.*field, model.*field);
-  }
-};
 
 // One limit in the terms of the request, as generated tokens.
 int64_t explicit_max(const Sources& s, const std::string& name, int64_t asked,
@@ -225,11 +192,6 @@ void set_sequences(const Sources& s, proto::SamplingParams& out) {
   }
 }
 
-template <class Repeated>
-void assign(const Ids& ids, Repeated* out) {
-  out->Assign(ids.begin(), ids.end());
-}
-
 void set_penalties(const Sources& s, proto::SamplingParams& out) {
   out.set_repetition_penalty(value_or(s(&Options::repetition_penalty), 1.0));
   out.set_encoder_repetition_penalty(value_or(s(&Options::encoder_repetition_penalty), 1.0));
@@ -250,55 +212,6 @@ void set_penalties(const Sources& s, proto::SamplingParams& out) {
   }
 }
 
-bool subset(const auto& inner, const auto& outer) {
-  return std::all_of(inner.begin(), inner.end(), [&](int32_t id) {
-    return std::find(outer.begin(), outer.end(), id) != outer.end();
-  });
-}
-
-// HuggingFace refuses to force a token that is suppressed too: nothing would be left to choose.
-void check_forced(const proto::SamplingParams& out) {
-  const auto refuse = [](const char* forced) {
-    throw conflict(forced, "is in suppress_tokens too: nothing would be left to choose");
-  };
-  const Ids bos(out.has_forced_bos_token_id() ? 1 : 0, out.forced_bos_token_id());
-  if (!bos.empty() && subset(bos, out.suppress_tokens())) refuse("forced_bos_token_id");
-  if (!out.forced_eos_token_id().empty() &&
-      subset(out.forced_eos_token_id(), out.suppress_tokens()))
-    refuse("forced_eos_token_id");
-}
-
-void set_tokens(const Sources& s, const ModelConfig& config, proto::SamplingParams& out) {
-  if (const auto& words = s(&Options::bad_words_ids))
-    for (const Ids& ids : *words) assign(ids, out.add_bad_words_ids()->mutable_ids());
-  if (const auto& ids = s(&Options::suppress_tokens)) assign(*ids, out.mutable_suppress_tokens());
-  if (const auto& ids = s(&Options::begin_suppress_tokens))
-    assign(*ids, out.mutable_begin_suppress_tokens());
-  if (const auto& id = s(&Options::forced_bos_token_id))
-    out.set_forced_bos_token_id(static_cast<int32_t>(*id));
-  if (const auto& ids = s(&Options::forced_eos_token_id))
-    assign(*ids, out.mutable_forced_eos_token_id());
-  const auto& eos = s(&Options::eos_token_id);
-  if (eos) {
-    assign(*eos, out.mutable_eos_token_id());
-  } else if (!s.request.eos_token_id.given) {
-    for (const int id : config.eos_token_id)
-      if (id >= 0) out.add_eos_token_id(id);
-  }
-  // A forced BOS, if the sequence starts with one token, comes before the first free choice.
-  const bool bos_follows = s.prompt_len() == 1 && out.has_forced_bos_token_id();
-  out.set_begin_index(static_cast<int32_t>(s.prompt_len()) + (bos_follows ? 1 : 0));
-  if (const auto& bias = s(&Options::logit_bias))
-    for (const auto& [id, value] : *bias) (*out.mutable_logit_bias())[id] = value;
-  if (const auto& biases = s(&Options::sequence_bias))
-    for (const auto& [ids, value] : *biases) {
-      auto* message = out.add_sequence_bias();
-      assign(ids, message->mutable_ids());
-      message->set_bias(value);
-    }
-  check_forced(out);
-}
-
 void set_output(const Sources& s, proto::SamplingParams& out) {
   const Options& r = s.request;
   if (r.stop && r.stop_strings) throw conflict("stop", "cannot be combined with stop_strings");
@@ -310,11 +223,13 @@ void set_output(const Sources& s, proto::SamplingParams& out) {
   }
   // HuggingFace leaves the string that stopped it in the text, vLLM does not.
   out.set_include_stop_str_in_output(value_or(r.include_stop_str_in_output, !r.stop && strings));
-  if (r.stop_token_ids) assign(*r.stop_token_ids, out.mutable_stop_token_ids());
+  if (const auto& ids = r.stop_token_ids)
+    out.mutable_stop_token_ids()->Assign((*ids).begin(), (*ids).end());
   out.set_ignore_eos(value_or(r.ignore_eos, false));
   out.set_skip_special_tokens(value_or(r.skip_special_tokens, true));
   if (r.logprobs) out.set_logprobs(static_cast<int32_t>(*r.logprobs));
   if (r.prompt_logprobs) out.set_prompt_logprobs(static_cast<int32_t>(*r.prompt_logprobs));
+  if (r.cache_salt) out.set_cache_salt(*r.cache_salt);
 }
 
 // What acts on tokens as they are sampled: beams are known at the end only.
@@ -358,6 +273,8 @@ PromptParams ParamsResolver::prompt_params(const json& params) const {
     out.truncate_prompt_tokens =
         static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
+  out.add_special_tokens = value_or(request.add_special_tokens, true);
+  if (request.bad_words) out.bad_words = *request.bad_words;
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/config.h"
@@ -18,9 +19,12 @@ struct PromptLengths {
       false;  // [decoder_start, bos] was put there, the BOS counts as generated
 };
 
-// Fields of a request's `params` that act on prompts, before tokenisation.
+// Fields of a request's `params` that need the tokenizer.
 struct PromptParams {
   std::optional<int> truncate_prompt_tokens;  // keep that many encoder tokens, the end token kept
+  bool add_special_tokens = true;             // around texts
+  // Texts that must not be generated. Their ids belong into bad_words_ids of what resolve() makes.
+  std::vector<std::string> bad_words;
 };
 
 // Parameters of a request: `params` (a JSON object) over generation_config.json over HuggingFace's

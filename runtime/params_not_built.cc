@@ -36,7 +36,6 @@ const Names& not_built() {
                "negative_prompt_ids",
                "prefix_allowed_tokens_fn",
                "stopping_criteria",
-               "allowed_token_ids",
                "guided_decoding",
                "guided_json",
                "guided_regex",
@@ -44,13 +43,15 @@ const Names& not_built() {
                "guided_grammar",
                "structured_outputs",
                "response_format",
+               "thinking_token_budget",
+               "repetition_detection",
                "output_kind"});
     add("[1]", {"num_beam_groups", "guidance_scale"});
     add("[0]", {"diversity_penalty", "penalty_alpha"});
     add("[false]", {"token_healing", "use_mtp", "use_beam_search", "flat_logprobs", "output_scores",
                     "output_logits", "output_attentions", "output_hidden_states"});
     add("[true]", {"detokenize", "spaces_between_special_tokens"});
-    add("[[]]", {"bad_words", "logits_processors", "logits_processor", "logprob_token_ids"});
+    add("[[]]", {"logits_processors", "logits_processor", "logprob_token_ids"});
     add("[{}]", {"extra_args"});
     return all;
   }();

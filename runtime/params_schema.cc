@@ -2,13 +2,13 @@
 #include "runtime/params_schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 
 #include "kernels/core/error.h"
 #include "runtime/json_fields.h"
 #include "runtime/params_not_built.h"
+#include "runtime/params_values.h"
 
 namespace tandem {
 
@@ -17,15 +17,10 @@ using nlohmann::json;
 namespace {
 
 using Options = GenerationOptions;
+using Source = ParamSource;
 
 // Whose name it is. Only HuggingFace's are read from a generation_config.json.
 enum class Origin { kHuggingFace, kVllm, kBoth };
-
-struct Source {
-  const std::string& name;
-  int vocab_size;
-  bool is_default;  // from generation_config.json
-};
 
 struct Row {
   Origin origin;
@@ -73,126 +68,8 @@ Row descriptive_token(Option<int64_t> Options::*field) {
           }};
 }
 
-// Ids of tokens that are only compared with: HuggingFace ignores those outside the vocabulary, and
-// checkpoints have them. (Values are never copied whole: a copy recurses as deep as they are
-// nested.)
-Ids read_compared_ids(const json& value, const Source& source) {
-  const auto ignored = [&](const json& id) {
-    return source.is_default && id.is_number_integer() &&
-           (id.get<double>() < 0 || id.get<double>() >= source.vocab_size);
-  };
-  json list = json::array();
-  if (value.is_number()) {
-    if (!ignored(value)) list.push_back(value);
-    return read_token_ids(list, source.name, source.vocab_size);
-  }
-  if (!source.is_default || !value.is_array())
-    return read_token_ids(value, source.name, source.vocab_size);
-  for (const json& id : value) {
-    if (id.is_structured()) return read_token_ids(value, source.name, source.vocab_size);
-    if (!ignored(id)) list.push_back(id);
-  }
-  return read_token_ids(list, source.name, source.vocab_size);
-}
-
 Row tokens(Origin origin, Option<Ids> Options::*field) {
   return row(origin, field, read_compared_ids);
-}
-
-std::vector<Ids> read_id_lists(const json& value, const Source& source) {
-  if (!value.is_array())
-    throw invalid_request(source.name,
-                          "must be a list of lists of token ids, not " + describe(value));
-  std::vector<Ids> lists;
-  for (const json& list : value) {
-    lists.push_back(read_token_ids(list, source.name, source.vocab_size));
-    if (lists.back().empty())
-      throw invalid_request(source.name, "must not have an empty list in it");
-  }
-  return lists;
-}
-
-std::string read_stop_string(const json& value, const Source& source) {
-  std::string text = read_string(value, source.name);
-  if (text.empty()) throw invalid_request(source.name, "must not have an empty string in it");
-  if (text.size() > kMaxStopStringBytes)
-    throw invalid_request(source.name, "a stop string may have at most " +
-                                           std::to_string(kMaxStopStringBytes) + " bytes, not " +
-                                           std::to_string(text.size()));
-  return text;
-}
-
-std::vector<std::string> read_stop_strings(const json& value, const Source& source) {
-  if (value.is_string()) return {read_stop_string(value, source)};
-  if (!value.is_array())
-    throw invalid_request(source.name,
-                          "must be a string or a list of strings, not " + describe(value));
-  if (value.size() > kMaxStopStrings)
-    throw invalid_request(source.name, "must have at most " + std::to_string(kMaxStopStrings) +
-                                           " strings, not " + std::to_string(value.size()));
-  std::vector<std::string> strings;
-  for (const json& item : value) strings.push_back(read_stop_string(item, source));
-  return strings;
-}
-
-std::map<int32_t, float> read_logit_bias(const json& value, const Source& source) {
-  if (!value.is_object())
-    throw invalid_request(source.name,
-                          "must be an object of token id to number, not " + describe(value));
-  std::map<int32_t, float> bias;
-  for (const auto& [key, number] : value.items()) {
-    int64_t id = -1;
-    if (!key.empty() && key.size() < 12 &&
-        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
-      id = std::stoll(key);
-    if (id < 0 || id >= source.vocab_size)
-      throw invalid_request(source.name, "keys must be token ids from 0 to " +
-                                             std::to_string(source.vocab_size - 1) + ", not " +
-                                             describe(json(key)));
-    bias[static_cast<int32_t>(id)] =
-        static_cast<float>(read_number(number, source.name, {.lo = -100, .hi = 100}));
-  }
-  return bias;
-}
-
-std::vector<std::pair<Ids, float>> read_sequence_bias(const json& value, const Source& source) {
-  const auto wrong = [&](const json& what) {
-    return invalid_request(source.name,
-                           "must be a list of [[token ids], number], not " + describe(what));
-  };
-  if (!value.is_array()) throw wrong(value);
-  std::vector<std::pair<Ids, float>> biases;
-  for (const json& item : value) {
-    if (!item.is_array() || item.size() != 2) throw wrong(item);
-    Ids ids = read_token_ids(item[0], source.name, source.vocab_size);
-    if (ids.empty()) throw invalid_request(source.name, "must not have an empty list of ids in it");
-    const double bias = read_number(item[1], source.name, {.lo = -1e30, .hi = 1e30});
-    biases.emplace_back(std::move(ids), static_cast<float>(bias));
-  }
-  return biases;
-}
-
-std::pair<int64_t, double> read_decay(const json& value, const Source& source) {
-  if (!value.is_array() || value.size() != 2)
-    throw invalid_request(source.name, "must be [start, factor], not " + describe(value));
-  return {read_int(value[0], source.name, 0, std::numeric_limits<int32_t>::max()),
-          read_number(value[1], source.name, {.lo = 0, .hi = 1e6, .open_lo = true})};
-}
-
-StopEarly read_early_stopping(const json& value, const Source& source) {
-  if (value.is_boolean()) return value.get<bool>() ? StopEarly::kTrue : StopEarly::kFalse;
-  if (value == "never") return StopEarly::kNever;
-  throw invalid_request(source.name, "must be true, false or \"never\", not " + describe(value));
-}
-
-// Any 64 bits, signed or unsigned.
-int64_t read_seed(const json& value, const Source& source) {
-  if (value.is_number_unsigned()) return static_cast<int64_t>(value.get<uint64_t>());
-  if (value.is_number_integer()) return value.get<int64_t>();
-  if (value.is_number_float() && std::fabs(value.get<double>()) < 9e15 &&
-      value.get<double>() == std::floor(value.get<double>()))
-    return static_cast<int64_t>(value.get<double>());
-  throw invalid_request(source.name, "must be a 64-bit integer, not " + describe(value));
 }
 
 // vLLM's number of alternatives. OpenAI's booleans: true is 0 (the token's own), false is none.
@@ -224,6 +101,11 @@ void add_lengths(Table& t) {
           throw invalid_request(s.name, "must be >= 1, or -1 for all that the model takes, not 0");
         return keep;
       });
+}
+
+void add_prompts(Table& t) {
+  t["add_special_tokens"] = boolean(Origin::kVllm, &Options::add_special_tokens);
+  t["cache_salt"] = row(Origin::kVllm, &Options::cache_salt, read_salt);
 }
 
 void add_sampling(Table& t) {
@@ -259,6 +141,8 @@ void add_processors(Table& t) {
   t["encoder_no_repeat_ngram_size"] =
       integer(hf, &Options::encoder_no_repeat_ngram_size, 0, kMaxNgram);
   t["bad_words_ids"] = row(hf, &Options::bad_words_ids, read_id_lists);
+  t["bad_words"] = row(vllm, &Options::bad_words, read_bad_words);
+  t["allowed_token_ids"] = row(vllm, &Options::allowed_token_ids, read_allowed_ids);
   t["suppress_tokens"] = tokens(hf, &Options::suppress_tokens);
   t["begin_suppress_tokens"] = tokens(hf, &Options::begin_suppress_tokens);
   t["forced_bos_token_id"] = token(hf, &Options::forced_bos_token_id);
@@ -291,6 +175,7 @@ const Table& table() {
   static const Table rows = [] {
     Table t;
     add_lengths(t);
+    add_prompts(t);
     add_sampling(t);
     add_processors(t);
     add_output(t);

@@ -40,6 +40,8 @@ struct GenerationOptions {
   Option<double> presence_penalty, frequency_penalty, length_penalty;
   Option<int64_t> no_repeat_ngram_size, encoder_no_repeat_ngram_size;
   Option<std::vector<Ids>> bad_words_ids;
+  Option<std::vector<std::string>> bad_words;
+  Option<Ids> allowed_token_ids;  // ascending
   Option<Ids> suppress_tokens, begin_suppress_tokens, forced_eos_token_id, eos_token_id;
   Option<Ids> stop_token_ids;
   Option<int64_t> forced_bos_token_id, bos_token_id, decoder_start_token_id, pad_token_id;
@@ -47,6 +49,8 @@ struct GenerationOptions {
   Option<bool> ignore_eos, include_stop_str_in_output, skip_special_tokens;
   Option<bool> renormalize_logits, remove_invalid_values;
   Option<int64_t> logprobs, prompt_logprobs, truncate_prompt_tokens;
+  Option<bool> add_special_tokens;
+  Option<std::string> cache_salt;
   Option<std::map<int32_t, float>> logit_bias;
   Option<std::vector<std::pair<Ids, float>>> sequence_bias;
   Option<std::pair<int64_t, double>> exponential_decay_length_penalty;
@@ -74,5 +78,10 @@ inline constexpr int64_t kMaxSequences = 10000;
 inline constexpr int64_t kMaxLogprobs = 100;
 inline constexpr size_t kMaxStopStrings = 64;
 inline constexpr size_t kMaxStopStringBytes = 1024;
+inline constexpr size_t kMaxBadWords = 1024;  // as texts
+inline constexpr size_t kMaxBadWordBytes = 1024;
+inline constexpr size_t kMaxIdLists = 65536;  // bad_words_ids, sequence_bias
+inline constexpr size_t kMaxIdsInList = 1024;
+inline constexpr size_t kMaxSaltBytes = 1024;
 
 }  // namespace tandem

@@ -18,9 +18,9 @@ namespace {
 
 // All that means something where nothing is chosen.
 constexpr std::array kOfScoring = {
-    "logprobs",     "truncate_prompt_tokens", "decoder_start_token_id",
-    "bos_token_id", "eos_token_id",           "pad_token_id"};
-constexpr std::array kOfPooling = {"truncate_prompt_tokens"};
+    "logprobs",     "truncate_prompt_tokens", "decoder_start_token_id", "bos_token_id",
+    "eos_token_id", "pad_token_id",           "add_special_tokens",     "cache_salt"};
+constexpr std::array kOfPooling = {"truncate_prompt_tokens", "add_special_tokens", "cache_salt"};
 
 template <class Names>
 void refuse_others(const json& params, const Names& names, const char* what) {
@@ -51,6 +51,7 @@ proto::SamplingParams ParamsResolver::resolve_scoring(const json& params,
   const auto top = static_cast<int32_t>(request.logprobs ? *request.logprobs : 0);
   out.set_logprobs(top);
   out.set_prompt_logprobs(top);
+  if (request.cache_salt) out.set_cache_salt(*request.cache_salt);
   return out;
 }
 

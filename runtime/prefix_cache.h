@@ -18,7 +18,7 @@
 
 namespace tandem {
 
-// The encoder's token ids.
+// What tells sources apart (SequenceGroup::source_key()).
 struct SourceTokens {
   uint64_t hash;  // any function of them
   std::span<const int32_t> tokens;

@@ -99,14 +99,14 @@ void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
                                        std::to_string(vocab_size));
 }
 
-Ids tokenise(const PromptPart& part, const Tokenizer* tokenizer) {
+Ids tokenise(const PromptPart& part, const Tokenizer* tokenizer, bool add_special) {
   if (const auto* ids = std::get_if<Ids>(&part.content)) return *ids;
   if (!tokenizer)
     throw invalid_request(part.field,
                           "the model has no tokenizer; give prompt_token_ids instead of text");
   const std::string& text = std::get<std::string>(part.content);
   check_utf8(text, part.field);
-  return tokenizer->encode(text);
+  return tokenizer->encode(text, add_special);
 }
 
 // Cuts the tail to `keep` tokens; the end tokens stay, if the ids end with them.
@@ -133,10 +133,11 @@ void check_encoder(const Ids& ids, const std::string& field, int positions) {
 
 // Decoder ids → those that the decoder is fed: the target follows, but for its last token.
 void add_target(const Prompt& prompt, const json& params, const Tokenizer* tokenizer,
-                const ParamsResolver& resolver, Ids& decoder, PreparedPrompt& out) {
+                bool add_special, const ParamsResolver& resolver, Ids& decoder,
+                PreparedPrompt& out) {
   const PromptPart& part = *prompt.target;
   const auto* text = std::get_if<std::string>(&part.content);
-  Ids target = tokenise(part, tokenizer);
+  Ids target = tokenise(part, tokenizer, add_special);
   check_ids(target, part.field, resolver.vocab_size());
   const Ids ends = resolver.end_tokens(params);
   const bool ended = !target.empty() && std::count(ends.begin(), ends.end(), target.back()) > 0;
@@ -144,7 +145,7 @@ void add_target(const Prompt& prompt, const json& params, const Tokenizer* token
     if (ends.empty())
       throw invalid_request("append_eos", "the model has no end token; set append_eos to false");
     target.push_back(ends[0]);
-  } else if (!prompt.append_eos && ended && text != nullptr) {
+  } else if (!prompt.append_eos && ended && text != nullptr && add_special) {
     target.pop_back();  // the tokenizer put it there
   }
   if (target.empty()) throw invalid_request(part.field, "has no tokens");
@@ -201,10 +202,11 @@ Prompt parse_prompt(const json& prompt) {
 
 PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokenizer* tokenizer,
                           const ModelConfig& config, const ParamsResolver& resolver) {
-  Ids encoder = tokenise(prompt.encoder, tokenizer);
+  const PromptParams with = resolver.prompt_params(params);
+  Ids encoder = tokenise(prompt.encoder, tokenizer, with.add_special_tokens);
   check_ids(encoder, prompt.encoder.field, resolver.vocab_size());
-  if (const auto keep = resolver.prompt_params(params).truncate_prompt_tokens)
-    truncate(encoder, static_cast<size_t>(*keep), tokenizer);
+  if (with.truncate_prompt_tokens)
+    truncate(encoder, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(encoder, prompt.encoder.field, config.max_position_embeddings);
 
   PreparedPrompt out;
@@ -216,7 +218,7 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
 
   std::optional<Ids> given;
   if (prompt.decoder) {
-    given = tokenise(*prompt.decoder, tokenizer);
+    given = tokenise(*prompt.decoder, tokenizer, with.add_special_tokens);
     check_ids(*given, prompt.decoder->field, resolver.vocab_size());
   }
   if (prompt.target && !given) given = Ids();  // the target brings its own BOS
@@ -225,7 +227,8 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
-  if (prompt.target) add_target(prompt, params, tokenizer, resolver, decoder.ids, out);
+  if (prompt.target)
+    add_target(prompt, params, tokenizer, with.add_special_tokens, resolver, decoder.ids, out);
   out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};
   if (prompt.decoder)
     if (const auto* text = std::get_if<std::string>(&prompt.decoder->content))

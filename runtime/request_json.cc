@@ -22,7 +22,7 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
   if (c.has_score()) out["score"] = c.score();
   if (c.logprobs_size() > 0) {
     json list = json::array();
-    for (const auto& l : c.logprobs()) list.push_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
     out["logprobs"] = std::move(list);
   }
   return out;
@@ -30,8 +30,9 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
 
 }  // namespace
 
-json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer) {
-  json out = json::object();
+nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
+                                        const Tokenizer* tokenizer) {
+  auto out = nlohmann::ordered_json::object();
   for (const auto& t : logprobs.top()) {
     // -inf and NaN are not JSON.
     const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
@@ -125,7 +126,7 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
   json deltas = json::array();
   for (const auto& c : chunk.outputs()) {
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
-    for (const auto& l : c.logprobs()) delta["logprobs"].push_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : c.logprobs()) delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
     deltas.push_back(std::move(delta));
@@ -146,7 +147,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token
-    for (const auto& l : output.prompt_logprobs()) list.push_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : output.prompt_logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
     out["prompt_logprobs"] = std::move(list);
   }
   const auto& m = output.metrics();

@@ -37,7 +37,8 @@ nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann
 nlohmann::json chunk_to_json(const proto::RequestChunk& chunk, const nlohmann::json& id,
                              uint64_t line, const Tokenizer* tokenizer);
 // As vLLM's: {token id: {"logprob", "rank", "decoded_token"}}, the token itself and the top k.
-nlohmann::json logprobs_to_json(const proto::TokenLogprobs& logprobs, const Tokenizer* tokenizer);
+nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
+                                        const Tokenizer* tokenizer);
 // {"id", "error": {"message", "type", "param"}}
 nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
 

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "runtime/bad_words.h"
+
 namespace tandem {
 namespace {
 
@@ -45,6 +47,9 @@ PreparedRequest RequestProcessor::prepare(const nlohmann::json& prompt,
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(params, prepared.lengths, *last)
                                : resolver_.resolve(params, prepared.lengths)};
+  if (!last)
+    for (const auto& ids : bad_words_ids(resolver_.prompt_params(params).bad_words, *tokenizer_))
+      request.params.add_bad_words_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
   if (!request.params.has_seed())
     request.params.set_seed(scramble(next_seed_.fetch_add(kSeedStep) + kSeedStep));
   return request;

@@ -77,7 +77,12 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
   TANDEM_CHECK(encoder_seq_ != nullptr);
-  source_hash_ = hash_tokens(0, encoder_seq_->tokens());
+  if (!params_.cache_salt().empty()) {
+    salted_source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
+    for (const char c : params_.cache_salt())
+      salted_source_.push_back(-1 - static_cast<unsigned char>(c));
+  }
+  source_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
   if (pools()) {
@@ -90,6 +95,10 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   TANDEM_CHECK_EQ(seqs_.back()->index(), params_.num_beams() - 1);
   for (const auto& seq : seqs_) TANDEM_CHECK_EQ(seq->output_len(), 0);
   beams_ = std::make_unique<BeamState>(params_);
+}
+
+std::span<const int32_t> SequenceGroup::source_key() const {
+  return salted_source_.empty() ? encoder_seq_->tokens() : salted_source_;
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {

@@ -116,7 +116,10 @@ class SequenceGroup {
   std::vector<Sequence*> unfinished_seqs() const;
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
-  uint64_t source_hash() const { return source_hash_; }  // of the encoder's tokens
+  // What the caches know the source by: the encoder's tokens, and the request's cache_salt behind
+  // them, as numbers that are no tokens.
+  std::span<const int32_t> source_key() const;
+  uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }
   double arrival_time() const { return arrival_time_; }
   int priority() const { return priority_; }  // smaller is served first
@@ -153,6 +156,7 @@ class SequenceGroup {
   std::string request_id_;
   std::vector<std::unique_ptr<Sequence>> seqs_;
   std::unique_ptr<Sequence> encoder_seq_;
+  std::vector<int32_t> salted_source_;  // empty without a salt
   uint64_t source_hash_;
   SamplingParams params_;
   double arrival_time_;

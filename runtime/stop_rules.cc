@@ -16,7 +16,12 @@ bool contains(const auto& ids, int32_t id) {
 
 }  // namespace
 
+bool eos_is_forced(const proto::SamplingParams& params, int64_t output_len) {
+  return !params.forced_eos_token_id().empty() && output_len == params.max_tokens();
+}
+
 StopDecision check_stop(const proto::SamplingParams& params, int32_t token, int output_len) {
+  if (eos_is_forced(params, output_len)) return {SequenceStatus::kFinishedLength, ""};
   if (!params.ignore_eos() && contains(params.eos_token_id(), token))
     return {SequenceStatus::kFinishedStopped, ""};
   if (output_len >= params.min_tokens_stop() && contains(params.stop_token_ids(), token))

@@ -18,8 +18,13 @@ struct StopDecision {
   std::string reason;  // the stop token's id, as text; "" for EOS and length (vLLM's stop_reason)
 };
 
+// Whether the length's limit leaves no choice: the output_len-th generated token is one of
+// forced_eos_token_id.
+bool eos_is_forced(const proto::SamplingParams& params, int64_t output_len);
+
 // After `token` was appended as the output_len-th generated one. EOS comes before stop tokens, both
-// before the length. A stop token does not end a sequence that is shorter than vLLM's min_tokens.
+// before the length; but a forced end is the length's, whatever the token. A stop token does not
+// end a sequence that is shorter than vLLM's min_tokens.
 StopDecision check_stop(const proto::SamplingParams& params, int32_t token, int output_len);
 
 // Finds stop strings in text that comes in pieces. Text that may turn out to belong to a stop

@@ -146,7 +146,8 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
   const auto pooling = take(body, "pooling").value_or("mean");
   const bool normalize = take_bool(body, "normalize").value_or(true);
   Json params = Json::object();
-  if (auto keep = take(body, "truncate_prompt_tokens")) params["truncate_prompt_tokens"] = *keep;
+  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens"})
+    if (auto value = take(body, name)) params[name] = *value;
   refuse_rest(body);
   std::vector<EngineApi::Request> requests(r.inputs.size());
   for (size_t i = 0; i < requests.size(); ++i) {

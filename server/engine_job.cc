@@ -12,9 +12,9 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
   if (!app_.enter(static_cast<int>(requests.size())))
     return exchange_->respond(too_many_requests(app_.config.max_requests));
   exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
-  // The client chooses x-request-id, and may choose one twice.
+  // The client chooses the id, and may choose one twice.
   static std::atomic<uint64_t> serial{0};
-  const std::string unique = exchange_->request().id + "-" + std::to_string(serial++);
+  const std::string unique = id_ + "-" + std::to_string(serial++);
   parts_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = parts_[i].id = unique + "-" + std::to_string(i);

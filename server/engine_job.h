@@ -37,6 +37,8 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
 
   AppContext& app_;
   const std::shared_ptr<Exchange> exchange_;
+  // What the engine's ids of the requests begin with.
+  std::string id_ = exchange_->request().id;
 
  private:
   void receive(size_t request, const proto::RequestChunk& chunk);

@@ -1,5 +1,7 @@
 #include "server/generation_format.h"
 
+#include "runtime/request_json.h"
+
 namespace tandem::server {
 namespace {
 
@@ -17,16 +19,25 @@ Json bytes_of(const std::string& text) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json chat_token(const proto::TokenLogprob& t) {
-  return {{"token", t.decoded_token()},
-          {"logprob", t.logprob()},
-          {"bytes", bytes_of(t.decoded_token())}};
+// vLLM's: nothing comes before the first token.
+Json prompt_logprobs_json(const std::vector<proto::TokenLogprobs>& logprobs) {
+  Json list = Json::array({nullptr});
+  for (const proto::TokenLogprobs& one : logprobs) list.push_back(logprobs_to_json(one, nullptr));
+  return list;
 }
 
 }  // namespace
 
 Json GenerationFormat::envelope(const char* object) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+}
+
+std::string GenerationFormat::text_of(const proto::TokenLogprob& t) const {
+  return request_.tokens_as_ids ? "token_id:" + std::to_string(t.token_id()) : t.decoded_token();
+}
+
+Json GenerationFormat::chat_token(const proto::TokenLogprob& t) const {
+  return {{"token", text_of(t)}, {"logprob", t.logprob()}, {"bytes", bytes_of(t.decoded_token())}};
 }
 
 Json GenerationFormat::logprobs(const Choice& choice) const {
@@ -48,10 +59,10 @@ Json GenerationFormat::logprobs(const Choice& choice) const {
     Json top = Json::object();
     for (int i = 1; i < t.top_size(); ++i) {
       // Two tokens may have the same text; the likelier one came first.
-      const std::string& text = t.top(i).decoded_token();
+      const std::string text = text_of(t.top(i));
       if (!top.contains(text)) top[text] = t.top(i).logprob();
     }
-    tokens.push_back(t.top(0).decoded_token());
+    tokens.push_back(text_of(t.top(0)));
     values.push_back(t.top(0).logprob());
     tops.push_back(std::move(top));
     offsets.push_back(offset);
@@ -80,6 +91,8 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
   if (request_.return_token_ids) body["token_ids"] = choice.token_ids;
   // HuggingFace's sequences_scores.
   if (choice.score) body["score"] = *choice.score;
+  if (choice.prompt_logprobs != nullptr && request_.endpoint == Endpoint::kCompletions)
+    body["prompt_logprobs"] = prompt_logprobs_json(*choice.prompt_logprobs);
   return body;
 }
 
@@ -89,6 +102,9 @@ std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Us
   body["choices"] = Json::array();
   for (const Choice& choice : choices) body["choices"].push_back(choice_body(choice, true));
   body["usage"] = usage_json(usage);
+  // vLLM has them in the choices of completions, and here for chats.
+  if (request_.endpoint == Endpoint::kChat && choices.front().prompt_logprobs != nullptr)
+    body["prompt_logprobs"] = prompt_logprobs_json(*choices.front().prompt_logprobs);
   return dump(body);
 }
 

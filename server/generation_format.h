@@ -17,7 +17,9 @@ struct Choice {
   std::string text;
   std::vector<int32_t> token_ids;
   std::vector<proto::TokenLogprobs> logprobs;
-  size_t text_offset = 0;  // of `text` in the whole
+  size_t text_offset = 0;  // in the whole, of the text of the first of token_ids
+  size_t news_bytes = 0;   // of `text`: without an echo in front
+  const std::vector<proto::TokenLogprobs>* prompt_logprobs = nullptr;  // if asked for; of a whole
   std::optional<double> score, cumulative_logprob;
   std::string finish_reason, stop_reason;
 };
@@ -41,6 +43,8 @@ class GenerationFormat {
  private:
   Json envelope(const char* object) const;
   Json logprobs(const Choice& choice) const;
+  Json chat_token(const proto::TokenLogprob& t) const;
+  std::string text_of(const proto::TokenLogprob& t) const;
   Json choice_body(const Choice& choice, bool whole) const;
   std::string chunk(Json choices, const Usage* usage) const;
 

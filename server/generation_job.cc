@@ -10,8 +10,14 @@ double seconds(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
-std::string answer_id(const GenerationRequest& request, const Exchange& exchange) {
-  return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + exchange.request().id;
+// As vLLM: the header comes before the body's field.
+std::string request_id_of(const GenerationRequest& request, const HttpRequest& http) {
+  const bool by_field = !request.request_id.empty() && http.header("x-request-id") == nullptr;
+  return by_field ? request.request_id : http.id;
+}
+
+std::string answer_id(const GenerationRequest& request, const std::string& id) {
+  return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + id;
 }
 
 }  // namespace
@@ -20,12 +26,15 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
                              GenerationRequest request)
     : EngineJob(app, std::move(exchange)),
       request_(std::move(request)),
-      format_(request_, answer_id(request_, *exchange_), std::time(nullptr)),
+      format_(request_, answer_id(request_, request_id_of(request_, exchange_->request())),
+              std::time(nullptr)),
       parts_(request_.prompts.size()),
       choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
+  id_ = request_id_of(request_, exchange_->request());
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].index = static_cast<int>(i);
     if (!request_.echoes.empty()) choices_[i].text = request_.echoes[i / request_.sequences];
+    choices_[i].text_offset = choices_[i].text.size();
   }
 }
 
@@ -44,6 +53,8 @@ void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
   count_tokens(part, chunk);
   if (chunk.finished() || chunk.has_error()) count_end(part, chunk);
   if (ended() || chunk.has_error()) return;
+  part.prompt_logprobs.insert(part.prompt_logprobs.end(), chunk.prompt_logprobs().begin(),
+                              chunk.prompt_logprobs().end());
   if (request_.stream) begin_stream();
   for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
 }
@@ -75,6 +86,7 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   Choice& choice =
       choices_[part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index())];
   choice.text += news.text();
+  choice.news_bytes += news.text().size();
   choice.token_ids.insert(choice.token_ids.end(), news.token_ids().begin(), news.token_ids().end());
   choice.logprobs.insert(choice.logprobs.end(), news.logprobs().begin(), news.logprobs().end());
   if (news.has_score()) choice.score = news.score();
@@ -84,7 +96,8 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   // Tokens that are no text yet are news too: clients measure by them.
   if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
   exchange_->write(format_.event(choice, usage_));
-  choice.text_offset += choice.text.size();
+  choice.text_offset += choice.news_bytes;
+  choice.news_bytes = 0;
   choice.text.clear();
   choice.token_ids.clear();
   choice.logprobs.clear();
@@ -123,6 +136,9 @@ void GenerationJob::fail(const proto::Error& error) {
 }
 
 void GenerationJob::finish() {
+  if (request_.prompt_logprobs)
+    for (size_t i = 0; i < choices_.size(); ++i)
+      choices_[i].prompt_logprobs = &parts_[i / request_.sequences].prompt_logprobs;
   if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage_)});
   if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
   exchange_->write(GenerationFormat::frame("[DONE]"));

@@ -25,6 +25,7 @@ class GenerationJob final : public EngineJob {
     int prompt_tokens = 0, output_tokens = 0;
     Clock::time_point last_token;
     double first_token = -1;  // seconds since the arrival; -1: none yet
+    std::vector<proto::TokenLogprobs> prompt_logprobs;
   };
 
   void on_chunk(size_t part, const proto::RequestChunk& chunk) override;

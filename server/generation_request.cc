@@ -5,7 +5,9 @@
 
 #include "kernels/core/error.h"
 #include "runtime/request_json.h"
+#include "server/foreign_fields.h"
 #include "server/json_body.h"
+#include "server/url.h"
 
 namespace tandem::server {
 namespace {
@@ -27,15 +29,6 @@ constexpr const char* kNullIsAbsent[] = {"temperature",
                                          "priority",
                                          "presence_penalty",
                                          "frequency_penalty"};
-
-// Fields that change nothing here.
-constexpr const char* kIgnored[] = {"user",
-                                    "store",
-                                    "metadata",
-                                    "service_tier",
-                                    "parallel_tool_calls",
-                                    "safety_identifier",
-                                    "prompt_cache_key"};
 
 bool has(const nlohmann::json& params, const char* name) {
   const auto it = params.find(name);
@@ -79,7 +72,7 @@ int count_of(const nlohmann::json& params) {
 // What both endpoints have in common; the rest of the body becomes parameters.
 void take_common(nlohmann::json& body, const ServerConfig& config, GenerationRequest& r) {
   r.model = check_model(config, body);
-  for (const char* name : kIgnored) body.erase(name);
+  take_foreign_fields(body);
   for (const char* name : kNullIsAbsent)
     if (body.contains(name) && body[name].is_null()) body.erase(name);
   take_stream(body, r);
@@ -87,6 +80,14 @@ void take_common(nlohmann::json& body, const ServerConfig& config, GenerationReq
   r.priority = urgency.priority;
   r.timeout = urgency.timeout;
   r.return_token_ids = take_bool(body, "return_token_ids").value_or(false);
+  r.tokens_as_ids = take_bool(body, "return_tokens_as_token_ids").value_or(false);
+  if (const auto id = take_string(body, "request_id")) {
+    if (!is_request_id(*id))
+      throw invalid_request("request_id",
+                            "expected 1 to 128 printable ASCII characters without blanks, quotes "
+                            "and backslashes");
+    r.request_id = *id;
+  }
 }
 
 void set_params(nlohmann::json body, const ServerConfig& config, GenerationRequest& r) {
@@ -98,6 +99,9 @@ void set_params(nlohmann::json body, const ServerConfig& config, GenerationReque
     body["do_sample"] = true;
   r.sequences = count_of(body);
   r.logprobs = has(body, "logprobs") && body["logprobs"] != false;
+  r.prompt_logprobs = has(body, "prompt_logprobs") && body["prompt_logprobs"] != false;
+  if (r.prompt_logprobs && r.stream)
+    throw not_supported("prompt_logprobs", "is not streamed; ask without \"stream\"");
   const size_t all = r.prompts.size() * static_cast<size_t>(r.sequences);
   if (all > kMaxSequences)
     throw invalid_request("n", std::to_string(all) + " sequences; at most " +
@@ -184,22 +188,6 @@ std::string encoder_text(const nlohmann::json& messages, const std::string& patt
   return fill_template(pattern, system.value_or(""), *user);
 }
 
-// Fields of chat requests that would change the answer, and that this kind of model cannot do.
-void refuse_chat_features(nlohmann::json& body) {
-  if (auto format = take(body, "response_format"))
-    if (!format->is_object() || format->value("type", nlohmann::json()) != "text")
-      throw not_supported("response_format", "only {\"type\": \"text\"}");
-  for (const char* name : {"tools", "functions"})
-    if (auto tools = take(body, name); tools && *tools != nlohmann::json::array())
-      throw not_supported(name, "this kind of model calls no tools");
-  for (const char* name : {"tool_choice", "function_call"})
-    if (auto choice = take(body, name); choice && *choice != "none" && *choice != "auto")
-      throw not_supported(name, "this kind of model calls no tools");
-  if (auto modalities = take(body, "modalities");
-      modalities && *modalities != nlohmann::json::array({"text"}))
-    throw not_supported("modalities", "only [\"text\"]");
-}
-
 }  // namespace
 
 void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const char* field) {
@@ -265,7 +253,8 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   GenerationRequest r;
   r.endpoint = Endpoint::kChat;
   take_common(body, config, r);
-  refuse_chat_features(body);
+  if (take_bool(body, "echo").value_or(false))
+    throw not_supported("echo", "a chat's answer is the decoder's text only");
   const auto messages = take(body, "messages");
   if (!messages) throw invalid_request("messages", "is missing");
   const std::string text = encoder_text(*messages, config.prompt_template);

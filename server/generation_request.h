@@ -25,9 +25,11 @@ struct GenerationRequest {
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // every chunk
   bool return_token_ids = false;
-  bool logprobs = false;
+  bool tokens_as_ids = false;  // in logprobs, "token_id:5" for a token's text
+  bool logprobs = false, prompt_logprobs = false;
   int32_t priority = 0;
-  double timeout = 0;  // seconds; 0: none
+  double timeout = 0;      // seconds; 0: none
+  std::string request_id;  // empty: the connection's
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);

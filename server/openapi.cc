@@ -26,6 +26,23 @@ constexpr const char* kSchemas = R"json({
       {"type": "array", "items": {"type": "string"}}]},
     "decoder_prompt": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0},
+    "logit_bias": {"description": "token id to -100 … 100", "type": "object",
+      "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
+    "bad_words": {"description": "texts that are not generated", "type": "array",
+      "items": {"type": "string"}},
+    "bad_words_ids": {"description": "the same as token ids", "type": "array",
+      "items": {"type": "array", "items": {"type": "integer"}}},
+    "allowed_token_ids": {"description": "nothing else is generated", "type": "array",
+      "items": {"type": "integer"}, "minItems": 1},
+    "prompt_logprobs": {"description": "of the decoder's prompt, and the k most likely tokens",
+      "type": ["integer", "null"], "minimum": 0, "maximum": 100},
+    "add_special_tokens": {"description": "around texts", "type": "boolean", "default": true},
+    "cache_salt": {"description": "what is cached is shared with requests of the same salt",
+      "type": "string", "minLength": 1},
+    "request_id": {"description": "the answer's id ends with it, unless there is an x-request-id",
+      "type": "string"},
+    "return_tokens_as_token_ids": {"description": "token_id:5 for a token's text in logprobs",
+      "type": "boolean"},
     "return_token_ids": {"type": "boolean"}}},
   "CompletionRequest": {"allOf": [{"$ref": "#/components/schemas/GenerationParameters"},
     {"type": "object", "required": ["prompt"], "properties": {
@@ -48,12 +65,26 @@ constexpr const char* kSchemas = R"json({
     "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
     "normalize": {"type": "boolean", "default": true},
     "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+    "add_special_tokens": {"type": "boolean", "default": true},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
-    "text_1": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},
+    "model": {"type": "string"},
+    "text_1": {"description": "one text for all of text_2, or one for each (also: queries, data_1)",
+      "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    "text_2": {"description": "texts (also: documents, items, data_2)",
+      "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
+    "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
+    "add_special_tokens": {"type": "boolean", "default": true},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
+  "TargetScoreRequest": {"type": "object", "required": ["prompt", "target"], "properties": {
+    "model": {"type": "string"},
+    "prompt": {"description": "the source, or one for each target", "oneOf": [{"type": "string"},
       {"type": "array", "items": {"type": "string"}}]},
-    "text_2": {"description": "targets", "oneOf": [{"type": "string"},
-      {"type": "array", "items": {"type": "string"}}]}, "append_eos": {"type": "boolean", "default": true}}},
+    "target": {"description": "targets", "oneOf": [{"type": "string"},
+      {"type": "array", "items": {"type": "string"}}]},
+    "append_eos": {"type": "boolean", "default": true},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "TokenizeRequest": {"type": "object", "required": ["prompt"], "properties": {
     "prompt": {"type": "string"}, "add_special_tokens": {"type": "boolean", "default": true},
     "return_token_strs": {"type": "boolean", "default": false}}},
@@ -67,6 +98,7 @@ const char* body_of(const std::string& path) {
   if (path == "/v1/chat/completions") return "ChatCompletionRequest";
   if (path == "/v1/embeddings") return "EmbeddingRequest";
   if (path == "/score" || path == "/v1/score") return "ScoreRequest";
+  if (path == "/v1/target_scores") return "TargetScoreRequest";
   if (path == "/tokenize") return "TokenizeRequest";
   if (path == "/detokenize") return "DetokenizeRequest";
   return nullptr;

@@ -29,6 +29,8 @@ void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// target_score_routes.cc
+void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // token_routes.cc
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);

@@ -1,128 +1,120 @@
-// Scores of targets: a request to the engine for each, one answer for all.
+// vLLM's scores: how alike two texts are, by the cosine of their embeddings (those of
+// /v1/embeddings). Each text is a request to the engine.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "server/engine_job.h"
 #include "server/generation_request.h"
 #include "server/json_body.h"
 #include "server/routes.h"
+#include "server/text_pairs.h"
 
 namespace tandem::server {
 namespace {
 
-std::vector<std::string> texts_of(const std::optional<nlohmann::json>& value, const char* field) {
-  if (!value) throw invalid_request(field, "is missing");
-  if (value->is_string()) return {value->get<std::string>()};
-  if (!value->is_array() || value->empty())
-    throw invalid_request(field, "expected a text or a list of texts");
-  std::vector<std::string> texts;
-  for (const nlohmann::json& text : *value) {
-    if (!text.is_string()) throw invalid_request(field, "expected a text or a list of texts");
-    texts.push_back(text.get<std::string>());
+// As torch's cosine_similarity: no vector is shorter than 1e-8.
+double cosine(const proto::Embedding& a, const proto::Embedding& b) {
+  double dot = 0, aa = 0, bb = 0;
+  for (int i = 0; i < std::min(a.values_size(), b.values_size()); ++i) {
+    const double x = a.values(i), y = b.values(i);
+    dot += x * y;
+    aa += x * x;
+    bb += y * y;
   }
-  return texts;
+  return dot / (std::max(std::sqrt(aa), 1e-8) * std::max(std::sqrt(bb), 1e-8));
 }
 
 class ScoreJob final : public EngineJob {
  public:
-  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, size_t sources,
-           size_t targets)
+  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs)
       : EngineJob(app, std::move(exchange)),
         model_(std::move(model)),
-        num_sources_(sources),
-        parts_(targets) {}
+        pairs_(std::move(pairs)),
+        parts_(pairs_.first.size() + pairs_.second.size()) {}
 
  private:
-  struct Part {
-    int source_tokens = 0, target_start = 0;
-    std::vector<proto::TokenLogprobs> logprobs;
+  struct Part {  // a text: the first ones, then the second ones
+    int tokens = 0;
+    proto::Embedding embedding;
   };
 
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
     Part& part = parts_[index];
-    if (chunk.has_inputs()) {
-      part.source_tokens = chunk.inputs().encoder_prompt_token_ids_size();
-      part.target_start = chunk.inputs().target_start();
-    }
-    for (const auto& logprobs : chunk.prompt_logprobs()) part.logprobs.push_back(logprobs);
-    for (const auto& news : chunk.outputs())
-      for (const auto& logprobs : news.logprobs()) part.logprobs.push_back(logprobs);
-    if (chunk.finished() || chunk.has_error()) count_end(chunk, part.source_tokens);
+    if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    if (chunk.has_embedding()) part.embedding = chunk.embedding();
+    if (chunk.finished() || chunk.has_error()) count_end(chunk, part.tokens);
   }
 
   std::string field_of(size_t index, const std::string& field) const override {
-    if (field.find("target") != std::string::npos) return "text_2[" + std::to_string(index) + "]";
     if (field.rfind("prompt", 0) != 0) return field;
-    return "text_1[" + std::to_string(num_sources_ > 1 ? index : 0) + "]";
+    const size_t firsts = pairs_.first.size();
+    return index < firsts ? pairs_.name_of_first(index) : pairs_.name_of_second(index - firsts);
   }
 
   void finish() override {
     Json data = Json::array();
     int tokens = 0;
-    for (const Part& part : parts_) {
-      // Of the decoder's tokens behind the first; the target begins at target_start.
-      const size_t first = static_cast<size_t>(std::max(1, part.target_start)) - 1;
-      Json ids = Json::array(), values = Json::array();
-      double sum = 0;
-      for (size_t i = first; i < part.logprobs.size(); ++i) {
-        const proto::TokenLogprob& token = part.logprobs[i].top(0);
-        ids.push_back(token.token_id());
-        values.push_back(std::isfinite(token.logprob()) ? Json(token.logprob()) : Json());
-        sum += token.logprob();
-      }
-      const double mean = sum / static_cast<double>(std::max<size_t>(1, ids.size()));
-      tokens += part.source_tokens + static_cast<int>(ids.size());
-      data.push_back({{"index", data.size()},
+    for (const Part& part : parts_) tokens += part.tokens;
+    for (size_t i = 0; i < pairs_.size(); ++i)
+      data.push_back({{"index", i},
                       {"object", "score"},
-                      {"score", mean},
-                      {"cumulative_logprob", sum},
-                      {"perplexity", std::exp(-mean)},
-                      {"token_ids", ids},
-                      {"token_logprobs", values}});
-    }
+                      {"score", cosine(parts_[pairs_.first_of(i)].embedding,
+                                       parts_[pairs_.first.size() + i].embedding)}});
     exchange_->respond(
-        {.body = dump(
-             {{"id", "score-" + exchange_->request().id},
-              {"object", "list"},
-              {"created", std::time(nullptr)},
-              {"model", model_},
-              {"data", data},
-              {"usage",
-               {{"prompt_tokens", tokens}, {"completion_tokens", 0}, {"total_tokens", tokens}}}})});
+        {.body = dump({{"id", "score-" + exchange_->request().id},
+                       {"object", "list"},
+                       {"created", std::time(nullptr)},
+                       {"model", model_},
+                       {"data", data},
+                       {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
   }
 
   const std::string model_;
-  const size_t num_sources_;
+  const TextPairs pairs_;
   std::vector<Part> parts_;
 };
+
+// vLLM's names of the two sides.
+TextPairs take_sides(nlohmann::json& body, const ServerConfig& config) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"}, {"data_1", "data_2"}};
+  for (const auto& [first, second] : kNames)
+    if (body.contains(second)) return take_text_pairs(body, first, second, config);
+  return take_text_pairs(body, body.contains("queries") ? "queries" : "text_1",
+                         body.contains("queries") ? "documents" : "text_2", config);
+}
 
 }  // namespace
 
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
+  for (const char* name : {"append_eos", "target"})
+    if (body.contains(name))
+      throw invalid_request(name,
+                            "is not a field of scores of pairs; how likely targets are is what "
+                            "/v1/target_scores tells");
   const std::string model = check_model(app.config, body);
-  const auto sources = texts_of(take(body, "text_1"), "text_1");
-  const auto targets = texts_of(take(body, "text_2"), "text_2");
-  const bool append_eos = take_bool(body, "append_eos").value_or(true);
+  TextPairs pairs = take_sides(body, app.config);
+  const Urgency urgency = take_urgency(body, app.config);
+  const auto pooling = take(body, "pooling").value_or("mean");
+  Json params = Json::object();
+  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens"})
+    if (auto value = take(body, name)) params[name] = *value;
+  for (const char* name : {"user", "use_activation"}) body.erase(name);
   refuse_rest(body);
-  if (sources.size() != 1 && sources.size() != targets.size())
-    throw invalid_request("text_1", std::to_string(sources.size()) + " sources for " +
-                                        std::to_string(targets.size()) +
-                                        " targets; give one, or one for each");
-  if (targets.size() > static_cast<size_t>(app.config.max_prompts))
-    throw invalid_request(
-        "text_2", "at most " + std::to_string(app.config.max_prompts) + " targets fit a request");
-  if (sources.size() == 1)
-    check_copies(sources.front().size(), targets.size(), app.config, "text_1");
-  std::vector<EngineApi::Request> requests(targets.size());
-  for (size_t i = 0; i < targets.size(); ++i) {
-    requests[i].prompt_json = dump({{"encoder_prompt", sources[sources.size() == 1 ? 0 : i]},
-                                    {"target", targets[i]},
-                                    {"append_eos", append_eos}});
-    requests[i].timeout = app.config.request_timeout;
-  }
-  std::make_shared<ScoreJob>(app, exchange, model, sources.size(), targets.size())
-      ->start(std::move(requests));
+  std::vector<EngineApi::Request> requests;
+  for (const auto* side : {&pairs.first, &pairs.second})
+    for (const std::string& text : *side) {
+      EngineApi::Request& request = requests.emplace_back();
+      request.prompt_json =
+          dump({{"encoder_prompt", text}, {"pooling", pooling}, {"normalize", false}});
+      request.params_json = dump(params);
+      request.timeout = urgency.timeout;
+      request.priority = urgency.priority;
+    }
+  std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs))->start(std::move(requests));
 }
 
 }  // namespace tandem::server

@@ -43,11 +43,14 @@ std::string random_id() {
   return id;
 }
 
+bool is_request_id(const std::string& text) {
+  return !text.empty() && text.size() <= 128 && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > ' ' && c < 0x7f && c != '"' && c != '\\';
+  });
+}
+
 std::string request_id_of(const std::string* given) {
-  if (given == nullptr || given->empty() || given->size() > 128) return random_id();
-  const bool fit = std::all_of(given->begin(), given->end(),
-                               [](char c) { return c > ' ' && c < 0x7f && c != '"' && c != '\\'; });
-  return fit ? *given : random_id();
+  return given != nullptr && is_request_id(*given) ? *given : random_id();
 }
 
 }  // namespace tandem::server

@@ -9,8 +9,9 @@ namespace tandem::server {
 void split_target(const std::string& target, std::string& path, std::string& query);
 // 32 hexadecimal digits.
 std::string random_id();
-// The client's, if it is 1 to 128 printable ASCII characters without blanks and quotes; else a
-// random one.
+// 1 to 128 printable ASCII characters without blanks, quotes and backslashes: fit for a log.
+bool is_request_id(const std::string& text);
+// The client's, if it is one; else a random one.
 std::string request_id_of(const std::string* given);
 
 }  // namespace tandem::server

@@ -114,6 +114,21 @@ json penalty_params_of(int i) {
   return params;
 }
 
+// Tokens that are favoured, bad and allowed; the last two kinds are the host's (words of several
+// tokens, lists of what is allowed).
+json rule_params_of(int i) {
+  json params = {{"seed", 2 + i}, {"max_tokens", 5 + 3 * (i % 4)}, {"num_beams", 1}};
+  if (i % 3 == 1) params.update({{"temperature", 1.3}, {"do_sample", true}});
+  if (i % 3 == 2) params.update({{"num_beams", 2 + i % 3}});
+  switch (i / 3 % 4) {
+    case 0: params["logit_bias"] = {{"11", 9.5}, {"12", -100}}; break;
+    case 1: params["bad_words_ids"] = {{11}, {12}, {300}}; break;
+    case 2: params["bad_words_ids"] = {{11, 12}, {300}, {41, 42, 43}}; break;
+    default: params["allowed_token_ids"] = {2, 5, 11, 12, 40, 41, 42, 43, 77, 300}; break;
+  }
+  return params;
+}
+
 using Params = json (*)(int);
 
 Results run(const EngineConfig& config, int requests, Params params_of) {
@@ -223,6 +238,15 @@ INSTANTIATE_TEST_SUITE_P(Settings, BeamsAhead,
                                            Setting{"swapped", 90, false, PreemptionMode::kSwap},
                                            Setting{"recomputed", 90, true,
                                                    PreemptionMode::kRecompute}),
+                         [](const auto& info) { return info.param.name; });
+
+class RulesAhead : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(RulesAhead, AreTheCpus) { expect_the_cpus(GetParam(), 24, rule_params_of); }
+
+INSTANTIATE_TEST_SUITE_P(Settings, RulesAhead,
+                         ::testing::Values(Setting{"recorded", 2000, false},
+                                           Setting{"preempted", 100, true}),
                          [](const auto& info) { return info.param.name; });
 
 class PenaltiesAhead : public ::testing::TestWithParam<Setting> {};

@@ -35,6 +35,10 @@ class User(FastHttpUser):
     def score(self):
         self.client.post("/score", json={"text_1": TEXTS[0], "text_2": ["one", "another one"]})
 
+    @task
+    def target_scores(self):
+        self.client.post("/v1/target_scores", json={"prompt": TEXTS[0], "target": ["one", "another one"]})
+
     @task(1)
     def others(self):
         self.client.get("/v1/models")

@@ -19,7 +19,7 @@ def test_locust_reports_no_error(start_server, tmp_path):
     assert done.returncode == 0, done.stdout + server.log()
     with open(tmp_path / "locust_stats.csv") as file:
         rows = {row["Name"]: row for row in csv.DictReader(file)}
-    for name in ("/v1/completions", "/v1/chat/completions, streamed", "/score", "/v1/models", "/tokenize"):
+    for name in ("/v1/completions", "/v1/chat/completions, streamed", "/score", "/v1/target_scores", "/v1/models", "/tokenize"):
         assert int(rows[name]["Request Count"]) > 0, name
     assert int(rows["Aggregated"]["Failure Count"]) == 0, done.stdout
     assert " error " not in server.log()

@@ -121,7 +121,7 @@ def test_scores(client, texts):
     assert without.token_ids == scores[0].token_ids[:-1]
     with pytest.raises(tc.BadRequestError) as e:
         client.score([], "a")
-    assert e.value.param == "text_1"
+    assert e.value.param == "prompt"
 
 
 def test_about_the_server(client):

@@ -71,6 +71,30 @@ TEST_F(Caches, EqualSourcesShareACrossTable) {
   EXPECT_EQ(blocks_.cache_stats().encoder_hit_tokens, 5);
 }
 
+// Requests share what they have under the same salt, and with those without one nothing.
+TEST_F(Caches, SaltsKeepRequestsApart) {
+  const auto salted = [](const char* id, int64_t seq_id, const char* salt) {
+    return make_group({.request_id = id,
+                       .seq_ids = {seq_id},
+                       .encoder_len = 3,
+                       .prompt_len = 3,
+                       .cache_salt = salt});
+  };
+  const auto plain = salted("a", 1, ""), x = salted("b", 2, "x"), y = salted("c", 3, "y"),
+             again = salted("d", 4, "x");
+  EXPECT_FALSE(compute(*plain).encoder_found);
+  for (const auto* g : {&x, &y}) {
+    const BlockManager::Start start = compute(**g);
+    EXPECT_FALSE(start.encoder_found);
+    EXPECT_THAT(start.computed_tokens, ElementsAre(0));
+  }
+  EXPECT_TRUE(blocks_.finds_encoder(*again));
+  release(*x);
+  const BlockManager::Start start = blocks_.allocate(*again);
+  EXPECT_TRUE(start.encoder_found);
+  EXPECT_THAT(start.computed_tokens, ElementsAre(2));
+}
+
 TEST_F(Caches, PrefixesEndBeforeTheLastToken) {
   const auto a = group("a", 1);
   EXPECT_THAT(compute(*a).computed_tokens, ElementsAre(0));

@@ -100,6 +100,7 @@ class RandomCase {
       decay->set_factor(factor());
     }
     if (integer(0, 19) == 0) params.set_remove_invalid_values(true);
+    if (integer(0, 19) == 0) params.add_allowed_token_ids(frequent());
   }
 
   std::mt19937& random_;
@@ -145,7 +146,8 @@ TEST(LogitEdits, DoWhatTheProcessorsDo) {
     // The device has the tokens, or the host says all that comes from them.
     const bool history_apart = round % 2 == 0;
     const auto edits = logit_edits(seq, kVocabulary, history_apart);
-    ASSERT_EQ(edits.has_value(), !c.params.remove_invalid_values());
+    ASSERT_EQ(edits.has_value(),
+              !c.params.remove_invalid_values() && c.params.allowed_token_ids().empty());
     if (!edits) {
       ++refused;
       continue;

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -171,6 +172,81 @@ TEST(Processors, BadWords) {
   EXPECT_EQ(masked(c.process(ramp(7))), (std::set<int>{0, 4}));  // [2, 0] by its last token
   c.output = {3, 1};
   EXPECT_EQ(masked(c.process(ramp(7))), (std::set<int>{2, 4, 5}));  // EOS alone is never one
+}
+
+// NoBadWordsLogitsProcessor and SequenceBiasLogitsProcessor of transformers 5.23, as they are
+// written there: a word of one id is a bias of the whole vocabulary; a longer one counts where the
+// ids before its last one end the sequence, which must not be shorter than the word.
+Row naive_sequence_bias(const std::vector<std::pair<Ids, float>>& words, const Ids& history,
+                        Row row) {
+  Row bias(row.size(), 0.0f);
+  for (const auto& [ids, value] : words)
+    if (ids.size() == 1) bias[static_cast<size_t>(ids[0])] = value;
+  for (const auto& [ids, value] : words) {
+    if (ids.size() == 1 || ids.size() > history.size()) continue;
+    const Ids prefix(ids.begin(), ids.end() - 1);
+    const Ids tail(history.end() - static_cast<long>(prefix.size()), history.end());
+    if (tail == prefix) bias[static_cast<size_t>(ids.back())] += value;
+  }
+  for (size_t i = 0; i < row.size(); ++i) row[i] += bias[i];
+  return row;
+}
+
+TEST(Processors, BadWordsAndBiasesAgreeWithHuggingFaces) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 rng(seed);
+  const auto some_ids = [&](size_t size) {
+    Ids ids(size);
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 5);
+    return ids;
+  };
+  int hits = 0;
+  for (int trial = 0; trial < 5000; ++trial) {
+    Case c;
+    c.prompt = some_ids(1 + rng() % 2);
+    // Longer than any word: on shorter ones HuggingFace does not look.
+    c.output = some_ids(3 + rng() % 5);
+    c.params.add_eos_token_id(4);
+    std::vector<std::pair<Ids, float>> words;
+    std::set<Ids> known;
+    const bool bad = trial % 2 == 0;
+    for (size_t n = rng() % 4; n > 0; --n) {
+      const Ids ids = some_ids(1 + rng() % 3);
+      if (!known.insert(ids).second) continue;
+      const float value = bad ? -kInf : static_cast<float>(rng() % 9) - 4;
+      if (bad) {
+        add_word(c.params, ids);
+        if (ids == Ids{4}) continue;  // an end token alone is no bad word
+      } else {
+        auto* bias = c.params.add_sequence_bias();
+        bias->mutable_ids()->Assign(ids.begin(), ids.end());
+        bias->set_bias(value);
+      }
+      words.emplace_back(ids, value);
+    }
+    Ids history = c.prompt;
+    history.insert(history.end(), c.output.begin(), c.output.end());
+    const Row want = naive_sequence_bias(words, history, ramp(5));
+    hits += want != ramp(5);
+    ASSERT_EQ(c.process(ramp(5)), want) << c.params.ShortDebugString();
+  }
+  EXPECT_GT(hits, 500);
+}
+
+TEST(Processors, NothingButAllowedTokens) {
+  Case c;
+  for (const int32_t id : {0, 2, 3, 9}) c.params.add_allowed_token_ids(id);  // 9: no such entry
+  EXPECT_EQ(c.process(ramp(6)), (Row{1, -kInf, 3, 4, -kInf, -kInf}));
+  // A bias or a penalty brings nothing back, a forced token comes all the same.
+  (*c.params.mutable_logit_bias())[1] = 100;
+  (*c.params.mutable_logit_bias())[3] = 0.5f;
+  c.params.set_repetition_penalty(2);
+  c.output = {1, 2};
+  EXPECT_EQ(c.process(ramp(6)), (Row{1, -kInf, 1.5f, 4.5f, -kInf, -kInf}));
+  c.params.add_forced_eos_token_id(5);
+  c.params.set_max_tokens(3);
+  EXPECT_EQ(masked(c.process(ramp(6))), (std::set<int>{0, 1, 2, 3, 4}));
 }
 
 TEST(Processors, BiasesAreSummed) {

@@ -86,7 +86,18 @@ std::map<std::string, Parameter> parameters() {
       {"encoder_no_repeat_ngram_size", integer({0, 3}, {-1, 2147483648})},
       {"bad_words_ids",
        {{J("[]"), J("[[1], [2, 3]]")},
-        {J("[[]]"), J("[1]"), J("[[100]]"), J("[[-1]]"), 1, "x", J("{}")}}},
+        {J("[[]]"), J("[1]"), J("[[100]]"), J("[[-1]]"), 1, "x", J("{}"),
+         json(std::vector<std::vector<int>>(65537, {1})),
+         json(std::vector<std::vector<int>>{std::vector<int>(1025, 1)})}}},
+      {"bad_words",
+       {{"x", J("[]"), J("[\"x\", \" y\"]"), json(std::vector<std::string>(1024, "x"))},
+        {"", " ", J("[\"x\", \"\"]"), J("[\"\\t\"]"), J("[5]"), J("[[1]]"), J("{}"), 1,
+         json(std::vector<std::string>(1025, "x")), std::string(1025, 'x')}}},
+      {"allowed_token_ids",
+       {{J("[1]"), J("[99, 0, 99]")},
+        {J("[]"), J("[100]"), J("[-1]"), J("[1.5]"), J("[true]"), 1, "x", J("{}"), J("[[1]]")}}},
+      {"add_special_tokens", boolean},
+      {"cache_salt", {{"x", std::string(1024, 'x')}, {"", std::string(1025, 'x'), 1, J("[]")}}},
       {"suppress_tokens", tokens},
       {"begin_suppress_tokens", tokens},
       {"forced_eos_token_id", tokens},
@@ -122,12 +133,14 @@ std::map<std::string, Parameter> parameters() {
 // Names that resolve() accepts only with values that change nothing.
 std::map<std::string, Parameter> not_built() {
   const auto J = [](const char* text) { return json::parse(text); };
-  std::map<std::string, Parameter> all = {
-      {"num_beam_groups", {{1}, {2, "x"}}},          {"guidance_scale", {{1, 1.0}, {2.5}}},
-      {"diversity_penalty", {{0, 0.0}, {0.5}}},      {"penalty_alpha", {{0}, {0.6}}},
-      {"bad_words", {{J("[]")}, {J("[\"x\"]")}}},    {"logits_processors", {{J("[]")}, {J("[1]")}}},
-      {"logits_processor", {{J("[]")}, {J("[1]")}}}, {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
-      {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
+  std::map<std::string, Parameter> all = {{"num_beam_groups", {{1}, {2, "x"}}},
+                                          {"guidance_scale", {{1, 1.0}, {2.5}}},
+                                          {"diversity_penalty", {{0, 0.0}, {0.5}}},
+                                          {"penalty_alpha", {{0}, {0.6}}},
+                                          {"logits_processors", {{J("[]")}, {J("[1]")}}},
+                                          {"logits_processor", {{J("[]")}, {J("[1]")}}},
+                                          {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
+                                          {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
   for (const char* name : {"constraints",
                            "force_words_ids",
                            "watermarking_config",
@@ -141,7 +154,8 @@ std::map<std::string, Parameter> not_built() {
                            "negative_prompt_ids",
                            "prefix_allowed_tokens_fn",
                            "stopping_criteria",
-                           "allowed_token_ids",
+                           "thinking_token_budget",
+                           "repetition_detection",
                            "guided_decoding",
                            "guided_json",
                            "guided_regex",
@@ -262,6 +276,7 @@ TEST(Params, BadCombinations) {
       {"logprobs", R"({"logprobs": 1, "num_beams": 2})"},
       {"forced_bos_token_id", R"({"forced_bos_token_id": 4, "suppress_tokens": [4]})"},
       {"forced_eos_token_id", R"({"forced_eos_token_id": 4, "suppress_tokens": [4]})"},
+      {"allowed_token_ids", R"({"allowed_token_ids": [4, 9], "suppress_tokens": [9, 3, 4]})"},
   };
   for (const auto& [name, params] : cases) {
     SCOPED_TRACE(params);

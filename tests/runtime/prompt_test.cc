@@ -154,6 +154,23 @@ TEST(Prompt, TruncationKeepsTheEndTokens) {
             encoded(std::string(kPositions - 2, 'x')));
 }
 
+TEST(Prompt, WithoutSpecialTokens) {
+  const json params = {{"add_special_tokens", false}};
+  const json pair = {{"encoder_prompt", "ab"}, {"decoder_prompt", "c"}};
+  const Result r = prepare(pair, params);
+  EXPECT_EQ(r.encoder, FakeTokenizer().encode("ab", false));
+  EXPECT_EQ(r.decoder, (Ids{2, FakeTokenizer().encode("c", false)[0]}));
+  EXPECT_EQ(prepare(pair, {{"add_special_tokens", nullptr}}).encoder, encoded("ab"));
+  // Nothing is at the end that would have to stay.
+  EXPECT_EQ(prepare("abcd", {{"add_special_tokens", false}, {"truncate_prompt_tokens", 2}}).encoder,
+            FakeTokenizer().encode("ab", false));
+  expect_error("prompt", "", "has no tokens", ErrorKind::kInvalidRequest, params);
+  // A target loses no end token that the tokenizer did not put there.
+  const json target = {
+      {"encoder_prompt", "a"}, {"target", {{"prompt_token_ids", {7, 2}}}}, {"append_eos", false}};
+  EXPECT_EQ(prepare(target, params).decoder, (Ids{2, 7}));
+}
+
 TEST(Prompt, TooLongForTheModel) {
   EXPECT_EQ(prepare(std::string(kPositions - 2, 'x')).encoder.size(),
             static_cast<size_t>(kPositions));

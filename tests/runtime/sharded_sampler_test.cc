@@ -51,6 +51,8 @@ proto::SamplingParams random_params(std::mt19937_64& rng) {
     params.set_top_k(static_cast<int>(rng() % 5));
   }
   if (rng() % 4 == 0) params.add_suppress_tokens(0);
+  if (rng() % 4 == 0)
+    for (const int id : {0, 1, 4}) params.add_allowed_token_ids(id);
   if (rng() % 4 == 0) params.set_logprobs(static_cast<int>(rng() % 3));
   return params;
 }

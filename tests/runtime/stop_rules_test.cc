@@ -46,6 +46,21 @@ TEST(CheckStop, IgnoreEosAndMinTokens) {
   EXPECT_EQ(check_stop(p, 7, 3).status, kFinishedStopped);
 }
 
+// Whatever the unforced choice would have been.
+TEST(CheckStop, AForcedEndIsTheLengths) {
+  proto::SamplingParams p = params();
+  p.add_forced_eos_token_id(2);
+  p.add_forced_eos_token_id(7);
+  EXPECT_EQ(check_stop(p, 2, 4).status, kFinishedStopped);
+  EXPECT_EQ(check_stop(p, 7, 4).reason, "7");
+  EXPECT_EQ(check_stop(p, 2, 5).status, kFinishedLength);
+  EXPECT_EQ(check_stop(p, 7, 5).status, kFinishedLength);
+  EXPECT_EQ(check_stop(p, 7, 5).reason, "");
+  EXPECT_FALSE(eos_is_forced(p, 4));
+  EXPECT_TRUE(eos_is_forced(p, 5));
+  EXPECT_FALSE(eos_is_forced(params(), 5));
+}
+
 TEST(StopStrings, HoldBackWhatMayBeginOne) {
   StopStringMatcher m({"</s>", "END"}, false);
   EXPECT_EQ(m.append("one <"), "one ");

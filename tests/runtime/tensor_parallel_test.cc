@@ -123,6 +123,9 @@ Recording record(const std::string& checkpoint) {
       {{"presence_penalty", 0.5}, {"prompt_logprobs", 2}, {"logprobs", 1}},
       {{"num_beams", 3}, {"no_repeat_ngram_size", 2}},
       {{"num_beams", 2}, {"do_sample", true}, {"top_k", 20}, {"seed", 4}},
+      {{"allowed_token_ids", {3, 40, 41, 42, 99, 100, 101, 102, 103}}, {"logprobs", 1}},
+      {{"bad_words_ids", {{41}, {50, 51}}}, {"logit_bias", {{"42", 100}, {"43", -100}}}},
+      {{"num_beams", 3}, {"allowed_token_ids", {3, 40, 41, 42, 99, 100, 101, 102, 103}}},
   };
   size_t i = 0;
   const json golden = testing::load_golden(checkpoint);

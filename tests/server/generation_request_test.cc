@@ -39,8 +39,9 @@ TEST_F(Amplification, WhatPromptsShare) {
   EXPECT_EQ(refused("/v1/completions", {{"prompt", "a"}, {"decoder_prompt", large}}), "");
   EXPECT_EQ(refused("/v1/completions", {{"prompt", prompts}, {"stop", small}}), "");
   EXPECT_EQ(refused("/v1/completions", {{"prompt", prompts}, {"stop", large}}), "prompt");
-  EXPECT_EQ(refused("/score", {{"text_1", small}, {"text_2", prompts}}), "");
-  EXPECT_EQ(refused("/score", {{"text_1", large}, {"text_2", prompts}}), "text_1");
+  EXPECT_EQ(refused("/v1/target_scores", {{"prompt", small}, {"target", prompts}}), "");
+  EXPECT_EQ(refused("/v1/target_scores", {{"prompt", large}, {"target", prompts}}), "prompt");
+  EXPECT_EQ(refused("/score", {{"text_1", large}, {"text_2", prompts}}), "") << "it goes once";
 }
 
 // Each pass over the text would put the user's into it once more.

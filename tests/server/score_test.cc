@@ -1,7 +1,5 @@
-// /score without sockets and without an engine.
+// /score, vLLM's, without sockets and without an engine.
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "tests/support/fake_http.h"
 
@@ -11,84 +9,120 @@ namespace {
 using nlohmann::json;
 using test::FakeServer;
 
-TEST(Scores, OneForEachTarget) {
+void answer(FakeServer& s, size_t i, const std::vector<float>& values, int tokens) {
+  proto::RequestChunk chunk;
+  for (int k = 0; k < tokens; ++k) chunk.mutable_inputs()->add_encoder_prompt_token_ids(k);
+  chunk.mutable_embedding()->mutable_values()->Add(values.begin(), values.end());
+  chunk.set_finished(true);
+  s.engine.callbacks.at(s.engine.requests.at(i).id)(chunk);
+}
+
+TEST(Scores, OneTextForAll) {
   FakeServer s;
-  const auto e =
-      s.ask("POST", "/score", R"({"text_1": "source", "text_2": ["a", "b"], "append_eos": false})");
-  ASSERT_EQ(s.engine.requests.size(), 2u);
-  EXPECT_EQ(json::parse(s.engine.requests[1].prompt_json),
-            json({{"encoder_prompt", "source"}, {"target", "b"}, {"append_eos", false}}));
+  const auto e = s.ask("POST", "/v1/score",
+                       R"({"model": "alias", "text_1": "a", "text_2": ["b", "c"], "user": "me",
+                           "pooling": "cls", "truncate_prompt_tokens": 9, "priority": -2,
+                           "timeout": 1.5, "use_activation": true, "add_special_tokens": false})");
+  ASSERT_EQ(s.engine.requests.size(), 3u) << "each text once";
+  const auto& request = s.engine.requests[2];
+  EXPECT_EQ(json::parse(request.prompt_json),
+            json({{"encoder_prompt", "c"}, {"pooling", "cls"}, {"normalize", false}}));
+  EXPECT_EQ(json::parse(request.params_json),
+            json({{"truncate_prompt_tokens", 9}, {"add_special_tokens", false}}));
+  EXPECT_EQ(request.priority, -2);
+  EXPECT_EQ(request.timeout, 1.5);
+  answer(s, 2, {-3, -4}, 3);
+  answer(s, 0, {6, 8}, 1);
+  e->run_posted();
+  EXPECT_FALSE(e->head);
+  answer(s, 1, {4, -3}, 2);
+  e->run_posted();
+  const json body = e->json();
+  EXPECT_EQ(body["object"], "list");
+  EXPECT_EQ(body["model"], "alias");
+  EXPECT_TRUE(body.contains("id") && body.contains("created"));
+  EXPECT_EQ(body["usage"], json({{"prompt_tokens", 6}, {"total_tokens", 6}}));
+  ASSERT_EQ(body["data"].size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
-    proto::RequestChunk chunk;
-    chunk.mutable_inputs()->set_target_start(2);
-    chunk.mutable_inputs()->add_encoder_prompt_token_ids(5);
-    const auto add = [&](proto::TokenLogprobs* to, int id, float logprob) {
-      to->add_top()->set_token_id(id);
-      to->mutable_top(0)->set_logprob(logprob);
-    };
-    add(chunk.add_prompt_logprobs(), 7, -9);  // of what the target stands behind
-    add(chunk.add_prompt_logprobs(), 8, -1);
-    add(chunk.add_outputs()->add_logprobs(), 9, -2 - static_cast<float>(i));
-    chunk.set_finished(true);
-    s.engine.callbacks.at(s.engine.requests[i].id)(chunk);
-    e->run_posted();
+    EXPECT_EQ(body["data"][i]["index"], i);
+    EXPECT_EQ(body["data"][i]["object"], "score");
+    EXPECT_EQ(body["data"][i].size(), 3u);
   }
-  const json answer = e->json();
-  EXPECT_EQ(answer["data"][0]["token_ids"], json({8, 9}));
-  EXPECT_EQ(answer["data"][0]["score"], -1.5);
-  EXPECT_EQ(answer["data"][1]["cumulative_logprob"], -4);
-  EXPECT_DOUBLE_EQ(answer["data"][1]["perplexity"].get<double>(), std::exp(2.0));
+  EXPECT_DOUBLE_EQ(body["data"][0]["score"].get<double>(), 0);
+  EXPECT_DOUBLE_EQ(body["data"][1]["score"].get<double>(), -1);
   EXPECT_EQ(s.context.prompts_under_way, 0);
+  EXPECT_EQ(s.context.metrics.totals().prompt_tokens, 6);
+}
+
+TEST(Scores, OneTextForEachUnderEveryName) {
+  for (const char* body : {R"({"text_1": ["a", "b"], "text_2": ["c", "d"]})",
+                           R"({"queries": ["a", "b"], "documents": ["c", "d"]})",
+                           R"({"queries": ["a", "b"], "items": ["c", "d"]})",
+                           R"({"data_1": ["a", "b"], "data_2": ["c", "d"]})"}) {
+    FakeServer s;
+    const auto e = s.ask("POST", "/score", body);
+    ASSERT_EQ(s.engine.requests.size(), 4u) << body;
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_EQ(json::parse(s.engine.requests[i].prompt_json)["encoder_prompt"],
+                std::string(1, static_cast<char>('a' + i)));
+    answer(s, 0, {1, 0}, 1);
+    answer(s, 1, {0, 0}, 1);  // torch: 0, not a division by it
+    answer(s, 2, {3, 4}, 1);
+    answer(s, 3, {1, 1}, 1);
+    e->run_posted();
+    EXPECT_DOUBLE_EQ(e->json()["data"][0]["score"].get<double>(), 0.6);
+    EXPECT_EQ(e->json()["data"][1]["score"], 0);
+  }
 }
 
 TEST(Scores, BadBodies) {
   FakeServer s;
+  s.config.max_prompts = 2;
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"text_2": "a"})", "text_1"},
+      {R"({})", "text_1"},
       {R"({"text_1": "a"})", "text_2"},
-      {R"({"text_1": [], "text_2": "a"})", "text_1"},
+      {R"({"text_2": "a"})", "text_1"},
+      {R"({"queries": "a"})", "documents"},
+      {R"({"documents": "a"})", "queries"},
+      {R"({"text_1": "a", "documents": "a"})", "queries"},
+      {R"({"text_1": "a", "text_2": []})", "text_2"},
       {R"({"text_1": ["a", "b"], "text_2": "a"})", "text_1"},
+      {R"({"text_1": "a", "text_2": ["a", "b", "c"]})", "text_2"},
       {R"({"text_1": "a", "text_2": [5]})", "text_2"},
-      {R"({"text_1": "a", "text_2": "b", "append_eos": 1})", "append_eos"},
       {R"({"text_1": "a", "text_2": "b", "max_tokens": 1})", "max_tokens"}};
   for (const auto& [body, param] : cases) {
     const auto e = s.ask("POST", "/v1/score", body);
     EXPECT_EQ(e->status(), 400) << body;
     EXPECT_EQ(e->error_param(), param) << body;
   }
-  const auto e = s.ask("POST", "/score", R"({"text_1": "a", "text_2": ["b", "c"]})");
-  s.engine.fail(0, "resource_error", "target");
-  e->run_posted();
-  EXPECT_EQ(e->status(), 400);
-  EXPECT_EQ(e->error_param(), "text_2[0]");
-  EXPECT_EQ(s.engine.cancelled.size(), 1u);
-  e->run_posted();
-  EXPECT_EQ(s.context.prompts_under_way, 0);
+  EXPECT_TRUE(s.engine.requests.empty());
 }
 
-// The engine's names of its fields mean nothing to who asked for scores.
-TEST(Scores, FaultsOfSources) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"({"text_1": "a", "text_2": ["b", "c"]})", "text_1[0]"},
-      {R"({"text_1": ["a", "d"], "text_2": ["b", "c"]})", "text_1[1]"}};
-  for (const auto& [body, param] : cases) {
-    FakeServer s;
-    const auto e = s.ask("POST", "/score", body);
-    s.engine.fail(1, "resource_error", "prompt.encoder_prompt");
-    e->run_posted();
-    EXPECT_EQ(e->error_param(), param) << body;
+// What this route meant once.
+TEST(Scores, OfTargetsAreElsewhere) {
+  FakeServer s;
+  for (const char* body : {R"({"text_1": "a", "text_2": "b", "append_eos": false})",
+                           R"({"prompt": "a", "target": "b"})"}) {
+    const auto e = s.ask("POST", "/v1/score", body);
+    EXPECT_EQ(e->status(), 400);
+    const std::string message = e->json()["error"]["message"];
+    EXPECT_NE(message.find("/v1/target_scores"), std::string::npos) << message;
   }
 }
 
-TEST(Scores, AreCounted) {
-  FakeServer s;
-  const auto e = s.ask("POST", "/score", R"({"text_1": "a", "text_2": "b"})");
-  proto::RequestChunk chunk;
-  chunk.mutable_inputs()->add_encoder_prompt_token_ids(5);
-  chunk.set_finished(true);
-  s.engine.callbacks.at(s.engine.requests[0].id)(chunk);
-  e->run_posted();
-  EXPECT_EQ(s.context.metrics.totals().prompt_tokens, 1);
+TEST(Scores, FaultsOfTexts) {
+  const std::pair<size_t, const char*> cases[] = {
+      {0, "text_1[0]"}, {1, "text_2[0]"}, {2, "text_2[1]"}};
+  for (const auto& [which, param] : cases) {
+    FakeServer s;
+    const auto e = s.ask("POST", "/score", R"({"text_1": "a", "text_2": ["b", "c"]})");
+    s.engine.fail(which, "resource_error", "prompt.encoder_prompt");
+    e->run_posted();
+    EXPECT_EQ(e->status(), 400);
+    EXPECT_EQ(e->error_param(), param);
+    EXPECT_EQ(s.engine.cancelled.size(), 2u);
+    EXPECT_EQ(s.context.prompts_under_way, 0);
+  }
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct GroupSpec {
   int prompt = 0;
   bool beams = false;   // one sequence each
   bool pooled = false;  // one sequence; prompt_len and max_tokens do not matter
+  std::string cache_salt = {};
 };
 
 // Decoder prompt token j is 10 + j, encoder token j of the group is 1000 + j; more for other
@@ -48,6 +49,7 @@ inline std::unique_ptr<SequenceGroup> make_group(const GroupSpec& spec) {
   }
   auto encoder = std::make_unique<Sequence>(spec.seq_ids.front() + 1'000'000, inputs, false);
   SamplingParams params;
+  params.set_cache_salt(spec.cache_salt);
   params.set_n(static_cast<int32_t>(spec.seq_ids.size()));
   if (spec.beams) params.set_num_beams(static_cast<int32_t>(spec.seq_ids.size()));
   if (spec.pooled)

@@ -111,7 +111,7 @@ def embedding_body(input: Any, model: Optional[str], params: Mapping[str, Any]) 
 
 
 def score_body(source: Any, target: Any, append_eos: bool, model: Optional[str]) -> Dict[str, Any]:
-    return _with_model({"text_1": source, "text_2": target, "append_eos": append_eos}, model)
+    return _with_model({"prompt": source, "target": target, "append_eos": append_eos}, model)
 
 
 def streamed(body: Dict[str, Any]) -> Dict[str, Any]:

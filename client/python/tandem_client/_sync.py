@@ -119,7 +119,7 @@ class Client:
     def score(self, source: Union[str, Sequence[str]], target: Union[str, Sequence[str]], *, append_eos: bool = True,
               model: Optional[str] = None) -> Scores:
         """How likely targets are, given one source for all or one for each."""
-        response = self._send("POST", "/score", protocol.score_body(source, target, append_eos, model or self.model))
+        response = self._send("POST", "/v1/target_scores", protocol.score_body(source, target, append_eos, model or self.model))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
     def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:

@@ -43,7 +43,9 @@ class GenerationParams(TypedDict, total=False):
     encoder_no_repeat_ngram_size: Optional[int]
     length_penalty: Optional[float]
     early_stopping: Union[bool, str, None]
+    bad_words: Union[str, List[str], None]
     bad_words_ids: Optional[List[List[int]]]
+    allowed_token_ids: Optional[List[int]]
     suppress_tokens: Optional[List[int]]
     begin_suppress_tokens: Optional[List[int]]
     forced_bos_token_id: Optional[int]
@@ -55,9 +57,14 @@ class GenerationParams(TypedDict, total=False):
     include_stop_str_in_output: Optional[bool]
     logprobs: Union[int, bool, None]
     top_logprobs: Optional[int]
+    prompt_logprobs: Union[int, bool, None]
+    return_tokens_as_token_ids: bool
     truncate_prompt_tokens: Optional[int]
+    add_special_tokens: Optional[bool]
     decoder_prompt: Union[str, List[int], None]
     echo: bool
+    cache_salt: Optional[str]
+    request_id: Optional[str]
     priority: Optional[int]
     timeout: Optional[float]
     return_token_ids: bool
@@ -83,7 +90,8 @@ class Logprobs:
 
 @dataclass(frozen=True)
 class Choice:
-    """A sequence, or in a stream what is new of it. score: of a beam, HuggingFace's sequences_scores."""
+    """A sequence, or in a stream what is new of it. score: of a beam, HuggingFace's sequences_scores. prompt_logprobs: of the
+    decoder's prompt, None for its first token; by token id: logprob, rank, decoded_token."""
     index: int
     text: str
     finish_reason: Optional[str] = None
@@ -91,6 +99,7 @@ class Choice:
     logprobs: Optional[Logprobs] = None
     token_ids: Optional[List[int]] = None
     score: Optional[float] = None
+    prompt_logprobs: Optional[List[Optional[Dict[str, Dict[str, Any]]]]] = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,7 @@ class EmbeddingParams(TypedDict, total=False):
     pooling: str
     normalize: bool
     truncate_prompt_tokens: Optional[int]
+    add_special_tokens: Optional[bool]
     priority: Optional[int]
     timeout: Optional[float]
 
@@ -218,16 +228,18 @@ def logprobs_of(body: Any) -> Optional[Logprobs]:
     return Logprobs(body["tokens"], body["token_logprobs"], body["top_logprobs"], body.get("text_offset", []))
 
 
-def choice_of(body: Any) -> Choice:
+def choice_of(body: Any, prompt_logprobs: Any = None) -> Choice:
     text = body.get("text")
     if text is None:
         text = (body.get("message") or body.get("delta") or {}).get("content") or ""
     return Choice(body["index"], text, body.get("finish_reason"), body.get("stop_reason"),
-                  logprobs_of(body.get("logprobs")), body.get("token_ids"), body.get("score"))
+                  logprobs_of(body.get("logprobs")), body.get("token_ids"), body.get("score"),
+                  body.get("prompt_logprobs", prompt_logprobs))
 
 
 def completion_of(body: Any, request_id: str) -> Completion:
-    return Completion(body["id"], body["model"], body["created"], [choice_of(c) for c in body["choices"]],
+    of_chat = body.get("prompt_logprobs")  # completions have them in each choice
+    return Completion(body["id"], body["model"], body["created"], [choice_of(c, of_chat) for c in body["choices"]],
                       usage_of(body.get("usage") or {}), request_id)
 
 
