@@ -40,6 +40,22 @@ void add_bytes(CLI::App& app, const char* name, size_t& value, const char* help)
       ->group(kGroup);
 }
 
+// Where the model lies on this machine is nobody's business: a directory's own name is its model's.
+// Requests may give the path too, as they did once.
+void set_names(const std::string& model, server::ServerConfig& c) {
+  std::error_code ignored;
+  const bool directory = std::filesystem::is_directory(model, ignored);
+  std::string name = model;  // an id at the hub
+  if (directory) {
+    name = std::filesystem::weakly_canonical(model, ignored).filename().string();
+    if (name.empty()) name = "model";
+    c.silent_names = {model};
+  }
+  if (c.model_names.empty()) c.model_names = {name};
+  for (const std::string& given : c.model_names)
+    if (given.empty()) throw invalid_request("--served-model-name", "is empty");
+}
+
 }  // namespace
 
 void HttpOptions::add(CLI::App& app) {
@@ -66,9 +82,13 @@ void HttpOptions::add(CLI::App& app) {
   option("--max-http-prompts", config.max_requests,
          "prompts under way; requests beyond are answered with 429")
       ->check(CLI::Range(1, 1 << 20));
-  option("--max-connections", config.max_connections, "open connections; more are closed at once")
+  option("--max-connections", config.max_connections,
+         "open connections; new ones beyond close the longest idle one")
       ->check(CLI::Range(1, 1 << 20));
   add_bytes(app, "--max-body-size", config.max_body_bytes, "largest body of a request");
+  add_bytes(
+      app, "--max-body-memory", config.max_body_memory,
+      "memory of all bodies under way, read and parsed; requests beyond are answered with 429");
   add_bytes(app, "--max-header-size", config.max_header_bytes, "largest header of a request");
   option("--request-timeout", config.request_timeout,
          "seconds that any request may take; 0: as long as it needs")
@@ -86,16 +106,7 @@ void HttpOptions::add(CLI::App& app) {
 server::ServerConfig HttpOptions::parse(const std::string& model, const std::string& host) const {
   server::ServerConfig c = config;
   c.host = host;
-  if (c.model_names.empty()) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(model, ignored)) {
-      const auto path = std::filesystem::weakly_canonical(model, ignored);
-      c.model_names = {path.filename().string()};
-      if (path.string() != model) c.model_names.push_back(model);
-    } else {
-      c.model_names = {model};  // an id at the hub
-    }
-  }
+  set_names(model, c);
   if (!api_key_file.empty()) {
     std::ifstream file(api_key_file);
     if (!file) throw invalid_request("--api-key-file", "cannot read " + api_key_file);
@@ -109,6 +120,8 @@ server::ServerConfig HttpOptions::parse(const std::string& model, const std::str
     if (key.empty()) throw invalid_request("--api-key", "is empty");
   if (c.prompt_template.find("{user}") == std::string::npos)
     throw invalid_request("--prompt-template", "has no {user}");
+  if (c.max_body_memory < c.max_body_bytes)
+    throw invalid_request("--max-body-memory", "must not be less than --max-body-size");
   if (c.max_header_bytes < 1024)
     throw invalid_request("--max-header-size", "must be 1 KiB at least");
   return c;

@@ -8,9 +8,24 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/core/error.h"
+#include "runtime/log_text.h"
 
 namespace tandem::launcher {
 namespace {
+
+// What messages quote (paths of requests, names, files) neither ends a line nor reaches the
+// terminal as a command.
+class EscapedMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const std::string text = escape_controls({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<EscapedMessage>();
+  }
+};
 
 // {"time", "level", "who", "pid", "message"}
 class JsonFormatter final : public spdlog::formatter {
@@ -24,7 +39,7 @@ class JsonFormatter final : public spdlog::formatter {
         {"level", std::string(level.data(), level.size())},
         {"who", who_},
         {"pid", getpid()},
-        {"message", std::string(message.payload.data(), message.payload.size())}};
+        {"message", escape_controls({message.payload.data(), message.payload.size()})}};
     const std::string text =
         line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
     out.append(text.data(), text.data() + text.size());
@@ -36,6 +51,13 @@ class JsonFormatter final : public spdlog::formatter {
  private:
   std::string who_;
 };
+
+std::unique_ptr<spdlog::formatter> text_formatter(const std::string& who) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<EscapedMessage>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %^%-7l%$ [" + who +
+                                                       "] %*");
+  return formatter;
+}
 
 }  // namespace
 
@@ -56,7 +78,7 @@ void LogOptions::apply(const std::string& who) const {
   if (format == "json")
     logger->set_formatter(std::make_unique<JsonFormatter>(who));
   else
-    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%-7l%$ [" + who + "] %v");
+    logger->set_formatter(text_formatter(who));
   logger->flush_on(spdlog::level::info);
 }
 

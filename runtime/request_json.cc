@@ -52,6 +52,10 @@ json parse_json_line(std::string_view line) {
     if (depth > kMaxDepth) too_deep = true;
     return depth <= kMaxDepth;  // deeper parts are dropped, not stored
   };
+  // The parser would take a NUL for the end of the text, whatever follows.
+  if (const size_t at = line.find('\0'); at != std::string_view::npos)
+    throw InputError(ErrorKind::kInvalidRequest,
+                     "not valid JSON: a NUL byte at byte " + std::to_string(at + 1));
   json value;
   try {
     value = json::parse(line, depth_limit);

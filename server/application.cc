@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kernels/core/error.h"
+#include "runtime/log_text.h"
 #include "server/errors.h"
 #include "server/routes.h"
 
@@ -84,33 +85,50 @@ bool Application::may_enter(const HttpRequest& request) const {
   return found;
 }
 
+// Where the request does not go to a handler. route: what it asks for, as far as there is one.
+std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
+                                                 const Route*& route) const {
+  route = nullptr;
+  std::string methods;
+  for (const Route& r : routes()) {
+    if (!r.matches(request.path)) continue;
+    methods += (methods.empty() ? "" : ", ") + std::string(r.method);
+    if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
+  }
+  if (methods.empty()) return error_response(404, "there is no " + request.path);
+  if (request.method == "OPTIONS") return preflight();
+  if (route == nullptr) {
+    HttpResponse response = error_response(405, request.path + " takes " + methods);
+    response.headers.emplace_back("allow", methods);
+    return response;
+  }
+  if (!route->open && !may_enter(request))
+    return error_response(401,
+                          "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
+  return std::nullopt;
+}
+
+Admission Application::admit(const HttpRequest& head) {
+  const Route* route = nullptr;
+  Admission admission{.refusal = refusal(head, route)};
+  if (admission.refusal) allow_origin(context_.config, head, *admission.refusal);
+  admission.takes_body = route != nullptr && !is_get(route->method);
+  admission.open = route != nullptr && route->open;
+  return admission;
+}
+
 void Application::handle(const std::shared_ptr<Exchange>& plain) {
   const auto exchange = std::make_shared<Decorated>(plain, context_.config);
   const HttpRequest& request = exchange->request();
   const Route* route = nullptr;
-  std::string methods;
-  for (const Route& r : routes()) {
-    if (request.path != r.path) continue;
-    methods += (methods.empty() ? "" : ", ") + std::string(r.method);
-    if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
-  }
-  if (methods.empty()) return exchange->respond(error_response(404, "there is no " + request.path));
-  if (request.method == "OPTIONS") return exchange->respond(preflight());
-  if (route == nullptr) {
-    HttpResponse response = error_response(405, request.path + " takes " + methods);
-    response.headers.emplace_back("allow", methods);
-    return exchange->respond(std::move(response));
-  }
-  if (!route->open && !may_enter(request))
-    return exchange->respond(error_response(
-        401, "the API key is missing or wrong (header \"Authorization: Bearer KEY\")"));
+  if (auto refused = refusal(request, route)) return exchange->respond(std::move(*refused));
   try {
     route->handler(context_, exchange);
   } catch (const InputError& e) {
     exchange->respond(error_response(e));
   } catch (const std::exception& e) {
-    spdlog::error("{} {}: {} id={}{}", request.method, request.path, e.what(), request.id,
-                  request.trace.text());
+    spdlog::error("{} {}: {} id={}{}", request.method, escape_field(request.path),
+                  escape_controls(e.what()), request.id, request.trace.text());
     exchange->respond(error_response(500, "an error of the server; its log says more"));
   }
 }
@@ -118,17 +136,17 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
 void Application::answered(const HttpRequest& request, int status, size_t bytes, double seconds,
                            bool complete) {
   const auto known = std::find_if(routes().begin(), routes().end(),
-                                  [&](const Route& r) { return request.path == r.path; });
-  context_.metrics.http_answered(known != routes().end() ? known->path : "other", status, seconds);
+                                  [&](const Route& r) { return r.matches(request.path); });
+  context_.metrics.http_answered(std::string(known != routes().end() ? known->path : "other"),
+                                 status, seconds);
   if (!context_.config.access_log) return;
   // Whoever polls is not news.
   const bool polled =
       known != routes().end() && status < 400 && (known->open || known->handler == get_status);
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
-              known != routes().end() ? known->path : request.path.substr(0, 200), status,
-              complete ? "" : " (client gone)", bytes, seconds * 1e3, request.id,
-              request.trace.text());
+              escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)",
+              bytes, seconds * 1e3, request.id, request.trace.text());
 }
 
 }  // namespace tandem::server

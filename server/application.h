@@ -6,6 +6,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/tokenizer.h"
@@ -45,16 +46,20 @@ struct AppContext {
   std::function<int()> num_connections = [] { return 0; };
 };
 
+struct Route;
+
 class Application final : public ConnectionHooks {
  public:
   explicit Application(AppContext& context) : context_(context) {}
 
+  Admission admit(const HttpRequest& head) override;
   void handle(const std::shared_ptr<Exchange>& exchange) override;
   void answered(const HttpRequest& request, int status, size_t bytes, double seconds,
                 bool complete) override;
 
  private:
   bool may_enter(const HttpRequest& request) const;
+  std::optional<HttpResponse> refusal(const HttpRequest& request, const Route*& route) const;
 
   AppContext& context_;
 };

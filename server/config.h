@@ -14,9 +14,10 @@ struct ServerConfig {
   int port = 8000;  // 0: any free one
   int threads = 1;  // of the server; connections share them
 
-  std::vector<std::string> model_names;  // the first one is the answer's; requests may name any
-  std::vector<std::string> api_keys;     // none: everybody may
-  std::string tls_certificate;           // PEM file with the chain; empty: no TLS
+  std::vector<std::string> model_names;   // the first one is the answer's; requests may name any
+  std::vector<std::string> silent_names;  // requests may give these too; no answer shows them
+  std::vector<std::string> api_keys;      // none: everybody may
+  std::string tls_certificate;            // PEM file with the chain; empty: no TLS
   std::string tls_key;
   std::vector<std::string> allowed_origins;  // CORS; "*": all
   std::string prompt_template = "{user}";    // chat messages → the encoder's text
@@ -25,12 +26,13 @@ struct ServerConfig {
   size_t max_connections = 4096;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;
-  size_t max_unsent_bytes = 4 * 1024 * 1024;  // of a stream whose client does not read
-  int max_requests = 2048;                    // under way, one for each prompt; more get a 429
-  int max_prompts = 256;                      // of one HTTP request
+  size_t max_body_memory = 128 * 1024 * 1024;  // of all bodies at once, read and parsed
+  size_t max_unsent_bytes = 4 * 1024 * 1024;   // of a stream whose client does not read
+  int max_requests = 2048;                     // under way, one for each prompt; more get a 429
+  int max_prompts = 256;                       // of one HTTP request
 
   std::chrono::milliseconds idle_timeout{75000};    // between requests of a connection
-  std::chrono::milliseconds header_timeout{10000};  // from the first byte to the last of the header
+  std::chrono::milliseconds header_timeout{10000};  // for a header, and a connection's first byte
   std::chrono::milliseconds body_timeout{60000};
   std::chrono::milliseconds write_timeout{60000};  // without any progress
   double request_timeout = 0;                      // seconds; 0: none, unless the request says so

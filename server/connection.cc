@@ -1,4 +1,4 @@
-// See connection.h. Two coroutines never run on one connection; watch()'s read is the only
+// See connection.h. Two coroutines never run on one connection; the input's read is the only
 // operation beside them.
 //
 // co_await stands alone or behind `=`, never in a condition or another expression: g++ 12 destroys
@@ -7,19 +7,16 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/bind_executor.hpp>
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/http.hpp>
-#include <optional>
-#include <sstream>
+#include <boost/beast/http/error.hpp>
 
 #include "server/errors.h"
 #include "server/exchange.h"
-#include "server/request_reader.h"
+#include "server/response_header.h"
 #include "server/url.h"
 
 namespace tandem::server {
@@ -29,50 +26,42 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr size_t kMaxReadAhead = 64 * 1024;
+constexpr size_t kHeaderRead = 4096;
+constexpr size_t kWatchRead = 512;       // while an answer is under way
+constexpr size_t kMaxReadAhead = 16384;  // of later requests, meanwhile
+constexpr size_t kBodyRead = 16384;      // at once
+// An event that means nothing: every stream is of server-sent events.
+constexpr const char* kSilentEvent = ":\n\n";
 constexpr std::chrono::milliseconds kClosingTime{1000};
 
 auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
 
-// The response's header; chunked: a stream, to a client that knows chunks.
-std::string header_text(const HttpResponse& head, const HttpRequest& request, int version,
-                        bool keep_alive, bool streaming) {
-  http::response<http::empty_body> r;
-  r.version(version);
-  r.result(static_cast<unsigned>(head.status));
-  if (head.status == 499) r.reason("Client Closed Request");
-  if (!head.content_type.empty()) r.set(http::field::content_type, head.content_type);
-  for (const auto& [name, value] : head.headers) r.insert(name, value);
-  r.set("x-request-id", request.id);
-  if (request.trace) r.set("traceresponse", request.trace.response());
-  r.keep_alive(keep_alive);
-  if (streaming) {
-    r.set(http::field::cache_control, "no-cache");
-    if (version >= 11) r.chunked(true);
-  } else if (head.status != 204) {
-    r.content_length(head.body.size());
-  }
-  std::ostringstream text;
-  text << r.base();
-  return text.str();
+bool expects_continue(const RequestParser& parser) {
+  const auto expected = parser.get().find(http::field::expect);
+  return parser.get().version() >= 11 && expected != parser.get().end() &&
+         boost::beast::iequals(expected->value(), "100-continue");
 }
 
 }  // namespace
 
 struct Connection::Incoming {
   HttpRequest request;
+  std::optional<HttpResponse> refusal;  // the answer, without asking the application
   int version = 11;
 };
 
-Connection::Connection(Stream::Socket socket, asio::ssl::context* tls, const ServerConfig& config,
-                       ConnectionHooks& hooks, std::function<void()> on_end)
-    : stream_(std::move(socket), tls),
-      config_(config),
-      hooks_(hooks),
-      on_end_(std::move(on_end)),
-      buffer_(std::max(config.max_header_bytes, kMaxReadAhead) + kMaxReadAhead),
+Connection::Connection(Stream::Socket socket, const Shared& shared, bool crowded)
+    : shared_(shared),
+      config_(shared.gate.config),
+      stream_(std::move(socket), shared.tls),
+      input_(stream_, std::max(config_.max_header_bytes, kMaxReadAhead) + kBodyRead,
+             [this] {
+               if (exchange_) watch();
+               wake();
+             }),
       wake_(stream_.get_executor()),
-      deadline_(stream_.get_executor()) {
+      deadline_(stream_.get_executor()),
+      crowded_(crowded) {
   error_code ec;
   const auto endpoint = stream_.socket().remote_endpoint(ec);
   if (!ec) remote_ = endpoint.address().to_string();
@@ -94,8 +83,15 @@ void Connection::start() {
         self->clear_deadline();
         error_code ignored;
         self->stream_.socket().close(ignored);
-        self->on_end_();
+        self->shared_.owner.ended(*self);
       });
+}
+
+void Connection::end_now() {
+  gone_ = true;
+  error_code ignored;
+  stream_.socket().close(ignored);
+  wake();
 }
 
 void Connection::drain() {
@@ -107,13 +103,22 @@ void Connection::drain() {
   });
 }
 
+void Connection::make_room(Activity activity) {
+  asio::post(stream_.get_executor(), [self = shared_from_this(), activity] {
+    if (self->activity_ == activity) self->end_now();
+  });
+}
+
 void Connection::abort() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    self->draining_ = self->gone_ = true;
-    error_code ignored;
-    self->stream_.socket().close(ignored);
-    self->wake();
+    self->draining_ = true;
+    self->end_now();
   });
+}
+
+void Connection::set_activity(Activity activity) {
+  activity_ = activity;
+  shared_.owner.is_now(*this, activity);
 }
 
 void Connection::set_deadline(std::chrono::milliseconds time) {
@@ -141,28 +146,18 @@ asio::awaitable<void> Connection::wait() {
 }
 
 void Connection::watch() {
-  if (reading_ || gone_ || buffer_.size() >= kMaxReadAhead) return;
-  reading_ = true;
-  const auto room = buffer_.prepare(512);
-  stream_.async_read_some(room,
-                          asio::bind_executor(stream_.get_executor(),
-                                              [self = shared_from_this()](error_code ec, size_t n) {
-                                                self->reading_ = false;
-                                                if (ec)
-                                                  self->gone_ = true;
-                                                else
-                                                  self->buffer_.commit(n);
-                                                if (self->exchange_) self->watch();
-                                                self->wake();
-                                              }));
+  const auto self = shared_from_this();
+  if (input_.size() < kMaxReadAhead) input_.read(self, kWatchRead);
+  input_.watch_for_reset(self);
 }
 
 asio::awaitable<void> Connection::run() {
   bool going_on = co_await shake_hands();
-  while (going_on && !gone_ && !draining_) {
+  while (going_on && !gone() && !draining_) {
     going_on = co_await wait_for_bytes();
     if (going_on) going_on = co_await serve_one();
   }
+  set_activity(Activity::kIdle);
   co_await close();
 }
 
@@ -175,70 +170,117 @@ asio::awaitable<bool> Connection::shake_hands() {
   co_return !ec;
 }
 
-// The first bytes of the next request; false: there will be none.
+// The first bytes of the next request, which may be there already; false: there will be none.
 asio::awaitable<bool> Connection::wait_for_bytes() {
-  set_deadline(config_.idle_timeout);
+  set_activity(Activity::kIdle);
+  if (input_.size() > 0) co_return true;
+  input_.shrink();
+  set_deadline(std::exchange(first_, false) ? config_.header_timeout : config_.idle_timeout);
   idle_ = true;
-  while (reading_) co_await wait();
-  if (buffer_.size() == 0 && !gone_ && !draining_) {
-    error_code ec;
-    const auto room = buffer_.prepare(4096);
-    const size_t n = co_await stream_.async_read_some(room, into(ec));
-    if (ec) gone_ = true;
-    buffer_.commit(n);
-  }
+  const bool more = co_await read_more(kHeaderRead);
   idle_ = false;
   clear_deadline();
-  co_return !gone_ && buffer_.size() > 0;
+  co_return more && !gone();
 }
 
 asio::awaitable<bool> Connection::serve_one() {
   Incoming incoming;
-  const bool whole = co_await read_request(incoming);
-  if (!whole) co_return false;
-  const int version = incoming.version;
+  const bool there = co_await read_request(incoming);
+  if (!there) co_return false;
   exchange_ = std::make_shared<ConnectionExchange>(std::move(incoming.request), *this);
   const std::shared_ptr<ConnectionExchange> exchange = exchange_;
-  exchange->version = version;
-  watch();
-  hooks_.handle(exchange);
+  exchange->version = incoming.version;
+  if (incoming.refusal) {
+    exchange->respond(std::move(*incoming.refusal));
+  } else {
+    set_activity(Activity::kServing);
+    watch();
+    shared_.gate.hooks.handle(exchange);
+  }
   const bool complete = co_await send_answer(exchange);
   exchange_.reset();
   const std::chrono::duration<double> time = Clock::now() - exchange->begun;
   exchange->detach(complete);
-  hooks_.answered(exchange->request(), exchange->head ? exchange->head->status : 499,
-                  exchange->bytes_sent, time.count(), complete);
+  shared_.gate.hooks.answered(exchange->request(), exchange->head ? exchange->head->status : 499,
+                              exchange->bytes_sent, time.count(), complete);
   co_return complete&& keep_alive_;
 }
 
-// False: there is none, or it was refused.
-asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
-  std::optional<RequestParser> parser(std::in_place);
-  set_bounds(*parser, config_);
-  error_code ec;
-  set_deadline(config_.header_timeout);
-  co_await http::async_read_header(stream_, buffer_, *parser, into(ec));
-  if (!ec) {
-    const auto expected = parser->get().find(http::field::expect);
-    if (expected != parser->get().end() &&
-        boost::beast::iequals(expected->value(), "100-continue")) {
-      const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
-      if (!sent) co_return false;
+// More of the input; false: the client, or the time, has ended it.
+asio::awaitable<bool> Connection::read_more(size_t bytes) {
+  const size_t before = input_.size();
+  input_.read(shared_from_this(), bytes);
+  while (input_.reading()) co_await wait();
+  co_return input_.size() > before;
+}
+
+// Up to the end of the header, or of the whole request.
+asio::awaitable<error_code> Connection::read_part(RequestParser& parser, bool whole,
+                                                  BodyShare* share) {
+  const size_t bytes = whole ? kBodyRead : kHeaderRead;
+  for (;;) {
+    error_code ec;
+    input_.consume(feed(parser, input_.data(), ec));
+    if (ec) co_return ec;
+    if (share != nullptr) {
+      // Of a body whose length is known, nothing but what has come is touched.
+      const std::string& body = parser.get().body();
+      const bool there = share->grow_to(parser.content_length() ? body.size() : body.capacity());
+      if (!there) co_return make_error_code(boost::system::errc::not_enough_memory);
     }
-    set_deadline(config_.body_timeout);
-    co_await http::async_read(stream_, buffer_, *parser, into(ec));
+    if (parser.is_done() || (!whole && parser.is_header_done())) co_return ec;
+    if (input_.full(bytes)) co_return http::make_error_code(http::error::buffer_overflow);
+    const bool more = co_await read_more(bytes);
+    if (!more) co_return http::make_error_code(http::error::partial_message);
   }
+}
+
+// False: there is none, or nobody to be answered.
+asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
+  RequestParser parser;
+  set_bounds(parser, config_);
+  set_deadline(config_.header_timeout);
+  const error_code ec = co_await read_part(parser, /*whole=*/false, nullptr);
   clear_deadline();
-  Refusal refusal = refusal_of(ec, timed_out_ && !draining_, config_);
+  Refusal refusal =
+      ec ? refusal_of(ec, timed_out_ && !draining_, config_) : refusal_of_host(parser);
   if (refusal.status != 0) co_await refuse(refusal.status, std::move(refusal.message));
   if (refusal.status != 0 || ec) co_return false;
 
-  keep_alive_ = parser->keep_alive();
-  incoming.version = static_cast<int>(parser->get().version());
-  incoming.request = take_request(*parser);
+  incoming.version = static_cast<int>(parser.get().version());
+  incoming.request = head_of(parser);
   incoming.request.remote = remote_;
   incoming.request.secure = stream_.tls() != nullptr;
-  co_return true;
+  incoming.refusal = shared_.gate.refusal(parser, incoming.request, crowded_);
+  if (incoming.request.memory) set_activity(Activity::kReading);
+  if (!incoming.refusal && !parser.is_done()) co_await read_body(parser, incoming);
+  // What is left of a refused body is in the way of another request.
+  keep_alive_ = parser.keep_alive() && parser.is_done() && !crowded_;
+  co_return !gone() && (incoming.refusal || parser.is_done());
+}
+
+// Leaves the body in the request, or what is wrong with it as a refusal, or nothing if the client
+// has gone.
+asio::awaitable<void> Connection::read_body(RequestParser& parser, Incoming& incoming) {
+  if (expects_continue(parser)) {
+    const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!sent) co_return;
+  }
+  set_deadline(config_.body_timeout);
+  BodyShare* const share = incoming.request.memory.get();
+  const error_code ec = co_await read_part(parser, /*whole=*/true, share);
+  clear_deadline();
+  if (!ec) {
+    incoming.request.body = std::move(parser.get().body());
+    co_return;
+  }
+  const Refusal refusal = refusal_of(ec, timed_out_ && !draining_, config_);
+  if (ec == boost::system::errc::not_enough_memory)
+    incoming.refusal = shared_.gate.no_memory();
+  else if (refusal.status != 0)
+    incoming.refusal = error_response(refusal.status, refusal.message);
+  parser.get().body() = {};
+  incoming.request.memory.reset();
 }
 
 // An answer to something that is no request.
@@ -252,13 +294,21 @@ asio::awaitable<void> Connection::refuse(int status, std::string message) {
       header_text(response, request, 11, /*keep_alive=*/false, /*streaming=*/false) + response.body;
   keep_alive_ = false;
   const bool sent = co_await send(std::move(text));
-  hooks_.answered(request, status, response.body.size(), 0, sent);
+  shared_.gate.hooks.answered(request, status, response.body.size(), 0, sent);
 }
 
 asio::awaitable<bool> Connection::send_answer(std::shared_ptr<ConnectionExchange> exchange) {
-  while (!exchange->head && !gone_) co_await wait();
-  if (gone_) co_return false;
-  if (draining_) keep_alive_ = false;
+  while (!exchange->head && !gone()) {
+    if (input_.probe_due() && exchange->sent_ahead == 0) {
+      // Every answer begins so. A client that has gone replies with a reset, which ends the wait.
+      exchange->sent_ahead = kFirstBytes.size();
+      co_await send(std::string(kFirstBytes));
+    } else {
+      co_await wait();
+    }
+  }
+  if (gone()) co_return false;
+  if (draining_ || (input_.ended() && input_.size() == 0)) keep_alive_ = false;
   bool complete;
   if (exchange->streaming)
     complete = co_await send_stream(*exchange);
@@ -270,6 +320,7 @@ asio::awaitable<bool> Connection::send_answer(std::shared_ptr<ConnectionExchange
 asio::awaitable<bool> Connection::send_whole(ConnectionExchange& exchange) {
   const HttpResponse& head = *exchange.head;
   std::string text = header_text(head, exchange.request(), exchange.version, keep_alive_, false);
+  text.erase(0, exchange.sent_ahead);
   if (exchange.request().method != "HEAD") text += head.body;
   exchange.bytes_sent = head.body.size();
   const bool sent = co_await send(std::move(text));
@@ -279,20 +330,13 @@ asio::awaitable<bool> Connection::send_whole(ConnectionExchange& exchange) {
 asio::awaitable<bool> Connection::send_stream(ConnectionExchange& exchange) {
   const bool chunked = exchange.version >= 11;
   if (!chunked) keep_alive_ = false;
+  bool probed = exchange.sent_ahead > 0;
   std::string text =
       header_text(*exchange.head, exchange.request(), exchange.version, keep_alive_, true);
+  text.erase(0, exchange.sent_ahead);
   for (;;) {
-    if (!exchange.unsent.empty()) {
-      exchange.bytes_sent += exchange.unsent.size();
-      if (chunked) {
-        char size[24];
-        std::snprintf(size, sizeof size, "%zx\r\n", exchange.unsent.size());
-        text += size + exchange.unsent + "\r\n";
-      } else {
-        text += exchange.unsent;
-      }
-      exchange.unsent.clear();
-    }
+    exchange.bytes_sent += exchange.unsent.size();
+    text += exchange.take_unsent(chunked);
     const bool last = exchange.ended;
     if (last && chunked) text += "0\r\n\r\n";
     if (!text.empty()) {
@@ -300,15 +344,20 @@ asio::awaitable<bool> Connection::send_stream(ConnectionExchange& exchange) {
       if (!sent) co_return false;
     }
     if (last) co_return true;
-    while (exchange.unsent.empty() && !exchange.ended && !gone_) co_await wait();
-    if (gone_) co_return false;
+    while (exchange.unsent.empty() && !exchange.ended && !gone()) {
+      if (input_.probe_due() && !std::exchange(probed, true))
+        exchange.unsent = kSilentEvent;
+      else
+        co_await wait();
+    }
+    if (gone()) co_return false;
   }
 }
 
 asio::awaitable<bool> Connection::send(std::string bytes) {
   // The deadline is for progress: a client that reads slowly, but reads, is served.
   size_t sent = 0;
-  while (sent < bytes.size() && !gone_) {
+  while (sent < bytes.size() && !gone()) {
     set_deadline(config_.write_timeout);
     error_code ec;
     const auto rest = asio::buffer(bytes.data() + sent, bytes.size() - sent);
@@ -317,21 +366,20 @@ asio::awaitable<bool> Connection::send(std::string bytes) {
     clear_deadline();
     if (ec) gone_ = true;
   }
-  co_return !gone_;
+  co_return !gone();
 }
 
 // Lets the client read the last answer: closing with bytes unread would throw it away.
 asio::awaitable<void> Connection::close() {
   error_code ec;
-  if (!stream_.socket().is_open()) co_return;
+  if (!stream_.socket().is_open() || gone()) co_return;
   set_deadline(kClosingTime);
-  if (stream_.tls() != nullptr && !gone_) {
-    if (reading_) stream_.socket().cancel(ec);
-    while (reading_ && !timed_out_) co_await wait();
-    co_await stream_.tls()->async_shutdown(into(ec));
-  }
+  if (input_.reading()) stream_.socket().cancel(ec);
+  while (input_.reading()) co_await wait();
+  if (stream_.tls() != nullptr) co_await stream_.tls()->async_shutdown(into(ec));
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
-  for (size_t total = 0; !gone_ && !timed_out_ && !reading_ && total < (1u << 20);) {
+  const size_t most = config_.max_body_bytes + kBodyRead;  // a body that was refused
+  for (size_t total = 0; !gone() && !timed_out_ && !input_.ended() && total < most;) {
     char waste[4096];
     ec = {};
     const size_t n = co_await stream_.socket().async_read_some(asio::buffer(waste), into(ec));

@@ -2,6 +2,8 @@
 // application one after the other, and writes the answers. Lives on a strand of its own; nothing
 // blocks, and no thread belongs to it.
 //
+// Whether a request is admitted is decided by its header; only then its body is read.
+//
 // While an answer is under way the connection reads on: that is how it learns that the client has
 // gone. What it reads belongs to the next request.
 #pragma once
@@ -11,30 +13,54 @@
 // clang-format on
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "server/body_budget.h"
 #include "server/config.h"
-#include "server/connection_hooks.h"
+#include "server/connection_input.h"
 #include "server/http.h"
+#include "server/request_gate.h"
+#include "server/request_reader.h"
 #include "server/stream.h"
 
 namespace tandem::server {
 
+class Connection;
 class ConnectionExchange;
+
+// What a connection is busy with, for whoever must make room.
+enum class Activity {
+  kIdle,     // no request, or its header is not complete
+  kReading,  // the body of one that was admitted
+  kServing,
+};
+
+// Called on the connection's strand.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+  virtual void is_now(Connection& connection, Activity activity) = 0;
+  virtual void ended(Connection& connection) = 0;  // once
+};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // hooks, config, tls outlive the connection. on_end is called once, on the strand.
-  Connection(Stream::Socket socket, boost::asio::ssl::context* tls, const ServerConfig& config,
-             ConnectionHooks& hooks, std::function<void()> on_end);
+  // What all connections of a server share; outlives them.
+  struct Shared {
+    RequestGate gate;
+    ConnectionOwner& owner;
+    boost::asio::ssl::context* tls;  // null: none
+  };
+  // crowded: there are too many; it may ask for what is open to everybody, such as /live.
+  Connection(Stream::Socket socket, const Shared& shared, bool crowded);
   ~Connection();
 
   void start();
   // Any thread. Ends at once if no request is under way, else with its answer.
   void drain();
+  // Any thread. Ends now, if it is still busy with that.
+  void make_room(Activity activity);
   // Any thread. Ends now; whoever produces the answer hears that the client has gone.
   void abort();
 
@@ -50,6 +76,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> wait_for_bytes();
   Awaitable<bool> serve_one();
   Awaitable<bool> read_request(Incoming& incoming);
+  Awaitable<void> read_body(RequestParser& parser, Incoming& incoming);
+  Awaitable<boost::system::error_code> read_part(RequestParser& parser, bool whole,
+                                                 BodyShare* share);
+  Awaitable<bool> read_more(size_t bytes);
   Awaitable<void> refuse(int status, std::string message);
   Awaitable<bool> send_answer(std::shared_ptr<ConnectionExchange> exchange);
   Awaitable<bool> send_whole(ConnectionExchange& exchange);
@@ -58,21 +88,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<void> close();
   Awaitable<void> wait();  // for wake()
   void wake() { wake_.cancel(); }
+  void end_now();
   void watch();
+  void set_activity(Activity activity);
   void set_deadline(std::chrono::milliseconds time);
   void clear_deadline();
+  bool gone() const { return gone_ || input_.lost(); }
 
-  Stream stream_;
+  const Shared& shared_;
   const ServerConfig& config_;
-  ConnectionHooks& hooks_;
-  std::function<void()> on_end_;
+  Stream stream_;
+  ConnectionInput input_;
   std::string remote_;
-  boost::beast::flat_buffer buffer_;
   boost::asio::steady_timer wake_, deadline_;
   std::shared_ptr<ConnectionExchange> exchange_;  // under way
-  bool reading_ = false;                          // watch()'s read is pending
-  bool gone_ = false;                             // the client closed, or we gave up
+  Activity activity_ = Activity::kIdle;
+  const bool crowded_;
+  bool gone_ = false;  // nothing is sent any more: we gave up
   bool timed_out_ = false;
+  bool first_ = true;  // no request has come yet
   bool idle_ = false;  // between requests
   bool draining_ = false;
   bool keep_alive_ = true;

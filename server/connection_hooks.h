@@ -2,15 +2,26 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "server/http.h"
 
 namespace tandem::server {
 
+// What becomes of a request, from its header alone.
+struct Admission {
+  std::optional<HttpResponse> refusal;  // the answer; its body is not read
+  bool takes_body = true;               // otherwise a small one is read and counts for nothing
+  bool open = false;                    // for everybody, also when there are too many connections
+};
+
 // What connections tell the rest of the server; outlives them. Called on their strands.
 class ConnectionHooks {
  public:
   virtual ~ConnectionHooks() = default;
+  // Before the body is read. Not called for what is refused as no HTTP.
+  virtual Admission admit(const HttpRequest& head) = 0;
+  // A whole request that was admitted.
   virtual void handle(const std::shared_ptr<Exchange>& exchange) = 0;
   // An answer has been sent, or given up (bytes: of the body, as far as it went).
   virtual void answered(const HttpRequest& request, int status, size_t bytes, double seconds,

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "runtime/log_text.h"
 #include "server/errors.h"
 
 namespace tandem::server {
@@ -74,8 +75,8 @@ void EngineJob::cancel() {
 void EngineJob::log_fault(const proto::Error& error) const {
   if (status_of(error.type()) != 500) return;
   const HttpRequest& request = exchange_->request();
-  spdlog::error("{} {}: {} id={}{}", request.method, request.path, error.message(), request.id,
-                request.trace.text());
+  spdlog::error("{} {}: {} id={}{}", request.method, escape_field(request.path),
+                escape_controls(error.message()), request.id, request.trace.text());
 }
 
 void EngineJob::fail(const proto::Error& error) {

@@ -3,7 +3,9 @@
 
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "server/connection.h"
@@ -49,6 +51,13 @@ class ConnectionExchange final : public Exchange {
   void on_gone(std::function<void()> callback) override { gone_callback_ = std::move(callback); }
   void post(std::function<void()> f) override { boost::asio::post(executor_, std::move(f)); }
 
+  // What has been written since; chunked: as a chunk.
+  std::string take_unsent(bool chunked) {
+    if (unsent.empty() || !chunked) return std::exchange(unsent, {});
+    char size[24];
+    std::snprintf(size, sizeof size, "%zx\r\n", unsent.size());
+    return size + std::exchange(unsent, {}) + "\r\n";
+  }
   // The connection has done with it.
   void detach(bool complete) {
     connection_ = nullptr;
@@ -60,6 +69,7 @@ class ConnectionExchange final : public Exchange {
   std::string unsent;
   bool streaming = false, ended = false;
   size_t bytes_sent = 0;
+  size_t sent_ahead = 0;  // of the header, before there was one
   int version = 11;
   const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 

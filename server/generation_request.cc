@@ -207,16 +207,22 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
   return out;
 }
 
+InputError unknown_model(const ServerConfig& config, const std::string& name) {
+  return {ErrorKind::kNotFound,
+          "model: \"" + name.substr(0, 200) + "\" is not served here; \"" +
+              config.model_names.front() + "\" is",
+          "model"};
+}
+
 std::string check_model(const ServerConfig& config, nlohmann::json& body) {
   const auto model = take_string(body, "model");
   if (!model) return config.model_names.front();
-  const auto& names = config.model_names;
-  if (std::find(names.begin(), names.end(), *model) == names.end())
-    throw InputError(
-        ErrorKind::kNotFound,
-        "model: \"" + model->substr(0, 200) + "\" is not served here; \"" + names.front() + "\" is",
-        "model");
-  return *model;
+  const auto has_name = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), *model) != names.end();
+  };
+  if (has_name(config.model_names)) return *model;
+  if (has_name(config.silent_names)) return config.model_names.front();
+  throw unknown_model(config, *model);
 }
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config) {

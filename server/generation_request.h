@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "server/config.h"
 
 namespace tandem::server {
@@ -42,7 +43,8 @@ struct Urgency {
 };
 Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
 
-// Takes "model" out of the body. Throws InputError (kNotFound) if it is another one.
+InputError unknown_model(const ServerConfig& config, const std::string& name);
+// Takes "model" out of the body: the name for the answer. Throws unknown_model().
 std::string check_model(const ServerConfig& config, nlohmann::json& body);
 
 // The engine gets what a body says once for each of its prompts: refuses what would become many

@@ -13,6 +13,7 @@
 
 namespace tandem::server {
 
+class BodyShare;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
@@ -25,6 +26,7 @@ struct HttpRequest {
   std::string id;      // x-request-id: the client's if it is fit for a log, else a random one
   TraceContext trace;
   bool secure = false;
+  std::shared_ptr<BodyShare> memory;  // what the body takes of the server's; null: nobody counts
 
   // Null if there is none.
   const std::string* header(std::string_view name) const {

@@ -5,9 +5,12 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
+#include <chrono>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/error.h"
@@ -18,6 +21,10 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kForHealth = 32;  // connections beyond the bound, for what is open to everybody
+constexpr std::chrono::seconds kTellEvery{10};
 
 std::unique_ptr<asio::ssl::context> tls_context(const ServerConfig& config) {
   if (config.tls_certificate.empty()) {
@@ -40,23 +47,42 @@ std::unique_ptr<asio::ssl::context> tls_context(const ServerConfig& config) {
 
 }  // namespace
 
-struct HttpServer::Impl {
-  Impl(const ServerConfig& c, ConnectionHooks& h) : config(c), hooks(h), tls(tls_context(c)) {}
+struct HttpServer::Impl final : ConnectionOwner {
+  Impl(const ServerConfig& c, ConnectionHooks& hooks)
+      : config(c),
+        tls(tls_context(c)),
+        shared{{c, hooks, std::make_shared<BodyBudget>(c.max_body_memory)}, *this, tls.get()} {}
 
   void listen();
   void accept();
   void take(tcp::socket socket);
+  bool make_room();
+  void is_now(Connection& connection, Activity activity) override;
+  void ended(Connection& connection) override;
+
+  using Line = std::list<Connection*>;  // whoever waits longest stands in front
+  struct Entry {
+    std::weak_ptr<Connection> connection;
+    Line* line = nullptr;  // null: it is being served
+    Line::iterator place;
+    bool leaving = false;  // it makes room for another
+  };
+  Line* line_of(Activity activity);
+  void leave_line(Entry& entry);
 
   const ServerConfig& config;
-  ConnectionHooks& hooks;
   std::unique_ptr<asio::ssl::context> tls;
+  const Connection::Shared shared;
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   tcp::acceptor acceptor{asio::make_strand(io)};
   asio::steady_timer pause{acceptor.get_executor()};
   std::vector<std::thread> threads;
-  std::mutex mutex;  // of connections, draining
-  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;
+  std::mutex mutex;  // of what follows
+  std::unordered_map<Connection*, Entry> connections;
+  Line idle, reading;
+  size_t num_leaving = 0;
+  Clock::time_point told;
   bool draining = false;
   std::atomic<bool> stopped{false};
 };
@@ -96,22 +122,74 @@ void HttpServer::Impl::accept() {
 
 void HttpServer::Impl::take(tcp::socket socket) {
   const std::lock_guard lock(mutex);
-  if (draining || connections.size() >= config.max_connections) {
+  const size_t here = connections.size() - num_leaving;
+  const bool crowded = !draining && here >= config.max_connections && !make_room();
+  if (draining || (crowded && here >= config.max_connections + kForHealth)) {
     // Closed without a word: an answer would have to be waited for.
     error_code ignored;
     socket.close(ignored);
     return;
   }
-  // The key is known only once the object is there.
-  auto key = std::make_shared<Connection*>(nullptr);
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), tls.get(), config, hooks, [this, key] {
-        const std::lock_guard ended(mutex);
-        connections.erase(*key);
-      });
-  *key = connection.get();
-  connections.emplace(connection.get(), connection);
+  const auto connection = std::make_shared<Connection>(std::move(socket), shared, crowded);
+  Entry& entry = connections[connection.get()];
+  entry.connection = connection;
+  entry.line = &idle;
+  entry.place = idle.insert(idle.end(), connection.get());
   connection->start();
+}
+
+// Ends the connection that has waited longest for a request of its client, or for its body.
+bool HttpServer::Impl::make_room() {
+  if (Clock::now() - told > kTellEvery) {
+    told = Clock::now();
+    spdlog::warn("{} connections are open, all that --max-connections allows: {}",
+                 config.max_connections,
+                 idle.empty() && reading.empty() ? "new ones are refused, but health checks"
+                                                 : "idle ones are closed for new ones");
+  }
+  for (Line* line : {&idle, &reading}) {
+    if (line->empty()) continue;
+    Entry& entry = connections.at(line->front());
+    leave_line(entry);
+    entry.leaving = true;
+    ++num_leaving;
+    if (const auto connection = entry.connection.lock())
+      connection->make_room(line == &idle ? Activity::kIdle : Activity::kReading);
+    return true;
+  }
+  return false;
+}
+
+HttpServer::Impl::Line* HttpServer::Impl::line_of(Activity activity) {
+  if (activity == Activity::kServing) return nullptr;
+  return activity == Activity::kIdle ? &idle : &reading;
+}
+
+void HttpServer::Impl::leave_line(Entry& entry) {
+  if (entry.line != nullptr) entry.line->erase(entry.place);
+  entry.line = nullptr;
+}
+
+void HttpServer::Impl::is_now(Connection& connection, Activity activity) {
+  const std::lock_guard lock(mutex);
+  Entry& entry = connections.at(&connection);
+  if (entry.leaving) {
+    if (activity == Activity::kIdle) return;
+    // Its request was faster than the order to leave.
+    entry.leaving = false;
+    --num_leaving;
+  }
+  leave_line(entry);
+  entry.line = line_of(activity);
+  if (entry.line != nullptr) entry.place = entry.line->insert(entry.line->end(), &connection);
+}
+
+void HttpServer::Impl::ended(Connection& connection) {
+  const std::lock_guard lock(mutex);
+  const auto it = connections.find(&connection);
+  if (it->second.leaving) --num_leaving;
+  leave_line(it->second);
+  connections.erase(it);
 }
 
 HttpServer::HttpServer(const ServerConfig& config, ConnectionHooks& hooks)
@@ -141,8 +219,8 @@ void HttpServer::drain() {
     error_code ignored;
     impl->acceptor.close(ignored);
   });
-  for (const auto& [key, weak] : impl_->connections)
-    if (const auto connection = weak.lock()) connection->drain();
+  for (const auto& [key, entry] : impl_->connections)
+    if (const auto connection = entry.connection.lock()) connection->drain();
 }
 
 void HttpServer::stop() {
@@ -150,8 +228,8 @@ void HttpServer::stop() {
   drain();
   {
     const std::lock_guard lock(impl_->mutex);
-    for (const auto& [key, weak] : impl_->connections)
-      if (const auto connection = weak.lock()) connection->abort();
+    for (const auto& [key, entry] : impl_->connections)
+      if (const auto connection = entry.connection.lock()) connection->abort();
   }
   // They end within the time that closing takes; a handler that hangs would not stop us either.
   for (int i = 0; i < 200 && num_connections() > 0; ++i)

@@ -1,7 +1,11 @@
 #include "server/json_body.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/core/error.h"
 #include "runtime/request_json.h"
+#include "server/body_budget.h"
 
 namespace tandem::server {
 namespace {
@@ -16,6 +20,45 @@ std::string between(const std::string& what, const std::string& least, const std
   return what + " from " + least + " to " + most;
 }
 
+// What parsing takes: of nlohmann's values (16 bytes in a vector that has grown), containers,
+// nodes of maps and strings with what the allocator adds. An upper bound, near enough.
+size_t cost_of_parsing(std::string_view text) {
+  constexpr size_t kValue = 32, kContainer = 64, kMember = 96, kString = 64;
+  size_t cost = kValue;
+  for (size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case ',': cost += kValue; break;
+      case '[':
+      case '{': cost += kValue + kContainer; break;
+      case ':': cost += kMember; break;
+      case '"': {
+        const size_t begin = i++;
+        while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+        cost += kString + (std::min(i, text.size()) - begin);
+        break;
+      }
+      default: break;
+    }
+  }
+  return cost;
+}
+
+// Takes the memory that parsing needs from the server's, before it is needed.
+void reserve_for_parsing(const HttpRequest& request) {
+  if (!request.memory) return;
+  const size_t cost = cost_of_parsing(request.body);
+  const size_t all = request.memory->budget().all();
+  if (request.memory->grow_by(cost)) return;
+  if (cost + request.body.size() > all)
+    throw invalid_request("body", "takes " + std::to_string(cost + request.body.size()) +
+                                      " bytes when it is parsed; the server has " +
+                                      std::to_string(all) + " (--max-body-memory)");
+  throw InputError(ErrorKind::kOverloaded,
+                   "the bodies of requests under way take all the memory that the server has for "
+                   "them (--max-body-memory, " +
+                       std::to_string(all) + " bytes); try again later");
+}
+
 }  // namespace
 
 nlohmann::json parse_body(const HttpRequest& request) {
@@ -24,6 +67,7 @@ nlohmann::json parse_body(const HttpRequest& request) {
     throw invalid_request("content-type",
                           "expected application/json, found " + type->substr(0, 80));
   if (request.body.empty()) throw invalid_request("body", "is empty; expected a JSON object");
+  reserve_for_parsing(request);
   nlohmann::json body = parse_json_line(request.body);
   if (!body.is_object())
     throw invalid_request("body", std::string("expected a JSON object, found ") + body.type_name());

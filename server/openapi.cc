@@ -1,5 +1,7 @@
 #include "server/openapi.h"
 
+#include <string_view>
+
 #include "server/json_body.h"
 #include "server/routes.h"
 
@@ -93,7 +95,7 @@ constexpr const char* kSchemas = R"json({
     "skip_special_tokens": {"type": "boolean", "default": false}}}
 })json";
 
-const char* body_of(const std::string& path) {
+const char* body_of(std::string_view path) {
   if (path == "/v1/completions") return "CompletionRequest";
   if (path == "/v1/chat/completions") return "ChatCompletionRequest";
   if (path == "/v1/embeddings") return "EmbeddingRequest";
@@ -119,7 +121,12 @@ std::string openapi_document(const std::string& version) {
         {"200", {{"description", "OK"}}},
         {"default", {{"description", "an error"}, {"content", content(reference("Error"))}}}};
     if (route.open) operation["security"] = Json::array();
-    paths[route.path][std::string(route.method) == "GET" ? "get" : "post"] = operation;
+    if (route.path.find("{model}") != route.path.npos)
+      operation["parameters"] = Json::array({{{"name", "model"},
+                                              {"in", "path"},
+                                              {"required", true},
+                                              {"schema", {{"type", "string"}}}}});
+    paths[std::string(route.path)][std::string(route.method) == "GET" ? "get" : "post"] = operation;
   }
   Json document = {{"openapi", "3.1.0"},
                    {"info", {{"title", "Tandem"}, {"version", version}}},

@@ -2,6 +2,12 @@
 
 namespace tandem::server {
 
+bool Route::matches(std::string_view request) const {
+  const size_t brace = path.find('{');
+  if (brace == path.npos) return request == path;
+  return request.size() > brace && request.substr(0, brace) == path.substr(0, brace);
+}
+
 const std::vector<Route>& routes() {
   static const std::vector<Route> all{
       {"POST", "/v1/completions", post_completions, false, "Text for prompts"},
@@ -14,6 +20,7 @@ const std::vector<Route>& routes() {
       {"POST", "/tokenize", post_tokenize, false, "Token ids of a text"},
       {"POST", "/detokenize", post_detokenize, false, "The text of token ids"},
       {"GET", "/v1/models", get_models, false, "The model's names"},
+      {"GET", "/v1/models/{model}", get_model, false, "One of them"},
       {"GET", "/health", get_health, true, "200 while the engine computes, else 503"},
       {"GET", "/ping", get_health, true, "The same"},
       {"GET", "/live", get_live, true, "200 while the process runs"},

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/application.h"
@@ -15,10 +16,12 @@ using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& excha
 
 struct Route {
   const char* method;
-  const char* path;
+  std::string_view path;  // a last part {model} is any text, slashes included
   Handler handler;
   bool open;  // needs no key
   const char* summary;
+
+  bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
 
@@ -36,6 +39,7 @@ void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // status_routes.cc
 void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_health(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_live(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange);

@@ -1,22 +1,44 @@
 // Routes about the server itself.
+#include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "server/errors.h"
+#include "server/generation_request.h"
 #include "server/json_body.h"
 #include "server/openapi.h"
 #include "server/routes.h"
 
 namespace tandem::server {
 
+namespace {
+
+constexpr const char* kModelsPath = "/v1/models/";
+
+Json model_object(const AppContext& app, const std::string& name) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", app.created},
+          {"owned_by", "tandem"},
+          {"root", app.config.model_names.front()},
+          {"parent", nullptr},
+          {"max_model_len", app.max_model_len}};
+}
+
+}  // namespace
+
 void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   Json data = Json::array();
-  for (const std::string& name : app.config.model_names)
-    data.push_back({{"id", name},
-                    {"object", "model"},
-                    {"created", app.created},
-                    {"owned_by", "tandem"},
-                    {"max_model_len", app.max_model_len}});
+  for (const std::string& name : app.config.model_names) data.push_back(model_object(app, name));
   exchange->respond({.body = dump({{"object", "list"}, {"data", data}})});
+}
+
+void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  const std::string name = exchange->request().path.substr(std::strlen(kModelsPath));
+  const auto& names = app.config.model_names;
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw unknown_model(app.config, name);
+  exchange->respond({.body = dump(model_object(app, name))});
 }
 
 // Follows the engine: 503 unless requests are being computed.

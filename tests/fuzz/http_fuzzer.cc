@@ -21,10 +21,12 @@
 
 #include "kernels/core/check.h"
 #include "kernels/core/error.h"
+#include "runtime/log_text.h"
 #include "runtime/params.h"
 #include "runtime/prompt.h"
 #include "runtime/request_json.h"
 #include "server/application.h"
+#include "server/body_budget.h"
 #include "server/request_reader.h"
 #include "tests/runtime/fake_tokenizer.h"
 
@@ -152,12 +154,24 @@ struct Server {
     config.allowed_origins = {"https://a"};
   }
   void ask(server::HttpRequest request) {
+    for (const char c : escape_field(request.path)) TANDEM_CHECK(c < 0 || (c >= ' ' && c != 0x7f));
+    const server::Admission admission = application.admit(request);
+    if (admission.refusal) TANDEM_CHECK(admission.refusal->status >= 200);
+    request.memory = std::make_shared<server::BodyShare>(budget);
+    answer(std::move(request));
+    TANDEM_CHECK_EQ(context.prompts_under_way.load(), 0);
+    TANDEM_CHECK_EQ(budget->used(), 0u);
+  }
+
+  void answer(server::HttpRequest request) {
     const auto answer = std::make_shared<Answer>(std::move(request));
     application.handle(answer);
     answer->run();
-    TANDEM_CHECK_EQ(context.prompts_under_way.load(), 0);
   }
 
+  // Enough for most bodies, not for what some of them would be when they are parsed.
+  const std::shared_ptr<server::BodyBudget> budget =
+      std::make_shared<server::BodyBudget>(size_t{256} * 1024);
   server::ServerConfig config;
   Engine engine;
   FakeTokenizer tokenizer;
@@ -174,13 +188,12 @@ bool read_request(std::string_view& bytes, size_t piece, server::RequestParser& 
     there = std::min(bytes.size(), there + piece);
     size_t used = 0;
     do {
-      ec = {};
-      parser.eager(parser.is_header_done());
-      used = parser.put(boost::asio::const_buffer(bytes.data(), there), ec);
+      used = server::feed(parser, boost::asio::const_buffer(bytes.data(), there), ec);
       bytes.remove_prefix(used);
       there -= used;
-      if (parser.is_done()) return !ec;
-      if (ec && ec != boost::beast::http::error::need_more) return false;
+      if (ec) return false;
+      if (parser.is_header_done() && server::refusal_of_host(parser).status != 0) return false;
+      if (parser.is_done()) return true;
     } while (used > 0 && there > 0);
   }
   ec = boost::beast::http::error::end_of_stream;

@@ -26,5 +26,19 @@ TEST(RequestJson, PrioritiesThatAreNone) {
   }
 }
 
+// A parser of C strings ends at the NUL and takes what stands in front.
+TEST(RequestJson, NothingButWhitespaceMayFollow) {
+  const std::string good = R"({"prompt": "x"})";
+  EXPECT_EQ(parse(good + " \t\r\n").prompt, "x");
+  for (const std::string& bad :
+       {good + '\0', good + '\0' + "garbage", '\0' + good, good + good, good + "}", good + "\x01"})
+    EXPECT_THROW(parse(bad), InputError) << bad;
+  try {
+    parse(good + '\0');
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("NUL byte at byte 16"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -83,6 +83,64 @@ TEST(Routes, OpenApiNamesEveryRoute) {
   EXPECT_TRUE(document["paths"]["/v1/completions"].contains("post"));
 }
 
+TEST(Routes, OneModel) {
+  FakeServer s;
+  s.config.model_names = {"org/model", "alias"};
+  s.config.silent_names = {"/srv/secret/model"};
+  const json one = s.ask("GET", "/v1/models/org/model")->json();
+  EXPECT_EQ(one["id"], "org/model");
+  EXPECT_EQ(one["object"], "model");
+  EXPECT_EQ(one, s.ask("GET", "/v1/models")->json()["data"][0]);
+  EXPECT_EQ(s.ask("GET", "/v1/models/alias")->json()["root"], "org/model");
+  for (const char* other : {"/v1/models/model", "/v1/models//srv/secret/model", "/v1/models/"}) {
+    const auto e = s.ask("GET", other);
+    EXPECT_EQ(e->status(), 404) << other;
+    EXPECT_EQ(e->json()["error"]["type"], "not_found_error");
+  }
+  EXPECT_EQ(s.ask("POST", "/v1/models/alias")->status(), 405);
+  EXPECT_EQ(s.ask("GET", "/v1/models")->head->body.find("secret"), std::string::npos);
+  // Requests may still give the path; the answer does not.
+  const auto e =
+      s.ask("POST", "/v1/completions", R"({"prompt": "a", "model": "/srv/secret/model"})");
+  s.engine.say(0, "x", {5}, "stop");
+  e->run_posted();
+  EXPECT_EQ(e->json()["model"], "org/model");
+  s.config.api_keys = {"key"};
+  EXPECT_EQ(s.ask("GET", "/v1/models/alias")->status(), 401);
+}
+
+// What the header alone decides, before any body.
+TEST(Routes, Admission) {
+  FakeServer s;
+  s.config.api_keys = {"key"};
+  s.config.allowed_origins = {"*"};
+  const auto admit = [&](const char* method, const char* path,
+                         const server::Headers& headers = {}) {
+    server::HttpRequest head;
+    head.method = method;
+    head.path = path;
+    head.headers = headers;
+    return s.application.admit(head);
+  };
+  const auto stranger = admit("POST", "/v1/completions", {{"origin", "https://a"}});
+  ASSERT_TRUE(stranger.refusal);
+  EXPECT_EQ(stranger.refusal->status, 401);
+  EXPECT_EQ(stranger.refusal->headers.back().first, "access-control-expose-headers");
+  EXPECT_EQ(admit("POST", "/nothing").refusal->status, 404);
+  EXPECT_EQ(admit("POST", "/live").refusal->status, 405);
+  EXPECT_EQ(admit("OPTIONS", "/v1/completions").refusal->status, 204);
+  const auto friendly = admit("POST", "/v1/completions", {{"authorization", "Bearer key"}});
+  EXPECT_FALSE(friendly.refusal);
+  EXPECT_TRUE(friendly.takes_body);
+  EXPECT_FALSE(friendly.open);
+  for (const char* path : {"/live", "/health"}) {
+    const auto health = admit("GET", path);
+    EXPECT_FALSE(health.refusal || health.takes_body) << path;
+    EXPECT_TRUE(health.open) << path;
+  }
+  EXPECT_FALSE(admit("GET", "/metrics", {{"authorization", "Bearer key"}}).open);
+}
+
 TEST(Routes, ModelsAndTokens) {
   FakeServer s;
   const json models = s.ask("GET", "/v1/models")->json();
@@ -315,6 +373,12 @@ TEST(Generation, BadBodies) {
   check("/v1/completions", R"({"prompt": ["a","b","c","d"]})", "prompt");
   EXPECT_EQ(s.ask("POST", "/v1/completions", R"({"prompt": "a)")->status(), 400);
   EXPECT_EQ(s.ask("POST", "/v1/completions", "{\"prompt\": \"\xff\"}")->status(), 400);
+  const std::string good = R"({"prompt": "a"})";
+  for (const std::string& rest :
+       {std::string("\0", 1), std::string("\0garbage", 8), std::string(" \0 ", 3), std::string("x"),
+        good, std::string("\x1a")})
+    EXPECT_EQ(s.ask("POST", "/v1/completions", good + rest)->status(), 400) << rest;
+  EXPECT_EQ(s.ask("POST", "/v1/completions", std::string("\0", 1) + good)->status(), 400);
   EXPECT_EQ(s.ask("POST", "/v1/completions", std::string(200000, '['))->status(), 400);
   EXPECT_EQ(s.ask("POST", "/v1/completions", "prompt=a",
                   {{"content-type", "application/x-www-form-urlencoded"}})
@@ -322,6 +386,12 @@ TEST(Generation, BadBodies) {
             "content-type");
   EXPECT_TRUE(s.engine.requests.empty());
   EXPECT_EQ(s.context.prompts_under_way, 0);
+}
+
+TEST(Generation, WhitespaceMayFollowABody) {
+  FakeServer s;
+  s.ask("POST", "/v1/completions", "{\"prompt\": \"a\"} \t\r\n");
+  EXPECT_EQ(s.engine.requests.size(), 1u);
 }
 
 TEST(Generation, WhatTheEngineIsAsked) {

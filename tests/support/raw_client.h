@@ -31,6 +31,8 @@ class RawClient {
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
+  // Sends no more, but reads.
+  void shut_down() { ::shutdown(fd_, SHUT_WR); }
   // False: the server has closed.
   bool send(const std::string& bytes) {
     for (size_t sent = 0; sent < bytes.size();) {

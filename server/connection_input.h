@@ -1,0 +1,58 @@
+// What a client sends, and how it leaves. On the connection's strand; one read at a time.
+//
+// A client that closes its connection and one that only says that it sends no more (a half-close)
+// look the same: the input ends. The first answers our next bytes with a reset, the second reads
+// them. So the end of the input does not end an answer that is under way, and where no bytes are
+// due, some are sent after a short while (probe_due()).
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/stream.h"
+
+namespace tandem::server {
+
+class ConnectionInput {
+ public:
+  // on_news is called when anything below may have changed. The stream outlives the input.
+  ConnectionInput(Stream& stream, size_t most_bytes, std::function<void()> on_news);
+
+  // What has come and is not used up.
+  boost::asio::const_buffer data() const { return buffer_.data(); }
+  size_t size() const { return buffer_.size(); }
+  void consume(size_t bytes) { buffer_.consume(bytes); }
+  // There is no place for so much more.
+  bool full(size_t bytes) const { return buffer_.size() + bytes > buffer_.max_size(); }
+  // Gives memory back, if nothing is in it.
+  void shrink();
+
+  // Reads up to so many bytes, unless a read is pending already or nothing can come. owner keeps
+  // the stream and the input.
+  void read(const std::shared_ptr<void>& owner, size_t bytes);
+  // Once the input has ended: finds out whether the client is there.
+  void watch_for_reset(const std::shared_ptr<void>& owner);
+
+  bool reading() const { return reading_; }
+  bool ended() const { return ended_; }  // the client sends no more
+  bool lost() const { return lost_; }    // and reads no more
+  // It is time to send something, to see whether the client is there.
+  bool probe_due() const { return probe_due_; }
+
+ private:
+  void note(const boost::system::error_code& ec);
+
+  Stream& stream_;
+  std::function<void()> on_news_;
+  boost::beast::flat_buffer buffer_;
+  std::vector<char> piece_;  // of the pending read: consume() moves the buffer's end
+  boost::asio::steady_timer probe_;
+  bool reading_ = false, ended_ = false, lost_ = false;
+  bool watching_ = false, probe_due_ = false;
+};
+
+}  // namespace tandem::server
