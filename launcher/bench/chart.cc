@@ -12,9 +12,9 @@ constexpr char kStyle[] =
     "text{fill:#333}.title{font-size:17px;font-weight:600;fill:#111}.name{font-weight:600;fill:"
     "#111;font-size:13px}.grid{stroke:#e4e4e4;fill:none}.axis{stroke:#888;fill:none}"
     ".line{fill:none;stroke:#0072b2;stroke-width:1.6}"
-    ".e2el{stroke:#0072b2;stroke-width:4;stroke-linecap:round;fill:none;stroke-opacity:.75}"
-    ".ttft{stroke:#e69f00;stroke-width:4;stroke-linecap:round;fill:none;stroke-opacity:.85}"
-    ".failed{stroke:#c0392b;stroke-width:4;stroke-linecap:round;fill:none}"
+    ".e2el{stroke:#0072b2;stroke-width:5;stroke-linecap:round;fill:none;stroke-opacity:.75}"
+    ".ttft{stroke:#e69f00;stroke-width:5;stroke-linecap:round;fill:none;stroke-opacity:.85}"
+    ".failed{stroke:#c0392b;stroke-width:5;stroke-linecap:round;fill:none}"
     ".wait{stroke:#c8c8c8;fill:none}.run{stroke:#0072b2;fill:none}.bad{stroke:#c0392b;fill:none}";
 
 std::string format(const char* pattern, double value) {
@@ -123,11 +123,12 @@ void Chart::add_bars(const std::vector<Bar>& bars, const std::string& style, dou
 }
 
 void Chart::add_legend(const std::string& text, const std::string& style) {
-  add_text(legend_end_, area_.top - 12, "text-anchor='end'", text);
-  legend_end_ -= 6.6 * static_cast<double>(text.size()) + 10;
-  svg_ += "<path d='M" + pixels(legend_end_ - 8) + " " + pixels(area_.top - 16) + "h10' class='" +
+  // The width of the text is not known, but is about that.
+  const double begin = legend_end_ - 6.2 * static_cast<double>(text.size());
+  add_text(begin, area_.top - 12, "", text);
+  svg_ += "<path d='M" + pixels(begin - 18) + " " + pixels(area_.top - 16) + "h12' class='" +
           style + "' stroke-width='6'/>";
-  legend_end_ -= 28;
+  legend_end_ = begin - 36;
 }
 
 std::string svg_picture(double width, double height, const std::string& title,

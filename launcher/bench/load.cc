@@ -31,6 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostErrorBytes = 4096;
+constexpr long kSlowestGet = 60;  // seconds
 constexpr int kMostWaitMs = 200;  // then progress is shown again
 
 struct MultiDeleter {
@@ -368,6 +369,7 @@ std::string http_get(const Target& target, const std::string& path) {
   const CurlList headers = header_list(target, nullptr);
   char why[CURL_ERROR_SIZE] = "";
   std::string body;
+  if (target.timeout == 0) curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, kSlowestGet);
   curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, why);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &append_body);

@@ -98,7 +98,7 @@ Chart latency_chart(const Shown& shown, double end, double top) {
     most = std::max(most, e2el.back().second);
   }
   Chart chart(kLatencyTitle, {90, top, 860, 220}, {kArrivalAxis, nice_ticks(end, 10)},
-              {"milliseconds", nice_ticks(most, 5)});
+              {"milliseconds", nice_ticks(most, 7)});
   chart.add_dots(e2el, "e2el");
   chart.add_dots(ttft, "ttft");
   chart.add_dots(failed, "failed");
@@ -178,13 +178,32 @@ Json latency_view() {
         {"color", {{"field", "figure"}, {"type", "nominal"}, {"title", nullptr}}}}}};
 }
 
-Json timeline_layer(const char* from, const char* to, const char* filter, const char* color) {
+Json timeline_layer(const char* from, const char* to, const char* filter, const char* color,
+                    size_t rows) {
+  const double thickness = std::clamp(240.0 / static_cast<double>(rows + 1), 0.5, 10.0);
   return {{"transform", {{{"filter", filter}}}},
-          {"mark", {{"type", "rule"}, {"color", color}, {"tooltip", {{"content", "data"}}}}},
+          {"mark",
+           {{"type", "rule"},
+            {"color", color},
+            {"strokeWidth", thickness},
+            {"tooltip", {{"content", "data"}}}}},
           {"encoding",
            {{"x", axis(from, kTimeAxis)},
             {"x2", {{"field", to}}},
             {"y", axis("request", "requests, as they were sent")}}}};
+}
+
+Json timeline_view(size_t rows) {
+  const char* const streamed = "isValid(datum.first)";
+  return {{"title", kTimelineTitle},
+          {"width", 800},
+          {"height", 300},
+          {"layer",
+           {timeline_layer("sent", "first", streamed, "#c8c8c8", rows),
+            timeline_layer("first", "last", streamed, "#0072b2", rows),
+            timeline_layer("sent", "last", "!isValid(datum.first) && datum.state == 'answered'",
+                           "#c8c8c8", rows),
+            timeline_layer("sent", "last", "datum.state != 'answered'", "#c0392b", rows)}}};
 }
 
 }  // namespace
@@ -239,21 +258,11 @@ Json plot_specification(const std::vector<BenchRequest>& requests, const std::st
                         {"y", axis("share", kShareAxis)},
                         {"order", {{"field", "share"}, {"type", "quantitative"}}}}}});
   }
-  return {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
-          {"title", {{"text", title}, {"subtitle", shown.note()}}},
-          {"data", {{"values", rows_of(shown)}}},
-          {"vconcat",
-           {latency_view(),
-            {{"title", kTimelineTitle},
-             {"width", 800},
-             {"height", 300},
-             {"layer",
-              {timeline_layer("sent", "first", "isValid(datum.first)", "#c8c8c8"),
-               timeline_layer("first", "last", "isValid(datum.first)", "#0072b2"),
-               timeline_layer("sent", "last", "!isValid(datum.first) && datum.state == 'answered'",
-                              "#c8c8c8"),
-               timeline_layer("sent", "last", "datum.state != 'answered'", "#c0392b")}}},
-            {{"hconcat", curves}}}}};
+  return {
+      {"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
+      {"title", {{"text", title}, {"subtitle", shown.note()}}},
+      {"data", {{"values", rows_of(shown)}}},
+      {"vconcat", {latency_view(), timeline_view(shown.requests.size()), {{"hconcat", curves}}}}};
 }
 
 }  // namespace tandem::bench

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace tandem::bench {
@@ -206,6 +207,9 @@ std::string format_table(const Json& summary, const ReportOptions& options) {
   if (summary.at("completed") == 0) {
     out = "No request succeeded.\n";
   } else {
+    static const std::set<std::string> kOfTokens{"total_output_tokens", "output_throughput",
+                                                 "total_token_throughput"};
+    const bool is_silent = summary.at("total_output_tokens") == 0;  // embeddings, say
     for (const auto& [key, name] :
          {Column{"completed", "Successful requests"}, Column{"failed", "Failed requests"},
           Column{"duration", "Duration (s)"}, Column{"max_concurrent_requests", "Most at once"},
@@ -215,7 +219,8 @@ std::string format_table(const Json& summary, const ReportOptions& options) {
           Column{"output_throughput", "Generated tokens/s"},
           Column{"total_token_throughput", "Input and generated/s"},
           Column{"total_audio_seconds", "Audio (s)"}, Column{"rtfx", "Audio s/s (RTFx)"}})
-      if (summary.contains(key)) add_row(out, name, summary[key]);
+      if (summary.contains(key) && !(is_silent && kOfTokens.count(key) > 0))
+        add_row(out, name, summary[key]);
     add_latencies(out, summary, options);
   }
   if (summary.contains("notes"))

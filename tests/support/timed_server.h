@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -105,8 +106,10 @@ class TimedServer {
     accepting_.join();
     {
       const std::lock_guard lock(mutex_);
+      stopping_ = true;
       for (const int fd : fds_) shutdown(fd, SHUT_RDWR);
     }
+    stop_.notify_all();
     for (std::thread& thread : threads_) thread.join();
     for (const int fd : fds_) close(fd);
     close(listener_);
@@ -196,14 +199,15 @@ class TimedServer {
   }
 
   // Whether the connection stays.
-  static bool answer(const Connection& connection, const TimedAnswer& answer) {
+  bool answer(const Connection& connection, const TimedAnswer& answer) {
     if (!connection.write("HTTP/1.1 " + std::to_string(answer.status) +
                           " X\r\nContent-Type: " + answer.type +
                           (answer.chunked ? "\r\nTransfer-Encoding: chunked\r\n\r\n"
                                           : "\r\nConnection: close\r\n\r\n")))
       return false;
     for (const auto& [wait, text] : answer.writes) {
-      std::this_thread::sleep_for(wait);
+      if (std::unique_lock lock(mutex_); stop_.wait_for(lock, wait, [this] { return stopping_; }))
+        return false;
       char size[32];
       std::snprintf(size, sizeof size, "%zx\r\n", text.size());
       if (!connection.write(answer.chunked ? size + text + "\r\n" : text)) return false;
@@ -217,6 +221,8 @@ class TimedServer {
   uint16_t port_ = 0;
   std::thread accepting_;
   mutable std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;
   std::vector<TimedRequest> requests_;
   std::vector<int> fds_;
   std::vector<std::thread> threads_;
