@@ -166,8 +166,8 @@ int run_with(Backend& backend, const RequestOptions& options, const RequestForma
 }
 
 // In a cluster of this command's own; gone with it, however it ends.
-int run_in_cluster(const RequestOptions& options, const RequestFormat& format, MpiSession* job,
-                   RequestInput input) {
+int run_in_cluster(const RequestOptions& options, MpiSession* job,
+                   const std::function<int(Backend&)>& work) {
   options.cluster.log.apply("engine");
   EngineConfig engine;
   try {
@@ -183,7 +183,7 @@ int run_in_cluster(const RequestOptions& options, const RequestFormat& format, M
   int status = 0;
   {
     const auto backend = make_client_backend(client::connect_to(*cluster, options.command));
-    status = run_with(*backend, options, format, std::move(input));
+    status = work(*backend);
   }
   cluster->stop();
   return status;
@@ -227,8 +227,8 @@ RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::st
           {}};
 }
 
-int run_requests(RequestOptions& options, const RequestFormat& format,
-                 const std::function<RequestInput()>& open_input) {
+int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
+                   const std::function<int(Backend&)>& work) {
   const bool remote = !options.address.empty() || !options.access_file.empty();
   if (remote != options.engine.model.empty())
     throw UsageError("--model", remote ? "the server has one; leave it out with --connect"
@@ -241,18 +241,25 @@ int run_requests(RequestOptions& options, const RequestFormat& format,
   }
   const bool cluster = !remote && (job != nullptr || options.cluster.wants_cluster());
   if (cluster) block_signals();
-  RequestInput input;
   try {
-    input = open_input();
+    prepare();
   } catch (const InputError&) {
     release_ranks(job.get());
     throw;
   }
-  if (cluster) return run_in_cluster(options, format, job.get(), std::move(input));
+  if (cluster) return run_in_cluster(options, job.get(), work);
   const std::unique_ptr<Backend> backend =
       remote ? connect(options)
              : make_local_backend(load_engine(options.engine.parse_and_find_model()));
-  return run_with(*backend, options, format, std::move(input));
+  return work(*backend);
+}
+
+int run_requests(RequestOptions& options, const RequestFormat& format,
+                 const std::function<RequestInput()>& open_input) {
+  RequestInput input;
+  return run_on_backend(
+      options, [&] { input = open_input(); },
+      [&](Backend& backend) { return run_with(backend, options, format, std::move(input)); });
 }
 
 }  // namespace tandem::launcher

@@ -44,6 +44,14 @@ struct RequestOptions {
   void add(CLI::App& app);
 };
 
+class Backend;
+
+// Gives `work` what the flags ask for: an engine in this process, a cluster of this command's own,
+// or a server. `prepare` is called before, when it is known that this process is the one that
+// works. Returns the exit status.
+int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
+                   const std::function<int(Backend&)>& work);
+
 // Lines that come as they are read, or texts that are there.
 struct RequestInput {
   std::unique_ptr<LineReader> reader;

@@ -2,19 +2,17 @@
 // looked at before it gets a request.
 #include "launcher/hub/http.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <mutex>
 #include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "launcher/curl.h"
 #include "models/printable.h"
 #include "runtime/version.h"
 
@@ -28,22 +26,7 @@ constexpr size_t kMostErrorBytes = 4096;
 constexpr long kSlowest = 1024;  // bytes per second; less is silence
 constexpr std::chrono::seconds kLongestWait(60);
 
-struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-using Url = std::unique_ptr<CURLU, UrlDeleter>;
-
-struct SlistDeleter {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
-std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
-  char* text = nullptr;
-  if (curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return {};
-  std::string out = text;
-  curl_free(text);
-  return out;
-}
+using Url = CurlUrl;
 
 // `location` as seen from `base`. Throws ConnectionError.
 Url resolve(const std::string& base, const std::string& location) {
@@ -83,11 +66,6 @@ bool is_redirect(long status) {
 
 bool is_relative(const std::string& location) {
   return location.substr(0, 2) != "//" && location.find("://") >= location.find_first_of("/?");
-}
-
-void set_up_curl() {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
 }
 
 }  // namespace
@@ -211,7 +189,7 @@ Response HttpClient::send_once(const Request& request, const std::string& url) {
   curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
   if (!settings_.token.empty() && origin(parsed) == origin(settings_.endpoint))
     list = curl_slist_append(list, ("Authorization: Bearer " + settings_.token).c_str());
-  const std::unique_ptr<curl_slist, SlistDeleter> headers(list);
+  const CurlList headers(list);
   set(CURLOPT_HTTPHEADER, list);
 
   const CURLcode code = curl_easy_perform(curl);

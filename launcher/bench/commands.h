@@ -1,0 +1,12 @@
+// The subcommands of `tandem bench`.
+#pragma once
+
+#include "launcher/command.h"
+
+namespace tandem::bench {
+
+launcher::Run add_serve(CLI::App& app);
+launcher::Run add_throughput(CLI::App& app);
+launcher::Run add_latency(CLI::App& app);
+
+}  // namespace tandem::bench

@@ -1,0 +1,260 @@
+// tandem bench throughput and latency: engines of their own, with the flags of tandem generate.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "launcher/backend.h"
+#include "launcher/bench/commands.h"
+#include "launcher/bench/dataset.h"
+#include "launcher/bench/output.h"
+#include "launcher/progress.h"
+#include "launcher/requests.h"
+
+namespace tandem::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+using launcher::Backend;
+
+struct OfflineOptions {
+  Dataset data;
+  OutputOptions output;
+  launcher::RequestOptions requests;
+  std::string extra_body = "{}";
+  int batch = 8, iterations = 10, warmup = 2;
+  const CLI::Option *batch_flag = nullptr, *iterations_flag = nullptr, *prompts_flag = nullptr;
+};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Gives the backend all items at once, or as many as wait in its queue. Times from then on.
+class Batch {
+ public:
+  Batch(Backend& backend, const std::vector<Item>& items, const nlohmann::json& extra)
+      : backend_(backend), items_(items), extra_(extra), requests_(items.size()) {
+    backend_.stream_to(
+        [this](uint64_t number, const proto::RequestChunk& chunk) { take(number, chunk); });
+  }
+  Batch(const Batch&) = delete;
+
+  std::vector<BenchRequest> run(const std::string& title) {
+    launcher::ProgressBar bar(title);
+    while (ended_ < items_.size()) {
+      while (next_ < items_.size() && next_ - ended_ < kMostWaiting) submit(next_++);
+      for (const Backend::Finished& finished : backend_.poll()) {
+        BenchRequest& request = requests_[finished.number];
+        end(finished.number, finished.error ? &*finished.error : nullptr);
+        request.input_tokens = finished.output.inputs().encoder_prompt_token_ids_size();
+        for (const auto& sequence : finished.output.outputs())
+          request.output_tokens += sequence.token_ids_size();
+      }
+      bar.update(ended_, items_.size());
+    }
+    backend_.stream_to({});
+    return std::move(requests_);
+  }
+
+ private:
+  static constexpr size_t kMostWaiting = 4096;  // more than an engine runs at once
+
+  void submit(size_t i) {
+    JsonRequest request;
+    request.prompt = items_[i].prompt;
+    request.params = nlohmann::json::object();
+    if (items_[i].output_len > 0)
+      request.params = {{"max_tokens", items_[i].output_len}, {"ignore_eos", true}};
+    request.params.update(extra_);
+    requests_[i].sent = seconds_since(begun_);
+    try {
+      backend_.submit(i, request);
+    } catch (const InputError& e) {
+      end(i, &e);
+    }
+  }
+
+  void take(uint64_t number, const proto::RequestChunk& chunk) {
+    BenchRequest& request = requests_[number];
+    int tokens = 0;
+    for (const auto& sequence : chunk.outputs()) tokens += sequence.token_ids_size();
+    if (tokens == 0) return;
+    const double time = seconds_since(begun_);
+    if (request.first < 0)
+      request.first = time;
+    else
+      request.gaps.push_back(time - request.last);
+    request.last = time;
+    ++request.events;
+  }
+
+  void end(uint64_t number, const InputError* error) {
+    BenchRequest& request = requests_[number];
+    if (error != nullptr) {
+      request.failure = api_name(error->kind());
+      request.message = error->what();
+    }
+    if (error != nullptr || request.first < 0) request.last = seconds_since(begun_);
+    ++ended_;
+  }
+
+  Backend& backend_;
+  const std::vector<Item>& items_;
+  const nlohmann::json& extra_;
+  std::vector<BenchRequest> requests_;
+  size_t next_ = 0, ended_ = 0;
+  Clock::time_point begun_ = Clock::now();
+};
+
+std::vector<Item> items_of(const OfflineOptions& o) {
+  std::mt19937_64 random(o.requests.engine.config.seed.value_or(0));
+  return o.data.items(Api::kCompletions, random);
+}
+
+std::string engine_name(const OfflineOptions& o) {
+  return o.requests.engine.model.empty() ? o.requests.address : o.requests.engine.model;
+}
+
+int run_throughput(OfflineOptions& o) {
+  const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
+  o.output.parse();
+  std::vector<Item> items;
+  return launcher::run_on_backend(
+      o.requests, [&] { items = items_of(o); },
+      [&](Backend& backend) {
+        const auto begun = Clock::now();
+        const auto requests = Batch(backend, items, extra).run("Requests");
+        const double duration = seconds_since(begun);
+        return o.output.write(
+            {{"date", date_now()},
+             {"backend", "tandem"},
+             {"model", engine_name(o)},
+             {"num_prompts", items.size()}},
+            requests, duration,
+            engine_name(o) + ": " + std::to_string(items.size()) + " requests, all at once");
+      });
+}
+
+// --batch-size, --num-prompts and --num-iters as far as they were given: each prompt once, or one
+// batch again and again.
+void settle_batches(OfflineOptions& o) {
+  const bool prompts = o.prompts_flag->count() > 0;
+  if (!prompts) o.data.num_prompts = o.batch;
+  if (o.batch > o.data.num_prompts) {
+    if (o.batch_flag->count() > 0)
+      throw launcher::UsageError("--batch-size", "is more than --num-prompts");
+    o.batch = o.data.num_prompts;
+  }
+  if (prompts && o.iterations_flag->count() == 0)
+    o.iterations = (o.data.num_prompts + o.batch - 1) / o.batch;
+}
+
+// The `number`-th batch; the prompts come round again behind the last.
+std::vector<Item> batch_of(const std::vector<Item>& items, int batch, int number) {
+  std::vector<Item> out;
+  for (int i = 0; i < batch; ++i)
+    out.push_back(
+        items[(static_cast<size_t>(number) * static_cast<size_t>(batch) + static_cast<size_t>(i)) %
+              items.size()]);
+  return out;
+}
+
+void report_latency(const OfflineOptions& o, const std::vector<double>& times) {
+  const double mean =
+      std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  Json out = {{"batch_size", o.batch},     {"num_prompts", o.data.num_prompts},
+              {"num_iters", o.iterations}, {"avg_latency", mean},
+              {"latencies", times},        {"percentiles", Json::object()}};
+  std::printf("%d batches of %d, %d prompts\nAverage latency of a batch: %.4f s\n", o.iterations,
+              o.batch, o.data.num_prompts, mean);
+  for (const double q : o.output.parse().percentiles) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%g", q);
+    out["percentiles"][name] = percentile(times, q);
+    std::printf("%s%% percentile: %.4f s\n", name, percentile(times, q));
+  }
+  o.output.save_json(out);
+}
+
+int run_latency(OfflineOptions& o) {
+  const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
+  o.output.parse();
+  settle_batches(o);
+  std::vector<Item> items;
+  return launcher::run_on_backend(
+      o.requests, [&] { items = items_of(o); },
+      [&](Backend& backend) {
+        std::vector<double> times;
+        for (int i = -o.warmup; i < o.iterations; ++i) {
+          const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
+          const auto begun = Clock::now();
+          const auto requests = Batch(backend, batch, extra)
+                                    .run(i < 0 ? "Warming up" : "Batch " + std::to_string(i + 1));
+          if (i >= 0) times.push_back(seconds_since(begun));
+          for (const BenchRequest& request : requests)
+            if (request.failed()) throw invalid_request("prompt", request.message);
+        }
+        report_latency(o, times);
+        return 0;
+      });
+}
+
+// What both commands have.
+void add_common(CLI::App& app, OfflineOptions& o, const char* command) {
+  o.requests.command = command;
+  // Repeats are computed: the work is measured, not that it can be saved.
+  o.requests.engine.config.enable_prefix_caching = false;
+  o.requests.engine.config.enable_encoder_cache = false;
+  o.requests.add(app);
+  for (CLI::Option* option : app.get_options())
+    if (option->get_group() == "Options" && !option->check_name("--help"))
+      option->group("The engine");
+  app.get_option("--enable-prefix-caching")
+      ->description("keep the KV cache of decoder prompts for requests that begin alike; here off");
+  app.get_option("--enable-encoder-cache")
+      ->description("keep the encoder's result for requests with the same input; here off");
+  app.get_option("--seed")->description("of random lengths and tokens, and of sampling; default 0");
+  o.data.add(app);
+  app.add_option("--extra-body", o.extra_body,
+                 "generation parameters of each request (docs/parameters.md), a JSON object")
+      ->capture_default_str()
+      ->group("What is asked for");
+  o.output.add(app);
+}
+
+}  // namespace
+
+launcher::Run add_throughput(CLI::App& app) {
+  auto o = std::make_shared<OfflineOptions>();
+  add_common(app, *o, "tandem bench throughput");
+  o->data.add_num_prompts(app);
+  o->output.add_plot(app);
+  app.footer("The exit status is 1 if a request failed.");
+  return [o] { return run_throughput(*o); };
+}
+
+launcher::Run add_latency(CLI::App& app) {
+  auto o = std::make_shared<OfflineOptions>();
+  add_common(app, *o, "tandem bench latency");
+  const auto option = [&](const char* name, int& value, const char* help, int least) {
+    return app.add_option(name, value, help)
+        ->capture_default_str()
+        ->check(CLI::Range(least, 1 << 20))
+        ->group("What is asked for");
+  };
+  o->batch_flag = option("--batch-size", o->batch, "requests of a batch", 1);
+  o->prompts_flag = app.add_option("--num-prompts", o->data.num_prompts,
+                                   "different prompts, taken batch by batch, each once unless "
+                                   "--num-iters says more; default: one batch, again and again")
+                        ->check(CLI::Range(1, 1 << 24))
+                        ->group("What is asked for");
+  o->iterations_flag = option("--num-iters", o->iterations, "batches to time", 1);
+  option("--num-iters-warmup", o->warmup, "batches before, which are not timed", 0);
+  return [o] { return run_latency(*o); };
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,107 @@
+#include "launcher/bench/output.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "kernels/core/error.h"
+#include "launcher/bench/plot.h"
+
+namespace tandem::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kGroup[] = "Figures";
+
+void write_file(const std::string& path, const std::string& text, const char* flag) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw invalid_request(flag, "cannot write " + path);
+}
+
+}  // namespace
+
+void OutputOptions::add(CLI::App& app) {
+  app.add_option("--metric-percentiles", percentiles, "percentiles to report, with commas between")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--save-result", save, "file for the figures as JSON, under vLLM's names")
+      ->type_name("FILE")
+      ->group(kGroup);
+}
+
+void OutputOptions::add_goodput(CLI::App& app) {
+  app.add_option("--goodput", goodput,
+                 "count requests that keep all these bounds: ttft:MS, tpot:MS, e2el:MS")
+      ->type_name("NAME:MS")
+      ->group(kGroup);
+}
+
+void OutputOptions::add_plot(CLI::App& app) {
+  app.add_option("--plot", plot,
+                 "picture of all requests over time: FILE.svg, and the same as a Vega-Lite "
+                 "specification with its data, FILE.vl.json")
+      ->type_name("FILE")
+      ->group(kGroup);
+}
+
+ReportOptions OutputOptions::parse() const {
+  ReportOptions report;
+  report.percentiles.clear();
+  std::stringstream list(percentiles);
+  for (std::string word; std::getline(list, word, ',');) {
+    char* end = nullptr;
+    const double q = std::strtod(word.c_str(), &end);
+    if (word.empty() || *end != 0 || !(q >= 0 && q <= 100))
+      throw invalid_request("--metric-percentiles", "\"" + word + "\" is not from 0 to 100");
+    report.percentiles.push_back(q);
+  }
+  for (const std::string& pair : goodput) {
+    const size_t colon = pair.find(':');
+    const std::string name = pair.substr(0, colon);
+    char* end = nullptr;
+    const double most =
+        colon == std::string::npos ? -1 : std::strtod(pair.c_str() + colon + 1, &end);
+    if ((name != "ttft" && name != "tpot" && name != "e2el") || !(most > 0) || *end != 0)
+      throw invalid_request("--goodput", "\"" + pair + "\" is not ttft, tpot or e2el:MILLISECONDS");
+    report.goodput[name] = most;
+  }
+  return report;
+}
+
+int OutputOptions::write(Json head, const std::vector<BenchRequest>& requests, double duration,
+                         const std::string& title) const {
+  const ReportOptions options = parse();
+  const Json summary = summarize(requests, duration, options);
+  std::fputs(format_table(summary, options).c_str(), stdout);
+  head.update(summary);
+  save_json(head);
+  if (!plot.empty()) {
+    const std::string base = plot_base(plot);
+    write_file(base + ".vl.json", plot_specification(requests, title).dump(1) + "\n", "--plot");
+    write_file(base + ".svg", plot_svg(requests, title), "--plot");
+  }
+  return summary.at("failed") == 0 ? 0 : 1;
+}
+
+void OutputOptions::save_json(const Json& figures) const {
+  if (!save.empty()) write_file(save, figures.dump(1) + "\n", "--save-result");
+}
+
+std::string date_now() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", std::localtime(&now));
+  return text;
+}
+
+nlohmann::json parse_object(const std::string& text, const char* flag) {
+  auto value = nlohmann::json::parse(text, nullptr, false);
+  if (!value.is_object()) throw invalid_request(flag, "\"" + text + "\" is not a JSON object");
+  return value;
+}
+
+}  // namespace tandem::bench
