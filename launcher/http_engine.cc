@@ -39,6 +39,7 @@ class HttpEngine final : public server::EngineApi {
     request.params_json = r.params_json;
     request.timeout = r.timeout;
     request.priority = r.priority;
+    request.batch = r.batch;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(handles_mutex_);
     handles_.emplace(r.id,

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "runtime/admission.h"
+
 namespace tandem {
 namespace {
 
@@ -26,6 +28,8 @@ proto::Error to_proto(const InputError& error) {
   out.set_type(api_name(error.kind()));
   out.set_message(error.what());
   out.set_param(error.param());
+  if (const auto* overload = dynamic_cast<const OverloadError*>(&error))
+    out.set_retry_after(overload->retry_after());
   return out;
 }
 

@@ -56,6 +56,8 @@ class ScoreJob final : public EngineJob {
     return "text_1[" + std::to_string(num_sources_ > 1 ? index : 0) + "]";
   }
 
+  const char* list_field() const override { return "text_2"; }
+
   void finish() override {
     Json data = Json::array();
     int tokens = 0;
