@@ -274,7 +274,9 @@ TEST(AdmissionUnderOverload, WhatComesInIsServedInTime) {
       for (const bool cold : {false, true}) {
         const Outcome with = overload(1, peak, patience, cold);
         EXPECT_GE(with.goodput, 0.9) << peak << " " << patience << " " << cold;
-        if (!cold) EXPECT_LT(with.longest, 3.5) << peak << " " << patience;
+        if (!cold) {
+          EXPECT_LT(with.longest, 3.5) << peak << " " << patience;
+        }
       }
 }
 
