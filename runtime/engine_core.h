@@ -34,7 +34,7 @@ struct EngineCoreConfig {
   double orphan_timeout = 30;  // seconds that a request whose client is gone goes on
   double retention = 60;       // seconds that a finished one waits for its client
   size_t max_retained = 4096;  // finished ones whose client is gone
-  AdmissionConfig admission;
+  AdmissionConfig admission = {};
 };
 
 class EngineOutbox {
