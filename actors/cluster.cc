@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "actors/cluster_impl.h"
 #include "actors/protocol/network.h"
 #include "actors/thread_launcher.h"
+#include "kernels/core/plugin.h"
 
 namespace tandem::actors {
 
@@ -50,11 +52,24 @@ void check(const ClusterConfig& c) {
   seconds("--step-timeout", c.step_timeout, 0.1);
   seconds("--worker-timeout", c.worker_timeout, 0.1);
   seconds("--orphan-timeout", c.requests.orphan_timeout, 0);
+  seconds("--max-queue-time", c.requests.admission.max_queue_time, 0);
   check_range("--max-requests", c.requests.max_requests, 1, 1 << 30);
   check_range("--max-restarts", c.max_restarts, 0, 1 << 20);
   check_range("--run-ahead", c.max_steps_in_flight - 1, 0, 16);
   if (c.client_port) check_range("--client-port", *c.client_port, 0, 65535);
   check_range("--cluster-port", c.cluster_port, 0, 65535);
+}
+
+// A CPU is as fast as it gets with so many sequences a step; a GPU with as many as it may have.
+constexpr int kCpuBatch = 32;
+constexpr int kMostSeats = 1 << 16;  // beyond, no number is measured to be any good
+
+bool on_cpu(const std::string& device) {
+  try {
+    return choose_device(device).device == Device::kCpu;
+  } catch (const InputError&) {  // not here; its workers are elsewhere
+    return false;
+  }
 }
 
 std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
@@ -63,6 +78,11 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   Shared& shared = *impl->shared;
   shared.config = config;
   shared.config.requests.num_replicas = config.data_parallel_size;
+  AdmissionConfig& admission = shared.config.requests.admission;
+  const int seats = config.data_parallel_size * std::min(config.engine.max_num_seqs, kMostSeats);
+  admission.most_unmeasured = seats;
+  admission.batch =
+      on_cpu(config.engine.device) ? std::min(seats, kCpuBatch * config.data_parallel_size) : seats;
   shared.processor = std::make_shared<RequestProcessor>(config.engine.model, config.engine.seed);
   shared.dtype = resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
   return impl;

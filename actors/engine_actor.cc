@@ -133,7 +133,7 @@ struct EngineState : EngineOutbox {
     info.set_dtype(name_of(shared->dtype));
     info.set_tensor_parallel_size(shared->config.tensor_parallel_size);
     info.set_num_restarts(shared->board.get().restarts);
-    core->fill_info(info);
+    core->fill_info(info, now());
     self->send(client, ServerMessage(std::move(message)));
   }
 

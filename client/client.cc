@@ -173,6 +173,7 @@ RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
   message.set_params_json(request.params_json);
   message.set_timeout(request.timeout);
   message.set_priority(request.priority);
+  message.set_batch(request.batch);
   impl_->command([key = stream->key, message = std::move(message)](ClientCore& core, double now) {
     core.submit(key, message, now);
   });
@@ -182,7 +183,10 @@ RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
 std::vector<RequestHandle> Client::submit_batch(const std::vector<Request>& requests) {
   std::vector<RequestHandle> handles;
   handles.reserve(requests.size());
-  for (const Request& request : requests) handles.push_back(submit(request));
+  for (Request request : requests) {
+    if (request.batch.empty() && !handles.empty()) request.batch = handles.front().id();
+    handles.push_back(submit(request));
+  }
   return handles;
 }
 

@@ -19,7 +19,8 @@ proto::CompletionOutput& output_at(proto::RequestOutput& output, int index) {
 }
 
 std::exception_ptr to_exception(const proto::Error& error) {
-  return std::make_exception_ptr(ClientError(error.type(), error.message(), error.param()));
+  return std::make_exception_ptr(
+      ClientError(error.type(), error.message(), error.param(), error.retry_after()));
 }
 
 }  // namespace

@@ -26,15 +26,22 @@ namespace tandem::client {
 // What a request, or the connection, failed with.
 class ClientError : public std::runtime_error {
  public:
-  ClientError(std::string type, const std::string& message, std::string param = {})
-      : std::runtime_error(message), type_(std::move(type)), param_(std::move(param)) {}
+  ClientError(std::string type, const std::string& message, std::string param = {},
+              double retry_after = 0)
+      : std::runtime_error(message),
+        type_(std::move(type)),
+        param_(std::move(param)),
+        retry_after_(retry_after) {}
   // "invalid_request_error", "connection_error", …
   const std::string& type() const { return type_; }
   // The field at fault; empty when there is no single one.
   const std::string& param() const { return param_; }
+  // Of "overloaded_error": seconds until there is likely to be room.
+  double retry_after() const { return retry_after_; }
 
  private:
   std::string type_, param_;
+  double retry_after_;
 };
 
 // The encoder's input, and the decoder's if it is not the model's default. Keeps the JSON that is
@@ -82,6 +89,8 @@ struct Request {
   std::string params_json = {};  // docs/parameters.md; empty: the model's defaults
   double timeout = 0;            // seconds until the server gives the request up; 0: none
   int32_t priority = 0;          // smaller is served first
+  // The id of another request, with which this one comes in if it has (docs/serving.md, Overload).
+  std::string batch = {};
 };
 
 // What has been added since the call before; the last one has `finished`, and `error` if it failed.
@@ -135,6 +144,7 @@ class Client {
   // time, in order, each token once. While it runs nothing else is delivered, and in the end the
   // server waits too: it must not wait for requests of this client, nor close it.
   RequestHandle submit(const Request& request, ChunkCallback on_chunk = {});
+  // They come in with the first one, however many they are, unless they name another batch.
   std::vector<RequestHandle> submit_batch(const std::vector<Request>& requests);
   // score_of() such a request; waits for it. Throws ClientError.
   Score score(const Prompt& source, const Prompt& target, bool append_eos = true);

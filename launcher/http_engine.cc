@@ -13,7 +13,10 @@
 namespace tandem::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod{200};  // of the engine's figures
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPeriod{200};      // of the engine's figures
+constexpr std::chrono::milliseconds kRefusalHolds{5};  // for whoever asks next
 
 class HttpEngine final : public server::EngineApi {
  public:
@@ -33,12 +36,14 @@ class HttpEngine final : public server::EngineApi {
   }
 
   void submit(const Request& r, OnChunk on_chunk) override {
+    if (const auto chunk = refused_already(r)) return on_chunk(*chunk);
     client::Request request;
     request.id = r.id;
     request.prompt = client::Prompt::raw_json(r.prompt_json);
     request.params_json = r.params_json;
     request.timeout = r.timeout;
     request.priority = r.priority;
+    request.batch = r.batch;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(handles_mutex_);
     handles_.emplace(r.id,
@@ -46,6 +51,7 @@ class HttpEngine final : public server::EngineApi {
                                                  const proto::RequestChunk& chunk) {
                        on_chunk(chunk);
                        if (!chunk.finished() && !chunk.has_error()) return;
+                       if (chunk.has_error()) note_refusal(chunk.error());
                        const std::lock_guard ended(handles_mutex_);
                        handles_.erase(id);
                      }));
@@ -69,6 +75,7 @@ class HttpEngine final : public server::EngineApi {
       status.info = info_;
     }
     // What the cluster knows at once counts; the figures may be a little older.
+    status.info.set_refused_queue_time(status.info.refused_queue_time() + num_refused_here_);
     const actors::ClusterStatus now = cluster_.status();
     status.ready = now.replicas_up > 0 && !now.given_up;
     status.draining = status.info.draining() || now.drained || now.stopped;
@@ -82,6 +89,28 @@ class HttpEngine final : public server::EngineApi {
   }
 
  private:
+  // While the engine is full, thousands may ask in a second: then it is asked for some of them, and
+  // the others get the same answer, so that refusing takes no time from computing.
+  void note_refusal(const proto::Error& error) {
+    if (error.type() != "overloaded_error" || !error.param().empty()) return;
+    const std::lock_guard lock(refusal_mutex_);
+    refusal_ = error;
+    refused_until_ = Clock::now() + kRefusalHolds;
+  }
+
+  std::optional<proto::RequestChunk> refused_already(const Request& r) {
+    const std::lock_guard lock(refusal_mutex_);
+    const bool first = r.batch.empty();
+    if (first ? Clock::now() >= refused_until_ : r.batch != refused_batch_) return std::nullopt;
+    if (first) refused_batch_ = r.id;
+    ++num_refused_here_;
+    proto::RequestChunk chunk;
+    chunk.set_request_id(r.id);
+    chunk.set_finished(true);
+    *chunk.mutable_error() = refusal_;
+    return chunk;
+  }
+
   void poll() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -104,6 +133,11 @@ class HttpEngine final : public server::EngineApi {
   actors::Cluster& cluster_;
   std::recursive_mutex handles_mutex_;  // a client that is closed calls back at once
   std::unordered_map<std::string, client::RequestHandle> handles_;
+  std::mutex refusal_mutex_;
+  proto::Error refusal_;  // the engine's last
+  Clock::time_point refused_until_{};
+  std::string refused_batch_;
+  std::atomic<int64_t> num_refused_here_{0};
   client::Client client_;
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

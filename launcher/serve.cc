@@ -2,6 +2,7 @@
 // cannot be kept alive.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -19,7 +20,8 @@
 namespace tandem::launcher {
 namespace {
 
-constexpr int kGivenUp = 70;  // EX_SOFTWARE
+constexpr int kGivenUp = 70;         // EX_SOFTWARE
+constexpr double kMaxQueueTime = 1;  // seconds; docs/serving.md says why
 
 struct Options {
   EngineOptions engine;
@@ -112,6 +114,7 @@ int run(Options& options) {
   try {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
+    http.max_requests = std::min(http.max_requests, options.cluster.config.requests.max_requests);
     engine.model =
         options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
   } catch (const hub::Interrupted&) {
@@ -130,6 +133,7 @@ int run(Options& options) {
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->cluster.config.client_port = 7070;
+  o->cluster.config.requests.admission.max_queue_time = kMaxQueueTime;
   app.add_option("MODEL", o->model,
                  "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)")
       ->type_name("DIR|ID");
@@ -143,6 +147,11 @@ Run add_serve(CLI::App& app) {
       ->default_str("7070");
   app.add_option("--max-requests", o->cluster.config.requests.max_requests,
                  "unfinished requests; more are refused as overload")
+      ->capture_default_str();
+  app.add_option("--max-queue-time", o->cluster.config.requests.admission.max_queue_time,
+                 "seconds that the work before a new request may take; else it is refused as "
+                 "overload. 0: however long (docs/serving.md)")
+      ->type_name("SECONDS")
       ->capture_default_str();
   app.add_option("--orphan-timeout", o->cluster.config.requests.orphan_timeout,
                  "seconds that a request goes on after its client has gone, in case it comes back")

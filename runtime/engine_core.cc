@@ -19,11 +19,16 @@ InputError not_found(const std::string& id) {
                     "request_id");
 }
 
+InputError deadline_passed() {
+  return InputError(ErrorKind::kTimeout, "timeout: the request's deadline has passed", "timeout");
+}
+
 }  // namespace
 
 EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer,
                        EngineOutbox& outbox)
     : config_(config),
+      admission_(config.admission),
       tokenizer_(tokenizer),
       outbox_(outbox),
       replicas_(static_cast<size_t>(config.num_replicas)) {
@@ -57,15 +62,7 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
   if (!(submit.timeout() >= 0)) throw invalid_request("timeout", "must not be negative");
   if (given_up_) throw InputError(ErrorKind::kUnavailable, *given_up_);
   if (draining_) throw InputError(ErrorKind::kUnavailable, "the server is shutting down");
-  const auto most = static_cast<size_t>(config_.max_requests);
-  if (num_unfinished_ >= most)
-    throw InputError(ErrorKind::kOverloaded, "the server has " + std::to_string(num_unfinished_) +
-                                                 " unfinished requests, as many as it takes");
-  // Clients that do not acknowledge what they get must not fill the memory.
-  if (entries_.size() - retained_.size() >= 2 * most)
-    throw InputError(ErrorKind::kOverloaded, "the server waits for the acknowledgement of " +
-                                                 std::to_string(entries_.size() - most) +
-                                                 " finished requests");
+  check_room(submit, now);
   const auto window = clients_.find(client);
   TANDEM_CHECK(window != clients_.end(), "a client that is not connected");
   Entry& entry = entries_[id];
@@ -76,6 +73,30 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
   window->second.requests.insert(id);
   being_prepared_.insert(id);
   ++num_unfinished_;
+  admission_.enter(entry.ticket, now);
+}
+
+// Throws OverloadError.
+void EngineCore::check_room(const proto::SubmitRequest& submit, double now) {
+  const auto most = static_cast<size_t>(config_.max_requests);
+  const auto full = [&](const std::string& message) {
+    ++refused_full_;
+    return OverloadError(message, admission_.until_next_end(now));
+  };
+  if (num_unfinished_ >= most)
+    throw full("the server has " + std::to_string(num_unfinished_) +
+               " unfinished requests, as many as it takes");
+  // Clients that do not acknowledge what they get must not fill the memory.
+  if (entries_.size() - retained_.size() >= 2 * most)
+    throw full("the server waits for the acknowledgement of " +
+               std::to_string(entries_.size() - most) + " finished requests");
+  // A batch comes in whole: its requests do not wait for each other.
+  if (!submit.batch().empty() && entries_.count(submit.batch()) > 0) return;
+  const auto refusal = admission_.refusal(submit.timeout(), now);
+  if (!refusal) return;
+  ++(refusal->by_deadline ? refused_deadline_ : refused_queue_time_);
+  throw OverloadError(refusal->message(), refusal->retry_after,
+                      refusal->by_deadline ? "timeout" : "");
 }
 
 void EngineCore::prepared(const std::string& request_id, PreparedRequest request, double now) {
@@ -85,9 +106,12 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
   Entry& entry = it->second;
   if (given_up_) {
     fail(request_id, entry, InputError(ErrorKind::kUnavailable, *given_up_), now);
+  } else if (entry.deadline > 0 && now >= entry.deadline) {
+    fail(request_id, entry, deadline_passed(), now);
   } else {
     entry.state = std::make_unique<RequestState>(request_id, std::move(request), tokenizer_,
                                                  entry.arrival, entry.priority);
+    admission_.size(entry.ticket, work_of(entry.state->inputs(), entry.state->params()), now);
     entry.phase = Phase::kHeld;
     held_.push_back(request_id);
     dispatch();
@@ -124,6 +148,7 @@ void EngineCore::cancel(const std::string& request_id, double now) {
   if (it == entries_.end() || it->second.phase == Phase::kDone) return;
   leave_replica(request_id, it->second);
   --num_unfinished_;
+  admission_.leave(it->second.ticket, false, now);
   erase(it);  // whoever cancels wants nothing more
   dispatch();
   flush_all(now);
@@ -168,6 +193,7 @@ void EngineCore::finish(const std::string& id, Entry& entry, double now) {
   entry.phase = Phase::kDone;
   entry.finished_at = now;
   --num_unfinished_;
+  admission_.leave(entry.ticket, !entry.error, now);
   if (entry.client) {
     mark_news(id, entry);
   } else {
@@ -197,10 +223,7 @@ void EngineCore::tick(double now) {
   for (const std::string& id : late) {
     Entry& entry = entries_.at(id);
     if (entry.client || (entry.deadline > 0 && now >= entry.deadline)) {
-      abort(
-          id, entry,
-          InputError(ErrorKind::kTimeout, "timeout: the request's deadline has passed", "timeout"),
-          now);
+      abort(id, entry, deadline_passed(), now);
     } else {
       cancel(id, now);
     }
@@ -272,7 +295,9 @@ void EngineCore::add_decoded_tokens(proto::RequestChunk& chunk) const {
 
 void EngineCore::check_integrity() const {
   size_t unfinished = 0, held = 0, running = 0, suspects = 0, owned = 0;
+  int sequences = 0;
   for (const auto& [id, entry] : entries_) {
+    sequences += entry.ticket.sequences;
     unfinished += entry.phase != Phase::kDone;
     held += entry.phase == Phase::kHeld;
     running += entry.phase == Phase::kRunning;
@@ -285,6 +310,7 @@ void EngineCore::check_integrity() const {
     if (entry.phase != Phase::kDone && entry.state) TANDEM_CHECK(!entry.state->finished());
   }
   TANDEM_CHECK_EQ(unfinished, num_unfinished_);
+  TANDEM_CHECK_EQ(sequences, admission_.sequences());
   TANDEM_CHECK_EQ(held, held_.size());
   for (const std::string& id : held_) TANDEM_CHECK(entries_.at(id).phase == Phase::kHeld);
   size_t running_there = 0, suspects_there = 0, owned_there = 0;

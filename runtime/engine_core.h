@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "runtime/admission.h"
 #include "runtime/request_state.h"
 #include "runtime/stream_table.h"
 
@@ -33,6 +34,7 @@ struct EngineCoreConfig {
   double orphan_timeout = 30;  // seconds that a request whose client is gone goes on
   double retention = 60;       // seconds that a finished one waits for its client
   size_t max_retained = 4096;  // finished ones whose client is gone
+  AdmissionConfig admission = {};
 };
 
 class EngineOutbox {
@@ -54,8 +56,8 @@ class EngineCore {
   // Its requests go on for orphan_timeout, in case it comes back as another connection.
   void client_gone(ClientId client, double now);
   // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
-  // in use (also while the preparation of a cancelled request is still under way), overload,
-  // draining.
+  // in use (also while the preparation of a cancelled request is still under way), overload
+  // (OverloadError), draining.
   void reserve(ClientId client, const proto::SubmitRequest& submit, double now);
   // Ends the reservation: the request starts, or its error is sent. One of them for each reserve(),
   // even if the request has been cancelled meanwhile.
@@ -83,7 +85,7 @@ class EngineCore {
   bool idle() const;
   size_t num_requests() const { return entries_.size(); }  // kept in any state
   size_t num_unfinished() const { return num_unfinished_; }
-  void fill_info(proto::ServerInfo& info) const;
+  void fill_info(proto::ServerInfo& info, double now);
   void check_integrity() const;
 
  private:
@@ -101,6 +103,7 @@ class EngineCore {
     int replica = -1;  // kRunning, kSuspect
     int crashes = 0;
     int probation_tokens = 0;  // tokens that clear it
+    Admission::Ticket ticket;  // until it is done
   };
   struct Replica {
     bool up = false;
@@ -113,6 +116,7 @@ class EngineCore {
   };
   using Entries = std::unordered_map<std::string, Entry>;
 
+  void check_room(const proto::SubmitRequest& submit, double now);
   void dispatch();
   void start(const std::string& id, Entry& entry, int replica);
   void next_trial(int index);
@@ -135,6 +139,8 @@ class EngineCore {
   void to_replica(int replica, proto::SchedulerCommand command);
 
   EngineCoreConfig config_;
+  Admission admission_;
+  int64_t refused_queue_time_ = 0, refused_deadline_ = 0, refused_full_ = 0;
   const Tokenizer& tokenizer_;
   EngineOutbox& outbox_;
   Entries entries_;

@@ -170,6 +170,7 @@ void EngineCore::on_output(int index, const proto::SequenceGroupOutput& output, 
     command.mutable_finish_sequence()->set_seq_id(seq_id);
     to_replica(index, std::move(command));
   }
+  admission_.progress(entry.ticket, entry.state->num_output_tokens(), now);
   if (entry.state->finished()) {
     proto::SchedulerCommand command;  // the scheduler may not know: a stop string
     command.set_abort_request_id(id);
@@ -256,9 +257,14 @@ void EngineCore::give_up(const std::string& reason, double now) {
   flush_all(now);
 }
 
-void EngineCore::fill_info(proto::ServerInfo& info) const {
+void EngineCore::fill_info(proto::ServerInfo& info, double now) {
   info.set_num_requests(static_cast<int>(num_unfinished_));
   info.set_draining(draining_);
+  info.set_expected_wait(admission_.expected_wait(now));
+  info.set_until_next_end(admission_.until_next_end(now));
+  info.set_refused_queue_time(refused_queue_time_);
+  info.set_refused_deadline(refused_deadline_);
+  info.set_refused_full(refused_full_);
   for (const Replica& replica : replicas_) {
     proto::ReplicaInfo& out = *info.add_replicas();
     out.set_up(replica.up);

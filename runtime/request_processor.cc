@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "runtime/admission.h"
 #include "runtime/bad_words.h"
 
 namespace tandem {
@@ -28,6 +29,8 @@ proto::Error to_proto(const InputError& error) {
   out.set_type(api_name(error.kind()));
   out.set_message(error.what());
   out.set_param(error.param());
+  if (const auto* overload = dynamic_cast<const OverloadError*>(&error))
+    out.set_retry_after(overload->retry_after());
   return out;
 }
 

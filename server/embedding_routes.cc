@@ -91,6 +91,8 @@ class EmbeddingJob final : public EngineJob {
     return request_.is_list ? "input[" + std::to_string(index) + "]" : "input";
   }
 
+  const char* list_field() const override { return "input"; }
+
   // Many numbers take a while to write; other connections share this thread.
   void finish() override {
     app_.run_apart([exchange = exchange_, request = request_, parts = std::move(parts_)] {

@@ -25,6 +25,7 @@ class EngineApi {
     std::string params_json;  // docs/parameters.md
     double timeout = 0;       // seconds; 0: none
     int32_t priority = 0;
+    std::string batch;  // id of the first request of its HTTP request: it comes in if that one does
   };
   // News of a request; the last chunk has `finished` or an `error`. From a thread of the engine's,
   // in order; must not block.

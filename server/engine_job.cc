@@ -10,8 +10,15 @@
 namespace tandem::server {
 
 void EngineJob::start(std::vector<EngineApi::Request> requests) {
-  if (!app_.enter(static_cast<int>(requests.size())))
-    return exchange_->respond(too_many_requests(app_.config.max_requests));
+  const int limit = app_.config.max_requests;
+  if (requests.size() > static_cast<size_t>(limit))  // never, however often it is tried
+    throw invalid_request(list_field(),
+                          std::to_string(requests.size()) + " at once; the server takes at most " +
+                              std::to_string(limit) + " (--max-http-prompts, --max-requests)");
+  if (!app_.enter(static_cast<int>(requests.size()))) {
+    app_.metrics.request_refused("http_prompts");
+    return exchange_->respond(too_many_requests(limit, app_.engine.status().info.until_next_end()));
+  }
   exchange_->on_gone([self = shared_from_this()] { self->cancel(); });
   // The client chooses the id, and may choose one twice.
   static std::atomic<uint64_t> serial{0};
@@ -19,6 +26,7 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
   parts_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = parts_[i].id = unique + "-" + std::to_string(i);
+    if (i > 0) requests[i].batch = parts_[0].id;
     app_.engine.submit(requests[i],
                        [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
                          self->exchange_->post([self, i, chunk] { self->receive(i, chunk); });
@@ -80,8 +88,8 @@ void EngineJob::log_fault(const proto::Error& error) const {
 }
 
 void EngineJob::fail(const proto::Error& error) {
-  exchange_->respond(
-      error_response(status_of(error.type()), error.message(), error.type(), error.param()));
+  exchange_->respond(error_response(status_of(error.type()), error.message(), error.type(),
+                                    error.param(), error.retry_after()));
 }
 
 }  // namespace tandem::server

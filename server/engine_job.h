@@ -16,7 +16,8 @@ namespace tandem::server {
 class EngineJob : public std::enable_shared_from_this<EngineJob> {
  public:
   virtual ~EngineJob() = default;
-  // Submits everything, or answers that the server is full. Ids are given here.
+  // Submits everything, or answers that the server is full. Ids are given here. Throws InputError
+  // if these are more than the server ever takes.
   void start(std::vector<EngineApi::Request> requests);
 
  protected:
@@ -29,6 +30,8 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   virtual void fail(const proto::Error& error);
   // The client's name of a field that the engine found fault with in a request.
   virtual std::string field_of(size_t request, const std::string& field) const { return field; }
+  // The field that has an entry for each request.
+  virtual const char* list_field() const { return "prompt"; }
   // All requests have ended well.
   virtual void finish() = 0;
   bool ended() const { return ended_; }

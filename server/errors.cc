@@ -1,5 +1,7 @@
 #include "server/errors.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "runtime/request_json.h"
@@ -42,9 +44,12 @@ std::string error_body(int status, const std::string& message, const std::string
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type,
-                            const std::string& param) {
+                            const std::string& param, double retry_after) {
   HttpResponse response{.status = status, .body = error_body(status, message, type, param)};
-  if (status == 429 || status == 503) response.headers.emplace_back("retry-after", "1");
+  if (status == 429 || status == 503) {
+    const double seconds = std::clamp(std::ceil(retry_after), 1.0, 86400.0);
+    response.headers.emplace_back("retry-after", std::to_string(static_cast<int>(seconds)));
+  }
   if (status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
   return response;
 }
@@ -53,9 +58,11 @@ HttpResponse error_response(int status, const std::string& message) {
   return error_response(status, message, type_of(status));
 }
 
-HttpResponse too_many_requests(int limit) {
-  return error_response(429, "the server has as many requests as it takes (" +
-                                 std::to_string(limit) + "); try again later");
+HttpResponse too_many_requests(int limit, double retry_after) {
+  return error_response(429,
+                        "the server has as many requests as it takes (" + std::to_string(limit) +
+                            "); try again later",
+                        type_of(429), {}, retry_after);
 }
 
 HttpResponse error_response(const InputError& error) {

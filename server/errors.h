@@ -10,13 +10,14 @@ namespace tandem::server {
 
 // The HTTP status of an error by its type (InputError's api_name(), or a client library's).
 int status_of(const std::string& type);
-// {"error": {"message", "type", "param", "code"}}; code is the status. 429 and 503 say Retry-After.
+// {"error": {"message", "type", "param", "code"}}; code is the status. 429 and 503 say Retry-After:
+// `retry_after` seconds in whole ones, but at least 1.
 HttpResponse error_response(int status, const std::string& message, const std::string& type,
-                            const std::string& param = {});
+                            const std::string& param = {}, double retry_after = 0);
 // The type that goes with the status.
 HttpResponse error_response(int status, const std::string& message);
 HttpResponse error_response(const InputError& error);
-HttpResponse too_many_requests(int limit);
+HttpResponse too_many_requests(int limit, double retry_after);
 // The JSON alone.
 std::string error_body(int status, const std::string& message, const std::string& type,
                        const std::string& param);

@@ -86,6 +86,10 @@ struct Metrics::Impl {
       gauges("tandem:kv_cache_blocks", "KV blocks by what they hold.");
   prometheus::Gauge& under_way =
       gauge("tandem:http_prompts_under_way", "Prompts that HTTP clients wait for.");
+  prometheus::Gauge& expected_wait =
+      gauge("tandem:expected_wait_seconds", "That a new request would wait.");
+  prometheus::Family<prometheus::Counter>& refused =
+      counters("tandem:requests_refused_total", "Requests that overload kept out, by reason.");
   prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
   prometheus::Family<prometheus::Gauge>& replica_up =
       gauges("tandem:replica_up", "1 if the replica's workers are up.");
@@ -102,6 +106,9 @@ struct Metrics::Impl {
       counter("tandem:prefix_cache_queries_total", "Decoder tokens that were looked for.")};
   Mirror prefix_hits{
       counter("tandem:prefix_cache_hits_total", "... whose keys and values were there.")};
+  Mirror refused_queue_time{refused.Add({{"reason", "queue_time"}})};
+  Mirror refused_deadline{refused.Add({{"reason", "deadline"}})};
+  Mirror refused_full{refused.Add({{"reason", "max_requests"}})};
   Mirror encoder_seconds{counter("tandem:encoder_seconds_total",
                                  "Time that workers spent on encoder inputs, of each replica's "
                                  "first rank.")};
@@ -166,6 +173,10 @@ void Metrics::http_answered(const std::string& path, int status, double seconds)
   impl_->http_time.Observe(seconds);
 }
 
+void Metrics::request_refused(const std::string& reason) {
+  impl_->refused.Add({{"reason", reason}}).Increment();
+}
+
 void Metrics::requests_under_way(int change) { impl_->under_way.Increment(change); }
 
 Metrics::Totals Metrics::totals() const {
@@ -206,10 +217,14 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
                                                   {"host", host}};
   for (const auto& [kind, count] : kinds) impl_->kv_blocks.Add({{"kind", kind}}).Set(count);
   impl_->connections.Set(num_connections);
+  impl_->expected_wait.Set(status.info.expected_wait());
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->preemptions.set(preemptions);
     impl_->restarts.set(status.info.num_restarts());
+    impl_->refused_queue_time.set(static_cast<double>(status.info.refused_queue_time()));
+    impl_->refused_deadline.set(static_cast<double>(status.info.refused_deadline()));
+    impl_->refused_full.set(static_cast<double>(status.info.refused_full()));
     impl_->encoder_queries.set(encoder_queries);
     impl_->encoder_hits.set(encoder_hits);
     impl_->prefix_queries.set(prefix_queries);

@@ -27,6 +27,8 @@ class Metrics {
   void tokens_came(int tokens, double seconds);
   void http_answered(const std::string& path, int status, double seconds);
   void requests_under_way(int change);
+  // The server itself had no room; what the engine refuses is in its status.
+  void request_refused(const std::string& reason);
 
   // Since the server started.
   struct Totals {

@@ -53,6 +53,8 @@ class ScoreJob final : public EngineJob {
     return index < firsts ? pairs_.name_of_first(index) : pairs_.name_of_second(index - firsts);
   }
 
+  const char* list_field() const override { return "text_2"; }
+
   void finish() override {
     Json data = Json::array();
     int tokens = 0;

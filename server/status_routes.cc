@@ -95,6 +95,7 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                                    {"dtype", status.info.dtype()},
                                    {"tensor_parallel_size", status.info.tensor_parallel_size()},
                                    {"num_requests", status.info.num_requests()},
+                                   {"expected_wait", status.info.expected_wait()},
                                    {"num_restarts", status.info.num_restarts()},
                                    {"num_connections", app.num_connections()},
                                    {"prompts_under_way", app.prompts_under_way.load()},

@@ -1,7 +1,12 @@
 """Many clients at once: all are served, or told at once that they are not."""
 import asyncio
+import http.client
+import json
 import pathlib
+import re
 import time
+import urllib.parse
+import urllib.request
 
 import sse
 
@@ -17,7 +22,7 @@ def threads(server):
 
 
 def test_a_thousand_streams(start_server, texts):
-    server = start_server("--disable-access-log")
+    server = start_server("--disable-access-log", "--max-queue-time", "0")
 
     async def run():
         alone = {t: (await sse.stream(server.url, {"prompt": t, "max_tokens": 16})).text for t in texts}
@@ -34,7 +39,7 @@ def test_a_thousand_streams(start_server, texts):
 
 def test_memory_of_idle_streams(start_server):
     """Connections that wait cost little, and nothing when they have gone."""
-    server = start_server("--disable-access-log", "--max-num-seqs", "1")
+    server = start_server("--disable-access-log", "--max-num-seqs", "1", "--max-queue-time", "0")
     count = 1000
 
     async def run():
@@ -74,3 +79,113 @@ def test_overload_is_refused_at_once(start_server, texts):
         assert (await sse.stream(server.url, {"prompt": texts[0], "max_tokens": 4})).status == 200
 
     asyncio.run(run())
+
+
+def test_three_prompts_at_a_limit_of_two(start_server):
+    server = start_server("--disable-access-log", "--max-http-prompts", "2")
+    for path, body, field in (("/v1/completions", {"prompt": ["a", "b", "c"]}, "prompt"),
+                              ("/v1/embeddings", {"input": ["a", "b", "c"]}, "input"),
+                              ("/score", {"text_1": "a", "text_2": ["a", "b", "c"]}, "text_2")):
+        answer = post(server, path, body)
+        assert answer.status == 400 and "retry-after" not in answer.headers
+        error = json.loads(answer.read())["error"]
+        assert error["param"] == field and "3" in error["message"] and "2" in error["message"]
+    assert post(server, "/v1/completions", {"prompt": ["a", "b"], "max_tokens": 2}).status == 200
+
+
+def post(server, path, body):
+    where = urllib.parse.urlsplit(server.url)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    return connection.getresponse()
+
+
+def metric(server, name):
+    """The sum over its labels."""
+    text = urllib.request.urlopen(server.url + "/metrics").read().decode()
+    return sum(float(line.split()[-1]) for line in text.splitlines() if re.match(name + r"\b", line))
+
+
+def test_who_comes_in_is_served_soon(start_server, texts):
+    """Many times what the server can do, for some seconds: what it takes is as much as ever, and in time."""
+    server = start_server("--disable-access-log")
+    deadline = 4
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        body = {"max_tokens": 40, "min_tokens": 40}
+
+        async def one(i):
+            text = texts[i % len(texts)]
+            return await sse.stream(server.url, dict(body, prompt=f"{i} {text}"))
+
+        async def client(until, done):
+            while loop.time() < until:
+                done.append(await one(len(done)))
+
+        done = []
+        begun = loop.time()
+        await asyncio.gather(*(client(begun + 4, done) for _ in range(24)))
+        peak = len(done) / (loop.time() - begun)
+        assert all(a.status == 200 for a in done), "24 at a time are less than a batch"
+
+        begun, tasks = loop.time(), []
+        while loop.time() < begun + 8:
+            tasks.append(asyncio.ensure_future(one(len(tasks))))
+            await asyncio.sleep(max(0, begun + len(tasks) / (6 * peak) - loop.time()))
+        answers = await asyncio.gather(*tasks)
+        seconds = loop.time() - begun
+        served = [a for a in answers if a.status == 200]
+        refused = [a for a in answers if a.status == 429]
+        assert len(served) + len(refused) == len(answers) and len(refused) > len(served)
+        in_time = sum(a.last <= deadline for a in served)
+        print(f"peak {peak:.0f}/s, {len(answers)} asked, {len(served)} served ({in_time} within {deadline} s) in {seconds:.1f} s")
+        assert in_time >= 0.9 * len(served), "no work for nobody"
+        assert in_time / seconds >= 0.5 * peak, "other jobs use the machine, so not 0.9"
+        for a in refused:
+            assert 1 <= int(a.headers["retry-after"]) <= 5 and a.error["error"]["type"] == "overloaded_error"
+            assert "--max-queue-time" in a.error["error"]["message"]
+        assert metric(server, "tandem:requests_refused_total") >= len(refused)
+        # Room again, at once.
+        assert (await sse.stream(server.url, {"prompt": texts[0], "max_tokens": 4})).status == 200
+
+    asyncio.run(run())
+
+
+def test_a_timeout_that_cannot_be_met_is_refused(start_server, texts):
+    server = start_server("--disable-access-log", "--max-queue-time", "0")
+
+    async def run():
+        long = {"prompt": texts[0], "max_tokens": 300, "min_tokens": 300}
+        before = [asyncio.ensure_future(sse.stream(server.url, dict(long, prompt=f"{i} {texts[0]}"))) for i in range(200)]
+        await asyncio.sleep(1.5)
+        asked = time.monotonic()
+        hopeless = await sse.stream(server.url, {"prompt": texts[0], "max_tokens": 4, "timeout": 0.5})
+        assert hopeless.status == 429 and hopeless.error["error"]["param"] == "timeout"
+        assert time.monotonic() - asked < 0.5, "at once, not at its end"
+        assert all(a.status == 200 for a in await asyncio.gather(*before))
+
+    asyncio.run(run())
+
+
+def test_whoever_goes_while_waiting_is_not_computed(start_server, texts):
+    server = start_server("--disable-access-log", "--max-num-seqs", "1", "--max-queue-time", "0")
+
+    async def run():
+        first = asyncio.ensure_future(
+            sse.stream(server.url, {"prompt": texts[0], "max_tokens": 200, "min_tokens": 200}))
+        await asyncio.sleep(0.2)
+        waiting = [asyncio.ensure_future(sse.stream(server.url, {"prompt": f"{i} {texts[1]}", "max_tokens": 40, "min_tokens": 40}))
+                   for i in range(50)]
+        await asyncio.sleep(0.3)
+        for task in waiting:
+            task.cancel()
+        assert (await first).status == 200
+
+    asyncio.run(run())
+    deadline = time.time() + 10
+    while metric(server, "tandem:http_prompts_under_way") > 0 and time.time() < deadline:
+        time.sleep(0.05)
+    assert metric(server, "tandem:http_prompts_under_way") == 0
+    # One of them may have begun when the first one ended.
+    assert metric(server, "tandem:generation_tokens_total") <= 240

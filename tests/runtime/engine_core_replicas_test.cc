@@ -374,7 +374,7 @@ TEST_F(EngineCoreReplicas, Information) {
   submit("a");
   engine.core().drain();
   proto::ServerInfo info;
-  engine.core().fill_info(info);
+  engine.core().fill_info(info, engine.now);
   EXPECT_EQ(info.num_requests(), 1);
   EXPECT_TRUE(info.draining());
   ASSERT_EQ(info.replicas_size(), 2);

@@ -49,7 +49,10 @@ class ClusterSimulation {
     traits.engine.orphan_timeout = 3;
     traits.engine.retention = 3;
     if (world_.one_in(12)) traits.engine.max_requests = 3;
-    overload_ = traits.engine.max_requests < 100;
+    if (world_.one_in(12))
+      traits.engine.admission = {
+          .max_queue_time = world_.pick({0.0, 0.05, 0.5}), .batch = 2, .most_unmeasured = 4};
+    overload_ = traits.engine.max_requests < 100 || traits.engine.admission.batch == 2;
     traits.max_steps_in_flight = world_.uniform(1, 3);
     gives_up_ = world_.one_in(25);
     traits.supervisor.max_restarts = gives_up_ ? 2 : 500;

@@ -1,0 +1,160 @@
+// EngineCore's use of Admission (admission_test.cc has its rules): who is refused, with what, and
+// that every way in which a request can end gives its room back.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_core_driver.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing_support::EngineCoreDriver;
+using testing_support::letter;
+using testing_support::small_request;
+
+constexpr ClientId kAnn = 1;
+
+class EngineCoreAdmissionTest : public testing::Test {
+ protected:
+  EngineCoreAdmissionTest() {
+    engine.core().client_connected(kAnn);
+    engine.up();
+  }
+
+  // Nothing if the request came in.
+  std::optional<OverloadError> refusal(const std::string& id, double timeout = 0,
+                                       const std::string& batch = "") {
+    proto::SubmitRequest submit;
+    submit.set_request_id(id);
+    submit.set_timeout(timeout);
+    submit.set_batch(batch);
+    try {
+      engine.core().reserve(kAnn, submit, engine.now);
+    } catch (const OverloadError& error) {
+      engine.core().check_integrity();
+      return error;
+    }
+    engine.core().prepared(id, small_request(), engine.now);
+    engine.core().check_integrity();
+    return std::nullopt;
+  }
+  // `count` requests a second, each with 8 tokens, for two seconds: two are always there.
+  void learn(int count) {
+    engine.submit(kAnn, "keeps the batch full", small_request(1, 1000));
+    for (int i = 0; i < 2 * count; ++i) {
+      const std::string id = "learn " + std::to_string(i);
+      engine.submit(kAnn, id);
+      engine.now += 1.0 / count;
+      for (int t = 0; t < 8; ++t) engine.token(0, id, 'x');
+      engine.acknowledge(kAnn);
+    }
+    engine.core().cancel("keeps the batch full", engine.now);
+    engine.told();
+    engine.chunks(kAnn);
+  }
+  proto::ServerInfo info() {
+    proto::ServerInfo out;
+    engine.core().fill_info(out, engine.now);
+    return out;
+  }
+  // How many come in before one is refused.
+  int room(const std::string& prefix) {
+    for (int i = 0; i < 1000; ++i)
+      if (refusal(prefix + std::to_string(i))) return i;
+    ADD_FAILURE() << "without bound";
+    return 1000;
+  }
+
+  EngineCoreDriver engine{{.admission = {.max_queue_time = 1, .batch = 2, .most_unmeasured = 4}}};
+};
+
+TEST_F(EngineCoreAdmissionTest, RefusedAtOnceWithTheTime) {
+  learn(10);
+  EXPECT_EQ(info().refused_queue_time(), 0);
+  const int taken = room("a");
+  EXPECT_GE(taken, 9);
+  EXPECT_LE(taken, 13);
+  engine.told();
+  const auto refused = refusal("b");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind(), ErrorKind::kOverloaded);
+  EXPECT_GT(refused->retry_after(), 0);
+  EXPECT_LT(refused->retry_after(), 0.5);
+  EXPECT_EQ(to_proto(*refused).retry_after(), refused->retry_after());
+  EXPECT_THAT(std::string(refused->what()), testing::HasSubstr("(--max-queue-time)"));
+  EXPECT_THAT(engine.told(), IsEmpty());
+  EXPECT_EQ(info().refused_queue_time(), 2);
+  EXPECT_GT(info().expected_wait(), 1);
+  // Its id is free, and the time was not a lie.
+  engine.now += refused->retry_after();
+  for (int t = 0; t < 8; ++t) engine.token(0, "a0", 'x');
+  for (int t = 0; t < 8; ++t) engine.token(0, "a1", 'x');
+  EXPECT_FALSE(refusal("b"));
+}
+
+TEST_F(EngineCoreAdmissionTest, ADeadlineThatCannotBeMet) {
+  learn(10);
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(refusal("a" + std::to_string(i), 0.8));
+  const auto refused = refusal("b", 0.3);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->param(), "timeout");
+  EXPECT_FALSE(refusal("b", 3));
+  EXPECT_EQ(info().refused_deadline(), 1);
+  EXPECT_EQ(info().refused_queue_time(), 0);
+}
+
+TEST_F(EngineCoreAdmissionTest, ABatchComesInWithItsFirst) {
+  learn(10);
+  EXPECT_FALSE(refusal("first"));
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(refusal("part" + std::to_string(i), 0, "first"));
+  EXPECT_TRUE(refusal("another"));
+  EXPECT_TRUE(refusal("part", 0, "another")) << "whose first was refused";
+}
+
+TEST_F(EngineCoreAdmissionTest, EveryEndMakesRoom) {
+  learn(10);
+  const int all = room("a");
+  const auto refill = [&](const std::string& prefix) {
+    const int now = room(prefix);
+    EXPECT_GE(now, 1) << prefix;
+    for (int i = 0; i < now; ++i) engine.core().cancel(prefix + std::to_string(i), engine.now);
+  };
+  for (const char* id : {"a0", "a1"}) engine.core().cancel(id, engine.now);
+  refill("cancelled");
+  for (int t = 0; t < 8; ++t) engine.token(0, "a2", 'x');
+  refill("finished");
+  proto::SchedulerEvent rejected = engine.event(0);
+  rejected.mutable_rejected()->set_request_id("a3");
+  rejected.mutable_rejected()->set_seq_id(engine.first_seq_id("a3"));
+  engine.core().replica_event(rejected, engine.now);
+  refill("rejected");
+  for (int i = 4; i < all; ++i) engine.core().cancel("a" + std::to_string(i), engine.now);
+  engine.core().check_integrity();
+  EXPECT_EQ(engine.core().num_unfinished(), 0u);
+  EXPECT_EQ(info().expected_wait(), 0);
+}
+
+TEST_F(EngineCoreAdmissionTest, WhoeverHasGoneWhileWaitingIsNeverComputed) {
+  engine.down(0, false);
+  engine.submit(kAnn, "held");
+  engine.submit(kAnn, "late", small_request(), 2);
+  engine.submit(kAnn, "stays");
+  engine.core().cancel("held", engine.now);
+  engine.tick(2.1);
+  engine.up();
+  EXPECT_THAT(engine.told(), ElementsAre("add stays"));
+}
+
+TEST_F(EngineCoreAdmissionTest, PreparedTooLate) {
+  engine.reserve(kAnn, "a", 2);
+  engine.now += 3;  // no tick yet
+  engine.core().prepared("a", small_request(), engine.now);
+  EXPECT_THAT(engine.told(), IsEmpty());
+  EXPECT_EQ(engine.error(kAnn), "timeout_error");
+}
+
+}  // namespace
+}  // namespace tandem

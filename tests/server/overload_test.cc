@@ -1,0 +1,86 @@
+// What HTTP clients are told when there is no room for their requests (docs/serving.md, Overload).
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_http.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using test::FakeServer;
+
+TEST(Overload, AsManyPromptsAsTheServerTakes) {
+  FakeServer s;
+  s.config.max_requests = 2;
+  s.ask("POST", "/v1/completions", R"({"prompt": ["a", "b"]})");
+  const char* const one = R"({"prompt": "c"})";
+  EXPECT_EQ(*s.ask("POST", "/v1/completions", one)->header("retry-after"), "1");
+  s.engine.state.info.set_until_next_end(6.1);
+  const auto refused = s.ask("POST", "/v1/completions", one);
+  EXPECT_EQ(refused->status(), 429);
+  EXPECT_EQ(*refused->header("retry-after"), "7");
+  EXPECT_EQ(refused->json()["error"]["type"], "overloaded_error");
+  EXPECT_EQ(s.engine.requests.size(), 2u);
+}
+
+TEST(Overload, MoreThanTheServerEverTakes) {
+  FakeServer s;
+  s.config.max_requests = 2;
+  const std::pair<const char*, const char*> cases[] = {
+      {"/v1/completions", R"({"prompt": ["a", "b", "c"]})"},
+      {"/v1/embeddings", R"({"input": ["a", "b", "c"]})"},
+      {"/score", R"({"text_1": "a", "text_2": ["a", "b", "c"]})"}};
+  const char* const fields[] = {"prompt", "input", "text_2"};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const auto e = s.ask("POST", cases[i].first, cases[i].second);
+    EXPECT_EQ(e->status(), 400) << "trying again is no use: " << cases[i].first;
+    EXPECT_EQ(e->header("retry-after"), nullptr);
+    EXPECT_EQ(e->error_param(), fields[i]);
+    EXPECT_EQ(e->json()["error"]["type"], "invalid_request_error");
+    EXPECT_NE(e->json()["error"]["message"].get<std::string>().find(
+                  "3 at once; the server takes at most 2"),
+              std::string::npos);
+  }
+  EXPECT_TRUE(s.engine.requests.empty());
+  EXPECT_EQ(s.context.prompts_under_way, 0);
+  s.ask("POST", "/v1/completions", R"({"prompt": ["a", "b"]})");
+  EXPECT_EQ(s.engine.requests.size(), 2u);
+}
+
+TEST(Overload, RefusedForItsWait) {
+  FakeServer s;
+  const auto e = s.ask("POST", "/v1/completions", R"({"prompt": ["a", "b"], "stream": true})");
+  EXPECT_EQ(s.engine.requests[0].batch, "");
+  EXPECT_EQ(s.engine.requests[1].batch, s.engine.requests[0].id) << "in as a whole, or not at all";
+  proto::RequestChunk chunk;
+  chunk.mutable_error()->set_type("overloaded_error");
+  chunk.mutable_error()->set_message("the request would wait");
+  chunk.mutable_error()->set_retry_after(2.3);
+  chunk.set_finished(true);
+  s.engine.callbacks.at(s.engine.requests[0].id)(chunk);
+  e->run_posted();
+  EXPECT_EQ(e->status(), 429);
+  EXPECT_EQ(*e->header("retry-after"), "3");
+  EXPECT_EQ(e->json()["error"]["message"], "the request would wait");
+}
+
+TEST(Overload, Metrics) {
+  FakeServer s;
+  s.config.max_requests = 1;
+  s.engine.state.info.set_expected_wait(1.5);
+  s.engine.state.info.set_refused_queue_time(7);
+  s.engine.state.info.set_refused_deadline(8);
+  s.engine.state.info.set_refused_full(9);
+  for (int i = 0; i < 3; ++i) s.ask("POST", "/v1/completions", R"({"prompt": "a"})");
+  const std::string text = s.ask("GET", "/metrics")->head->body;
+  const std::string refused = "tandem:requests_refused_total{model_name=\"model\",reason=";
+  for (const std::string& line :
+       {std::string("tandem:expected_wait_seconds{model_name=\"model\"} 1.5\n"),
+        refused + "\"queue_time\"} 7\n", refused + "\"deadline\"} 8\n",
+        refused + "\"max_requests\"} 9\n", refused + "\"http_prompts\"} 2\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  EXPECT_EQ(s.ask("GET", "/status")->json()["expected_wait"], 1.5);
+}
+
+}  // namespace
+}  // namespace tandem
