@@ -8,9 +8,12 @@
 
 #include <chrono>
 #include <deque>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "actors/internal.h"
+#include "actors/protocol/process_limits.h"
 #include "actors/worker_process.h"
 #include "runtime/supervisor_core.h"
 #include "runtime/version.h"
@@ -131,10 +134,23 @@ struct WorkerState {
     }
   }
 
+  // What could not be had: to the supervisor of a process its end tells, which can tell whether it
+  // is worth while to try again.
+  void want(const std::string& what, bool in_step) {
+    const bool own_process = identity.again != nullptr;
+    if (own_process && !in_step) end_for_want(what);
+    fail(what, /*invalid_model=*/!in_step, in_step);
+  }
+
   // The exception that is being handled.
   void failure(bool in_setup, bool in_step) {
     try {
       throw;
+    } catch (const std::bad_alloc& e) {
+      want(want_of_resources(e), in_step);
+    } catch (const std::system_error& e) {
+      const std::string what = want_of_resources(e);
+      what.empty() ? fail(e.what(), false, in_step) : want(what, in_step);
     } catch (const InputError& e) {
       fail(e.what(), in_setup, false);
     } catch (const CommunicatorError& e) {
