@@ -109,9 +109,9 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
     threads->set_supervisor(impl.supervisor);
   WorkerEndpoint endpoint;
   if (remote_workers) {
-    impl.cluster_port = publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor),
-                                config.cluster_host, static_cast<uint16_t>(config.cluster_port),
-                                "--cluster-port");
+    impl.cluster_port =
+        publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor), config.cluster_host,
+                static_cast<uint16_t>(config.cluster_port), "--cluster-port");
     endpoint = {config.cluster_host + ":" + std::to_string(impl.cluster_port),
                 impl.authority.issue("tandem worker")};
   }

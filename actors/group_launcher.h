@@ -42,11 +42,11 @@ class GroupLauncher {
   virtual std::optional<double> longest_hello() const { return std::nullopt; }
 };
 
-// Whether a group ended because it could not have threads, memory or descriptors: by the status
-// kWantsResources of a rank, or because it could not be forked.
+// Whether a group ended because it could not have threads, memory or descriptors: a rank said so by
+// its status (127: its libraries could not be loaded), or it could not be forked.
 inline bool tells_of_want(const std::string& how_it_ended) {
   return how_it_ended == "ended with status " + std::to_string(kWantsResources) ||
-         how_it_ended.rfind("fork: ", 0) == 0;
+         how_it_ended == "ended with status 127" || how_it_ended.rfind("fork: ", 0) == 0;
 }
 
 }  // namespace tandem::actors

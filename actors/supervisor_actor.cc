@@ -237,8 +237,7 @@ SupervisorConfig core_config(const Shared& shared, int replica, const GroupLaunc
   c.startup_timeout = shared.config.startup_timeout;
   c.hello_timeout = c.startup_timeout;
   if (const auto longest = launcher.longest_hello())
-    c.hello_timeout =
-        std::min(c.startup_timeout, std::max(shared.config.worker_timeout, *longest));
+    c.hello_timeout = std::min(c.startup_timeout, std::max(shared.config.worker_timeout, *longest));
   c.first_backoff = kFirstBackoffMs * 1e-3;
   c.setup = setup_for(shared.config.engine, shared.dtype);
   c.setup.set_num_ranks(shared.config.tensor_parallel_size * shared.config.data_parallel_size);
@@ -286,8 +285,7 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
       },
       [self](const LaunchExited& e) {
         SupervisorState& s = self->state;
-        const DeathKind kind =
-            tells_of_want(e.status) ? DeathKind::kWant : s.death_kind(e.replica);
+        const DeathKind kind = tells_of_want(e.status) ? DeathKind::kWant : s.death_kind(e.replica);
         s.core(e.replica).launch_exited(e.generation, e.status, now(), kind);
         // A relaunch that is due sooner than the next tick.
         self->delayed_send(self, std::chrono::milliseconds(kFirstBackoffMs + 1), Pump{});

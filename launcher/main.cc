@@ -1,5 +1,5 @@
-// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage, 70 a fault, 71 want of
-// threads, memory or descriptors.
+// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage, 70 a fault, 71 want
+// of threads, memory or descriptors.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 

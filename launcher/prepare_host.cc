@@ -25,8 +25,7 @@ void prepare_host(const ClusterOptions& options, const EngineConfig& engine, int
   const int replicas = options.config.data_parallel_size;
   const int ranks = std::clamp(options.config.tensor_parallel_size * replicas, 1, 1 << 16);
   threads += kEngineThreads + std::clamp(replicas, 1, 256);
-  const bool here =
-      options.backend == "threads" || (options.backend == "auto" && ranks == 1);
+  const bool here = options.backend == "threads" || (options.backend == "auto" && ranks == 1);
   if (here)
     threads += ranks * (engine.threads > 0 ? engine.threads
                                            : threads_of_rank(default_threads(), ranks, false));

@@ -174,11 +174,11 @@ int run_in_cluster(const RequestOptions& options, const RequestFormat& format, M
   try {
     const SignalGuard guard([] {});  // they are caught, and a download takes its time
     engine = options.engine.parse_and_find_model();
+    prepare_host(options.cluster, engine, /*threads=*/0);
   } catch (...) {
     release_ranks(job);
     throw;
   }
-  prepare_host(options.cluster, engine, /*threads=*/0);
   const auto cluster = start_cluster(options.cluster, engine, job);
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });

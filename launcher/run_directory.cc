@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 
@@ -27,18 +28,21 @@ fs::path base() {
 
 std::string prefix() { return "tandem-" + std::to_string(getuid()) + "-run-"; }
 
-// A descriptor with the lock; -1: it is another's, or no directory of this user (any more).
-int lock(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+// 0, and `fd` has the lock; or an errno: EWOULDBLOCK: another has it; ENOENT: it is gone.
+int lock(const fs::path& path, int& fd) {
+  fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return errno;
   struct stat locked = {}, named = {};
-  if (fd >= 0 && fstat(fd, &locked) == 0 && locked.st_uid == getuid() &&
-      flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path.c_str(), &named) == 0 &&
-      named.st_dev == locked.st_dev && named.st_ino == locked.st_ino)
-    return fd;
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
-  return -1;
+  int error = 0;
+  if (fstat(fd, &locked) != 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+    error = errno;
+  else if (locked.st_uid != getuid())
+    error = EPERM;
+  else if (lstat(path.c_str(), &named) != 0 || named.st_dev != locked.st_dev ||
+           named.st_ino != locked.st_ino)
+    error = ENOENT;
+  if (error != 0) close(std::exchange(fd, -1));
+  return error;
 }
 
 void sweep(const fs::path& directory) {
@@ -48,8 +52,8 @@ void sweep(const fs::path& directory) {
        it.increment(failed)) {
     const fs::path path = it->path();
     if (path.filename().string().compare(0, start.size(), start) != 0) continue;
-    const int fd = lock(path);
-    if (fd < 0) continue;
+    int fd = -1;
+    if (lock(path, fd) != 0) continue;
     std::error_code ignored;
     fs::remove_all(path, ignored);
     close(fd);
@@ -60,22 +64,26 @@ void sweep(const fs::path& directory) {
 
 RunDirectory::RunDirectory() {
   sweep_run_directories();
-  while (lock_ < 0) {
+  int error = ENOENT;
+  // Swept before it was locked: another one.
+  while (error == EWOULDBLOCK || error == ENOENT) {
     std::string name = (base() / (prefix() + "XXXXXX")).string();
     if (mkdtemp(name.data()) == nullptr)
       throw invalid_request("TMPDIR", name + ": " + std::strerror(errno));
     path_ = name;
-    lock_ = lock(path_);
-    // Swept before it was locked: another one. Whatever else is wrong will not get better.
-    if (lock_ < 0 && errno != EWOULDBLOCK && errno != ENOENT)
-      throw invalid_request("TMPDIR", name + ": " + std::strerror(errno));
+    error = lock(path_, lock_);
   }
+  // Where files cannot be locked nobody sweeps either.
+  if (error == 0 || error == ENOLCK || error == EOPNOTSUPP || error == ENOSYS) return;
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+  throw invalid_request("TMPDIR", path_.string() + ": " + std::strerror(error));
 }
 
 RunDirectory::~RunDirectory() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  close(lock_);
+  if (lock_ >= 0) close(lock_);
 }
 
 void sweep_run_directories() {

@@ -70,7 +70,6 @@ void drain(actors::Cluster& cluster, double seconds) {
 
 int serve(const Options& options, const EngineConfig& engine,
           const server::ServerConfig& http_config, MpiSession* job) {
-  prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
   spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
@@ -117,6 +116,7 @@ int run(Options& options) {
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     engine.model =
         options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
+    prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());
     spdlog::info("stopped");

@@ -179,8 +179,7 @@ void SupervisorCore::launch_exited(uint64_t generation, const std::string& statu
   if (state_ != State::kStopping) return;
   // What it wanted at the very start it will want the next time too.
   if (kind == DeathKind::kWant && !was_up_ && !shutting_down_)
-    give_up("a worker cannot have the threads, memory or files that it needs: " + last_cause_,
-            /*bad_input=*/true);
+    give_up("the workers cannot start: " + last_cause_, /*bad_input=*/true);
   else
     restart_or_give_up(now);
 }

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -72,17 +74,27 @@ std::string this_host() {
   return name;
 }
 
-// Waits for the directory's lock; the descriptor has it.
+// A directory of this user, with its lock. Who has the lock needs a moment; one that is frozen just
+// then must not freeze others, nor can everyone lock files everywhere (NFS): after a second the
+// lock is done without.
 int lock_directory(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  while (fd >= 0 && ::flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+  struct stat status {};
+  if (fd >= 0 && ::fstat(fd, &status) == 0 && status.st_uid == ::geteuid()) {
+    for (int i = 0; i < 100 && ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return fd;
   }
-  return fd;
+  const int error = fd >= 0 ? EPERM : errno;
+  if (fd >= 0) ::close(fd);
+  errno = error;
+  return -1;
 }
 
 // Whether the path still names the file that is open.
 bool is_named(int fd, const std::filesystem::path& path) {
-  struct stat open {}, named {};
+  struct stat open {};
+  struct stat named {};
   return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
@@ -140,14 +152,13 @@ bool is_ours(int fd, const std::filesystem::path& path) {
 
 void sweep(const std::filesystem::path& directory) {
   const File lock(lock_directory(directory));
-  struct stat status {};
-  if (lock.get() < 0 || ::fstat(lock.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
+  if (lock.get() < 0) return;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::filesystem::path& path = entry.path();
     if (path.filename().string().rfind("client-", 0) != 0) continue;
     const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (file.get() >= 0 && is_ours(file.get(), path) &&
-        ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+        ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && is_named(file.get(), path))
       ::unlink(path.c_str());
   }
 }
@@ -165,7 +176,8 @@ std::filesystem::path access_directory() {
 }
 
 AccessFile::AccessFile(const ClientAccess& access, int port) : path_(default_file(port)) {
-  const std::filesystem::path temporary = path_.string() + "." + std::to_string(::getpid()) + ".tmp";
+  const std::filesystem::path temporary =
+      path_.string() + "." + std::to_string(::getpid()) + ".tmp";
   const nlohmann::json json = {{"address", access.address},
                                {"credentials", nlohmann::json::parse(access.credentials.encode())},
                                {"host", this_host()},
@@ -178,7 +190,7 @@ AccessFile::AccessFile(const ClientAccess& access, int port) : path_(default_fil
   try {
     if (::fchmod(file.get(), 0600) != 0) wrong(temporary, "fchmod", errno);
     write_all(file.get(), temporary, json.dump() + "\n");
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) wrong(temporary, "flock", errno);
+    ::flock(file.get(), LOCK_EX | LOCK_NB);  // where it cannot be locked, nobody sweeps either
     if (::rename(temporary.c_str(), path_.c_str()) != 0) wrong(path_, "rename", errno);
   } catch (...) {
     ::unlink(temporary.c_str());

@@ -44,8 +44,8 @@ struct ClientAccess {
 // $XDG_RUNTIME_DIR/tandem, else /tmp/tandem-<uid>; made with mode 0700. Throws InputError if it is
 // not a directory of this user that no one else may enter.
 std::filesystem::path access_directory();
-// <directory>/client-<port>.json, mode 0600, of a server that runs: gone with the object. An old one
-// is replaced. Those of servers that were killed are swept by the next one.
+// <directory>/client-<port>.json, mode 0600, of a server that runs: gone with the object. An old
+// one is replaced. Those of servers that were killed are swept by the next one.
 class AccessFile {
  public:
   // Throws InputError.

@@ -21,7 +21,7 @@
 namespace tandem {
 namespace {
 
-constexpr rlim_t kStack = rlim_t{8} << 20;      // bytes, of the main thread
+constexpr rlim_t kStack = rlim_t{8} << 20;        // bytes, of the main thread
 constexpr size_t kThreadStack = size_t{2} << 20;  // at least
 
 constexpr char kOfThreads[] = "limits of processes, of address space or of memory: ulimit -u, -v";
