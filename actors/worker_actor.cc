@@ -8,8 +8,6 @@
 
 #include <chrono>
 #include <deque>
-#include <new>
-#include <system_error>
 #include <thread>
 
 #include "actors/internal.h"
@@ -134,29 +132,18 @@ struct WorkerState {
     }
   }
 
-  // What could not be had: to the supervisor of a process its end tells, which can tell whether it
-  // is worth while to try again.
-  void want(const std::string& what, bool in_step) {
-    const bool own_process = identity.again != nullptr;
-    if (own_process && !in_step) end_for_want(what);
-    fail(what, /*invalid_model=*/!in_step, in_step);
-  }
-
   // The exception that is being handled.
   void failure(bool in_setup, bool in_step) {
     try {
       throw;
-    } catch (const std::bad_alloc& e) {
-      want(want_of_resources(e), in_step);
-    } catch (const std::system_error& e) {
-      const std::string what = want_of_resources(e);
-      what.empty() ? fail(e.what(), false, in_step) : want(what, in_step);
     } catch (const InputError& e) {
       fail(e.what(), in_setup, false);
     } catch (const CommunicatorError& e) {
       fail(e.what(), false, false);
     } catch (const std::exception& e) {
-      fail(e.what(), false, in_step);
+      // What it lacks before it has begun it will lack the next time too, as with a bad model.
+      const std::string want = want_of_resources(e);
+      fail(want.empty() ? e.what() : want, !want.empty() && !in_step, in_step);
     }
   }
 };

@@ -4,6 +4,7 @@
 #include "runtime/supervisor_core.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <stdexcept>
 
 #include "kernels/core/check.h"
@@ -13,6 +14,12 @@ namespace {
 
 [[noreturn]] void fail(const std::string& field, const std::string& message) {
   throw std::runtime_error("worker report: " + field + ": " + message);
+}
+
+std::string in_seconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g s", seconds);
+  return text;
 }
 
 }  // namespace
@@ -79,7 +86,8 @@ bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now
       }
       break;
     case proto::WorkerReport::kFailed:
-      if (report.failed().invalid_model()) {
+      // Once it was loaded, it may be again, when whatever is amiss now has passed.
+      if (report.failed().invalid_model() && !was_up_) {
         const std::string reason = report.failed().what();
         bring_down(reason, false, now);
         give_up(reason, /*bad_input=*/true);
@@ -216,13 +224,13 @@ void SupervisorCore::give_up(const std::string& reason, bool bad_input) {
 
 void SupervisorCore::tick(double now) {
   if (state_ == State::kStarting && now >= deadline_) {
-    bring_down("not ready in " + std::to_string(config_.startup_timeout) + " s: rank " +
+    bring_down("not ready in " + in_seconds(config_.startup_timeout) + ": rank " +
                    ranks_below(Stage::kReady),
                false, now);
   } else if (state_ == State::kStarting && now >= hello_deadline_ &&
              !all_at_least(Stage::kLoading)) {
     // Afterwards its connection tells whether a rank is alive, however long it loads.
-    bring_down("no sign of life in " + std::to_string(config_.hello_timeout) + " s: rank " +
+    bring_down("no sign of life in " + in_seconds(config_.hello_timeout) + ": rank " +
                    ranks_below(Stage::kLoading),
                false, now);
   } else if (state_ == State::kStopping && now >= deadline_) {

@@ -388,6 +388,23 @@ TEST_F(SupervisorCoreTest, ABadModelIsNotTriedAgain) {
   EXPECT_THAT(heard(), IsEmpty());
 }
 
+TEST_F(SupervisorCoreTest, AModelThatWasLoadedOnceIsTriedAgain) {
+  start_and_come_up();
+  die();
+  exited();
+  tick(1);
+  hello(0);
+  hello(1);
+  heard();
+  auto failed = report(0);
+  failed.mutable_failed()->set_what("out of memory");
+  failed.mutable_failed()->set_invalid_model(true);
+  send(failed);
+  EXPECT_THAT(heard(), ElementsAre("stop 2"));
+  exited();
+  EXPECT_EQ(core().state(), State::kBackingOff);
+}
+
 TEST_F(SupervisorCoreTest, WhoCannotRelaunchGivesUp) {
   config.can_relaunch = false;
   start_and_come_up();
