@@ -21,6 +21,8 @@ class MpiLauncher final : public actors::GroupLauncher {
   void open(const actors::WorkerEndpoint& endpoint, Exited exited) override;
   void launch(int replica, uint64_t generation, int size) override;
   void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) override;
+  // Other hosts are reached through their own ways of logging in.
+  std::optional<double> longest_hello() const override { return hostfile_.empty() ? 10 : 60; }
 
  private:
   std::vector<std::string> command_line(int replica, uint64_t generation, int size) const;

@@ -22,6 +22,7 @@ class ProcessLauncher final : public actors::GroupLauncher {
   void launch(int replica, uint64_t generation, int size) override;
   void prepare(int replica, proto::WorkerSetup& setup) override;
   void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) override;
+  std::optional<double> longest_hello() const override { return 10; }
 
  private:
   WorkerCommand worker_;

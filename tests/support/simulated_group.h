@@ -46,8 +46,10 @@ class SimulatedGroup {
   bool ended() const { return ended_; }
   int size() const { return traits_.size; }
 
-  void launch() {
+  // silent: a rank that freezes before it has said a word; -1: none.
+  void launch(int silent = -1) {
     for (int r = 0; r < size(); ++r) {
+      if (r == silent) hang(r);
       world_.after(world_.between(0.005, 0.05), [this, r] {
         auto report = new_report(r);
         report.mutable_hello()->set_protocol_version(kProtocolVersion);
