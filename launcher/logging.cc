@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/core/error.h"
+#include "launcher/help.h"
 
 namespace tandem::launcher {
 namespace {
@@ -40,9 +41,12 @@ class JsonFormatter final : public spdlog::formatter {
 }  // namespace
 
 void LogOptions::add(CLI::App& app) {
-  app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
+  const Heading heading(app, "Log");
+  app.add_option("--log-level", level,
+                 "Least important lines to log: trace, debug, info, warning, error or off")
       ->capture_default_str();
-  app.add_option("--log-format", format, "text or json (one object a line)")->capture_default_str();
+  app.add_option("--log-format", format, "text, or json with an object in each line")
+      ->capture_default_str();
 }
 
 void LogOptions::apply(const std::string& who) const {

@@ -21,6 +21,7 @@ struct PromptLengths {
 // Fields of a request's `params` that act on prompts, before tokenisation.
 struct PromptParams {
   std::optional<int> truncate_prompt_tokens;  // keep that many encoder tokens, the end token kept
+  bool allow_empty_prompt = false;            // an empty text is a prompt
 };
 
 // Parameters of a request: `params` (a JSON object) over generation_config.json over HuggingFace's

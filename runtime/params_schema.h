@@ -47,6 +47,7 @@ struct GenerationOptions {
   Option<bool> ignore_eos, include_stop_str_in_output, skip_special_tokens;
   Option<bool> renormalize_logits, remove_invalid_values;
   Option<int64_t> logprobs, prompt_logprobs, truncate_prompt_tokens;
+  Option<bool> allow_empty_prompt;
   Option<std::map<int32_t, float>> logit_bias;
   Option<std::vector<std::pair<Ids, float>>> sequence_bias;
   Option<std::pair<int64_t, double>> exponential_decay_length_penalty;

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "models/registry.h"
+
 namespace tandem {
 namespace {
 
@@ -19,6 +21,13 @@ uint64_t random_seed() {
   return (uint64_t{device()} << 32) | device();
 }
 
+// Before anything else is made of a configuration that may not say what this library reads.
+ModelConfig load_supported(const std::filesystem::path& model) {
+  ModelConfig config = ModelConfig::load(model);
+  find_model(config);
+  return config;
+}
+
 }  // namespace
 
 proto::Error to_proto(const InputError& error) {
@@ -30,7 +39,7 @@ proto::Error to_proto(const InputError& error) {
 }
 
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
-    : config_(ModelConfig::load(model)),
+    : config_(load_supported(model)),
       tokenizer_(Tokenizer::load(model)),
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {}

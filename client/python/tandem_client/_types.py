@@ -56,6 +56,7 @@ class GenerationParams(TypedDict, total=False):
     logprobs: Union[int, bool, None]
     top_logprobs: Optional[int]
     truncate_prompt_tokens: Optional[int]
+    allow_empty_prompt: Optional[bool]
     decoder_prompt: Union[str, List[int], None]
     echo: bool
     priority: Optional[int]
