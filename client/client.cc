@@ -1,23 +1,30 @@
 // The public class: numbers streams, starts and ends the threads and actors behind it.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <caf/all.hpp>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "actors/protocol/credentials.h"
+#include "actors/protocol/endpoint_probe.h"
 #include "actors/protocol/system_config.h"
 #include "client/client_actor.h"
 #include "client/dispatcher.h"
 #include "client/in_process.h"
 #include "client/stream.h"
 #include "client/tandem_client.h"
+#include "kernels/core/error.h"
 
 namespace tandem::client {
 namespace {
+
+constexpr std::chrono::milliseconds kPatience(700), kProbeTime(1000);
+constexpr const char* kClientPort = "client port (--client-port, default 7070)";
 
 std::string random_id() {
   std::random_device random;
@@ -79,10 +86,21 @@ struct Client::Impl {
     return future;
   }
 
-  // An answer proves that there is an engine behind the port, and that it speaks our version.
-  void wait_for_server(std::chrono::steady_clock::time_point deadline, bool retry) {
-    for (;;) {
+  // An answer proves that there is an engine behind the port, and that it speaks our version. When
+  // it does not come at once, `hopeless` is asked whether it ever will: a reason why not, or
+  // nothing.
+  void wait_for_server(std::chrono::steady_clock::time_point deadline, bool retry,
+                       const std::function<std::string()>& hopeless) {
+    const auto patience = std::min(deadline, std::chrono::steady_clock::now() + kPatience);
+    for (bool asked = false;;) {
       const auto future = ask_info();
+      if (!asked && future.wait_until(patience) != std::future_status::ready) {
+        asked = true;
+        if (const std::string reason = hopeless(); !reason.empty()) {
+          retry = false;
+          command([reason](ClientCore& core, double) { core.close("connection_error", reason); });
+        }
+      }
       const bool in_time = future.wait_until(deadline) == std::future_status::ready;
       if (!in_time)
         command([](ClientCore& core, double) {
@@ -122,7 +140,42 @@ void Client::close() { impl_->close(); }
 
 // --- Connecting ----------------------------------------------------------------------------------
 
+namespace {
+
+using Probed = std::pair<std::string, actors::Endpoint>;  // the address, and what is there
+
+// Nothing where no address is known: neither given, nor in an access file that can be read.
+std::optional<Probed> probe(const ClientOptions& options) {
+  try {
+    const std::string address = options.address.empty()
+                                    ? actors::read_client_access({}, options.access_file).address
+                                    : options.address;
+    const auto [host, port] = actors::parse_address(address);
+    return Probed{address, actors::probe_endpoint(host, port, kProbeTime)};
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+std::string explain(const Probed& probed, const std::string& reason) {
+  return actors::explain_connection_failure(probed.second, probed.first, reason, kClientPort);
+}
+
+// What no waiting can mend.
+void check_address(const std::string& address) {
+  if (address.empty()) return;
+  try {
+    actors::parse_address(address);
+  } catch (const InputError& e) {
+    throw ClientError("invalid_request_error",
+                      std::string(e.what()) + " of the server's " + kClientPort, "address");
+  }
+}
+
+}  // namespace
+
 Client Client::connect(const ClientOptions& options) {
+  check_address(options.address);
   auto impl = std::make_unique<Impl>();
   Impl& state = *impl;
   actors::SystemOptions system_options;
@@ -146,7 +199,19 @@ Client Client::connect(const ClientOptions& options) {
   state.start(std::move(actor));
   Client client(std::move(impl));
   const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
-  client.impl_->wait_for_server(deadline, options.retry);
+  std::string explained;
+  const auto hopeless = [&] {
+    const auto endpoint = probe(options);
+    if (endpoint && actors::is_hopeless(endpoint->second.kind)) explained = explain(*endpoint, {});
+    return explained;
+  };
+  try {
+    client.impl_->wait_for_server(deadline, options.retry, hopeless);
+  } catch (const ClientError& e) {
+    if (e.type() != "connection_error" || !explained.empty()) throw;
+    const auto endpoint = probe(options);
+    throw ClientError(e.type(), endpoint ? explain(*endpoint, e.what()) : e.what());
+  }
   return client;
 }
 

@@ -1,7 +1,7 @@
 // The client library: submits requests to a Tandem server and streams what it generates. The
 // contract, with all types of errors: docs/client.md.
 //
-//   auto client = tandem::client::Client::connect({.address = "127.0.0.1:5000"});
+//   auto client = tandem::client::Client::connect({.address = "127.0.0.1:7070"});
 //   auto request = client.submit({.prompt = "A long text …"});
 //   std::puts(request.get().outputs(0).text().c_str());
 //
@@ -126,7 +126,9 @@ struct ClientOptions {
   std::string address = {};      // host:port; empty: the access file's
   std::string access_file = {};  // empty: the one that the server on this host wrote for the port
   std::string name = {};         // for the server's log
-  bool retry = true;             // connect(): until connect_timeout, not only once
+  // connect(): until connect_timeout, not only once; in any case not where something else than a
+  // server of Tandem answers.
+  bool retry = true;
   std::chrono::milliseconds connect_timeout{10000};
   // How long a request survives without a connection. 0: not at all.
   std::chrono::milliseconds reconnect_timeout{30000};
@@ -134,7 +136,8 @@ struct ClientOptions {
 
 class Client {
  public:
-  // Waits for the server. Throws ClientError (connection_error, protocol_error).
+  // Waits for the server. Throws ClientError (connection_error, which says what was found at the
+  // address; protocol_error; invalid_request_error for an address that is none).
   static Client connect(const ClientOptions& options);
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;

@@ -24,35 +24,38 @@ void ClusterOptions::add(CLI::App& app) {
     return app.add_option(name, value, help)->capture_default_str()->group(group);
   };
   option("--tensor-parallel-size,--tp", config.tensor_parallel_size,
-         "ranks that share a model's heads and vocabulary");
-  option("--data-parallel-size,--dp", config.data_parallel_size, "replicas of the model");
-  option(
-      "--distributed-executor-backend", backend,
-      "how ranks run: threads (of this process), processes (of this host, which this one starts; "
-      "also called mp), mpi (started by mpirun, whose ports others must not reach), join "
-      "(`tandem worker` processes that connect); auto: threads for one rank, mpi with "
-      "--hostfile, else processes");
-  app.add_option("--hostfile", hostfile, "mpirun's host file, for ranks on several hosts")
+         "Number of ranks that share the heads and the vocabulary of a model");
+  option("--data-parallel-size,--dp", config.data_parallel_size, "Number of replicas of the model");
+  option("--distributed-executor-backend", backend,
+         "How ranks run: threads (of this process), processes (of this host, which this one "
+         "starts; also called mp), mpi (through mpirun, whose ports others must not reach), join "
+         "(`tandem worker` processes that connect), or auto (threads for one rank, mpi with "
+         "--hostfile, else processes)");
+  app.add_option("--hostfile", hostfile, "Host file of mpirun, for ranks on several hosts")
       ->type_name("FILE")
       ->group(group);
   app.add_option("--worker-program", worker_program,
-                 "run as `PROGRAM worker …` instead of this program: a wrapper (numactl, a "
-                 "debugger) or another build")
+                 "Program to run in place of this one for each rank, as `PROGRAM worker ...`: a "
+                 "wrapper such as numactl, or another build")
       ->type_name("FILE")
       ->group(group);
   option("--cpu-binding", cpu_binding,
-         "auto, rank or none: whether a rank keeps to its share of the cores");
-  option("--run-ahead", run_ahead, "steps that are sent to the workers ahead of the results");
+         "Whether a rank keeps to its share of the cores: auto, rank or none");
+  option("--run-ahead", run_ahead, "Number of steps that workers are sent ahead of the results");
   option("--max-restarts", config.max_restarts,
-         "times a replica's workers are replaced within --restart-window; then the program ends");
-  option("--restart-window", config.restart_window, "seconds");
-  option("--startup-timeout", config.startup_timeout, "seconds until workers must be ready");
-  option("--step-timeout", config.step_timeout,
-         "seconds after which workers count as hung in a step");
+         "Replace the workers of a replica that often within --restart-window, then end");
+  option("--restart-window", config.restart_window,
+         "Time in which the restarts of a replica are counted")
+      ->type_name("SECONDS");
+  option("--startup-timeout", config.startup_timeout, "Time that workers have to be ready")
+      ->type_name("SECONDS");
+  option("--step-timeout", config.step_timeout, "Take workers for hung after so long in a step")
+      ->type_name("SECONDS");
   option("--worker-timeout", config.worker_timeout,
-         "seconds of silence after which a process or host counts as dead");
-  option("--cluster-host", config.cluster_host, "address that workers connect to");
-  option("--cluster-port", config.cluster_port, "its port; 0: any free one");
+         "Take a process or a host for dead after so long a silence")
+      ->type_name("SECONDS");
+  option("--cluster-host", config.cluster_host, "Address that workers connect to");
+  option("--cluster-port", config.cluster_port, "Port that workers connect to; 0 is any free one");
   log.add(app);
 }
 

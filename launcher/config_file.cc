@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/command.h"
+#include "runtime/json_fields.h"
 
 namespace tandem::launcher {
 namespace {
@@ -24,11 +25,19 @@ void set_option(CLI::Option& option, const CLI::ConfigItem& item) {
   option.run_callback();
 }
 
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return names;
+}
+
 }  // namespace
 
 void add_environment_and_config(CLI::App& app) {
-  app.add_option("--config", "file with flags: name = value on each line (TOML)")
-      ->type_name("FILE");
+  app.add_option("--config", "File with options, a line name = value for each (TOML)")
+      ->type_name("FILE")
+      ->group("Configuration");
   for (CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
     if (name.empty() || name == "help" || !option->get_envname().empty()) continue;
@@ -55,8 +64,8 @@ void apply_config_file(CLI::App& app) {
     if (item.name == "++" || item.name == "--") continue;  // a section begins, ends
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
-      throw UsageError("--config",
-                       file + ": \"" + item.fullname() + "\" is no flag of " + app.get_name());
+      throw UsageError("--config", file + ": \"" + item.fullname() + "\" is no flag of " +
+                                       app.get_name() + suggestion(item.name, names_of(app)));
     if (!option->empty()) continue;
     try {
       set_option(*option, item);

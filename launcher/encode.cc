@@ -13,6 +13,7 @@
 #include "launcher/options.h"
 #include "launcher/progress.h"
 #include "models/load_model.h"
+#include "models/registry.h"
 #include "runtime/encoder_runner.h"
 #include "runtime/prompt.h"
 #include "runtime/request_json.h"
@@ -106,8 +107,8 @@ Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const Mod
   const ParamsResolver resolver(config, config.vocab_size);
   const auto add = [&](const json& id, const json& prompt, const std::string& where) {
     try {
-      const auto prepared =
-          preprocess(parse_prompt(prompt), json::object(), &tokenizer, config, resolver);
+      const auto prepared = preprocess(parse_prompt(prompt), {{"allow_empty_prompt", true}},
+                                       &tokenizer, config, resolver);
       const auto& tokens = prepared.inputs.encoder_prompt_token_ids();
       inputs.tokens.emplace_back(tokens.begin(), tokens.end());
     } catch (const InputError& e) {
@@ -145,6 +146,7 @@ int run(const Options& options) {
     throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
   const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.model);
+  find_model(config);
   const auto tokenizer = Tokenizer::load(engine.model);
   const Inputs inputs = read_inputs(options, *tokenizer, config);
 
@@ -172,20 +174,23 @@ int run(const Options& options) {
 
 Run add_encode(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->input, "read from a file (-: standard input)")
+  app.option_defaults()->group("Input and output");
+  app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
+  app.add_option("--input", options->input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
-  app.add_flag("--jsonl", options->jsonl, "the input is {\"id\", \"prompt\"} a line");
+  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag("--jsonl", options->jsonl, "Read {\"id\", \"prompt\"} from each line");
+  app.add_option("--pooling", options->pooling,
+                 "mean writes one vector for each text, none a vector for each token")
+      ->capture_default_str();
+  app.add_option("--format", options->format, "json writes a line for each text, npy float32")
+      ->capture_default_str();
+  app.add_option("--output", options->output, "File to write; - is standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
   options->engine.add_model(app);
-  app.add_option("--pooling", options->pooling, "mean: one vector a text; none: a vector a token")
-      ->capture_default_str();
-  app.add_option("--format", options->format, "json (a line a text) or npy (float32)")
-      ->capture_default_str();
-  app.add_option("--output", options->output, "file to write; -: standard output")
-      ->capture_default_str();
   app.add_option("--max-num-batched-tokens", options->max_num_batched_tokens,
-                 "most tokens of a batch")
+                 "Compute at most that many tokens at once")
       ->capture_default_str();
   return [options] { return run(*options); };
 }

@@ -66,14 +66,17 @@ Run add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->requests.command = "tandem generate";
   options->requests.bar = "Generating";
-  app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->requests.input, "read from a file (-: standard input)")
+  app.option_defaults()->group("Input and output");
+  app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
+  app.add_option("--input", options->requests.input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
-  app.add_flag("--jsonl", options->requests.jsonl,
-               "one JSON request a line in, one JSON result a line out (docs/jsonl.md)");
+  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag(
+      "--jsonl", options->requests.jsonl,
+      "Read a JSON request from each line, and write a JSON result for it (docs/jsonl.md)");
   app.add_flag("--stream", options->requests.stream,
-               "with --jsonl: what is new of each sequence, as it comes; results as they end");
+               "With --jsonl, write what is new of each sequence as it comes, and results as they "
+               "end");
   options->requests.add(app);
   options->sampling.add(app);
   return [options] { return run(*options); };

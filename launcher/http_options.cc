@@ -64,44 +64,56 @@ void HttpOptions::add(CLI::App& app) {
   const auto option = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str()->group(kGroup);
   };
-  option("--port", config.port, "port of the HTTP server; 0: any free one")
+  option("--port", config.port, "Port of the HTTP server; 0 is any free one")
       ->check(CLI::Range(0, 65535));
-  app.add_flag("--no-http", off, "no HTTP server; clients of docs/client.md only")->group(kGroup);
-  app.add_option("--served-model-name", config.model_names,
-                 "names that requests may give the model; default: the directory's, or the id")
+  app.add_flag("--no-http", off, "Run no HTTP server; only Tandem's own clients are served")
       ->group(kGroup);
-  app.add_option("--api-key", config.api_keys, "keys, one of which requests must have")
+  app.add_option(
+         "--served-model-name", config.model_names,
+         "Names by which requests may call the model; without them, its directory's or its id")
+      ->type_name("NAME")
       ->group(kGroup);
-  option("--api-key-file", api_key_file, "file with a key on each line");
-  option("--ssl-certfile", config.tls_certificate, "certificate chain (PEM); makes it HTTPS");
-  option("--ssl-keyfile", config.tls_key, "its private key; default: in the same file");
+  app.add_option("--api-key", config.api_keys, "Keys, one of which every request must have")
+      ->type_name("KEY")
+      ->group(kGroup);
+  option("--api-key-file", api_key_file, "File with such a key on each line")->type_name("FILE");
+  option("--ssl-certfile", config.tls_certificate,
+         "Serve HTTPS with the chain of certificates in this PEM file")
+      ->type_name("FILE");
+  option("--ssl-keyfile", config.tls_key,
+         "PEM file with the certificate's private key, if it is not in --ssl-certfile")
+      ->type_name("FILE");
   app.add_option("--allowed-origins", config.allowed_origins,
-                 "web origins whose pages may ask (CORS), or *")
+                 "Web origins whose pages may send requests (CORS), or *")
+      ->type_name("ORIGIN")
       ->group(kGroup);
   option("--prompt-template", config.prompt_template,
-         "how chat messages become the encoder's text: {system}, {user}");
-  option("--http-threads", config.threads, "threads of the HTTP server")->check(CLI::Range(1, 64));
+         "How chat messages become the text for the encoder, with {system} and {user} in it");
+  option("--http-threads", config.threads, "Number of threads of the HTTP server")
+      ->check(CLI::Range(1, 64));
   option("--max-http-prompts", config.max_requests,
-         "prompts under way; requests beyond are answered with 429")
+         "Answer requests with 429 while that many prompts are under way")
       ->check(CLI::Range(1, 1 << 20));
   option("--max-connections", config.max_connections,
-         "open connections; new ones beyond close the longest idle one")
+         "When that many connections are open, close the longest idle one for a new one")
       ->check(CLI::Range(1, 1 << 20));
-  add_bytes(app, "--max-body-size", config.max_body_bytes, "largest body of a request");
-  add_bytes(
-      app, "--max-body-memory", config.max_body_memory,
-      "memory of all bodies under way, read and parsed; requests beyond are answered with 429");
-  add_bytes(app, "--max-header-size", config.max_header_bytes, "largest header of a request");
+  add_bytes(app, "--max-body-size", config.max_body_bytes, "Largest body of a request");
+  add_bytes(app, "--max-body-memory", config.max_body_memory,
+            "Answer requests with 429 while all bodies, read and parsed, take that much memory");
+  add_bytes(app, "--max-header-size", config.max_header_bytes, "Largest header of a request");
   option("--request-timeout", config.request_timeout,
-         "seconds that any request may take; 0: as long as it needs")
+         "Longest time that a request may take; 0 is as long as it needs")
+      ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
   add_seconds(app, "--keep-alive-timeout", config.idle_timeout,
-              "idle connections are closed after it");
-  add_seconds(app, "--header-timeout", config.header_timeout, "time for the header of a request");
-  add_seconds(app, "--body-timeout", config.body_timeout, "time for its body");
+              "Close connections that are idle for so long");
+  add_seconds(app, "--header-timeout", config.header_timeout,
+              "Time that a client has to send the header of a request");
+  add_seconds(app, "--body-timeout", config.body_timeout,
+              "Time that a client has to send the body of a request");
   add_seconds(app, "--write-timeout", config.write_timeout,
-              "clients that read nothing for so long are given up");
-  app.add_flag("!--disable-access-log", config.access_log, "no line in the log for each request")
+              "Give clients up that read nothing for so long");
+  app.add_flag("!--disable-access-log", config.access_log, "Do not log a line for each request")
       ->group(kGroup);
 }
 

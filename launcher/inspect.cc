@@ -1,4 +1,5 @@
-// tandem inspect: what a checkpoint is, its sizes, and the memory that it will take.
+// tandem inspect: what a checkpoint is, its sizes, and the memory that it will take. Of an
+// architecture that is not supported, what can be read of it, and then the error.
 #include "models/inspect.h"
 
 #include <filesystem>
@@ -6,8 +7,8 @@
 
 #include "launcher/command.h"
 #include "launcher/options.h"
-#include "models/checkpoint.h"
 #include "models/config.h"
+#include "models/registry.h"
 
 namespace tandem::launcher {
 
@@ -18,11 +19,15 @@ Run add_inspect(CLI::App& app) {
   };
   auto options = std::make_shared<Options>();
   options->model.add_model_flags(app, "MODEL,--model")->required();
-  app.add_flag("--json", options->json, "as a JSON object");
+  app.add_flag("--json", options->json, "Write a JSON object")->group("Output");
   return [options] {
     const std::filesystem::path directory = options->model.find_model();
-    const InspectReport report = inspect(ModelConfig::load(directory), Checkpoint::open(directory));
-    std::cout << (options->json ? to_json(report).dump(2) + "\n" : to_text(report));
+    const InspectReport report = inspect(directory);
+    const auto json = [&] {
+      return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    };
+    std::cout << (options->json ? json() : to_text(report)) << std::flush;
+    find_model(ModelConfig::load(directory));  // or an error: status 1, and what is supported
     return 0;
   };
 }

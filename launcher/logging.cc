@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/core/error.h"
+#include "launcher/help.h"
 #include "runtime/log_text.h"
 
 namespace tandem::launcher {
@@ -62,9 +63,12 @@ std::unique_ptr<spdlog::formatter> text_formatter(const std::string& who) {
 }  // namespace
 
 void LogOptions::add(CLI::App& app) {
-  app.add_option("--log-level", level, "trace, debug, info, warning, error or off")
+  const Heading heading(app, "Log");
+  app.add_option("--log-level", level,
+                 "Least important lines to log: trace, debug, info, warning, error or off")
       ->capture_default_str();
-  app.add_option("--log-format", format, "text or json (one object a line)")->capture_default_str();
+  app.add_option("--log-format", format, "text, or json with an object in each line")
+      ->capture_default_str();
 }
 
 void LogOptions::apply(const std::string& who) const {

@@ -7,13 +7,28 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/protocol/process_limits.h"
 #include "kernels/core/error.h"
 #include "launcher/command.h"
+#include "launcher/help.h"
+#include "launcher/parse_error.h"
+#include "runtime/readable_text.h"
 #include "runtime/version.h"
+
+namespace {
+
+// One line, whatever the message quotes.
+int fail(int status, const std::string& message) {
+  std::fprintf(stderr, "tandem: %s\n", tandem::readable(message).c_str());
+  return status;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tandem;
@@ -22,50 +37,51 @@ int main(int argc, char** argv) {
   // Standard output is for results.
   spdlog::set_default_logger(spdlog::stderr_color_mt("tandem"));
   CLI::App app(
-      "Tandem: an inference server for encoder/decoder transformers.\n"
-      "Runs HuggingFace checkpoints as they are, with HuggingFace's tokens.",
+      "Tandem is an inference server for encoder/decoder transformers. It runs HuggingFace "
+      "checkpoints as they are, and generates the same tokens as HuggingFace.",
       "tandem");
-  app.set_version_flag("--version", std::string("tandem ") + kVersion);
+  app.formatter(std::make_shared<launcher::HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", std::string("tandem ") + kVersion, "Print the version and exit")
+      ->group("Help");
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, launcher::Run>> commands;
   const auto add = [&](const char* name, const char* help, launcher::Run (*make)(CLI::App&)) {
     CLI::App* sub = app.add_subcommand(name, help);
     commands.emplace_back(sub, make(*sub));
   };
-  add("generate", "text (or JSONL requests) in, generated text (or JSONL results) out",
+  add("generate", "Generate text from texts, or JSONL results from JSONL requests",
       launcher::add_generate);
-  add("score", "log-probabilities and perplexity of targets, given their sources",
-      launcher::add_score);
-  add("serve", "an engine with its workers, for clients", launcher::add_serve);
-  add("worker", "one rank of a server's worker group", launcher::add_worker);
-  add("bench", "throughput and latency: of a running server, or of an engine of its own",
+  add("score", "Tell how likely targets are to a model, given their sources", launcher::add_score);
+  add("serve", "Serve a model to HTTP and other clients", launcher::add_serve);
+  add("worker", "Run one rank of a server's worker group", launcher::add_worker);
+  add("bench", "Measure the throughput and latency of a server or of an engine",
       launcher::add_bench);
-  add("tokenize", "texts to token ids and back", launcher::add_tokenize);
-  add("encode", "the encoder's hidden states, or their mean: embeddings", launcher::add_encode);
-  add("inspect", "what a checkpoint is, and the memory that it will take", launcher::add_inspect);
+  add("tokenize", "Turn texts into token ids", launcher::add_tokenize);
+  add("encode", "Write the encoder's hidden states, or their mean as an embedding",
+      launcher::add_encode);
+  add("inspect", "Tell what a checkpoint is, and the memory that it will take",
+      launcher::add_inspect);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // help or version
+    return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return fail(2, launcher::explain(app, e));
   } catch (const InputError& e) {  // a flag's value, found while parsing
-    std::fprintf(stderr, "tandem: %s\n", e.what());
-    return 2;
+    return fail(2, e.what());
   }
   try {
     for (const auto& [sub, run] : commands)
       if (sub->parsed()) return run();
   } catch (const launcher::UsageError& e) {
-    std::fprintf(stderr, "tandem: %s\n", e.what());
-    return 2;
+    return fail(2, e.what());
   } catch (const std::exception& e) {
     const std::string want = want_of_resources(e);
     if (!want.empty()) end_for_want(want);
-    if (dynamic_cast<const InputError*>(&e) == nullptr) {
-      std::fprintf(stderr, "tandem: internal error: %s\n", e.what());
-      return kInternalError;
-    }
-    std::fprintf(stderr, "tandem: %s\n", e.what());
-    return 1;
+    if (dynamic_cast<const InputError*>(&e) == nullptr)
+      return fail(kInternalError, std::string("internal error: ") + e.what());
+    return fail(1, e.what());
   }
   return 2;
 }

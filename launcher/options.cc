@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "kernels/core/error.h"
+#include "launcher/help.h"
 #include "launcher/hub/hub.h"
 
 namespace tandem::launcher {
@@ -18,43 +19,48 @@ struct Flag {
 
 // The text of each flag is docs/parameters.md's in short.
 constexpr Flag kFlags[] = {
-    {"max-new-tokens", Kind::kInt, "most tokens to generate (HuggingFace's count)"},
-    {"max-tokens", Kind::kInt, "most tokens to generate (vLLM's count)"},
-    {"max-length", Kind::kInt, "most tokens of the decoder sequence, prompt included"},
-    {"min-new-tokens", Kind::kInt, "no end before that many tokens (HuggingFace's count)"},
-    {"min-tokens", Kind::kInt, "no end before that many tokens (vLLM's count)"},
-    {"min-length", Kind::kInt, "no end before the decoder sequence has that many tokens"},
-    {"num-beams", Kind::kInt, "beams of beam search; 1: greedy or sampling"},
-    {"n", Kind::kInt, "sequences to return"},
-    {"num-return-sequences", Kind::kInt, "sequences to return (HuggingFace's name)"},
-    {"best-of", Kind::kInt, "sequences to sample, of which the n best are returned"},
-    {"do-sample", Kind::kFlag, "sample instead of taking the most likely token"},
-    {"temperature", Kind::kFloat, "softmax temperature of sampling"},
-    {"top-k", Kind::kInt, "sample among the k most likely tokens"},
-    {"top-p", Kind::kFloat, "sample among the most likely tokens of that mass"},
-    {"min-p", Kind::kFloat, "drop tokens below that share of the most likely one's probability"},
-    {"repetition-penalty", Kind::kFloat, "> 1 makes repeated tokens less likely"},
-    {"presence-penalty", Kind::kFloat, "subtracted from tokens that were generated (vLLM)"},
-    {"frequency-penalty", Kind::kFloat, "subtracted for each time they were (vLLM)"},
-    {"no-repeat-ngram-size", Kind::kInt, "no n-gram of that size twice"},
-    {"encoder-no-repeat-ngram-size", Kind::kInt, "no n-gram of that size of the input"},
-    {"length-penalty", Kind::kFloat, "exponent of the length in beam scores"},
-    {"early-stopping", Kind::kJson, "true, false or \"never\" (beams)"},
-    {"bad-words-ids", Kind::kJson, "token sequences that must not appear, e.g. [[5],[7,8]]"},
-    {"bad-words", Kind::kJson, "texts that must not appear: a JSON list or one text"},
-    {"allowed-token-ids", Kind::kJson, "nothing but these tokens, e.g. [5,7]"},
-    {"logit-bias", Kind::kJson, "added to tokens' logits, e.g. {\"5\":-2.5}"},
-    {"suppress-tokens", Kind::kJson, "tokens that must not appear, e.g. [5,7]"},
-    {"begin-suppress-tokens", Kind::kJson, "tokens that must not come first"},
-    {"forced-bos-token-id", Kind::kInt, "the first generated token"},
-    {"forced-eos-token-id", Kind::kInt, "the last token when the length limit is reached"},
-    {"stop", Kind::kJson, "stop strings: a JSON list or one string"},
-    {"stop-token-ids", Kind::kJson, "tokens that end the output, e.g. [5,7]"},
-    {"ignore-eos", Kind::kFlag, "go on behind the end-of-sequence token"},
-    {"logprobs", Kind::kInt, "log-probabilities of the k most likely tokens (JSON output)"},
-    {"prompt-logprobs", Kind::kInt, "the same for the decoder prompt (JSON output)"},
-    {"truncate-prompt-tokens", Kind::kInt, "cut the input to that many tokens, end token kept"},
-    {"include-stop-str-in-output", Kind::kFlag, "keep the stop string in the text"},
+    {"max-new-tokens", Kind::kInt, "Generate at most that many tokens, as HuggingFace counts them"},
+    {"max-tokens", Kind::kInt, "Generate at most that many tokens, as vLLM counts them"},
+    {"max-length", Kind::kInt, "Let the decoder's sequence, prompt included, be at most that long"},
+    {"min-new-tokens", Kind::kInt,
+     "Do not end before that many tokens, as HuggingFace counts them"},
+    {"min-tokens", Kind::kInt, "Do not end before that many tokens, as vLLM counts them"},
+    {"min-length", Kind::kInt, "Do not end before the decoder's sequence is that long"},
+    {"num-beams", Kind::kInt, "Search with that many beams; 1 is greedy decoding or sampling"},
+    {"n", Kind::kInt, "Return that many sequences"},
+    {"num-return-sequences", Kind::kInt, "Return that many sequences (HuggingFace's name)"},
+    {"best-of", Kind::kInt, "Sample that many sequences and return the n best of them"},
+    {"do-sample", Kind::kFlag, "Sample, instead of taking the most likely token"},
+    {"temperature", Kind::kFloat, "Divide the logits by it; above 1 the output varies more"},
+    {"top-k", Kind::kInt, "Sample among the k most likely tokens only"},
+    {"top-p", Kind::kFloat,
+     "Sample among the most likely tokens that have this probability together"},
+    {"min-p", Kind::kFloat,
+     "Leave out tokens below that share of the most likely token's probability"},
+    {"repetition-penalty", Kind::kFloat, "Make repeated tokens less likely (above 1)"},
+    {"presence-penalty", Kind::kFloat, "Subtract it from the logits of tokens that were generated"},
+    {"frequency-penalty", Kind::kFloat, "Subtract it for each time that a token was generated"},
+    {"no-repeat-ngram-size", Kind::kInt, "Generate no n-gram of that size twice"},
+    {"encoder-no-repeat-ngram-size", Kind::kInt, "Generate no n-gram of that size of the input"},
+    {"length-penalty", Kind::kFloat, "Divide the scores of beams by their length to this power"},
+    {"early-stopping", Kind::kJson, "Say when beam search ends: true, false or \"never\""},
+    {"bad-words-ids", Kind::kJson, "Never generate these token sequences, as in [[5],[7,8]]"},
+    {"bad-words", Kind::kJson, "Never generate these texts: a JSON list, or one text"},
+    {"allowed-token-ids", Kind::kJson, "Generate nothing but these tokens, as in [5,7]"},
+    {"logit-bias", Kind::kJson, "Add to the logits of tokens, as in {\"5\":-2.5}"},
+    {"suppress-tokens", Kind::kJson, "Never generate these tokens, as in [5,7]"},
+    {"begin-suppress-tokens", Kind::kJson, "Do not begin with one of these tokens, as in [5,7]"},
+    {"forced-bos-token-id", Kind::kInt, "Begin with that token"},
+    {"forced-eos-token-id", Kind::kInt, "End with that token where the greatest length is reached"},
+    {"stop", Kind::kJson, "End before one of these texts: a JSON list, or one text"},
+    {"stop-token-ids", Kind::kJson, "End at one of these tokens, as in [5,7]"},
+    {"ignore-eos", Kind::kFlag, "Go on behind the end-of-sequence token"},
+    {"logprobs", Kind::kInt, "Tell log-probabilities of the k most likely tokens (JSON output)"},
+    {"prompt-logprobs", Kind::kInt, "Tell them for the decoder's prompt as well (JSON output)"},
+    {"truncate-prompt-tokens", Kind::kInt,
+     "Cut longer inputs to that many tokens; -1 cuts them to what the model takes"},
+    {"allow-empty-prompt", Kind::kFlag, "Generate from an empty text too, instead of refusing it"},
+    {"include-stop-str-in-output", Kind::kFlag, "Keep the text that ended the output"},
 };
 
 std::string key_of(const std::string& name) {
@@ -86,14 +92,15 @@ auto choose(const Map& choices, const std::string& text, const std::string& flag
 }  // namespace
 
 CLI::Option* ModelOptions::add_model_flags(CLI::App& app, const char* names) {
-  CLI::Option* option = app.add_option(
-      names, model, "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)");
-  app.add_option("--revision", revision, "branch, tag or commit of a model from the hub")
+  const Heading heading(app, "Model");
+  CLI::Option* option =
+      app.add_option(names, model, "Directory of a HuggingFace checkpoint, or its id at the hub");
+  app.add_option("--revision", revision, "Branch, tag or commit of a model at the hub")
       ->capture_default_str();
   app.add_option("--download-dir", download_dir,
-                 "cache of models from the hub; default: HuggingFace's (HF_HUB_CACHE, HF_HOME)")
+                 "Cache of models from the hub, if not HuggingFace's (HF_HUB_CACHE, HF_HOME)")
       ->type_name("DIR");
-  return option->type_name("DIR|ID");
+  return option->type_name("DIR|ORG/NAME");
 }
 
 std::filesystem::path ModelOptions::find_model(hub::Part part,
@@ -104,56 +111,62 @@ std::filesystem::path ModelOptions::find_model(hub::Part part,
 
 void EngineOptions::add_model(CLI::App& app) {
   add_model_flags(app, "--model")->required();
+  const Heading heading(app, "Device");
+  app.add_option("--device", config.device,
+                 "Where to compute: auto (a GPU where there is one), cpu, cuda or cuda:N")
+      ->capture_default_str();
   app.add_option("--dtype", dtype,
-                 "auto, float32, float16 (GPUs), bfloat16 or int8 (CPUs): what weights and "
-                 "products are computed in; auto is the checkpoint's own 16-bit type where the "
-                 "device has it, else float32")
+                 "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 (CPUs only), or "
+                 "auto, the checkpoint's own 16-bit type where the device has it, else float32")
       ->capture_default_str();
   app.add_option(
          "--quantization", quantization,
-         "none, int8, int4 or fp8: how the weights of linear layers are stored on a GPU; on "
-         "a CPU int8 is --dtype int8")
+         "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
+         "--dtype int8 instead")
       ->capture_default_str();
-  app.add_option("--device", config.device,
-                 "auto, cpu, cuda or cuda:N; auto is a GPU where there is one")
-      ->capture_default_str();
-  app.add_option("--threads", config.threads, "compute threads; 0: one per core")
+  app.add_option("--threads", config.threads, "Number of compute threads; 0 is one per core")
       ->capture_default_str();
 }
 
 void EngineOptions::add_engine(CLI::App& app) {
-  app.add_option("--max-num-seqs", config.max_num_seqs, "most sequences that run at once")
+  const Heading heading(app, "Engine");
+  app.add_option("--max-num-seqs", config.max_num_seqs, "Run at most that many sequences at once")
       ->capture_default_str();
   app.add_option("--max-num-batched-tokens", config.max_num_batched_tokens,
-                 "most tokens of a step, encoder and decoder together")
+                 "Compute at most that many tokens in a step, encoder and decoder together")
       ->capture_default_str();
-  app.add_option("--block-size", config.block_size, "tokens in a block of the KV cache")
+  app.add_option("--block-size", config.block_size, "Tokens in a block of the KV cache")
       ->capture_default_str();
   app.add_option("--kv-cache-memory", kv_cache_memory,
-                 "memory of the KV cache, e.g. 4GiB; default: by need and by what is free");
+                 "Memory of the KV cache, as in 4GiB; without it, by need and by what is free")
+      ->type_name("BYTES");
   app.add_option("--kv-cache-dtype", kv_cache_dtype,
-                 "auto, or fp8 (fp8_e4m3) on GPUs from compute capability 8.9: keys and values in "
-                 "half the memory")
+                 "Type of keys and values: auto, or fp8 (the same as fp8_e4m3), which takes half "
+                 "the memory and needs a GPU of compute capability 8.9 or above")
       ->capture_default_str();
   app.add_option("--gpu-memory-utilization", config.gpu_memory_utilization,
-                 "part of a GPU's memory to use: weights, one step, and the KV cache in the rest")
+                 "Share of a GPU's memory to use; the KV cache takes what weights leave of it")
       ->capture_default_str();
   app.add_flag("--enforce-eager", config.enforce_eager,
-               "on a GPU: run every step kernel by kernel, none as a recorded graph");
+               "Run every step on a GPU kernel by kernel, never as a recorded graph");
   app.add_option("--gemm-tuning", gemm_tuning,
-                 "off or on; on: the first product of each size on a GPU times several algorithms, "
-                 "and the fastest is kept, in the user's cache too")
+                 "off, or on: time several algorithms at the first product of each size on a GPU, "
+                 "and keep the fastest, in the user's cache too")
       ->capture_default_str();
   app.add_option("--num-gpu-blocks-override", config.num_gpu_blocks_override,
-                 "blocks of the KV cache on the device, whatever the device is");
-  app.add_option("--swap-space", swap_space, "host memory for preempted requests")
+                 "Number of KV cache blocks on the device, whichever device it is");
+  app.add_option("--swap-space", swap_space, "Host memory for requests that had to make room")
+      ->type_name("BYTES")
       ->capture_default_str();
-  app.add_option("--preemption-mode", preemption, "auto, recompute or swap")->capture_default_str();
+  app.add_option("--preemption-mode", preemption, "How requests make room: auto, recompute or swap")
+      ->capture_default_str();
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
-               "keep the KV cache of decoder prompts for requests that begin alike; default: on");
+               "Keep the KV cache of decoder prompts for requests that begin alike (as it is), or "
+               "do not");
   app.add_flag("--enable-encoder-cache,!--no-enable-encoder-cache", config.enable_encoder_cache,
-               "keep the encoder's result for requests with the same input; default: on");
-  app.add_option("--seed", config.seed, "seed of requests that have none; default: random");
+               "Keep the encoder's result for requests with the same input (as it is), or do not");
+  app.add_option("--seed", config.seed,
+                 "Seed of requests that have none; without it, a random one");
 }
 
 EngineConfig EngineOptions::parse() const {
@@ -213,7 +226,7 @@ void SamplingOptions::add(CLI::App& app) {
                         : flag.kind == Kind::kFloat ? "FLOAT"
                                                     : "JSON");
     }
-    option->group("Generation parameters (over the model's generation_config.json)");
+    option->group("Generation parameters (without them, the model's generation_config.json)");
   }
 }
 

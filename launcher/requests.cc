@@ -12,9 +12,11 @@
 #include "client/local/cluster_client.h"
 #include "launcher/backend.h"
 #include "launcher/command.h"
+#include "launcher/help.h"
 #include "launcher/prepare_host.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
+#include "runtime/readable_text.h"
 
 namespace tandem::launcher {
 namespace {
@@ -93,7 +95,7 @@ class Session {
     done_[number] = dump_line(error_to_json(e, id));
     if (!jsonl_)
       std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1),
-                   e.what());
+                   readable(e.what()).c_str());
   }
 
   Backend& backend_;
@@ -196,6 +198,7 @@ std::unique_ptr<Backend> connect(const RequestOptions& options) {
   connection.address = options.address;
   connection.access_file = options.access_file;
   connection.name = options.command;
+  connection.retry = false;  // a person waits, who can ask again
   try {
     return make_client_backend(client::Client::connect(connection));
   } catch (const client::ClientError& e) {
@@ -214,10 +217,16 @@ std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
 void RequestOptions::add(CLI::App& app) {
   engine.add_model(app);
   app.get_option("--model")->required(false);
-  app.add_option("--connect", address, "compute at a server: host:port (tandem serve)");
-  app.add_option("--access-file", access_file,
-                 "what lets this client in; default: what a server on this host wrote")
-      ->type_name("FILE");
+  {
+    const Heading heading(app, "Server");
+    app.add_option("--connect", address,
+                   "Compute at a server, at its client port (`tandem serve --client-port`)")
+        ->type_name("HOST:PORT");
+    app.add_option("--access-file", access_file,
+                   "File that lets this client in; without it, the one that a server on this host "
+                   "wrote for the port")
+        ->type_name("FILE");
+  }
   engine.add_engine(app);
   cluster.add(app);
 }

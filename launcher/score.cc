@@ -118,16 +118,19 @@ Run add_score(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->requests.command = "tandem score";
   options->requests.bar = "Scoring";
-  app.add_option("TEXTS", options->texts, "the source and the target")->expected(0, 2);
-  app.add_option("--input", options->requests.input, "with --jsonl: read from a file")
+  app.option_defaults()->group("Input and output");
+  app.add_option("TEXT", options->texts, "The source, and the target")->expected(0, 2);
+  app.add_option("--input", options->requests.input, "With --jsonl, read from a file")
       ->type_name("FILE");
   app.add_flag("--jsonl", options->requests.jsonl,
-               "one {\"id\", \"prompt\", \"target\"} a line in, one JSON result a line out "
-               "(docs/scoring.md)");
-  app.add_flag("--no-eos", options->no_eos, "without an end token behind the target");
-  app.add_option("--logprobs", options->logprobs, "the k most likely tokens too (JSON output)");
+               "Read {\"id\", \"prompt\", \"target\"} from each line, and write a JSON result for "
+               "it (docs/scoring.md)");
+  app.option_defaults()->group("Scores");
+  app.add_flag("--no-eos", options->no_eos, "Do not put an end token behind the target");
+  app.add_option("--logprobs", options->logprobs,
+                 "Tell the k most likely tokens as well (JSON output)");
   app.add_option("--truncate-prompt-tokens", options->truncate,
-                 "cut the source to that many tokens, end token kept");
+                 "Cut a longer source to that many tokens; -1 cuts it to what the model takes");
   options->requests.add(app);
   return [options] { return run(*options); };
 }

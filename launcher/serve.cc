@@ -136,32 +136,36 @@ int run(Options& options) {
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->cluster.config.requests.admission.max_queue_time = kMaxQueueTime;
-  app.add_option("MODEL", o->model,
-                 "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)")
-      ->type_name("DIR|ID");
+  app.add_option("MODEL", o->model, "Directory of a HuggingFace checkpoint, or its id at the hub")
+      ->type_name("DIR|ORG/NAME");
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
-  app.add_option("--host", o->cluster.config.host, "address that HTTP and other clients connect to")
+  app.option_defaults()->group("Server");
+  app.add_option("--host", o->cluster.config.host,
+                 "Address to listen at, for HTTP and for other clients")
       ->capture_default_str();
-  o->http.add(app);
   app.add_option("--client-port", o->client_port,
-                 "port for clients of docs/client.md; 0: any free one; not given: 7070, or any "
-                 "free one if that is taken")
+                 "Port for Tandem's own clients (docs/client.md); 0 is any free one. Without the "
+                 "flag it is 7070, or any free one where that is taken")
       ->default_str("7070");
   app.add_option("--max-requests", o->cluster.config.requests.max_requests,
-                 "unfinished requests; more are refused as overload")
+                 "Refuse requests as overload while that many are unfinished")
       ->capture_default_str();
   app.add_option("--max-queue-time", o->cluster.config.requests.admission.max_queue_time,
-                 "seconds that the work before a new request may take; else it is refused as "
-                 "overload. 0: however long (docs/serving.md)")
+                 "Refuse a request as overload if the work before it would take longer; 0 is "
+                 "however long (docs/serving.md)")
       ->type_name("SECONDS")
       ->capture_default_str();
-  app.add_option("--orphan-timeout", o->cluster.config.requests.orphan_timeout,
-                 "seconds that a request goes on after its client has gone, in case it comes back")
+  app.add_option(
+         "--orphan-timeout", o->cluster.config.requests.orphan_timeout,
+         "Go on with a request for so long after its client has gone, in case it comes back")
+      ->type_name("SECONDS")
       ->capture_default_str();
   app.add_option("--drain-timeout", o->drain_timeout,
-                 "seconds that requests have to finish after SIGTERM or Ctrl-C")
+                 "Give requests so long to finish after SIGTERM or Ctrl-C")
+      ->type_name("SECONDS")
       ->capture_default_str();
+  o->http.add(app);
   o->engine.add_engine(app);
   o->cluster.add(app);
   add_environment_and_config(app);

@@ -69,12 +69,14 @@ int run(const Options& options) {
 Run add_tokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->model.add_model_flags(app, "--model")->required();
-  app.add_option("TEXT", options->texts, "texts; - for standard input");
-  app.add_option("--input", options->input, "read from a file (-: standard input)")
+  app.option_defaults()->group("Input and output");
+  app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
+  app.add_option("--input", options->input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "each line of the input is a text of its own");
-  app.add_flag("--jsonl", options->jsonl, "one JSON request a line in, one result a line out");
-  app.add_flag("--no-special-tokens", options->no_special, "without the model's BOS and EOS");
+  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag("--jsonl", options->jsonl,
+               "Read {\"id\", \"text\"} from each line, and write a JSON result for it");
+  app.add_flag("--no-special-tokens", options->no_special, "Leave out the model's BOS and EOS");
   return [options] { return run(*options); };
 }
 

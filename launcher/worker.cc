@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "actors/protocol/endpoint_probe.h"
+#include "actors/protocol/system_config.h"
 #include "actors/worker_process.h"
 #include "kernels/core/error.h"
 #include "launcher/cluster_options.h"
@@ -62,6 +64,22 @@ int join_by_address(const Options& o) {
   return 0;
 }
 
+int join(const Options& o) {
+  try {
+    return join_by_address(o);
+  } catch (const InputError& e) {
+    const bool of_connection =
+        e.kind() == ErrorKind::kUnavailable || e.kind() == ErrorKind::kInvalidRequest;
+    if (o.address.empty() || !of_connection) throw;
+    const auto [host, port] = actors::parse_address(o.address);
+    const auto endpoint = actors::probe_endpoint(host, port, std::chrono::seconds(1));
+    throw InputError(ErrorKind::kUnavailable,
+                     actors::explain_connection_failure(endpoint, o.address, e.what(),
+                                                        "worker port (--cluster-port)"),
+                     "--connect");
+  }
+}
+
 int run_launched(const Options& o, const std::string& endpoint) {
   actors::WorkerProcessOptions worker;
   worker.endpoint = decode_endpoint(endpoint);
@@ -98,7 +116,7 @@ int run_launched(const Options& o, const std::string& endpoint) {
 int run(const Options& options) {
   const char* endpoint = getenv(kEndpointVariable);
   if (endpoint != nullptr && options.address.empty()) return run_launched(options, endpoint);
-  return join_by_address(options);
+  return join(options);
 }
 
 }  // namespace
@@ -106,22 +124,31 @@ int run(const Options& options) {
 Run add_worker(CLI::App& app, WrapWorker wrap) {
   auto o = std::make_shared<Options>();
   o->wrap = std::move(wrap);
-  app.add_option("--connect", o->address, "the server's worker port, host:port");
+  app.option_defaults()->group("Server");
+  app.add_option("--connect", o->address,
+                 "Join a server at its worker port (`tandem serve --cluster-port`)")
+      ->type_name("HOST:PORT");
   app.add_option("--access-file", o->access_file,
-                 "what lets this worker in; default: what a server on this host wrote")
+                 "File that lets this worker in; without it, the one that a server on this host "
+                 "wrote for the port")
       ->type_name("FILE");
-  app.add_option("--cpu-binding", o->cpu_binding, "auto, rank or none")->capture_default_str();
   app.add_option("--worker-timeout", o->worker_timeout,
-                 "seconds of silence after which the server counts as dead")
+                 "Take the server for dead after so many seconds of silence")
+      ->type_name("SECONDS")
       ->capture_default_str();
-  const std::string ours = "Set by the launcher";
-  app.add_option("--replica", o->replica)->group(ours);
-  app.add_option("--replicas", o->replicas)->group(ours);
-  app.add_option("--rank", o->rank)->group(ours);
-  app.add_option("--ranks", o->ranks)->group(ours);
-  app.add_option("--generation", o->generation)->group(ours);
-  app.add_option("--crash-directory", o->crash_directory)->group(ours);
-  app.add_flag("--mpi", o->mpi, "the rank is MPI's")->group(ours);
+  app.add_option("--cpu-binding", o->cpu_binding,
+                 "Whether the rank keeps to its share of the cores: auto, rank or none")
+      ->group("Device")
+      ->capture_default_str();
+  app.option_defaults()->group("Set by a server that starts this worker");
+  app.add_option("--replica", o->replica, "Number of the replica that the rank is part of");
+  app.add_option("--replicas", o->replicas, "Number of replicas on this host");
+  app.add_option("--rank", o->rank, "Number of the rank in its replica");
+  app.add_option("--ranks", o->ranks, "Number of ranks of a replica");
+  app.add_option("--generation", o->generation, "How often the replica has been started");
+  app.add_option("--crash-directory", o->crash_directory, "Where to leave a record of a crash")
+      ->type_name("DIR");
+  app.add_flag("--mpi", o->mpi, "Take the rank's number from MPI");
   o->log.add(app);
   return [o] { return run(*o); };
 }

@@ -106,20 +106,21 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   const auto index = read_index(first);
   std::map<std::string, std::string> example;  // shard → one of its tensors
   for (const auto& [tensor, shard] : index) example.try_emplace(shard, tensor);
+  const auto shown = [&](const std::string& shard) {
+    return (directory / printable(shard)).string();
+  };
   for (const auto& [shard, tensor] : example) {
     std::error_code error;
     if (!fs::exists(directory / shard, error))
-      throw invalid_model(
-          (directory / shard).string(),
-          "is missing; " + first.string() + " says that it holds tensor " + in_quotes(tensor));
+      throw invalid_model(shown(shard), "is missing; " + first.string() +
+                                            " says that it holds tensor " + in_quotes(tensor));
     add(directory / shard);
   }
   for (const auto& [tensor, shard] : index) {
     const auto it = out.tensors_.find(tensor);
     if (it == out.tensors_.end() || it->second.file != (directory / shard).string())
-      throw invalid_model((directory / shard).string(), "tensor " + in_quotes(tensor) +
-                                                            " is missing; " + first.string() +
-                                                            " says that it is here");
+      throw invalid_model(shown(shard), "tensor " + in_quotes(tensor) + " is missing; " +
+                                            first.string() + " says that it is here");
   }
   return out;
 }

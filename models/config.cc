@@ -11,6 +11,7 @@
 #include "kernels/core/error.h"
 #include "models/generation_config.h"
 #include "models/printable.h"
+#include "models/registry.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -70,18 +71,31 @@ class Loader {
   ModelConfig load() {
     read_architecture();
     const Family* family = find_family();
-    read_dtype();
-    read_sizes(family);
-    read_flags(family);
-    const fs::path generation_file = find_generation_config(config_.directory);
-    generation_file_ = generation_file.string();
-    config_.generation = load_generation_config(generation_file, raw_);
-    read_special_tokens(family);
+    // What is not supported may mean another thing by a key: what can be read is for `inspect`.
+    const bool strict = family != nullptr || is_supported(config_.architecture);
+    read_all(family, [strict](const auto& read) {
+      try {
+        read();
+      } catch (const InputError&) {
+        if (strict) throw;
+      }
+    });
     config_.raw = std::move(raw_);
     return std::move(config_);
   }
 
  private:
+  template <class Attempt>
+  void read_all(const Family* family, const Attempt& attempt) {
+    attempt([&] { read_dtype(); });
+    attempt([&] { read_sizes(family); });
+    attempt([&] { read_flags(family); });
+    const fs::path generation_file = find_generation_config(config_.directory);
+    generation_file_ = generation_file.string();
+    attempt([&] { config_.generation = load_generation_config(generation_file, raw_); });
+    attempt([&] { read_special_tokens(family); });
+  }
+
   [[noreturn]] void fail(const std::string& key, const std::string& message) const {
     fail_in(file_, key, message);
   }
@@ -108,7 +122,9 @@ class Loader {
 
   void read_architecture() {
     const json* list = find("architectures");
-    if (list == nullptr) fail("architectures", "is missing");
+    if (list == nullptr)
+      fail("architectures",
+           "is missing; it names the model's class, as in [\"BartForConditionalGeneration\"]");
     if (!list->is_array() || list->empty() || !(*list)[0].is_string())
       fail("architectures", "is " + show(*list) + ", expected a list with a name");
     config_.architecture = (*list)[0].get<std::string>();

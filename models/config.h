@@ -17,7 +17,8 @@ namespace tandem {
 // The keys that encoder/decoder families share; a model file reads the others from `raw`. For a
 // family that models/config.cc knows, all of them are checked, and absent ones have HuggingFace's
 // defaults; for another model_type (a model outside of this repository), those that are there are
-// checked, and the others are 0.
+// checked, and the others are 0. Of an architecture that is not supported at all, what cannot be
+// read is left out.
 struct ModelConfig {
   std::filesystem::path directory;
   std::string architecture;  // architectures[0]

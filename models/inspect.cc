@@ -11,6 +11,7 @@
 
 #include "models/model.h"
 #include "models/printable.h"
+#include "models/registry.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -135,20 +136,13 @@ void add_memory(const InspectReport& r, Lines& lines) {
   }
 }
 
-}  // namespace
-
-InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
+// What the configuration says; sizes that it does not have under a known name are 0.
+InspectReport of_config(const ModelConfig& config) {
   InspectReport out;
-  out.directory = checkpoint.location();
+  out.directory = config.directory.string();
   out.architecture = config.architecture;
   out.model_type = config.model_type;
-  out.format = checkpoint.format();
-  for (const fs::path& file : checkpoint.files()) {
-    std::error_code error;
-    const auto size = fs::file_size(file, error);
-    out.files.push_back({file.filename().string(), error ? 0 : size});
-  }
-  count_tensors(config, checkpoint, out);
+  out.supported = is_supported(config.architecture);
   out.vocab_size = config.vocab_size;
   out.d_model = config.d_model;
   out.max_position_embeddings = config.max_position_embeddings;
@@ -159,16 +153,49 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
   out.decoder_attention_heads = config.decoder_attention_heads;
   out.decoder_ffn_dim = config.decoder_ffn_dim;
   out.generation = config.generation;
-  if (config.d_model > 0 && config.decoder_layers > 0 && config.max_position_embeddings > 0)
+  return out;
+}
+
+}  // namespace
+
+InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
+  InspectReport out = of_config(config);
+  out.directory = checkpoint.location();
+  out.format = checkpoint.format();
+  for (const fs::path& file : checkpoint.files()) {
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    out.files.push_back({file.filename().string(), error ? 0 : size});
+  }
+  count_tensors(config, checkpoint, out);
+  if (out.supported && config.d_model > 0 && config.decoder_layers > 0 &&
+      config.max_position_embeddings > 0)
     for (DType t : {DType::kF32, DType::kBF16, DType::kI8})
       out.memory.push_back(memory(config, out.parameters, t));
   return out;
+}
+
+InspectReport inspect(const fs::path& directory) {
+  const ModelConfig config = ModelConfig::load(directory);
+  try {
+    return inspect(config, Checkpoint::open(directory));
+  } catch (const InputError& e) {
+    if (is_supported(config.architecture)) throw;
+    InspectReport out = of_config(config);
+    out.unreadable = e.what();
+    return out;
+  }
 }
 
 std::string to_text(const InspectReport& r) {
   Lines lines;
   lines.add("checkpoint", r.directory);
   lines.add("architecture", printable(r.architecture) + " (" + printable(r.model_type) + ")");
+  if (!r.supported) lines.add("supported", "no");
+  if (!r.unreadable.empty()) {
+    lines.add("weights", "not read: " + r.unreadable);
+    return lines.text();
+  }
   lines.add("format", r.format);
   for (const auto& f : r.files) lines.add("file", f.name + ", " + human_bytes(f.bytes));
   for (const auto& t : r.types)
@@ -187,10 +214,15 @@ std::string to_text(const InspectReport& r) {
 }
 
 nlohmann::ordered_json to_json(const InspectReport& r) {
-  nlohmann::ordered_json out = {{"directory", r.directory},   {"architecture", r.architecture},
-                                {"model_type", r.model_type}, {"format", r.format},
-                                {"tensors", r.tensors},       {"tied_tensors", r.tied_tensors},
+  nlohmann::ordered_json out = {{"directory", r.directory},
+                                {"architecture", r.architecture},
+                                {"model_type", r.model_type},
+                                {"supported", r.supported},
+                                {"format", r.format},
+                                {"tensors", r.tensors},
+                                {"tied_tensors", r.tied_tensors},
                                 {"parameters", r.parameters}};
+  if (!r.unreadable.empty()) out["unreadable"] = r.unreadable;
   for (const auto& f : r.files) out["files"].push_back({{"name", f.name}, {"bytes", f.bytes}});
   out["dtypes"] = nlohmann::ordered_json::object();
   for (const auto& t : r.types)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct InspectReport {
   };
 
   std::string directory, architecture, model_type, format;
+  bool supported = true;   // there is a model for the architecture
+  std::string unreadable;  // why the weights were not read; empty: they were
   std::vector<File> files;
   std::vector<Type> types;    // by name
   uint64_t tensors = 0;       // names
@@ -46,6 +49,8 @@ struct InspectReport {
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);
+// The whole directory. Weights that cannot be read are an error of a supported architecture only.
+InspectReport inspect(const std::filesystem::path& directory);
 
 // For people: lines of "name  value", ending with a newline.
 std::string to_text(const InspectReport& report);

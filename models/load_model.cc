@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "models/printable.h"
 #include "models/registry.h"
 
 namespace tandem {
@@ -46,17 +47,18 @@ class ReportingSource final : public WeightSource {
 
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpoint,
                                   const Build& build, const LoadProgress& progress) {
-  const ModelFactory factory = find_model(config.architecture);
+  const ModelFactory factory = find_model(config);
   ReportingSource source(checkpoint, progress);
   auto model = factory(config, Weights(source), build);
   build.ctx.end_loading();
   const auto unread = checkpoint.unread();
   if (!unread.empty()) {
     std::string names;
-    for (size_t i = 0; i < unread.size() && i < 8; ++i) names += (i ? ", " : "") + unread[i];
+    for (size_t i = 0; i < unread.size() && i < 8; ++i)
+      names += (i ? ", " : "") + printable(unread[i]);
     if (unread.size() > 8) names += ", …";
     throw invalid_model(checkpoint.location(), std::to_string(unread.size()) + " tensor(s) that " +
-                                                   config.architecture +
+                                                   printable(config.architecture) +
                                                    " does not have: " + names);
   }
   checkpoint.drop_pages();

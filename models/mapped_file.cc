@@ -27,6 +27,13 @@ constexpr size_t kGranule = size_t{8} << 20;  // of read_ahead()
 
 }  // namespace
 
+void refuse_lfs_pointer(std::string_view text, const std::filesystem::path& file) {
+  if (!text.starts_with("version https://git-lfs.")) return;
+  throw invalid_model(file.string(),
+                      "is a git-lfs pointer, not the file itself: run `git lfs pull` in " +
+                          (file.has_parent_path() ? file.parent_path() : ".").string());
+}
+
 std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& file) {
   const auto failed = [&](const char* what) {
     const int error = errno;
@@ -43,7 +50,9 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& file) 
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, d.fd, 0);
   if (data == MAP_FAILED) throw failed("cannot be mapped");
   ::madvise(data, size, MADV_SEQUENTIAL);  // a hint: each tensor is read once, front to back
-  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+  std::shared_ptr<MappedFile> mapped(new MappedFile(static_cast<const std::byte*>(data), size));
+  refuse_lfs_pointer(mapped->text(), file);
+  return mapped;
 }
 
 MappedFile::MappedFile(const std::byte* data, size_t size)

@@ -10,9 +10,13 @@
 
 namespace tandem {
 
+// Throws InputError if `text` is what git leaves in place of a large file that it has not fetched.
+void refuse_lfs_pointer(std::string_view text, const std::filesystem::path& file);
+
 class MappedFile {
  public:
-  // Throws InputError naming the file if it cannot be opened, is not a regular file, or is empty.
+  // Throws InputError naming the file if it cannot be opened, is not a regular file, is
+  // empty, or is a git-lfs pointer.
   static std::shared_ptr<MappedFile> open(const std::filesystem::path& file);
 
   MappedFile(const MappedFile&) = delete;

@@ -7,26 +7,40 @@
 
 namespace tandem {
 
-// Bytes outside printable ASCII become \xNN; what is longer than `limit` is cut.
-inline std::string printable(std::string_view text, size_t limit = 160) {
+namespace detail {
+
+// What of `text` is shown, up to `limit`; `more` is what stands behind it if that is not all.
+inline std::string shown(std::string_view text, size_t limit, std::string& more) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (out.size() >= limit) return out + "...";
-    const auto c = static_cast<unsigned char>(text[i]);
+  for (const char character : text) {
+    if (out.size() >= limit) {
+      more = " (" + std::to_string(text.size()) + " characters)";
+      return out + "...";
+    }
+    const auto c = static_cast<unsigned char>(character);
     if (c >= 0x20 && c < 0x7f)
-      out += static_cast<char>(c);
+      out += character;
     else
       out += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
   }
   return out;
 }
 
+}  // namespace detail
+
+// Bytes outside printable ASCII become \xNN; what is longer than `limit` is cut, and its length
+// told: abc... (5000000 characters).
+inline std::string printable(std::string_view text, size_t limit = 160) {
+  std::string more;
+  const std::string out = detail::shown(text, limit, more);
+  return out + more;
+}
+
 inline std::string in_quotes(std::string_view text) {
-  std::string out(1, '"');
-  out += printable(text);
-  out += '"';
-  return out;
+  std::string more;
+  const std::string out = detail::shown(text, 160, more);
+  return '"' + out + '"' + more;
 }
 
 }  // namespace tandem

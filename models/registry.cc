@@ -3,6 +3,7 @@
 #include <map>
 
 #include "kernels/core/error.h"
+#include "models/printable.h"
 
 namespace tandem {
 
@@ -27,13 +28,17 @@ std::map<std::string, ModelFactory>& table() {
 
 }  // namespace
 
-ModelFactory find_model(const std::string& architecture) {
-  const auto it = table().find(architecture);
+bool is_supported(const std::string& architecture) { return table().contains(architecture); }
+
+ModelFactory find_model(const ModelConfig& config) {
+  const auto it = table().find(config.architecture);
   if (it != table().end()) return it->second;
   std::string known;
   for (const auto& [name, factory] : table()) known += (known.empty() ? "" : ", ") + name;
-  throw invalid_model("config.json",
-                      "architecture \"" + architecture + "\" is not known; there are: " + known);
+  throw invalid_model(
+      (config.directory / "config.json").string(),
+      printable(config.architecture) + " (" + printable(config.model_type) +
+          ") is not an encoder/decoder model that Tandem supports; supported: " + known);
 }
 
 std::vector<std::string> architectures() {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "kernels/core/error.h"
+#include "models/printable.h"
 #include "runtime/utf8.h"
 
 namespace tandem {
@@ -224,7 +225,7 @@ void BpeModel::read_merges(const JsonView& json) {
       if (text.starts_with("#version")) continue;
       const size_t space = text.find(' ');
       if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-        json.at(i).fail("expected two tokens and a space between them, found \"" + text + "\"");
+        json.at(i).fail("expected two tokens and a space between them, found " + in_quotes(text));
       left.assign(text, 0, space);
       right.assign(text, space + 1);
     } else {
@@ -234,10 +235,10 @@ void BpeModel::read_merges(const JsonView& json) {
       right = pair.at(size_t{1}).string();
     }
     if (right.size() < prefix_.size())
-      json.at(i).fail("\"" + right + "\" is shorter than continuing_subword_prefix");
+      json.at(i).fail(in_quotes(right) + " is shorter than continuing_subword_prefix");
     const auto id_of = [&](const std::string& token) {
       const auto id = vocabulary_.find(token);
-      if (!id) json.at(i).fail("\"" + token + "\" is not in the vocabulary");
+      if (!id) json.at(i).fail(in_quotes(token) + " is not in the vocabulary");
       return *id;
     };
     const int32_t left_id = id_of(left), right_id = id_of(right);
@@ -268,8 +269,8 @@ int32_t BpeModel::character_id(std::string_view character) const {
 int32_t BpeModel::unknown_id() const {
   const auto id = vocabulary_.find(*unknown_token_);
   if (!id)
-    throw invalid_model(file_, "model.unk_token: \"" + *unknown_token_ +
-                                   "\" is needed but is not in the vocabulary");
+    throw invalid_model(file_, "model.unk_token: " + in_quotes(*unknown_token_) +
+                                   " is needed but is not in the vocabulary");
   return *id;
 }
 
@@ -277,7 +278,9 @@ std::unique_ptr<TokenModel> make_token_model(const JsonView& json) {
   const auto type = json.find("type");
   const bool is_bpe = type ? type->string() == "BPE" : json.find("merges").has_value();
   if (is_bpe) return std::make_unique<BpeModel>(json);
-  if (type) type->fail_unsupported("the token model " + type->string() + " is not supported");
+  if (type)
+    type->fail_unsupported("the token model " + printable(type->string()) +
+                           " is not supported; supported: BPE");
   json.at("type").fail("missing");
 }
 

@@ -46,12 +46,14 @@ namespace {
 DType quantized_dtype_of_cpu(const EngineConfig& config) {
   if (config.quantization != Quantization::kInt8)
     throw not_supported("--quantization", std::string(name_of(config.quantization)) +
-                                              " needs a GPU; on a CPU it is none or int8");
+                                              " needs a GPU; on a CPU use --dtype int8");
   const DType dtype = config.dtype.value_or(DType::kI8);
   if (dtype != DType::kI8 && dtype != DType::kBF16)
     throw not_supported("--dtype", std::string(name_of(dtype)) +
-                                       " does not go with --quantization int8 on a CPU, whose "
-                                       "keys and values are bfloat16 then; leave it out");
+                                       " does not go with --quantization int8 on a CPU; "
+                                       "give --dtype int8 alone, which has keys and values in "
+                                       "bfloat16");
+  spdlog::warn("--quantization int8 is for GPUs; on a CPU it is taken for --dtype int8");
   return DType::kI8;
 }
 

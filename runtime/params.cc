@@ -266,6 +266,7 @@ ParamsResolver::ParamsResolver(const ModelConfig& config, int vocab_size)
 PromptParams ParamsResolver::prompt_params(const json& params) const {
   const Options request = read_request_options(params, vocab_size_);
   PromptParams out;
+  out.allow_empty_prompt = value_or(request.allow_empty_prompt, false);
   if (request.truncate_prompt_tokens) {
     int64_t keep = *request.truncate_prompt_tokens;
     if (keep < 0)

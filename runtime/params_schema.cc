@@ -101,6 +101,7 @@ void add_lengths(Table& t) {
           throw invalid_request(s.name, "must be >= 1, or -1 for all that the model takes, not 0");
         return keep;
       });
+  t["allow_empty_prompt"] = boolean(vllm, &Options::allow_empty_prompt);
 }
 
 void add_prompts(Table& t) {

@@ -49,7 +49,7 @@ struct GenerationOptions {
   Option<bool> ignore_eos, include_stop_str_in_output, skip_special_tokens;
   Option<bool> renormalize_logits, remove_invalid_values;
   Option<int64_t> logprobs, prompt_logprobs, truncate_prompt_tokens;
-  Option<bool> add_special_tokens;
+  Option<bool> add_special_tokens, allow_empty_prompt;
   Option<std::string> cache_salt;
   Option<std::map<int32_t, float>> logit_bias;
   Option<std::vector<std::pair<Ids, float>>> sequence_bias;

@@ -10,6 +10,8 @@
 
 #include "kernels/core/error.h"
 #include "runtime/json_fields.h"
+#include "runtime/unicode_classes.h"
+#include "runtime/utf8.h"
 
 namespace tandem {
 
@@ -127,8 +129,31 @@ void check_encoder(const Ids& ids, const std::string& field, int positions) {
   if (positions > 0 && ids.size() > static_cast<size_t>(positions))
     throw InputError(ErrorKind::kResource,
                      field + ": has " + std::to_string(ids.size()) + " tokens, the model has " +
-                         std::to_string(positions) + " positions (truncate_prompt_tokens cuts it)",
+                         std::to_string(positions) +
+                         " positions; truncate_prompt_tokens: -1 (--truncate-prompt-tokens -1) "
+                         "cuts its end off",
                      field);
+}
+
+bool is_blank(const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = code_point_at(text, at);
+    if (!is_space(c.value)) return false;
+    at += static_cast<size_t>(c.length);
+  }
+  return true;
+}
+
+// From an empty text a model invents a sentence. Not so where the request begins the output itself,
+// has other data, or generates nothing.
+void check_not_empty(const Prompt& prompt, const PromptParams& params) {
+  const auto* text = std::get_if<std::string>(&prompt.encoder.content);
+  if (text == nullptr || !is_blank(*text) || params.allow_empty_prompt) return;
+  if (prompt.decoder || prompt.target || prompt.pooling) return;
+  throw invalid_request(prompt.encoder.field,
+                        std::string(text->empty() ? "is empty" : "has nothing but white space") +
+                            ": the model would invent a text; allow_empty_prompt: true "
+                            "(--allow-empty-prompt) lets it");
 }
 
 // Decoder ids → those that the decoder is fed: the target follows, but for its last token.
@@ -204,6 +229,7 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
                           const ModelConfig& config, const ParamsResolver& resolver) {
   const PromptParams with = resolver.prompt_params(params);
   Ids encoder = tokenise(prompt.encoder, tokenizer, with.add_special_tokens);
+  check_not_empty(prompt, with);
   check_ids(encoder, prompt.encoder.field, resolver.vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(encoder, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);

@@ -47,10 +47,11 @@ struct PreparedPrompt {
   std::optional<proto::Pooling> pooling = {};  // then there is no decoder prompt
 };
 
-// Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the end
-// tokens stay), makes the decoder prompt, and checks ids and the encoder's length. `tokenizer` may
-// be null if the model has none: then text is an error. Throws InputError with the field and the
-// numbers.
+// An empty text (white space is nothing) is an error where there is nothing else to go by and the
+// request's allow_empty_prompt does not allow it. Tokenises, truncates if the request's
+// truncate_prompt_tokens says so (the tail is cut, the end tokens stay), makes the decoder prompt,
+// and checks ids and the encoder's length. `tokenizer` may be null if the model has none: then text
+// is an error. Throws InputError with the field and the numbers.
 PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/json_fields.h"
+#include "runtime/readable_text.h"
 
 namespace tandem {
 namespace {
@@ -165,9 +166,9 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
 json error_to_json(const InputError& error, const json& id) {
   return {{"id", id},
           {"error",
-           {{"message", error.what()},
+           {{"message", readable(error.what())},
             {"type", api_name(error.kind())},
-            {"param", error.param().empty() ? json() : json(error.param())}}}};
+            {"param", error.param().empty() ? json() : json(readable(error.param()))}}}};
 }
 
 std::string dump_line(const json& value) {

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "models/registry.h"
 #include "runtime/admission.h"
 #include "runtime/bad_words.h"
 
@@ -22,6 +23,13 @@ uint64_t random_seed() {
   return (uint64_t{device()} << 32) | device();
 }
 
+// Before anything else is made of a configuration that may not say what this library reads.
+ModelConfig load_supported(const std::filesystem::path& model) {
+  ModelConfig config = ModelConfig::load(model);
+  find_model(config);
+  return config;
+}
+
 }  // namespace
 
 proto::Error to_proto(const InputError& error) {
@@ -35,7 +43,7 @@ proto::Error to_proto(const InputError& error) {
 }
 
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
-    : config_(ModelConfig::load(model)),
+    : config_(load_supported(model)),
       tokenizer_(Tokenizer::load(model)),
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {}

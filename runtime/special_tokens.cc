@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "models/printable.h"
+
 namespace tandem {
 namespace {
 
@@ -52,7 +54,7 @@ int32_t parse_id(const JsonView& map, const std::string& key) {
   int32_t id = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
   if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= kMaxVocabulary)
-    map.fail("\"" + key + "\" is not a token id");
+    map.fail(in_quotes(key) + " is not a token id");
   return id;
 }
 
@@ -69,8 +71,8 @@ std::vector<AddedToken> read_added_tokens(const JsonView& document) {
     tokens.push_back(AddedToken::from_json(entry));
     const auto [first, is_new] = seen.emplace(id.id(), tokens.back().content);
     if (!is_new && first->second != tokens.back().content)
-      id.fail("id " + std::to_string(id.id()) + " has two tokens, \"" + first->second +
-              "\" and \"" + tokens.back().content + "\"");
+      id.fail("id " + std::to_string(id.id()) + " has two tokens, " + in_quotes(first->second) +
+              " and " + in_quotes(tokens.back().content));
   }
   return tokens;
 }

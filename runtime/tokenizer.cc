@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "models/printable.h"
 #include "runtime/added_tokens.h"
 #include "runtime/text_pipeline.h"
 #include "runtime/tokenizer_files.h"
@@ -98,7 +99,7 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
 void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
   for (const std::string& name : files.template_tokens) {
     const auto id = token_to_id(name);
-    if (!id) throw invalid_model(files.file, "\"" + name + "\" is not in the vocabulary");
+    if (!id) throw invalid_model(files.file, in_quotes(name) + " is not in the vocabulary");
     files.document["post_processor"]["special_tokens"][name]["ids"] = {*id};
   }
 }

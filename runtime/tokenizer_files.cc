@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "models/printable.h"
 #include "runtime/special_tokens.h"
 
 namespace tandem {
@@ -210,7 +211,8 @@ TokenizerFiles combine(CheckpointFiles in) {
     if (!is_bpe(in.document.view())) cls = nullptr;
   } else if (!cls) {
     if (!name.empty())
-      throw not_supported(in.config.name, "tokenizer_class: " + name + " without a tokenizer.json");
+      throw not_supported(in.config.name,
+                          "tokenizer_class: " + printable(name) + " without a tokenizer.json");
     cls = &kByteLevelClasses[0];
   }
 

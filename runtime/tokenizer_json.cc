@@ -5,12 +5,15 @@
 #include <system_error>
 
 #include "kernels/core/error.h"
+#include "models/mapped_file.h"
+#include "models/printable.h"
 
 namespace tandem {
 namespace {
 
 // The largest tokenizer.json of a published model has about 40 MB.
 constexpr uintmax_t kMaxFileBytes = uintmax_t{128} << 20;
+constexpr size_t kMaxWhat = 500;  // characters of a message, which quotes the file
 
 }  // namespace
 
@@ -63,13 +66,17 @@ const nlohmann::json& JsonView::object() const {
 }
 
 void JsonView::fail(const std::string& what) const {
-  throw InputError(ErrorKind::kInvalidModel,
-                   file_ + ": " + (key_.empty() ? "" : key_ + ": ") + what, file_);
+  throw InputError(
+      ErrorKind::kInvalidModel,
+      file_ + ": " + (key_.empty() ? "" : printable(key_) + ": ") + printable(what, kMaxWhat),
+      file_);
 }
 
 void JsonView::fail_unsupported(const std::string& what) const {
-  throw InputError(ErrorKind::kNotSupported,
-                   file_ + ": " + (key_.empty() ? "" : key_ + ": ") + what, file_);
+  throw InputError(
+      ErrorKind::kNotSupported,
+      file_ + ": " + (key_.empty() ? "" : printable(key_) + ": ") + printable(what, kMaxWhat),
+      file_);
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
@@ -84,6 +91,7 @@ std::string read_text_file(const std::filesystem::path& file) {
   in.read(text.data(), static_cast<std::streamsize>(bytes));
   if (!in || static_cast<uintmax_t>(in.gcount()) != bytes)
     throw invalid_model(file.string(), "cannot be read");
+  refuse_lfs_pointer(text, file);
   return text;
 }
 
@@ -94,7 +102,7 @@ nlohmann::json parse_json(const std::string& text, const std::string& file) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& e) {  // its text has the line and the column
-    throw invalid_model(file, e.what());
+    throw invalid_model(file, printable(e.what(), 400));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "models/printable.h"
+
 namespace tandem {
 
 Vocabulary::Vocabulary(const JsonView& json) {
@@ -26,8 +28,8 @@ Vocabulary::Vocabulary(const JsonView& json) {
     const auto id = value.get<int32_t>();
     Place& place = places_[static_cast<size_t>(id)];
     if (place.length != kAbsent)
-      json.fail("id " + std::to_string(id) + " has two tokens, \"" + std::string(*this->token(id)) +
-                "\" and \"" + token + "\"");
+      json.fail("id " + std::to_string(id) + " has two tokens, " + in_quotes(*this->token(id)) +
+                " and " + in_quotes(token));
     place = {static_cast<uint32_t>(text_.size()), static_cast<uint32_t>(token.size())};
     text_ += token;
     ids_.emplace(*this->token(id), id);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/readable_text.h"
 #include "runtime/request_json.h"
 
 namespace tandem::server {
@@ -36,8 +37,9 @@ int status_of(const std::string& type) {
 
 std::string error_body(int status, const std::string& message, const std::string& type,
                        const std::string& param) {
-  nlohmann::ordered_json error = {{"message", message}, {"type", type}};
-  error["param"] = param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(param);
+  nlohmann::ordered_json error = {{"message", readable(message)}, {"type", type}};
+  error["param"] =
+      param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(readable(param));
   error["code"] = status;
   return nlohmann::ordered_json({{"error", error}})
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

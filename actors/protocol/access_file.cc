@@ -126,6 +126,7 @@ std::string read_all(int fd, const std::filesystem::path& path) {
 std::string read_private(const std::filesystem::path& path) {
   // O_NONBLOCK: a FIFO would wait for a writer.
   const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 && errno == ENOENT) wrong(path, "there is no such access file");
   if (file.get() < 0) wrong(path, errno == ELOOP ? "open (a symbolic link)" : "open", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) wrong(path, "fstat", errno);

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "actors/protocol/endpoint_probe.h"
 #include "kernels/core/error.h"
 
 namespace tandem::actors {
@@ -115,7 +116,7 @@ Key make_key() {
 
 struct CertificateAuthority::Impl {
   Key key = make_key();
-  Certificate certificate = make_certificate("tandem authority", key.get(), nullptr, key.get());
+  Certificate certificate = make_certificate(kAuthorityName, key.get(), nullptr, key.get());
 };
 
 CertificateAuthority::CertificateAuthority() : impl_(std::make_unique<Impl>()) {}

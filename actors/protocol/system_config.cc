@@ -56,9 +56,11 @@ void SystemConfig::replace_credentials(const Credentials& credentials) {
 }
 
 std::pair<std::string, uint16_t> parse_address(const std::string& address) {
+  if (address.find("://") != std::string::npos)
+    throw invalid_request("address", "\"" + address + "\" is a URL; expected host:port");
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos)
-    throw invalid_request("address", "\"" + address + "\" is not host:port");
+    throw invalid_request("address", "\"" + address + "\" has no port; expected host:port");
   std::string host = address.substr(0, colon);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);

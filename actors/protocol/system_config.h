@@ -32,7 +32,7 @@ class SystemConfig : public caf::actor_system_config {
   std::unique_ptr<CredentialFiles> files_;
 };
 
-// "127.0.0.1:5000", "[::1]:5000" → host, port. Throws InputError.
+// "127.0.0.1:7070", "[::1]:7070" → host, port. Throws InputError.
 std::pair<std::string, uint16_t> parse_address(const std::string& address);
 
 }  // namespace tandem::actors

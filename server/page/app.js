@@ -34,7 +34,7 @@ function wantKey(wrong) {
   $('key-error').textContent = wrong ? 'The server does not know this key.' : '';
   keyWanted = new Promise((resolve) => {
     const dialog = $('key-dialog');
-    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); if (given) setTimeout(poll); };
+    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); if (given) setTimeout(() => { poll(); countTokens(); }); };
     dialog.onclose = () => done(false);
     $('key-cancel').onclick = () => done(false);
     $('key-form').onsubmit = (event) => {
@@ -81,6 +81,7 @@ function requestBody(kind) {
   for (const name of ['max_tokens', ...KINDS[kind].fields])
     if ($(name).value.trim() !== '') body[name] = Number($(name).value);
   Object.assign(body, KINDS[kind].fixed);
+  if ($('cut').checked) body.truncate_prompt_tokens = -1;
   if ($('decoder_prompt').value !== '') body.decoder_prompt = $('decoder_prompt').value;
   return body;
 }
@@ -107,6 +108,50 @@ function showFieldError(name, message) {
 function clearErrors() {
   for (const e of document.querySelectorAll('#form [aria-invalid]')) e.removeAttribute('aria-invalid');
   for (const e of document.querySelectorAll('#form .error')) e.textContent = '';
+}
+
+// How many tokens the text has, once nobody has typed for a moment. Answers that come late are for
+// a text that is no longer there.
+const PAUSE = 300, MOST_COUNTED = 1 << 20;
+let countTimer = 0, counted = {prompt: null}, counting = null;  // counting: an AbortController
+function showCount() {
+  const {tokens, limit} = counted, over = limit > 0 && tokens > limit;
+  const known = counted.prompt === $('prompt').value;
+  $('count').classList.toggle('over', known && over && !$('cut').checked);
+  if (limit > 0) setText('cut-note', `to ${count(limit)} tokens`);
+  if (!known) return;
+  setText('count', tokens === undefined ? '\u00a0'
+      : !over ? `${count(tokens)}${limit > 0 ? ` of ${count(limit)}` : ''} tokens`
+      : $('cut').checked ? `${count(tokens)} tokens, cut to ${count(limit)}`
+      : `${count(tokens)} tokens: more than the ${count(limit)} that the model takes`);
+}
+async function countTokens() {
+  const prompt = $('prompt').value;
+  if (counting) counting.abort();
+  if (prompt === counted.prompt) return showCount();
+  const controller = counting = new AbortController();
+  let news = {prompt, limit: counted.limit};
+  try {
+    // Not ask(): a key is wanted for what somebody asks for, not for this.
+    const headers = {'Content-Type': 'application/json', ...(apiKey && {Authorization: 'Bearer ' + apiKey})};
+    const response = prompt.length > MOST_COUNTED ? null : await fetch('/tokenize', {
+      method: 'POST', signal: controller.signal, body: JSON.stringify({prompt}), headers});
+    if (response && response.ok) {
+      const answer = await response.json();
+      news = {prompt, tokens: answer.count, limit: answer.max_model_len};
+    } else if (response) {
+      news.prompt = null;  // again at the next change
+    }
+  } catch {
+    return;
+  }
+  counted = news;
+  showCount();
+}
+function countSoon() {
+  clearTimeout(countTimer);
+  countTimer = setTimeout(countTokens, PAUSE);
+  showCount();
 }
 
 // --- A run: one request and its card ---------------------------------------------------------------
@@ -239,12 +284,12 @@ async function generate() {
 }
 $('form').onsubmit = (event) => { event.preventDefault(); generate(); };
 $('stop').onclick = () => { if (under_way) under_way.abort(); };
-$('form').oninput = showFields;
+$('form').oninput = () => { showFields(); countSoon(); };
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !$('key-dialog').open) generate();
 });
 for (const button of document.querySelectorAll('[data-example]'))
-  button.onclick = () => { $('prompt').value = EXAMPLES[button.dataset.example]; showFields(); };
+  button.onclick = () => { $('prompt').value = EXAMPLES[button.dataset.example]; showFields(); countSoon(); };
 
 // --- The engine, live ------------------------------------------------------------------------------
 const PERIOD = 500, POINTS = 120;
@@ -399,5 +444,6 @@ document.addEventListener('visibilitychange', () => { before = null; poll(); });
 new ResizeObserver(() => { if (status) showPool(); }).observe($('blocks'));
 
 showFields();
+countTokens();
 poll();
 })();

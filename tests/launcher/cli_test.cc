@@ -10,22 +10,17 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/support/goldens.h"
-#include "tests/support/process.h"
+#include "tests/support/command_line.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using testing::DamagedCheckpoint;
+using testing::kTiny;
 using testing::ProcessResult;
-
-const std::string kTiny = testing::golden_dir("bart-tiny").string();
-
-ProcessResult tandem(std::vector<std::string> args, const std::string& input = {}) {
-  args.insert(args.begin(), TANDEM_BINARY);
-  return testing::run_process(args, input);
-}
+using testing::tandem;
 
 std::vector<json> lines_of(const std::string& text) {
   std::vector<json> out;
@@ -39,41 +34,6 @@ ProcessResult generate(const std::string& input, std::vector<std::string> flags 
   args.insert(args.end(), flags.begin(), flags.end());
   return tandem(args, input);
 }
-
-// A copy of the tiny checkpoint that a test may damage.
-class DamagedCheckpoint : public ::testing::Test {
- protected:
-  void SetUp() override {
-    dir_ = fs::temp_directory_path() / ("tandem-cli-" + std::to_string(getpid()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-    for (const char* f :
-         {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-          "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"}) {
-      fs::copy_file(fs::path(kTiny) / f, dir_ / f);
-      fs::permissions(dir_ / f, fs::perms::owner_write, fs::perm_options::add);
-    }
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
-  void write(const std::string& file, const std::string& text) {
-    std::ofstream(dir_ / file, std::ios::binary) << text;
-  }
-  void edit_config(const std::string& key, const json& value) {
-    json config = json::parse(std::ifstream(dir_ / "config.json"));
-    config[key] = value;
-    write("config.json", config.dump());
-  }
-  // Exit status 1, nothing on standard output, and a message with these words.
-  void expect_error(const std::vector<std::string>& words) {
-    const ProcessResult r = tandem({"generate", "--model", dir_.string(), "some text"});
-    EXPECT_EQ(r.status, 1) << r.err;
-    EXPECT_EQ(r.out, "");
-    for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
-  }
-
-  fs::path dir_;
-};
 
 TEST(Cli, HelpAndVersionExitWithZero) {
   EXPECT_EQ(tandem({"--help"}).status, 0);

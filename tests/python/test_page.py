@@ -118,6 +118,58 @@ def test_errors_stand_at_their_field(page):
     assert page.value("document.querySelector('#max_tokens').hasAttribute('aria-invalid')") is False
 
 
+def tokenized(server, text):
+    return httpx.post(server.url + "/tokenize", json={"prompt": text}).json()
+
+
+def counter_of(server, text):
+    answer = tokenized(server, text)
+    return f"{answer['count']:,} of {answer['max_model_len']:,} tokens"
+
+
+def wait_for_count(page, expected):
+    page.wait("document.querySelector('#count').textContent === %r" % expected)
+
+
+def test_tokens_are_counted_once_nobody_types(page, server, texts):
+    wait_for_count(page, counter_of(server, page.value("document.querySelector('#prompt').value")))
+    for text in ("", "one", texts[1]):
+        page.type("#prompt", text)
+        wait_for_count(page, counter_of(server, text))
+    # Every key is an event, but the server is asked after a pause only.
+    asked = len([url for url in page.urls if url.endswith("/tokenize")])
+    page.value("for (let i = 0; i < 50; ++i) { document.querySelector('#prompt').value += ' a';"
+               " document.querySelector('#form').dispatchEvent(new Event('input')); }")
+    wait_for_count(page, counter_of(server, texts[1] + " a" * 50))
+    assert len([url for url in page.urls if url.endswith("/tokenize")]) == asked + 1
+
+
+def test_long_texts_are_cut_on_request(page, server):
+    limit = tokenized(server, "x")["max_model_len"]
+    page.type("#prompt", "word " * (2 * limit))
+    page.wait("document.querySelector('#count').classList.contains('over')")
+    assert f"more than the {limit:,}" in page.text("#count")
+    assert f"{limit:,} tokens" in page.text("#cut-note")
+    page.click("#generate")
+    page.wait(GENERATED)
+    assert "truncate_prompt_tokens" in page.text("#error-prompt")
+    assert len(page.errors) == 1 and "400" in page.errors.pop()
+    page.click("#cut")
+    page.wait("document.querySelector('#count').textContent.endsWith('cut to %s')" % f"{limit:,}")
+    assert "truncate_prompt_tokens" in page.value("document.querySelector('#curl').textContent")
+    page.type("#max_tokens", "4")
+    (text,), = generate(page)
+    assert text and page.text("#error-prompt") == ""
+
+
+def test_an_empty_text_is_an_error(page):
+    page.type("#prompt", "")
+    page.click("#generate")
+    page.wait(GENERATED)
+    assert "empty" in page.text("#error-prompt")
+    assert len(page.errors) == 1 and "400" in page.errors.pop()
+
+
 def test_stop(page, server):
     # Long enough not to have ended on the way from one click to the next.
     page.value("document.querySelector('#generate').addEventListener('click', () =>"
@@ -151,6 +203,22 @@ def test_the_engine_live(page, server, texts):
         page.wait("document.querySelector('#workers .word').textContent === 'computing'")
     page.wait("document.querySelector('#running').textContent === '0'")
     page.wait("document.querySelector('#self-blocks').textContent === '0'")
+
+
+@pytest.mark.parametrize("width", [320, 360, 390, 414, 768, 1280])
+def test_numbers_keep_their_distance(page, width):
+    page.viewport(width, 740, mobile=width < 500)
+    page.wait("document.querySelector('#running').textContent !== '–'")
+    gaps = page.value("""(() => {
+      const boxes = ['running', 'waiting', 'swapped'].map((id) => {
+        const range = document.createRange();
+        document.getElementById(id).textContent = '200';
+        range.selectNodeContents(document.getElementById(id));
+        return range.getBoundingClientRect();
+      });
+      return [boxes[1].left - boxes[0].right, boxes[2].left - boxes[1].right];
+    })()""")
+    assert min(gaps) >= 16, gaps
 
 
 @pytest.mark.parametrize("width", [320, 360, 414, 768, 1280])

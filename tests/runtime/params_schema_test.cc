@@ -60,6 +60,7 @@ std::map<std::string, Parameter> parameters() {
       {"min_new_tokens", integer({0, 10, 1000}, {-1})},
       {"min_tokens", integer({0, 10, 19}, {-1, 20, 1000})},
       {"truncate_prompt_tokens", integer({1, 5, -1, 1000000}, {0, -2})},
+      {"allow_empty_prompt", boolean},
       {"n", integer({1, 1.0}, {0, -1, 2, 10001})},
       {"best_of", integer({1}, {0, -1, 2, 10001})},  // more need sampling
       {"num_return_sequences", integer({1}, {0, -1, 2, 10001})},

@@ -88,7 +88,25 @@ TEST(Prompt, SingletonsGoToTheEncoder) {
     EXPECT_EQ(r.decoder, (Ids{2, 0}));
     EXPECT_FALSE(r.inputs.has_encoder_prompt());
   }
-  EXPECT_EQ(prepare("").encoder, (Ids{0, 2}));  // an empty text has its special tokens
+}
+
+// The model would make up a sentence. A request that begins the output itself, scores a target or
+// generates nothing has something to go by.
+TEST(Prompt, AnEmptyTextIsAnErrorUnlessAllowed) {
+  for (const char* blank : {"", " ", "\n\t ", "\u00a0\u3000"}) {
+    const json text = blank;
+    expect_error("prompt", text, "allow_empty_prompt");
+    expect_error("prompt.prompt", {{"prompt", text}}, "allow_empty_prompt");
+    expect_error("prompt.encoder_prompt", {{"encoder_prompt", text}}, "allow_empty_prompt");
+    expect_error("prompt", text, "allow_empty_prompt", ErrorKind::kInvalidRequest,
+                 {{"allow_empty_prompt", false}});
+    EXPECT_EQ(prepare(text, {{"allow_empty_prompt", true}}).encoder, encoded(blank));
+    EXPECT_EQ(prepare({{"encoder_prompt", text}, {"decoder_prompt", {2}}}).encoder, encoded(blank));
+    EXPECT_EQ(prepare({{"encoder_prompt", text}, {"target", "a"}}).encoder, encoded(blank));
+  }
+  expect_error("prompt", " ", "nothing but white space");
+  EXPECT_EQ(prepare(" a ").encoder, encoded(" a "));
+  EXPECT_EQ(prepare(J("[0, 2]")).encoder, (Ids{0, 2}));  // tokens are what they are
 }
 
 TEST(Prompt, Pairs) {

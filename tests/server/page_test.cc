@@ -46,6 +46,14 @@ TEST(Page, IsOpenAndWhole) {
   EXPECT_EQ(s.ask("GET", "/status")->status(), 401) << "what it shows is not open";
 }
 
+TEST(Page, CountsTokensAndCutsLongTexts) {
+  FakeServer s;
+  const std::string html = s.ask("GET", "/")->head->body;
+  for (const char* part : {"Max tokens", "Cut long texts", "type=\"checkbox\" id=\"cut\"",
+                           "id=\"count\"", "'/tokenize'", "truncate_prompt_tokens"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
 TEST(Page, TheBrowserRunsNothingElse) {
   FakeServer s;
   const auto page = s.ask("GET", "/");

@@ -61,6 +61,7 @@ class GenerationParams(TypedDict, total=False):
     return_tokens_as_token_ids: bool
     truncate_prompt_tokens: Optional[int]
     add_special_tokens: Optional[bool]
+    allow_empty_prompt: Optional[bool]
     decoder_prompt: Union[str, List[int], None]
     echo: bool
     cache_salt: Optional[str]
