@@ -64,7 +64,7 @@ void apply_config_file(CLI::App& app) {
     if (item.name == "++" || item.name == "--") continue;  // a section begins, ends
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
-      throw UsageError("--config", file + ": \"" + item.fullname() + "\" is no flag of " +
+      throw UsageError("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
                                        app.get_name() + suggestion(item.name, names_of(app)));
     if (!option->empty()) continue;
     try {

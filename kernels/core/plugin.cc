@@ -43,7 +43,7 @@ Loaded load(const fs::path& path) {
   }
   using Entry = const DevicePlugin* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kDevicePluginSymbol));
-  if (entry == nullptr) return {nullptr, path.string() + " is no plugin of Tandem"};
+  if (entry == nullptr) return {nullptr, path.string() + " is not a plugin of Tandem"};
   const DevicePlugin* plugin = entry();
   if (plugin == nullptr || std::strcmp(plugin->version, kDevicePluginVersion) != 0)
     return {nullptr, path.string() + " is of another build of Tandem"};

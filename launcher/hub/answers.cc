@@ -78,7 +78,7 @@ InputError status_error(const Response& answer, const Repository& repository, bo
                            ", and HF_TOKEN be a token of the account that did" + token);
   if (answer.status == 401 || answer.status == 403)
     return model_error(ErrorKind::kInvalidRequest,
-                       id + " is no directory here, and no model that " + repository.endpoint +
+                       id + " is neither a directory here nor a model that " + repository.endpoint +
                            " shows (HTTP status " + std::to_string(answer.status) +
                            "): where it is private or gated, HF_TOKEN must be a token that may "
                            "read it" +

@@ -113,7 +113,7 @@ class Hub {
   }
 
   std::string not_cached() const {
-    return repository_.described() + " is no directory, and not in the cache " +
+    return repository_.described() + " is not a directory, and not in the cache " +
            cache_.root().string() +
            (missing_.empty() ? "" : " completely (" + printable(missing_) + " is missing)");
   }
