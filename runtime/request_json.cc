@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxDepth = 64;
+constexpr size_t kMaxQuoted = 300;
 
 json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
@@ -64,6 +65,8 @@ json parse_json_line(std::string_view line) {
     std::string what = e.what();
     const size_t colon = what.find("] ");
     if (colon != std::string::npos) what = what.substr(colon + 2);
+    // It quotes a whole string, however long that is.
+    if (what.size() > kMaxQuoted) what = what.substr(0, kMaxQuoted) + "...";
     throw InputError(ErrorKind::kInvalidRequest, "not valid JSON: " + what);
   }
   if (too_deep)

@@ -172,7 +172,7 @@ asio::awaitable<bool> Connection::shake_hands() {
 
 // The first bytes of the next request, which may be there already; false: there will be none.
 asio::awaitable<bool> Connection::wait_for_bytes() {
-  set_activity(Activity::kIdle);
+  if (!first_) set_activity(Activity::kIdle);
   if (input_.size() > 0) co_return true;
   input_.shrink();
   set_deadline(std::exchange(first_, false) ? config_.header_timeout : config_.idle_timeout);

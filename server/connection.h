@@ -31,7 +31,8 @@ class ConnectionExchange;
 
 // What a connection is busy with, for whoever must make room.
 enum class Activity {
-  kIdle,     // no request, or its header is not complete
+  kSilent,   // no request has come yet, or not the whole header of the first
+  kIdle,     // the same between requests; or it is being closed
   kReading,  // the body of one that was admitted
   kServing,
 };
@@ -102,7 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string remote_;
   boost::asio::steady_timer wake_, deadline_;
   std::shared_ptr<ConnectionExchange> exchange_;  // under way
-  Activity activity_ = Activity::kIdle;
+  Activity activity_ = Activity::kSilent;
   const bool crowded_;
   bool gone_ = false;  // nothing is sent any more: we gave up
   bool timed_out_ = false;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kForHealth = 32;  // connections beyond the bound, for what is open to everybody
 constexpr std::chrono::seconds kTellEvery{10};
+constexpr std::chrono::milliseconds kGrace{100};  // that a request takes to follow its connection
 
 // OpenSSL does not tell why a file cannot be opened.
 void check_readable(const char* flag, const std::string& file) {
@@ -80,7 +82,8 @@ struct HttpServer::Impl final : ConnectionOwner {
   void listen();
   void accept();
   void take(tcp::socket socket);
-  bool make_room();
+  bool make_room(bool spare_new);
+  void tell();
   void is_now(Connection& connection, Activity activity) override;
   void ended(Connection& connection) override;
 
@@ -89,9 +92,12 @@ struct HttpServer::Impl final : ConnectionOwner {
     std::weak_ptr<Connection> connection;
     Line* line = nullptr;  // null: it is being served
     Line::iterator place;
+    Clock::time_point since;
+    Activity activity = Activity::kSilent;
     bool leaving = false;  // it makes room for another
   };
   Line* line_of(Activity activity);
+  void join_line(Entry& entry, Connection& connection, Activity activity);
   void leave_line(Entry& entry);
 
   const ServerConfig& config;
@@ -104,7 +110,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::vector<std::thread> threads;
   std::mutex mutex;  // of what follows
   std::unordered_map<Connection*, Entry> connections;
-  Line idle, reading;
+  Line silent, idle, reading;
   size_t num_leaving = 0;
   Clock::time_point told;
   bool draining = false;
@@ -148,8 +154,13 @@ void HttpServer::Impl::accept() {
 void HttpServer::Impl::take(tcp::socket socket) {
   const std::lock_guard lock(mutex);
   const size_t here = connections.size() - num_leaving;
-  const bool crowded = !draining && here >= config.max_connections && !make_room();
-  if (draining || (crowded && here >= config.max_connections + kForHealth)) {
+  bool crowded = false, refused = draining;
+  if (!refused && here >= config.max_connections) {
+    tell();
+    crowded = !make_room(/*spare_new=*/true);
+    refused = crowded && here >= config.max_connections + kForHealth && !make_room(false);
+  }
+  if (refused) {
     // Closed without a word: an answer would have to be waited for.
     error_code ignored;
     socket.close(ignored);
@@ -158,36 +169,51 @@ void HttpServer::Impl::take(tcp::socket socket) {
   const auto connection = std::make_shared<Connection>(std::move(socket), shared, crowded);
   Entry& entry = connections[connection.get()];
   entry.connection = connection;
-  entry.line = &idle;
-  entry.place = idle.insert(idle.end(), connection.get());
+  join_line(entry, *connection, Activity::kSilent);
   connection->start();
 }
 
-// Ends the connection that has waited longest for a request of its client, or for its body.
-bool HttpServer::Impl::make_room() {
-  if (Clock::now() - told > kTellEvery) {
-    told = Clock::now();
-    spdlog::warn("{} connections are open, all that --max-connections allows: {}",
-                 config.max_connections,
-                 idle.empty() && reading.empty() ? "new ones are refused, but health checks"
-                                                 : "idle ones are closed for new ones");
-  }
-  for (Line* line : {&idle, &reading}) {
+void HttpServer::Impl::tell() {
+  if (Clock::now() - told < kTellEvery) return;
+  told = Clock::now();
+  spdlog::warn("{} connections are open, all that --max-connections allows; {} of them wait",
+               config.max_connections, silent.size() + idle.size() + reading.size());
+}
+
+// Ends a connection that waits for its client, the one that has waited longest. spare_new: its
+// first request, or its body, may be on its way; but where many are silent, each of them has had
+// the time in which so many others came.
+bool HttpServer::Impl::make_room(bool spare_new) {
+  const size_t many = std::min(kForHealth, config.max_connections / 2);
+  for (Line* line : {&silent, &idle, &reading}) {
     if (line->empty()) continue;
     Entry& entry = connections.at(line->front());
+    const bool spared = line == &reading || (line == &silent && silent.size() < many);
+    if (spare_new && spared && Clock::now() - entry.since < kGrace) continue;
     leave_line(entry);
     entry.leaving = true;
     ++num_leaving;
-    if (const auto connection = entry.connection.lock())
-      connection->make_room(line == &idle ? Activity::kIdle : Activity::kReading);
+    if (const auto connection = entry.connection.lock()) connection->make_room(entry.activity);
     return true;
   }
   return false;
 }
 
 HttpServer::Impl::Line* HttpServer::Impl::line_of(Activity activity) {
-  if (activity == Activity::kServing) return nullptr;
-  return activity == Activity::kIdle ? &idle : &reading;
+  switch (activity) {
+    case Activity::kSilent: return &silent;
+    case Activity::kIdle: return &idle;
+    case Activity::kReading: return &reading;
+    case Activity::kServing: break;
+  }
+  return nullptr;
+}
+
+void HttpServer::Impl::join_line(Entry& entry, Connection& connection, Activity activity) {
+  entry.activity = activity;
+  entry.since = Clock::now();
+  entry.line = line_of(activity);
+  if (entry.line != nullptr) entry.place = entry.line->insert(entry.line->end(), &connection);
 }
 
 void HttpServer::Impl::leave_line(Entry& entry) {
@@ -205,8 +231,7 @@ void HttpServer::Impl::is_now(Connection& connection, Activity activity) {
     --num_leaving;
   }
   leave_line(entry);
-  entry.line = line_of(activity);
-  if (entry.line != nullptr) entry.place = entry.line->insert(entry.line->end(), &connection);
+  join_line(entry, connection, activity);
 }
 
 void HttpServer::Impl::ended(Connection& connection) {

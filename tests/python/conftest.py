@@ -31,10 +31,10 @@ class Server:
                 [binary, "serve", str(MODEL), "--dtype", "float32", "--port", "0", "--client-port", "0", *flags],
                 stderr=log, stdin=subprocess.DEVNULL, env=environment)
         deadline = time.time() + 60
-        while " ready" not in self.log():
+        while not re.search(r' ready$|"ready"', self.log(), re.MULTILINE):
             assert self.process.poll() is None and time.time() < deadline, self.log()
             time.sleep(0.02)
-        self.url = re.search(r"HTTP at (\S+)/\n", self.log()).group(1)
+        self.url = re.search(r"HTTP at (https?://[^/\s]+)/", self.log()).group(1)
 
     def log(self):
         return self.log_path.read_text()

@@ -243,7 +243,9 @@ class Crowd : public HttpServerTest {
   RawClient& add(const std::string& bytes, const std::string& enough = "") {
     clients.push_back(std::make_unique<RawClient>(server->port()));
     clients.back()->send(bytes);
-    if (!enough.empty()) EXPECT_NE(clients.back()->read(enough).find(enough), std::string::npos);
+    if (!enough.empty()) {
+      EXPECT_NE(clients.back()->read(enough).find(enough), std::string::npos);
+    }
     return *clients.back();
   }
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -273,12 +275,16 @@ TEST_F(Crowd, WhoeverSaysNothingKeepsNobodyOut) {
               200);
     expect_well();
   }
-  EXPECT_LE(server->num_connections(), 40);
+  EXPECT_TRUE(eventually([this] { return server->num_connections() <= 4 + 32; }));
 }
 
 TEST_F(Crowd, BodiesThatDoNotComeKeepNobodyOut) {
   start();
-  for (int i = 0; i < 4; ++i) add("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
+  for (int i = 0; i < 4; ++i)
+    add("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
+        "100 Continue\r\n\r\n");
+  clients[3]->send("abc");
+  std::this_thread::sleep_for(200ms);
   // There is no idle one, so the upload that has taken longest makes room.
   expect_well();
   EXPECT_EQ(clients[0]->read_all(1s), "");
@@ -299,9 +305,9 @@ TEST_F(Crowd, HealthIsAnsweredBesideRequestsUnderWay) {
   EXPECT_NE(refused.find("retry-after"), std::string::npos);
   // The others are bounded too.
   for (int i = 0; i < 100; ++i) add("");
-  EXPECT_LE(server->num_connections(), 4 + 32 + 1);
+  EXPECT_TRUE(eventually([this] { return server->num_connections() <= 4 + 32; }));
   EXPECT_EQ(status_of_answer(ask("GET /live HTTP/1.1\r\nHost: a\r\n\r\n")), 200);
-  EXPECT_EQ(hooks.gone, 0);
+  EXPECT_EQ(hooks.gone, 0) << "requests under way make no room";
 }
 
 }  // namespace
