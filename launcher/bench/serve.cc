@@ -56,6 +56,7 @@ std::string parse_header(const std::string& text) {
 Target target_of(const ServeOptions& o, Api api) {
   Target target = o.target;
   if (target.path.empty()) target.path = default_path(api);
+  url_of(target, target.path);  // both make sense
   if (!o.api_key.empty()) {
     if (o.api_key.find_first_of("\r\n") != std::string::npos)
       throw invalid_request("--api-key", "has a line break");
