@@ -5,11 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "tests/runtime/supervisor_fixture.h"
 
 namespace tandem {
 namespace {
@@ -17,113 +16,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using State = SupervisorCore::State;
-
-class SupervisorCoreTest : public testing::Test, public SupervisorOutbox {
- protected:
-  SupervisorCoreTest() {
-    config.replica = 7;
-    config.size = 2;
-    config.max_restarts = 3;
-    config.restart_window = 60;
-    config.startup_timeout = 10;
-    config.hello_timeout = 10;
-    config.stop_timeout = 2;
-    config.first_backoff = 1;
-    config.max_backoff = 4;
-    config.setup.set_model("model");
-  }
-
-  void launch(int replica, uint64_t generation) override {
-    EXPECT_EQ(replica, 7);
-    said("launch " + std::to_string(generation));
-  }
-  void stop(int, uint64_t generation) override { said("stop " + std::to_string(generation)); }
-  void to_worker(int, int rank, proto::WorkerCommand command) override {
-    said((command.has_setup() ? "setup " : "start ") + std::to_string(rank));
-    last = command;
-  }
-  void group_up(int, uint64_t generation, const CacheSize& cache) override {
-    said("up " + std::to_string(generation) + ": " + std::to_string(cache.num_device_blocks) + "+" +
-         std::to_string(cache.num_host_blocks));
-  }
-  void group_down(int, uint64_t generation, const std::string& cause, bool crashed) override {
-    said("down " + std::to_string(generation) + (crashed ? " crashed: " : ": ") + cause);
-  }
-  void loading(int, uint64_t done, uint64_t total) override {
-    said("loading " + std::to_string(done) + "/" + std::to_string(total));
-  }
-  void give_up(int, const std::string& reason, bool bad_input) override {
-    said(bad_input ? "bad input" : "give up");
-    given_up = reason;
-  }
-  void said(const std::string& what) { heard_.push_back(what); }
-  std::vector<std::string> heard() { return std::exchange(heard_, {}); }
-
-  SupervisorCore& core() {
-    if (!core_) core_ = std::make_unique<SupervisorCore>(config, *this);
-    return *core_;
-  }
-  proto::WorkerReport report(int rank, uint64_t generation = 0) {
-    proto::WorkerReport r;
-    r.set_rank(rank);
-    r.set_generation(generation > 0 ? generation : core().generation());
-    return r;
-  }
-  bool send(const proto::WorkerReport& r) {
-    const bool taken = core().worker_report(r, now);
-    core().check_integrity();
-    return taken;
-  }
-  bool hello(int rank, uint64_t generation = 0) {
-    auto r = report(rank, generation);
-    r.mutable_hello()->set_protocol_version(kProtocolVersion);
-    return send(r);
-  }
-  bool loaded(int rank, int device = 10, int host = 5) {
-    auto r = report(rank);
-    r.mutable_loaded()->set_num_device_blocks(device);
-    r.mutable_loaded()->set_num_host_blocks(host);
-    return send(r);
-  }
-  bool ready(int rank) {
-    auto r = report(rank);
-    r.mutable_ready();
-    return send(r);
-  }
-  void come_up() {
-    for (const int rank : {0, 1}) hello(rank);
-    for (const int rank : {0, 1}) loaded(rank);
-    for (const int rank : {0, 1}) ready(rank);
-    EXPECT_EQ(core().state(), State::kUp);
-    heard();
-  }
-  void start_and_come_up() {
-    core().start(now);
-    come_up();
-  }
-  void tick(double seconds) {
-    now += seconds;
-    core().tick(now);
-    core().check_integrity();
-  }
-  void die(DeathKind kind = DeathKind::kUnknown) {
-    core().worker_down(core().generation(), 1, "gone", kind, now);
-    core().check_integrity();
-  }
-  void exited() {
-    core().launch_exited(core().generation(), "exit 1", now);
-    core().check_integrity();
-  }
-
-  SupervisorConfig config;
-  double now = 100;
-  proto::WorkerCommand last;
-  std::string given_up;
-
- private:
-  std::unique_ptr<SupervisorCore> core_;
-  std::vector<std::string> heard_;
-};
 
 TEST_F(SupervisorCoreTest, FromTheLaunchToTheFirstStep) {
   core().start(now);
@@ -279,50 +171,6 @@ TEST_F(SupervisorCoreTest, AGroupThatDoesNotComeUpInTime) {
   EXPECT_THAT(heard(), ElementsAre("launch 2"));
 }
 
-TEST_F(SupervisorCoreTest, ARankThatSaysNothingIsNotWaitedFor) {
-  config.startup_timeout = 600;
-  config.hello_timeout = 3;
-  core().start(now);
-  hello(0);
-  heard();
-  tick(2.9);
-  EXPECT_THAT(heard(), IsEmpty());
-  tick(0.2);
-  EXPECT_THAT(heard(), ElementsAre("stop 1"));
-  EXPECT_NE(core().last_cause().find("no sign of life in 3"), std::string::npos);
-  EXPECT_NE(core().last_cause().find("rank 1"), std::string::npos);
-  exited();
-  tick(1);
-  EXPECT_THAT(heard(), ElementsAre("launch 2"));
-  // The next one has its own time; and who has said hello may load for long.
-  tick(2.9);
-  for (const int rank : {0, 1}) hello(rank);
-  EXPECT_THAT(heard(), ElementsAre("setup 0", "setup 1"));
-  tick(500);
-  EXPECT_THAT(heard(), IsEmpty());
-  EXPECT_EQ(core().state(), State::kStarting);
-}
-
-TEST_F(SupervisorCoreTest, WhatIsWantingAtTheStartIsNotTriedAgain) {
-  core().start(now);
-  core().launch_exited(1, "ended with status 71", now, DeathKind::kWant);
-  EXPECT_THAT(heard(), ElementsAre("launch 1", "stop 1", "bad input"));
-  EXPECT_NE(given_up.find("cannot start: ended with status 71"), std::string::npos) << given_up;
-  EXPECT_EQ(core().state(), State::kGivenUp);
-}
-
-TEST_F(SupervisorCoreTest, WhatIsWantingLaterMayBeThereAgain) {
-  start_and_come_up();
-  die();
-  exited();
-  tick(1);
-  heard();
-  core().launch_exited(2, "ended with status 71", now, DeathKind::kWant);
-  EXPECT_EQ(core().state(), State::kBackingOff);
-  tick(2);
-  EXPECT_THAT(heard(), ElementsAre("stop 2", "launch 3"));
-}
-
 TEST_F(SupervisorCoreTest, BackoffDoublesUntilSomethingComesUp) {
   config.max_restarts = 100;
   core().start(now);
@@ -386,23 +234,6 @@ TEST_F(SupervisorCoreTest, ABadModelIsNotTriedAgain) {
   exited();
   tick(100);
   EXPECT_THAT(heard(), IsEmpty());
-}
-
-TEST_F(SupervisorCoreTest, AModelThatWasLoadedOnceIsTriedAgain) {
-  start_and_come_up();
-  die();
-  exited();
-  tick(1);
-  hello(0);
-  hello(1);
-  heard();
-  auto failed = report(0);
-  failed.mutable_failed()->set_what("out of memory");
-  failed.mutable_failed()->set_invalid_model(true);
-  send(failed);
-  EXPECT_THAT(heard(), ElementsAre("stop 2"));
-  exited();
-  EXPECT_EQ(core().state(), State::kBackingOff);
 }
 
 TEST_F(SupervisorCoreTest, WhoCannotRelaunchGivesUp) {
