@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/command.h"
-#include "runtime/json_fields.h"
+#include "launcher/parse_error.h"
 
 namespace tandem::launcher {
 namespace {
@@ -65,7 +65,7 @@ void apply_config_file(CLI::App& app) {
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
     if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
       throw UsageError("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
-                                       app.get_name() + suggestion(item.name, names_of(app)));
+                                       app.get_name() + did_you_mean(item.name, names_of(app)));
     if (!option->empty()) continue;
     try {
       set_option(*option, item);

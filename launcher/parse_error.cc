@@ -1,8 +1,6 @@
 // CLI11 reports what is missing before what it did not know, which is mostly the cause.
 #include "launcher/parse_error.h"
 
-#include <vector>
-
 #include "runtime/json_fields.h"
 
 namespace tandem::launcher {
@@ -34,11 +32,6 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
-  const auto nearest = nearest_name(word, names);
-  return nearest ? "; did you mean " + *nearest + "?" : "";
-}
-
 // Empty: nothing was left over.
 std::string explain_rest(const CLI::App& command) {
   const std::vector<std::string> rest = command.remaining();
@@ -56,6 +49,11 @@ std::string explain_rest(const CLI::App& command) {
 }
 
 }  // namespace
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  const auto nearest = nearest_name(word, names);
+  return nearest ? "; did you mean " + *nearest + "?" : "";
+}
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;

@@ -3,8 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace tandem::launcher {
+
+// "; did you mean X?", or nothing.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
 
 // A misspelt command or option gets the nearest one that there is.
 std::string explain(const CLI::App& app, const CLI::ParseError& error);
