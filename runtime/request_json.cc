@@ -134,7 +134,8 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
   json deltas = json::array();
   for (const auto& c : chunk.outputs()) {
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
-    for (const auto& l : c.logprobs()) delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : c.logprobs())
+      delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
     deltas.push_back(std::move(delta));
@@ -155,7 +156,8 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token
-    for (const auto& l : output.prompt_logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : output.prompt_logprobs())
+      list.emplace_back(logprobs_to_json(l, tokenizer));
     out["prompt_logprobs"] = std::move(list);
   }
   const auto& m = output.metrics();
