@@ -378,13 +378,16 @@ asio::awaitable<void> Connection::close() {
   while (input_.reading()) co_await wait();
   if (stream_.tls() != nullptr) co_await stream_.tls()->async_shutdown(into(ec));
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
-  const size_t most = config_.max_body_bytes + kBodyRead;  // a body that was refused
+  // A body that was refused: many clients read nothing before they have sent it all.
+  const size_t most = config_.max_body_bytes + kBodyRead;
+  const Clock::time_point latest = Clock::now() + config_.header_timeout;
   for (size_t total = 0; !gone() && !timed_out_ && !input_.ended() && total < most;) {
     char waste[4096];
     ec = {};
     const size_t n = co_await stream_.socket().async_read_some(asio::buffer(waste), into(ec));
     if (ec) break;
     total += n;
+    if (Clock::now() < latest) set_deadline(kClosingTime);
   }
   clear_deadline();
 }
