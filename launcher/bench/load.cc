@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -31,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostErrorBytes = 4096;
-constexpr long kSlowestGet = 60;  // seconds
+constexpr int kMostSentAtOnce = 8;
 constexpr int kMostWaitMs = 200;  // then progress is shown again
 
 struct MultiDeleter {
@@ -74,8 +76,20 @@ CurlList header_list(const Target& target, const char* content_type) {
   return CurlList(list);
 }
 
-std::string reason(CURLcode code, const char* detail) {
+// The same for all requests that fail alike: without libcurl's counts of milliseconds and bytes.
+std::string reason(CURL* curl, CURLcode code, const char* detail) {
+  long error = 0;
+  curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
+  if (code == CURLE_OPERATION_TIMEDOUT) return "it took longer than --request-timeout";
+  if (code == CURLE_COULDNT_CONNECT && error != 0)
+    return "cannot connect: " + std::generic_category().message(static_cast<int>(error));
   return printable(*detail != 0 ? detail : curl_easy_strerror(code), 300);
+}
+
+// What both clients need once.
+void set_up() {
+  set_up_curl();
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
 }
 
 // As many files as the system lets this process have: each request under way is one.
@@ -100,7 +114,7 @@ class Load {
         form_headers_(header_list(target, nullptr)),
         epoll_(epoll_create1(EPOLL_CLOEXEC)),
         results_(jobs.size()) {
-    set_up_curl();
+    set_up();
     raise_open_files();
     multi_.reset(curl_multi_init());
     if (epoll_ < 0 || !multi_) throw std::bad_alloc();
@@ -146,8 +160,11 @@ class Load {
 
   double now() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
 
+  // A few at a time: libcurl begins with them in wait().
   void send_due() {
-    while (next_ < jobs_.size() && under_way_.size() < most_ && jobs_[next_].arrival <= now())
+    for (int i = 0; i < kMostSentAtOnce && next_ < jobs_.size() && under_way_.size() < most_ &&
+                    jobs_[next_].arrival <= now();
+         ++i)
       send(next_++);
   }
 
@@ -301,7 +318,7 @@ class Load {
       return transfer.answer.end(transfer.came, request);
     if (code != CURLE_OK && (status == 0 || status == 200)) {
       request.failure = code == CURLE_OPERATION_TIMEDOUT ? "timeout" : "connection";
-      request.message = reason(code, transfer.why);
+      request.message = reason(transfer.curl.get(), code, transfer.why);
       return;
     }
     request.failure = std::to_string(status);
@@ -333,27 +350,6 @@ size_t append_body(char* bytes, size_t, size_t count, void* body) {
 
 }  // namespace
 
-std::string url_of(const Target& target, const std::string& path) {
-  const CurlUrl url(curl_url());
-  std::string base = target.base_url;
-  while (!base.empty() && base.back() == '/') base.pop_back();
-  const bool parses =
-      curl_url_set(url.get(), CURLUPART_URL, base.c_str(), CURLU_DISALLOW_USER) == CURLUE_OK;
-  const std::string scheme = part_of(url, CURLUPART_SCHEME);
-  if (!parses || (scheme != "http" && scheme != "https") ||
-      !part_of(url, CURLUPART_QUERY).empty() || !part_of(url, CURLUPART_FRAGMENT).empty())
-    throw invalid_request("--base-url",
-                          "\"" + target.base_url + "\" is not http[s]://HOST[:PORT][/PATH]");
-  if (path.empty() || path[0] != '/')
-    throw invalid_request("--endpoint", "\"" + path + "\" does not begin with /");
-  const std::string version = "/v1";
-  if (base.size() > version.size() &&
-      base.compare(base.size() - version.size(), version.size(), version) == 0 &&
-      path.compare(0, version.size() + 1, version + "/") == 0)
-    base.resize(base.size() - version.size());
-  return base + path;
-}
-
 std::vector<BenchRequest> run_load(const Target& target, Api api, const std::vector<Job>& jobs,
                                    int max_concurrency,
                                    const std::function<void(size_t, size_t)>& progress) {
@@ -361,7 +357,7 @@ std::vector<BenchRequest> run_load(const Target& target, Api api, const std::vec
 }
 
 std::string http_get(const Target& target, const std::string& path) {
-  set_up_curl();
+  set_up();
   const std::string url = url_of(target, path);
   const CurlEasy curl(curl_easy_init());
   if (!curl) throw std::bad_alloc();
@@ -369,13 +365,13 @@ std::string http_get(const Target& target, const std::string& path) {
   const CurlList headers = header_list(target, nullptr);
   char why[CURL_ERROR_SIZE] = "";
   std::string body;
-  if (target.timeout == 0) curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT, kSlowestGet);
   curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl.get(), CURLOPT_ERRORBUFFER, why);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &append_body);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &body);
   const CURLcode code = curl_easy_perform(curl.get());
-  if (code != CURLE_OK) throw invalid_request("--base-url", url + ": " + reason(code, why));
+  if (code != CURLE_OK)
+    throw invalid_request("--base-url", url + ": " + reason(curl.get(), code, why));
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   if (status != 200)

@@ -14,6 +14,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -89,6 +92,7 @@ class TimedServer {
 
   explicit TimedServer(Answerer answerer, const SelfSigned* tls = nullptr)
       : answerer_(std::move(answerer)), tls_(tls != nullptr ? tls->context() : nullptr) {
+    std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
