@@ -11,8 +11,9 @@ mean is taken: a machine that others use is not as fast all the time.
 
 Each request has a source of its own (random tokens), so that no cache helps, and takes exactly --tokens tokens. What
 stands behind "--" goes to `tandem serve`. This program shares the machine's cores with the server; it does little more than
-write bytes that it has made before (its processor time is told, as a share of one core). Everything is on 127.0.0.1. Needs
-nothing but Python.
+write bytes that it has made before. Its processor time is told, as a share of one core, and how late it was in sending: where
+that is more than some tenths of a second, the machine was too busy with other things for the figures to mean anything.
+Everything is on 127.0.0.1. Needs nothing but Python.
 """
 import argparse, asyncio, datetime, json, os, pathlib, random, re, signal, subprocess, sys, tempfile, time
 
@@ -166,7 +167,7 @@ async def peak(port, requests, args, seconds):
 async def overload(port, requests, args, rate, deadline):
     load, loop, chance = Load(port, requests), asyncio.get_running_loop(), random.Random(args.seed + 1)
     begun, cpu = loop.time(), time.process_time()
-    out = {"sent": 0, "refused": 0, "given up": 0, "latencies": [], "answers": 0, "unsent": 0, "retry_after": []}
+    out = {"sent": 0, "refused": 0, "given up": 0, "latencies": [], "answers": 0, "unsent": 0, "retry_after": [], "late": []}
     tasks = set()
 
     async def one():
@@ -184,6 +185,7 @@ async def overload(port, requests, args, rate, deadline):
     while (at := at + chance.expovariate(rate)) < args.seconds:
         if (wait := begun + at - loop.time()) > 0:
             await asyncio.sleep(wait)
+        out["late"].append(max(0, loop.time() - begun - at))
         if load.num_open >= MOST_OPEN:
             out["unsent"] += 1
             continue
@@ -198,6 +200,7 @@ async def overload(port, requests, args, rate, deadline):
     for connection in load.idle:
         connection.transport.close()
     out["latencies"].sort()
+    out["late"].sort()
     return out
 
 
@@ -211,7 +214,7 @@ def main():
     requests = make_requests(args)
     print(f"{datetime.date.today()}, {os.cpu_count()} cores, {args.seconds:g} s each, sources of {args.source} tokens, "
           f"{args.tokens or 'as many as the model says'} tokens out{' ' + ' '.join(args.server) if args.server else ''}")
-    print("| deadline, s | peak before, after | goodput, 1/s | of the peak | refused | given up | p50, s | p99, s | Retry-After p50 | generator |")
+    print("| deadline, s | peak before, after | goodput, 1/s | of the peak | refused | given up | p50, s | p99, s | Retry-After p50 | generator, late p99 |")
     print("|---" * 10 + "|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         folder, server = pathlib.Path(folder), None
@@ -229,7 +232,7 @@ def main():
                 r["retry_after"].sort()
                 print(f"| {deadline:g} | {before:.1f}, {after:.1f} | {goodput:.1f} | {200 * goodput / (before + after):.0f} % | "
                       f"{r['refused']} of {r['sent']}{' (%d not sent)' % r['unsent'] if r['unsent'] else ''} | {r['given up']} | "
-                      f"{share(r['latencies'], 0.5)} | {share(r['latencies'], 0.99)} | {share(r['retry_after'], 0.5)} | {100 * r['cpu']:.0f} % |",
+                      f"{share(r['latencies'], 0.5)} | {share(r['latencies'], 0.99)} | {share(r['retry_after'], 0.5)} | {100 * r['cpu']:.0f} %, {share(r['late'], 0.99)} s |",
                       flush=True)
                 before = after
         finally:
