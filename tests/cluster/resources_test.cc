@@ -7,7 +7,11 @@
 namespace tandem::test {
 namespace {
 
-constexpr uid_t kPoorUser = 54321;  // has no processes but those of these tests
+// A user without any processes, each time another: those of an earlier test may still be ending.
+uid_t poor_user() {
+  static unsigned count = 0;
+  return 100'000 + (static_cast<unsigned>(getpid()) * 64 + count++) % 900'000;
+}
 
 struct Scarcity {
   const char* name;
@@ -23,7 +27,7 @@ class Want : public ::testing::TestWithParam<Scarcity> {
     if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user";
     for (const auto& dir : {tmp_ / "tmp", tmp_ / "run"}) {
       std::filesystem::create_directory(dir);
-      ASSERT_EQ(chown(dir.c_str(), kPoorUser, kPoorUser), 0);
+      ASSERT_EQ(chown(dir.c_str(), user_, user_), 0);
       ASSERT_EQ(chmod(dir.c_str(), 0700), 0);
     }
     ASSERT_EQ(chmod(tmp_.path().c_str(), 0755), 0);
@@ -33,8 +37,8 @@ class Want : public ::testing::TestWithParam<Scarcity> {
   }
 
   static std::string model() { return golden("bart-tiny").string(); }
-  static std::vector<std::string> as_user(std::vector<std::string> command) {
-    const std::string id = std::to_string(kPoorUser);
+  std::vector<std::string> as_user(std::vector<std::string> command) const {
+    const std::string id = std::to_string(user_);
     command.insert(command.begin(),
                    {"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"});
     return command;
@@ -74,6 +78,7 @@ class Want : public ::testing::TestWithParam<Scarcity> {
   }
 
   TempDir tmp_;
+  const uid_t user_ = poor_user();
 };
 
 TEST_P(Want, ServeSaysWhatIsWantingOrServes) {
