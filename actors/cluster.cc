@@ -4,10 +4,12 @@
 
 #include <cstdlib>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "actors/cluster_impl.h"
 #include "actors/protocol/network.h"
+#include "actors/protocol/process_limits.h"
 #include "actors/thread_launcher.h"
 
 namespace tandem::actors {
@@ -22,6 +24,8 @@ std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor) {
     try {
       std::rethrow_exception(e);
     } catch (const std::exception& what) {
+      const std::string want = want_of_resources(what);
+      if (!want.empty()) end_for_want(want);
       spdlog::critical("{}: {}", actor, what.what());
     }
     std::abort();
@@ -81,6 +85,21 @@ void spawn_actors(Cluster::Impl& impl, bool network) {
   caf::anon_send(impl.engine, Wiring{impl.schedulers});
 }
 
+// A port that nobody asked for gives way to one that is free.
+void open_client_port(Cluster::Impl& impl) {
+  const ClusterConfig& config = impl.shared->config;
+  const auto engine = caf::actor_cast<EngineHandle>(impl.engine);
+  const int port = *config.client_port;
+  try {
+    impl.client_port = publish(*impl.system, engine, config.host, static_cast<uint16_t>(port));
+  } catch (const PortTaken&) {
+    if (!config.client_port_may_differ) throw;
+    impl.client_port = publish(*impl.system, engine, config.host, 0);
+    spdlog::warn("port {} is taken (another server?): clients of docs/client.md connect to {}:{}",
+                 port, config.host, impl.client_port);
+  }
+}
+
 void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remote_workers) {
   const ClusterConfig& config = impl.shared->config;
   impl.launcher = std::move(launcher);
@@ -90,14 +109,13 @@ void run(Cluster::Impl& impl, std::shared_ptr<GroupLauncher> launcher, bool remo
     threads->set_supervisor(impl.supervisor);
   WorkerEndpoint endpoint;
   if (remote_workers) {
-    impl.cluster_port = publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor),
-                                config.cluster_host, static_cast<uint16_t>(config.cluster_port));
+    impl.cluster_port =
+        publish(*impl.system, caf::actor_cast<ReportHandle>(impl.supervisor), config.cluster_host,
+                static_cast<uint16_t>(config.cluster_port), "--cluster-port");
     endpoint = {config.cluster_host + ":" + std::to_string(impl.cluster_port),
                 impl.authority.issue("tandem worker")};
   }
-  if (config.client_port)
-    impl.client_port = publish(*impl.system, caf::actor_cast<EngineHandle>(impl.engine),
-                               config.host, static_cast<uint16_t>(*config.client_port));
+  if (config.client_port) open_client_port(impl);
   impl.launcher->open(endpoint, [supervisor = impl.supervisor](int replica, uint64_t generation,
                                                                const std::string& status) {
     caf::anon_send(supervisor, LaunchExited{replica, generation, status});
@@ -127,6 +145,12 @@ template <class Start>
 void start_or_end(Cluster::Impl& impl, const Start& start) {
   try {
     start();
+  } catch (const std::system_error& e) {
+    // CAF counts a thread before it has it, and would wait for its end for ever.
+    const std::string want = want_of_resources(e);
+    if (!want.empty()) end_for_want(want);
+    end_actors(impl);
+    throw;
   } catch (...) {
     end_actors(impl);
     throw;

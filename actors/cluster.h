@@ -26,11 +26,12 @@ struct ClusterConfig {
   EngineCoreConfig requests;    // num_replicas is set from data_parallel_size
   int max_restarts = 10;        // of each replica, within restart_window seconds
   double restart_window = 60;
-  double startup_timeout = 600;    // seconds
-  double step_timeout = 300;       // seconds a step may take before its workers count as hung
-  double worker_timeout = 5;       // seconds of silence before a worker's host counts as dead
-  std::optional<int> client_port;  // 0: any free one; absent: no clients but those in process
-  std::string host = "127.0.0.1";  // that the client port binds to
+  double startup_timeout = 600;         // seconds
+  double step_timeout = 300;            // seconds a step may take before its workers count as hung
+  double worker_timeout = 5;            // seconds of silence before a worker's host counts as dead
+  std::optional<int> client_port;       // 0: any free one; absent: no clients but those in process
+  bool client_port_may_differ = false;  // if it is taken
+  std::string host = "127.0.0.1";       // that the client port binds to
   std::string cluster_host = "127.0.0.1";  // that the workers' port binds to
   int cluster_port = 0;
 };

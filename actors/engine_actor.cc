@@ -15,6 +15,7 @@ using PreparerHandle = caf::typed_actor<caf::reacts_to<EngineActorHandle, Prepar
 
 PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
                                        std::shared_ptr<Shared> shared) {
+  self->set_exception_handler(stop_loudly("preparer"));
   return {[self, shared](const EngineActorHandle& engine, const PrepareJob& job) {
     const proto::SubmitRequest& submit = job.submit->submit();
     PrepareResult result{submit.request_id(), nullptr, nullptr};
@@ -151,9 +152,9 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
   s.self = self;
   s.shared = shared;
   s.core = std::make_unique<EngineCore>(shared->config.requests, shared->processor->tokenizer(), s);
+  self->set_exception_handler(stop_loudly("engine"));
   for (auto& p : s.preparers) p = self->spawn<caf::linked + caf::detached>(preparer, shared);
   self->set_down_handler([self](caf::down_msg& down) { self->state.disconnect(down.source); });
-  self->set_exception_handler(stop_loudly("engine"));
   self->delayed_send(self, kTickInterval, Tick{});
   return {
       [self](const ClientHandle& client, const ClientMessage& message) {

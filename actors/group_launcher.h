@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/protocol/credentials.h"
+#include "actors/protocol/process_limits.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::actors {
@@ -20,7 +22,7 @@ struct WorkerEndpoint {
 // launch() and stop() are called from one thread of the cluster and must not block for long.
 class GroupLauncher {
  public:
-  // (replica, generation, how it ended); from any thread.
+  // (replica, generation, how it ended: see tells_of_want()); from any thread.
   using Exited = std::function<void(int, uint64_t, const std::string&)>;
 
   virtual ~GroupLauncher() = default;
@@ -35,6 +37,16 @@ class GroupLauncher {
   virtual void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) = 0;
   // False: the ranks are started by someone else, once.
   virtual bool can_relaunch() const { return true; }
+  // Seconds in which a rank that works says hello, from its launch on; nothing: who knows when they
+  // will come.
+  virtual std::optional<double> longest_hello() const { return std::nullopt; }
 };
+
+// Whether a group ended because it could not have threads, memory or descriptors: a rank said so by
+// its status (127: its libraries could not be loaded), or it could not be forked.
+inline bool tells_of_want(const std::string& how_it_ended) {
+  return how_it_ended == "ended with status " + std::to_string(kWantsResources) ||
+         how_it_ended == "ended with status 127" || how_it_ended.rfind("fork: ", 0) == 0;
+}
 
 }  // namespace tandem::actors

@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 
@@ -226,14 +227,17 @@ struct SupervisorState : SupervisorOutbox {
 
 constexpr int kFirstBackoffMs = 20;
 
-SupervisorConfig core_config(const Shared& shared, int replica, bool can_relaunch) {
+SupervisorConfig core_config(const Shared& shared, int replica, const GroupLauncher& launcher) {
   SupervisorConfig c;
   c.replica = replica;
   c.size = shared.config.tensor_parallel_size;
-  c.can_relaunch = can_relaunch;
+  c.can_relaunch = launcher.can_relaunch();
   c.max_restarts = shared.config.max_restarts;
   c.restart_window = shared.config.restart_window;
   c.startup_timeout = shared.config.startup_timeout;
+  c.hello_timeout = c.startup_timeout;
+  if (const auto longest = launcher.longest_hello())
+    c.hello_timeout = std::min(c.startup_timeout, std::max(shared.config.worker_timeout, *longest));
   c.first_backoff = kFirstBackoffMs * 1e-3;
   c.setup = setup_for(shared.config.engine, shared.dtype);
   c.setup.set_num_ranks(shared.config.tensor_parallel_size * shared.config.data_parallel_size);
@@ -258,7 +262,7 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
   s.told.resize(replicas);
   for (size_t r = 0; r < replicas; ++r)
     s.cores.push_back(std::make_unique<SupervisorCore>(
-        core_config(*s.shared, static_cast<int>(r), s.launcher->can_relaunch()), s));
+        core_config(*s.shared, static_cast<int>(r), *s.launcher), s));
   self->set_down_handler([self](caf::down_msg& down) { self->state.on_down(down); });
   self->set_exception_handler(stop_loudly("supervisor"));
   return {
@@ -281,7 +285,8 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
       },
       [self](const LaunchExited& e) {
         SupervisorState& s = self->state;
-        s.core(e.replica).launch_exited(e.generation, e.status, now(), s.death_kind(e.replica));
+        const DeathKind kind = tells_of_want(e.status) ? DeathKind::kWant : s.death_kind(e.replica);
+        s.core(e.replica).launch_exited(e.generation, e.status, now(), kind);
         // A relaunch that is due sooner than the next tick.
         self->delayed_send(self, std::chrono::milliseconds(kFirstBackoffMs + 1), Pump{});
       },

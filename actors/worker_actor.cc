@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "actors/internal.h"
+#include "actors/protocol/process_limits.h"
 #include "actors/worker_process.h"
 #include "runtime/supervisor_core.h"
 #include "runtime/version.h"
@@ -140,7 +141,9 @@ struct WorkerState {
     } catch (const CommunicatorError& e) {
       fail(e.what(), false, false);
     } catch (const std::exception& e) {
-      fail(e.what(), false, in_step);
+      // What it lacks before it has begun it will lack the next time too, as with a bad model.
+      const std::string want = want_of_resources(e);
+      fail(want.empty() ? e.what() : want, !want.empty() && !in_step, in_step);
     }
   }
 };

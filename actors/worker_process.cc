@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "actors/internal.h"
 #include "actors/protocol/network.h"
+#include "actors/protocol/process_limits.h"
 #include "actors/protocol/system_config.h"
 #include "kernels/core/error.h"
 #include "runtime/supervisor_core.h"
@@ -102,10 +104,16 @@ bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   const ReportHandle supervisor = find_supervisor(system, options);
   const auto guardian = system.spawn(guard, supervisor);
   const auto again = std::make_shared<std::atomic<bool>>(false);
-  const WorkerHandle handle =
-      spawn_worker(system, supervisor,
-                   {options.replica, options.generation, options.rank, options.crash_record, again},
-                   std::move(worker));
+  WorkerHandle handle;
+  try {
+    handle = spawn_worker(
+        system, supervisor,
+        {options.replica, options.generation, options.rank, options.crash_record, again},
+        std::move(worker));
+  } catch (const std::system_error& e) {
+    // No thread for it. CAF counts it all the same: its system would wait for its end for ever.
+    end_for_want(want_of_resources(e));
+  }
   {
     caf::scoped_actor self(system);
     self->wait_for(handle);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/system/system_error.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "kernels/core/error.h"
@@ -119,9 +121,17 @@ struct HttpFrontend::Pool {
 };
 
 HttpFrontend::HttpFrontend(server::ServerConfig config, actors::Cluster& cluster)
-    : config_(std::move(config)),
-      engine_(make_http_engine(cluster)),
-      pool_(std::make_unique<Pool>()) {
+    : config_(std::move(config)) {
+  try {
+    start(cluster);
+  } catch (const boost::system::system_error& e) {  // of its constructors: no thread, no descriptor
+    throw std::system_error(e.code().value(), std::generic_category(), e.what());
+  }
+}
+
+void HttpFrontend::start(actors::Cluster& cluster) {
+  engine_ = make_http_engine(cluster);
+  pool_ = std::make_unique<Pool>();
   const RequestProcessor& processor = cluster.request_processor();
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,

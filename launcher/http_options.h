@@ -20,6 +20,8 @@ struct HttpOptions {
   void add(CLI::App& app);  // but --host, which the ports share
   // Checked, with keys read and names set. Throws InputError naming the flag.
   server::ServerConfig parse(const std::string& model, const std::string& host) const;
+  // That the server will start: its own, one for what would hold them up, one for the figures.
+  int threads() const { return config.threads + 2; }
 };
 
 // Serves HTTP from its construction on; 503 until the cluster is up. The cluster outlives it.
@@ -32,6 +34,8 @@ class HttpFrontend {
   void finish();
 
  private:
+  void start(actors::Cluster& cluster);
+
   server::ServerConfig config_;
   std::unique_ptr<server::EngineApi> engine_;
   struct Pool;

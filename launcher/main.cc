@@ -1,4 +1,5 @@
-// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage.
+// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage, 70 a fault, 71 want
+// of threads, memory or descriptors.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -9,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "actors/protocol/process_limits.h"
 #include "kernels/core/error.h"
 #include "launcher/command.h"
 #include "runtime/version.h"
 
 int main(int argc, char** argv) {
   using namespace tandem;
+  install_terminate_handler();
+  adapt_to_limits();
   // Standard output is for results.
   spdlog::set_default_logger(spdlog::stderr_color_mt("tandem"));
   CLI::App app(
@@ -53,15 +57,15 @@ int main(int argc, char** argv) {
   } catch (const launcher::UsageError& e) {
     std::fprintf(stderr, "tandem: %s\n", e.what());
     return 2;
-  } catch (const InputError& e) {
+  } catch (const std::exception& e) {
+    const std::string want = want_of_resources(e);
+    if (!want.empty()) end_for_want(want);
+    if (dynamic_cast<const InputError*>(&e) == nullptr) {
+      std::fprintf(stderr, "tandem: internal error: %s\n", e.what());
+      return kInternalError;
+    }
     std::fprintf(stderr, "tandem: %s\n", e.what());
     return 1;
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "tandem: out of memory\n");
-    return 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "tandem: internal error: %s\n", e.what());
-    return 70;
   }
   return 2;
 }

@@ -295,6 +295,11 @@ void ProcessLauncher::stop(int replica, uint64_t generation, const std::vector<i
   impl_->order([=, impl = impl_.get()] { impl->kill_group({replica, generation}, pids); });
 }
 
+// Other hosts are reached through their own ways of logging in.
+std::optional<double> ProcessLauncher::longest_hello() const {
+  return impl_->options.hostfile.empty() ? 10 : 60;
+}
+
 std::string encode_endpoint(const actors::WorkerEndpoint& endpoint) {
   return endpoint.address + " " + endpoint.credentials.encode();
 }

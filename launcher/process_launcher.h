@@ -25,6 +25,7 @@ class ProcessLauncher final : public actors::GroupLauncher {
   void open(const actors::WorkerEndpoint& endpoint, Exited exited) override;
   void launch(int replica, uint64_t generation, int size) override;
   void stop(int replica, uint64_t generation, const std::vector<int64_t>& pids) override;
+  std::optional<double> longest_hello() const override;
 
  private:
   struct Impl;

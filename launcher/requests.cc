@@ -12,6 +12,7 @@
 #include "client/local/cluster_client.h"
 #include "launcher/backend.h"
 #include "launcher/command.h"
+#include "launcher/prepare_host.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
 
@@ -171,8 +172,9 @@ int run_in_cluster(const RequestOptions& options, const RequestFormat& format, M
   options.cluster.log.apply("engine");
   EngineConfig engine;
   try {
-    const SignalGuard guard([] {});  // they are blocked, and a download takes its time
+    const SignalGuard guard([] {});  // they are caught, and a download takes its time
     engine = options.engine.parse_and_find_model();
+    prepare_host(options.cluster, engine, /*threads=*/0);
   } catch (...) {
     release_ranks(job);
     throw;
@@ -235,12 +237,12 @@ int run_requests(RequestOptions& options, const RequestFormat& format,
                                        : "is missing (or --connect, for a server)");
   std::unique_ptr<MpiSession> job;
   if (!remote && MpiSession::launched_by_mpi()) {
-    block_signals();
+    catch_signals();
     job = join_outer_job();
     if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
   }
   const bool cluster = !remote && (job != nullptr || options.cluster.wants_cluster());
-  if (cluster) block_signals();
+  if (cluster) catch_signals();
   RequestInput input;
   try {
     input = open_input();

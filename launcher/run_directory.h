@@ -1,5 +1,5 @@
 // A private directory for one run: crash records, what MPI leaves lying. Gone with the object;
-// those of runs that were killed are swept by the next run of the same user.
+// those of runs that were killed are swept by the next start of the same user.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace tandem::launcher {
 
 class RunDirectory {
  public:
-  // <TMPDIR or /tmp>/tandem-run-<uid>-<pid>-XXXXXX, mode 0700. Throws InputError.
+  // <TMPDIR or /tmp>/tandem-<uid>-run-XXXXXX, mode 0700. Throws InputError.
   RunDirectory();
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -17,6 +17,10 @@ class RunDirectory {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;  // the directory, locked as long as its owner lives
 };
+
+// Removes those whose owners are no more. Never fails.
+void sweep_run_directories();
 
 }  // namespace tandem::launcher

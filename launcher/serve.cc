@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "actors/protocol/system_config.h"
+#include "actors/protocol/process_limits.h"
 #include "kernels/core/error.h"
 #include "launcher/cluster_options.h"
 #include "launcher/command.h"
@@ -14,12 +14,14 @@
 #include "launcher/http_options.h"
 #include "launcher/hub/hub.h"
 #include "launcher/options.h"
+#include "launcher/prepare_host.h"
 #include "launcher/signals.h"
 
 namespace tandem::launcher {
 namespace {
 
-constexpr int kGivenUp = 70;  // EX_SOFTWARE
+constexpr int kDefaultClientPort = 7070;
+constexpr unsigned kLongestEnd = 60;  // seconds, once everything is finished or given up
 
 struct Options {
   EngineOptions engine;
@@ -27,6 +29,7 @@ struct Options {
   HttpOptions http;
   std::string model;
   double drain_timeout = 60;
+  std::optional<int> client_port;
 };
 
 // Files that let clients and workers in; gone with the object.
@@ -36,18 +39,15 @@ class AccessFiles {
     add(config.host, cluster.client_port(), cluster);
     if (cluster.cluster_port() != 0) add(config.cluster_host, cluster.cluster_port(), cluster);
   }
-  ~AccessFiles() {
-    std::error_code ignored;
-    for (const auto& file : files_) std::filesystem::remove(file, ignored);
-  }
-  const std::filesystem::path& client_file() const { return files_.front(); }
+  const std::filesystem::path& client_file() const { return files_.front().path(); }
 
  private:
   void add(const std::string& host, int port, actors::Cluster& cluster) {
-    files_.push_back(actors::write_client_access(
-        {host + ":" + std::to_string(port), cluster.issue_client_credentials()}, port));
+    files_.emplace_back(
+        actors::ClientAccess{host + ":" + std::to_string(port), cluster.issue_client_credentials()},
+        port);
   }
-  std::vector<std::filesystem::path> files_;
+  std::vector<actors::AccessFile> files_;
 };
 
 // Until everything is delivered, the time is over, or a second signal comes.
@@ -70,7 +70,6 @@ void drain(actors::Cluster& cluster, double seconds) {
 
 int serve(const Options& options, const EngineConfig& engine,
           const server::ServerConfig& http_config, MpiSession* job) {
-  actors::raise_file_limit();
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
   spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
@@ -93,18 +92,21 @@ int serve(const Options& options, const EngineConfig& engine,
     if (http) http->finish();
   }
   const actors::ClusterStatus status = cluster->status();
+  end_within(kLongestEnd);
   http.reset();
   cluster->stop();
-  if (status.given_up) return kGivenUp;
+  if (status.given_up) return kInternalError;
   spdlog::info("stopped");
   return 0;
 }
 
 int run(Options& options) {
-  block_signals();
+  catch_signals();
   if (!options.model.empty()) options.engine.model = options.model;
   if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
   options.cluster.log.apply("engine");
+  options.cluster.config.client_port = options.client_port.value_or(kDefaultClientPort);
+  options.cluster.config.client_port_may_differ = !options.client_port;
   const auto job = join_outer_job();
   if (job && job->rank() != 0) return serve_as_rank(options.cluster, *job);
   EngineConfig engine;
@@ -114,6 +116,7 @@ int run(Options& options) {
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     engine.model =
         options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
+    prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());
     spdlog::info("stopped");
@@ -129,7 +132,6 @@ int run(Options& options) {
 
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  o->cluster.config.client_port = 7070;
   app.add_option("MODEL", o->model,
                  "directory of a HuggingFace checkpoint, or its id at the hub (ORG/NAME)")
       ->type_name("DIR|ID");
@@ -138,8 +140,9 @@ Run add_serve(CLI::App& app) {
   app.add_option("--host", o->cluster.config.host, "address that HTTP and other clients connect to")
       ->capture_default_str();
   o->http.add(app);
-  app.add_option("--client-port", o->cluster.config.client_port,
-                 "port for clients of docs/client.md; 0: any free one")
+  app.add_option("--client-port", o->client_port,
+                 "port for clients of docs/client.md; 0: any free one; not given: 7070, or any "
+                 "free one if that is taken")
       ->default_str("7070");
   app.add_option("--max-requests", o->cluster.config.requests.max_requests,
                  "unfinished requests; more are refused as overload")

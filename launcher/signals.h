@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM as events. To be made before any other thread.
+// SIGINT, SIGTERM and SIGHUP as events. A program that takes them in time ends in its own way; one
+// that does not is ended.
 #pragma once
 
 #include <atomic>
@@ -7,10 +8,14 @@
 
 namespace tandem::launcher {
 
-// Blocks the signals in this thread and those that it starts.
-void block_signals();
-// Waits for one, at most that long; 0: none came.
+// From now on signals are events. To be called before any other thread is made. One that nobody
+// takes (wait_for_signal) within kPatience seconds ends the process, as does a second one.
+void catch_signals();
+inline constexpr unsigned kPatience = 10;
+// Waits for one, at most that long; 0: none came. From one thread at a time.
 int wait_for_signal(int milliseconds);
+// The process ends after so many seconds, come what may.
+void end_within(unsigned seconds);
 
 // A thread that ends the process at the first signal, after `clean_up`, as if by that signal's
 // default (status 128 + its number). For commands that are busy elsewhere.

@@ -4,6 +4,7 @@
 #include "runtime/supervisor_core.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <stdexcept>
 
 #include "kernels/core/check.h"
@@ -13,6 +14,12 @@ namespace {
 
 [[noreturn]] void fail(const std::string& field, const std::string& message) {
   throw std::runtime_error("worker report: " + field + ": " + message);
+}
+
+std::string in_seconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g s", seconds);
+  return text;
 }
 
 }  // namespace
@@ -32,6 +39,7 @@ void SupervisorCore::launch(double now) {
   ranks_.assign(static_cast<size_t>(config_.size), Rank());
   state_ = State::kStarting;
   deadline_ = now + config_.startup_timeout;
+  hello_deadline_ = now + config_.hello_timeout;
   outbox_.launch(config_.replica, generation_);
 }
 
@@ -72,12 +80,14 @@ bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now
       if (all_at_least(Stage::kReady)) {
         CacheSize cache = ranks_[0].cache;
         state_ = State::kUp;
+        was_up_ = true;
         backoff_ = config_.first_backoff;
         outbox_.group_up(config_.replica, generation_, cache);
       }
       break;
     case proto::WorkerReport::kFailed:
-      if (report.failed().invalid_model()) {
+      // Once it was loaded, it may be again, when whatever is amiss now has passed.
+      if (report.failed().invalid_model() && !was_up_) {
         const std::string reason = report.failed().what();
         bring_down(reason, false, now);
         give_up(reason, /*bad_input=*/true);
@@ -138,6 +148,13 @@ bool SupervisorCore::all_at_least(Stage stage) const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.stage >= stage; });
 }
 
+std::string SupervisorCore::ranks_below(Stage stage) const {
+  std::string out;
+  for (size_t r = 0; r < ranks_.size(); ++r)
+    if (ranks_[r].stage < stage) out += (out.empty() ? "" : ", ") + std::to_string(r);
+  return out;
+}
+
 // --- Deaths --------------------------------------------------------------------------------------
 
 void SupervisorCore::worker_down(uint64_t generation, int rank, const std::string& cause,
@@ -167,7 +184,12 @@ void SupervisorCore::launch_exited(uint64_t generation, const std::string& statu
   if (state_ == State::kStarting || state_ == State::kUp) {
     bring_down(status, kind == DeathKind::kCrash, now);
   }
-  if (state_ == State::kStopping) restart_or_give_up(now);
+  if (state_ != State::kStopping) return;
+  // What it wanted at the very start it will want the next time too.
+  if (kind == DeathKind::kWant && !was_up_ && !shutting_down_)
+    give_up("the workers cannot start: " + last_cause_, /*bad_input=*/true);
+  else
+    restart_or_give_up(now);
 }
 
 void SupervisorCore::restart_or_give_up(double now) {
@@ -202,11 +224,14 @@ void SupervisorCore::give_up(const std::string& reason, bool bad_input) {
 
 void SupervisorCore::tick(double now) {
   if (state_ == State::kStarting && now >= deadline_) {
-    std::string missing;
-    for (size_t r = 0; r < ranks_.size(); ++r)
-      if (ranks_[r].stage != Stage::kReady)
-        missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-    bring_down("not ready in " + std::to_string(config_.startup_timeout) + " s: rank " + missing,
+    bring_down("not ready in " + in_seconds(config_.startup_timeout) + ": rank " +
+                   ranks_below(Stage::kReady),
+               false, now);
+  } else if (state_ == State::kStarting && now >= hello_deadline_ &&
+             !all_at_least(Stage::kLoading)) {
+    // Afterwards its connection tells whether a rank is alive, however long it loads.
+    bring_down("no sign of life in " + in_seconds(config_.hello_timeout) + ": rank " +
+                   ranks_below(Stage::kLoading),
                false, now);
   } else if (state_ == State::kStopping && now >= deadline_) {
     outbox_.stop(config_.replica, generation_);  // once more

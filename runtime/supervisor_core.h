@@ -23,6 +23,7 @@ struct SupervisorConfig {
   int max_restarts = 10;         // within restart_window; one more, and the supervisor gives up
   double restart_window = 60;    // seconds
   double startup_timeout = 600;  // seconds from the launch until all ranks are ready
+  double hello_timeout = 600;    // seconds from the launch until all ranks have said hello
   double stop_timeout = 5;       // seconds a stopped group may take to be gone
   double first_backoff = 0.05;   // seconds before a relaunch; doubles while nothing comes up
   double max_backoff = 5;
@@ -50,6 +51,7 @@ class SupervisorOutbox {
 enum class DeathKind : uint8_t {
   kUnknown,  // lost, or killed from outside
   kCrash,    // by a signal of its own doing (SIGSEGV, SIGABRT, …)
+  kWant,     // it could not have threads, memory or descriptors
 };
 
 class SupervisorCore {
@@ -100,6 +102,7 @@ class SupervisorCore {
   void restart_or_give_up(double now);
   void give_up(const std::string& reason, bool bad_input);
   bool all_at_least(Stage stage) const;
+  std::string ranks_below(Stage stage) const;
 
   SupervisorConfig config_;
   SupervisorOutbox& outbox_;
@@ -109,8 +112,9 @@ class SupervisorCore {
   std::deque<double> restart_times_;
   std::string last_cause_;
   int restarts_ = 0;
-  double backoff_ = 0, deadline_ = 0;
+  double backoff_ = 0, deadline_ = 0, hello_deadline_ = 0;
   bool shutting_down_ = false;
+  bool was_up_ = false;  // once, in any generation
 };
 
 }  // namespace tandem

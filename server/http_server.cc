@@ -72,9 +72,10 @@ void HttpServer::Impl::listen() {
   if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
   if (!ec) acceptor.bind(endpoint, ec);
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (ec)
-    throw invalid_request("--port",
-                          config.host + ":" + std::to_string(config.port) + ": " + ec.message());
+  if (!ec) return;
+  std::string what = config.host + ":" + std::to_string(config.port) + ": " + ec.message();
+  if (ec == asio::error::address_in_use) what += "; try another --port, or 0 for any free one";
+  throw invalid_request("--port", what);
 }
 
 void HttpServer::Impl::accept() {
@@ -118,8 +119,13 @@ HttpServer::HttpServer(const ServerConfig& config, ConnectionHooks& hooks)
     : impl_(std::make_unique<Impl>(config, hooks)) {
   impl_->listen();
   impl_->accept();
-  for (int i = 0; i < std::max(1, config.threads); ++i)
-    impl_->threads.emplace_back([this] { impl_->io.run(); });
+  try {
+    for (int i = 0; i < std::max(1, config.threads); ++i)
+      impl_->threads.emplace_back([this] { impl_->io.run(); });
+  } catch (...) {  // without a thread that there may be; those that there are must end
+    stop();
+    throw;
+  }
 }
 
 HttpServer::~HttpServer() { stop(); }

@@ -44,8 +44,23 @@ struct ClientAccess {
 // $XDG_RUNTIME_DIR/tandem, else /tmp/tandem-<uid>; made with mode 0700. Throws InputError if it is
 // not a directory of this user that no one else may enter.
 std::filesystem::path access_directory();
-// <directory>/client-<port>.json, mode 0600. An old one is replaced.
-std::filesystem::path write_client_access(const ClientAccess& access, int port);
+// <directory>/client-<port>.json, mode 0600, of a server that runs: gone with the object. An old
+// one is replaced. Those of servers that were killed are swept by the next one.
+class AccessFile {
+ public:
+  // Throws InputError.
+  AccessFile(const ClientAccess& access, int port);
+  ~AccessFile();
+  AccessFile(AccessFile&& other) noexcept;
+  AccessFile& operator=(AccessFile&&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;  // the file, locked as long as its owner lives
+};
+// Removes those that a server on this host has written and that nobody holds any more. Never fails.
+void sweep_access_files();
 // `file` empty: the one of the address's port in access_directory(); `address` empty: the file's.
 // Throws InputError naming the file.
 ClientAccess read_client_access(const std::string& address, const std::filesystem::path& file);

@@ -148,6 +148,40 @@ int connect_to(const std::string& host, uint16_t port, std::chrono::milliseconds
   return fd;
 }
 
+// --- Listening -----------------------------------------------------------------------------------
+
+// A listening socket, or -1 and errno.
+int listen_at(const addrinfo& address) {
+  const int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+  if (fd < 0) return -1;
+  if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+      ::bind(fd, address.ai_addr, address.ai_addrlen) == 0 && ::listen(fd, SOMAXCONN) == 0)
+    return fd;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
+// CAF's own does not tell what the system said. The error's context: errno (0: none), its text.
+caf::expected<native_socket> open_port(uint16_t port, const char* host) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  const int unknown = ::getaddrinfo(host, std::to_string(port).c_str(), &hints, &list);
+  if (unknown != 0)
+    return caf::make_error(caf::sec::cannot_open_port, 0, std::string(::gai_strerror(unknown)));
+  int fd = -1, error = 0;
+  for (const addrinfo* a = list; a != nullptr && fd < 0; a = a->ai_next) {
+    fd = listen_at(*a);
+    if (fd < 0 && error == 0) error = errno;
+  }
+  ::freeaddrinfo(list);
+  if (fd < 0)
+    return caf::make_error(caf::sec::cannot_open_port, error, std::string(std::strerror(error)));
+  return fd;
+}
+
 class MiddlemanActor : public caf::io::middleman_actor_impl {
  public:
   MiddlemanActor(caf::actor_config& config, caf::actor broker,
@@ -169,14 +203,14 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
     }
   }
 
-  caf::expected<caf::io::doorman_ptr> open(uint16_t port, const char* host, bool reuse) override {
+  caf::expected<caf::io::doorman_ptr> open(uint16_t port, const char* host, bool) override {
     std::shared_ptr<const TlsContext> context;
     try {
       context = make_context();
     } catch (const std::exception& e) {
-      return caf::make_error(caf::sec::cannot_open_port, std::string(e.what()));
+      return caf::make_error(caf::sec::cannot_open_port, 0, std::string(e.what()));
     }
-    auto fd = caf::io::network::new_tcp_acceptor_impl(port, host, reuse);
+    auto fd = open_port(port, host);
     if (!fd) return std::move(fd.error());
     return caf::io::doorman_ptr(caf::make_counted<Doorman>(multiplexer(), *fd, context, watch_));
   }
@@ -243,17 +277,23 @@ bool is_spurious(const caf::error& error) { return error == caf::sec::connection
 namespace detail {
 
 uint16_t publish(caf::actor_system& system, caf::strong_actor_ptr actor,
-                 std::set<std::string> interface, const std::string& host, uint16_t port) {
+                 std::set<std::string> interface, const std::string& host, uint16_t port,
+                 const std::string& flag) {
   caf::scoped_actor self(system, true);
   uint16_t result = 0;
   caf::error error;
   self->request(network_actor(system), caf::infinite, caf::publish_atom::value, port,
                 std::move(actor), std::move(interface), host, /*reuse=*/true)
       .receive([&](uint16_t p) { result = p; }, [&](caf::error& e) { error = std::move(e); });
-  if (result == 0)
-    throw invalid_request("address", "cannot listen on " + host + ":" + std::to_string(port) +
-                                         ": " + system.render(error));
-  return result;
+  if (result != 0) return result;
+  const std::string where = flag + ": cannot listen on " + host + ":" + std::to_string(port) + ": ";
+  if (!error.context().match_elements<int, std::string>())
+    throw InputError(ErrorKind::kInvalidRequest, where + system.render(error), flag);
+  const std::string why = error.context().get_as<std::string>(1);
+  if (error.context().get_as<int>(0) == EADDRINUSE)
+    throw PortTaken(ErrorKind::kInvalidRequest,
+                    where + why + "; try another " + flag + ", or 0 for any free one", flag);
+  throw InputError(ErrorKind::kInvalidRequest, where + why, flag);
 }
 
 caf::strong_actor_ptr connect(caf::actor_system& system, std::set<std::string> interface,

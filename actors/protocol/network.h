@@ -14,6 +14,8 @@
 #include <set>
 #include <string>
 
+#include "kernels/core/error.h"
+
 namespace tandem::actors {
 
 inline constexpr std::chrono::seconds kHandshakeTimeout{5};
@@ -42,20 +44,28 @@ caf::io::middleman_actor network_actor(caf::actor_system& system);
 // when it looks for silent peers, however young (they have no "last seen" yet).
 bool is_spurious(const caf::error& error);
 
+// Somebody else listens there.
+class PortTaken : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 namespace detail {
 uint16_t publish(caf::actor_system& system, caf::strong_actor_ptr actor,
-                 std::set<std::string> interface, const std::string& host, uint16_t port);
+                 std::set<std::string> interface, const std::string& host, uint16_t port,
+                 const std::string& flag);
 caf::strong_actor_ptr connect(caf::actor_system& system, std::set<std::string> interface,
                               const std::string& host, uint16_t port,
                               std::chrono::milliseconds timeout);
 }  // namespace detail
 
-// Listens on host:port (0: any free port) and returns the port. Throws InputError.
+// Listens on host:port (0: any free port) and returns the port. Throws InputError naming the flag
+// that chose the port, PortTaken if that is why.
 template <class Handle>
 uint16_t publish(caf::actor_system& system, const Handle& actor, const std::string& host,
-                 uint16_t port) {
+                 uint16_t port, const std::string& flag = "--client-port") {
   return detail::publish(system, caf::actor_cast<caf::strong_actor_ptr>(actor),
-                         system.message_types(actor), host, port);
+                         system.message_types(actor), host, port, flag);
 }
 
 // Blocks, but not for longer than `timeout`. Throws InputError (kUnavailable).

@@ -1,17 +1,21 @@
 // Options of CAF 0.17 (whose names have no prefix there) and the types that cross the network.
 #include "actors/protocol/system_config.h"
 
-#include <sys/resource.h>
-
 #include <caf/io/all.hpp>
 #include <charconv>
 #include <chrono>
 
 #include "actors/protocol/network.h"
+#include "actors/protocol/process_limits.h"
 #include "kernels/core/error.h"
 
 namespace tandem::actors {
 namespace {
+
+// What CAF makes besides its pool: the clock's thread; those of connections and of connecting, and
+// their descriptors (credentials, polling, a port, a first connection). A system that comes to be
+// half made cannot be undone.
+constexpr int kClockThreads = 1, kNetworkThreads = 2, kNetworkFiles = 10;
 
 caf::timespan seconds(double s) {
   return std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(s));
@@ -20,6 +24,8 @@ caf::timespan seconds(double s) {
 }  // namespace
 
 SystemConfig::SystemConfig(const SystemOptions& options, const Credentials* credentials) {
+  check_threads(options.threads + kClockThreads + (credentials != nullptr ? kNetworkThreads : 0));
+  check_files(credentials != nullptr ? kNetworkFiles : 0);
   add_message_type<WorkerCommandMessage>("tandem::WorkerCommand");
   add_message_type<WorkerReportMessage>("tandem::WorkerReport");
   add_message_type<ClientMessage>("tandem::ClientMessage");
@@ -66,13 +72,6 @@ std::pair<std::string, uint16_t> parse_address(const std::string& address) {
       parsed.ptr != end || port < 1 || port > 65535)
     throw invalid_request("address", "\"" + address + "\" is not host:port");
   return {std::move(host), static_cast<uint16_t>(port)};
-}
-
-void raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace tandem::actors

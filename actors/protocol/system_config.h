@@ -22,6 +22,7 @@ struct SystemOptions {
 // Outlives the actor_system made from it. Without credentials there is no network.
 class SystemConfig : public caf::actor_system_config {
  public:
+  // Throws WantOfResources if there are not threads and descriptors enough for the actor_system.
   SystemConfig(const SystemOptions& options, const Credentials* credentials);
   // For connections to come (a restarted server has another authority). Needs credentials already;
   // not while a connection is being made.
@@ -33,8 +34,5 @@ class SystemConfig : public caf::actor_system_config {
 
 // "127.0.0.1:5000", "[::1]:5000" → host, port. Throws InputError.
 std::pair<std::string, uint16_t> parse_address(const std::string& address);
-
-// Lets the process open as many files as its hard limit allows. For servers.
-void raise_file_limit();
 
 }  // namespace tandem::actors

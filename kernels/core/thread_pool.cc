@@ -140,6 +140,13 @@ struct ThreadPool::Impl {
     }
   }
 
+  void end() {
+    stop.store(true, std::memory_order_seq_cst);
+    wake.fetch_add(1, std::memory_order_seq_cst);
+    wake.notify_all();
+    for (std::thread& t : workers) t.join();
+  }
+
   void run_region(int64_t count, const Body& b) {
     body = &b;
     tasks = count;
@@ -160,19 +167,19 @@ ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   impl_->threads = threads;
   impl_->crowded = threads > cores;
   const bool pin = threads == cores;
-  for (int i = 1; i < threads; ++i)
-    impl_->workers.emplace_back(
-        [impl = impl_.get(), i, cpu = pin ? cpus[static_cast<size_t>(i)] : -1] {
-          impl->worker(i, cpu);
-        });
+  try {
+    for (int i = 1; i < threads; ++i)
+      impl_->workers.emplace_back(
+          [impl = impl_.get(), i, cpu = pin ? cpus[static_cast<size_t>(i)] : -1] {
+            impl->worker(i, cpu);
+          });
+  } catch (...) {  // the system has no more threads; those that there are must end
+    impl_->end();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  impl_->stop.store(true, std::memory_order_seq_cst);
-  impl_->wake.fetch_add(1, std::memory_order_seq_cst);
-  impl_->wake.notify_all();
-  for (std::thread& t : impl_->workers) t.join();
-}
+ThreadPool::~ThreadPool() { impl_->end(); }
 
 int ThreadPool::threads() const { return impl_->threads; }
 

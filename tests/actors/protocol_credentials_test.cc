@@ -3,7 +3,9 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -84,7 +86,8 @@ TEST(CredentialsTest, FilesInMemoryCanBeReplaced) {
 
 TEST_F(AccessFileTest, RoundTripForThisUserOnly) {
   const ClientAccess written = access();
-  const auto path = write_client_access(written, 5000);
+  const AccessFile file(written, 5000);
+  const auto path = file.path();
   EXPECT_EQ(path, directory_ / "tandem/client-5000.json");
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -96,12 +99,58 @@ TEST_F(AccessFileTest, RoundTripForThisUserOnly) {
   EXPECT_EQ(read.credentials.key, written.credentials.key);
   EXPECT_EQ(read_client_access("", path).address, "127.0.0.1:5000");
   const ClientAccess newer = access();
-  write_client_access(newer, 5000);
-  EXPECT_EQ(read_client_access("h:5000", {}).credentials.key, newer.credentials.key);
+  {
+    const AccessFile replaced(newer, 5000);
+    EXPECT_EQ(read_client_access("h:5000", {}).credentials.key, newer.credentials.key);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(AccessFileTest, WhoseFileWasReplacedLeavesTheOther) {
+  auto first = std::make_unique<AccessFile>(access(), 5000);
+  const AccessFile second(access(), 5000);
+  first.reset();
+  EXPECT_TRUE(std::filesystem::exists(second.path()));
+}
+
+// A server that is killed: its process is gone, its file is not.
+TEST_F(AccessFileTest, ThoseOfTheDeadAreSwept) {
+  const AccessFile mine(access(), 5000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const AccessFile its(access(), 5001);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const auto dead = mine.path().parent_path() / "client-5001.json";
+  ASSERT_TRUE(std::filesystem::exists(dead));
+  const auto copy = [&](const char* name, const std::string& text) {
+    const auto path = directory_.write(std::string("tandem/") + name, text);
+    ::chmod(path.c_str(), 0600);
+    return path;
+  };
+  // Not of a server here: renamed, of another host, of an earlier version, of the user's own.
+  std::string elsewhere = test::read_file(dead);
+  const size_t host = elsewhere.find("\"host\":\"") + 8;
+  elsewhere.insert(host, "not-");
+  const std::vector<std::filesystem::path> others = {
+      copy("client-5002.json", test::read_file(dead)), copy("client-5003.json", "{}"),
+      copy("client-5004.json", "garbage"), copy("notes.txt", "mine")};
+  const auto temporary = copy("client-5005.json.1.tmp", "");
+  sweep_access_files();
+  EXPECT_TRUE(std::filesystem::exists(mine.path()));
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_FALSE(std::filesystem::exists(temporary));
+  for (const auto& path : others) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  const auto foreign = copy("client-5001.json", elsewhere);
+  sweep_access_files();
+  EXPECT_TRUE(std::filesystem::exists(foreign));
 }
 
 TEST_F(AccessFileTest, OthersMayHaveNoHandInIt) {
-  const auto path = write_client_access(access(), 5000);
+  const AccessFile file(access(), 5000);
+  const auto path = file.path();
   ::chmod(path.c_str(), 0640);
   EXPECT_INPUT_ERROR(read_client_access("h:5000", {}), "client-5000.json", "others may open it");
   ::chmod(path.c_str(), 0600);
@@ -113,7 +162,7 @@ TEST_F(AccessFileTest, OthersMayHaveNoHandInIt) {
   }
   ::chmod(path.parent_path().c_str(), 0750);
   EXPECT_INPUT_ERROR(read_client_access("h:5000", {}), "others may open it");
-  EXPECT_INPUT_ERROR(write_client_access(access(), 5000), "others may open it");
+  EXPECT_INPUT_ERROR(AccessFile(access(), 5000), "others may open it");
 }
 
 TEST_F(AccessFileTest, TheDirectoryIsNotASymbolicLink) {

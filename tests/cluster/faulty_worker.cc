@@ -52,9 +52,14 @@ class FaultyWorker final : public Worker {
     if (mine_ && fault_ == "bad-model")
       throw InputError(ErrorKind::kInvalidModel, "made to refuse");
     if (mine_ && fault_ == "hang-loading" && take_turn()) hang();
+    if (mine_ && fault_ == "slow-loading" && take_turn())
+      std::this_thread::sleep_for(std::chrono::seconds(4));
     return inner_->load(setup, progress);
   }
-  void start(const proto::WorkerStart& start) override { inner_->start(start); }
+  void start(const proto::WorkerStart& start) override {
+    if (mine_ && fault_ == "hang-starting" && take_turn()) hang();
+    inner_->start(start);
+  }
   proto::StepOutput execute(const proto::StepInput& step) override {
     if (mine_) before(step);
     proto::StepOutput output = inner_->execute(step);

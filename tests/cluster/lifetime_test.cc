@@ -31,6 +31,42 @@ TEST(Killed, EngineUnderLoadLeavesNoProcess) {
   EXPECT_EQ(files_in(server.tmp()), std::set<std::string>());
 }
 
+// With one rank or two, in a process of its own or not; the next one has one rank, a thread.
+TEST(Killed, ServersFilesAreSweptByTheNext) {
+  Server living({});
+  const Program::Environment same = {"TMPDIR=" + living.tmp().string(),
+                                     "XDG_RUNTIME_DIR=" + living.run().string()};
+  const auto files = [&] {
+    std::set<std::string> out = files_in(living.run());
+    for (const auto& entry : std::filesystem::directory_iterator(living.tmp()))
+      out.insert(entry.path().string());
+    return out;
+  };
+  const auto of_the_living = files();
+  EXPECT_EQ(of_the_living.size(), 1u);
+  for (const char* ranks : {"1", "2"}) {
+    Server killed({"--tp", ranks, "--distributed-executor-backend", "mpi"}, same);
+    EXPECT_GE(files().size(), 4u);  // two access files, a run's directory
+    killed.signal(SIGKILL);
+    EXPECT_EQ(killed.wait(5s).value_or(-1), 128 + SIGKILL);
+  }
+  EXPECT_GE(files().size(), 3u);
+  {
+    Server next({}, same);
+    auto expected = of_the_living;
+    expected.insert(
+        (living.run() / "tandem" / ("client-" + std::to_string(next.port()) + ".json")).string());
+    EXPECT_EQ(files(), expected);
+    next.signal(SIGTERM);
+    EXPECT_EQ(next.wait(30s).value_or(-1), 0);
+  }
+  EXPECT_EQ(files(), of_the_living);
+  auto client = client::Client::connect(living.client_options());
+  EXPECT_EQ(client.server_info().replicas_size(), 1);
+  client.close();
+  living.expect_clean_end();
+}
+
 TEST(Killed, EngineLeavesNoStoppedWorker) {
   Server server({"--tp", "2"});
   const auto workers = server.workers();
@@ -49,6 +85,52 @@ TEST(Killed, WorkersThatAreStoppedWhileTheyLoad) {
   kill(victim, SIGSTOP);
   ASSERT_TRUE(server.logged("] ready\n", 20s));
   EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
+  server.expect_clean_end();
+}
+
+// A worker that freezes before it is ready is replaced long before --startup-timeout (600 s).
+TEST(Frozen, BeforeItHasSaidHello) {
+  Server server({"--distributed-executor-backend", "mpi", "--worker-timeout", "1"}, {},
+                /*wait=*/false);
+  ASSERT_TRUE(eventually(10s, [&] { return !server.workers().empty(); }));
+  const pid_t victim = server.workers().front();
+  kill(victim, SIGSTOP);
+  ASSERT_TRUE(server.logged("] ready\n", 40s));
+  EXPECT_EQ(server.ups(), 1);
+  EXPECT_TRUE(eventually(2s, [&] { return !is_alive(victim); }));
+  server.expect_clean_end();
+}
+
+// The signal finds each of them where it hangs by itself, but for its connection.
+TEST(Frozen, WhileItLoadsOrStarts) {
+  for (const char* where : {"hang-loading", "hang-starting"}) {
+    SCOPED_TRACE(where);
+    TempDir marks;
+    Server server({"--tp", "2", "--worker-timeout", "2", "--worker-program", FAULTY_WORKER_BINARY},
+                  {"TANDEM_FAULT=" + std::string(where), "TANDEM_FAULT_RANK=1",
+                   "TANDEM_FAULT_MARKS=" + marks.path().string()},
+                  /*wait=*/false);
+    ASSERT_TRUE(eventually(30s, [&] { return !files_in(marks.path()).empty(); })) << server.log();
+    // It hangs, but lives: its time is the startup's.
+    std::this_thread::sleep_for(4s);
+    EXPECT_EQ(server.count_in_log("did not come up"), 0);
+    const auto start = Clock::now();
+    for (const pid_t pid : server.workers()) kill(pid, SIGSTOP);
+    ASSERT_TRUE(server.logged("did not come up", 10s)) << server.log();
+    EXPECT_LT(Clock::now() - start, 8s);
+    ASSERT_TRUE(server.logged("] ready\n", 30s));
+    server.expect_clean_end();
+  }
+}
+
+// Loading that takes longer than --worker-timeout is waited for.
+TEST(Frozen, IsNotWhoLoadsForLong) {
+  TempDir marks;
+  Server server({"--tp", "2", "--worker-timeout", "1", "--worker-program", FAULTY_WORKER_BINARY},
+                {"TANDEM_FAULT=slow-loading", "TANDEM_FAULT_MARKS=" + marks.path().string()});
+  EXPECT_EQ(files_in(marks.path()).size(), 1u);
+  EXPECT_EQ(server.count_in_log("did not come up"), 0);
+  EXPECT_EQ(server.count_in_log("generation 1, "), 1);
   server.expect_clean_end();
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -181,7 +182,7 @@ class FakeServer {
     engine_ = caf::actor_cast<actors::EngineHandle>(system_->spawn(fake_engine, counters));
     this->port = actors::publish(*system_, engine_, "127.0.0.1", port);
     address = "127.0.0.1:" + std::to_string(this->port);
-    actors::write_client_access({address, authority.issue("client")}, this->port);
+    access_.emplace(actors::ClientAccess{address, authority.issue("client")}, this->port);
   }
   ~FakeServer() { kill_engine(); }
   void kill_engine() {
@@ -197,6 +198,7 @@ class FakeServer {
   std::string address;
 
  private:
+  std::optional<actors::AccessFile> access_;
   std::unique_ptr<actors::SystemConfig> config_;
   std::unique_ptr<caf::actor_system> system_;
   actors::EngineHandle engine_;
