@@ -91,7 +91,7 @@ class EmbeddingJob final : public EngineJob {
     return request_.is_list ? "input[" + std::to_string(index) + "]" : "input";
   }
 
-  const char* list_field() const override { return "input"; }
+  std::string list_field() const override { return "input"; }
 
   // Many numbers take a while to write; other connections share this thread.
   void finish() override {

@@ -31,7 +31,7 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   // The client's name of a field that the engine found fault with in a request.
   virtual std::string field_of(size_t request, const std::string& field) const { return field; }
   // The field that has an entry for each request.
-  virtual const char* list_field() const { return "prompt"; }
+  virtual std::string list_field() const { return "prompt"; }
   // All requests have ended well.
   virtual void finish() = 0;
   bool ended() const { return ended_; }

@@ -53,7 +53,7 @@ class ScoreJob final : public EngineJob {
     return index < firsts ? pairs_.name_of_first(index) : pairs_.name_of_second(index - firsts);
   }
 
-  const char* list_field() const override { return "text_2"; }
+  std::string list_field() const override { return pairs_.second_name; }
 
   void finish() override {
     Json data = Json::array();

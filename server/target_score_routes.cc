@@ -45,6 +45,8 @@ class TargetScoreJob final : public EngineJob {
     return pairs_.name_of_first(pairs_.first_of(index));
   }
 
+  std::string list_field() const override { return pairs_.second_name; }
+
   void finish() override {
     Json data = Json::array();
     int tokens = 0;

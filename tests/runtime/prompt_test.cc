@@ -184,7 +184,8 @@ TEST(Prompt, WithoutSpecialTokens) {
   // Nothing is at the end that would have to stay.
   EXPECT_EQ(prepare("abcd", {{"add_special_tokens", false}, {"truncate_prompt_tokens", 2}}).encoder,
             FakeTokenizer().encode("ab", false));
-  expect_error("prompt", "", "has no tokens", ErrorKind::kInvalidRequest, params);
+  const json empty = {{"add_special_tokens", false}, {"allow_empty_prompt", true}};
+  expect_error("prompt", "", "has no tokens", ErrorKind::kInvalidRequest, empty);
   // A target loses no end token that the tokenizer did not put there.
   const json target = {
       {"encoder_prompt", "a"}, {"target", {{"prompt_token_ids", {7, 2}}}}, {"append_eos", false}};

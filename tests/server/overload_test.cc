@@ -26,16 +26,19 @@ TEST(Overload, AsManyPromptsAsTheServerTakes) {
 TEST(Overload, MoreThanTheServerEverTakes) {
   FakeServer s;
   s.config.max_requests = 2;
-  const std::pair<const char*, const char*> cases[] = {
-      {"/v1/completions", R"({"prompt": ["a", "b", "c"]})"},
-      {"/v1/embeddings", R"({"input": ["a", "b", "c"]})"},
-      {"/score", R"({"text_1": "a", "text_2": ["a", "b", "c"]})"}};
-  const char* const fields[] = {"prompt", "input", "text_2"};
-  for (size_t i = 0; i < std::size(cases); ++i) {
-    const auto e = s.ask("POST", cases[i].first, cases[i].second);
-    EXPECT_EQ(e->status(), 400) << "trying again is no use: " << cases[i].first;
+  const struct {
+    const char *route, *body, *field;
+  } cases[] = {
+      {"/v1/completions", R"({"prompt": ["a", "b", "c"]})", "prompt"},
+      {"/v1/embeddings", R"({"input": ["a", "b", "c"]})", "input"},
+      {"/v1/target_scores", R"({"prompt": "a", "target": ["a", "b", "c"]})", "target"},
+      {"/score", R"({"text_1": "a", "text_2": ["b", "c"]})", "text_2"},
+      {"/score", R"({"queries": "a", "documents": ["b", "c"]})", "documents"}};
+  for (const auto& c : cases) {
+    const auto e = s.ask("POST", c.route, c.body);
+    EXPECT_EQ(e->status(), 400) << "trying again is no use: " << c.route;
     EXPECT_EQ(e->header("retry-after"), nullptr);
-    EXPECT_EQ(e->error_param(), fields[i]);
+    EXPECT_EQ(e->error_param(), c.field);
     EXPECT_EQ(e->json()["error"]["type"], "invalid_request_error");
     EXPECT_NE(e->json()["error"]["message"].get<std::string>().find(
                   "3 at once; the server takes at most 2"),
