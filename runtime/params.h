@@ -25,7 +25,7 @@ struct PromptParams {
   bool add_special_tokens = true;             // around texts
   // Texts that must not be generated. Their ids belong into bad_words_ids of what resolve() makes.
   std::vector<std::string> bad_words;
-  bool allow_empty_prompt = false;            // an empty text is a prompt
+  bool allow_empty_prompt = false;  // an empty text is a prompt
 };
 
 // Parameters of a request: `params` (a JSON object) over generation_config.json over HuggingFace's

@@ -18,9 +18,9 @@ namespace {
 
 // All that means something where nothing is chosen.
 constexpr std::array kOfScoring = {
-    "logprobs",           "truncate_prompt_tokens", "allow_empty_prompt",
-    "add_special_tokens", "cache_salt",             "decoder_start_token_id",
-    "bos_token_id",       "eos_token_id",           "pad_token_id"};
+    "logprobs",    "truncate_prompt_tokens", "allow_empty_prompt", "add_special_tokens",
+    "cache_salt",  "decoder_start_token_id", "bos_token_id",       "eos_token_id",
+    "pad_token_id"};
 constexpr std::array kOfPooling = {"truncate_prompt_tokens", "allow_empty_prompt",
                                    "add_special_tokens", "cache_salt"};
 

@@ -28,12 +28,11 @@ TEST(Overload, MoreThanTheServerEverTakes) {
   s.config.max_requests = 2;
   const struct {
     const char *route, *body, *field;
-  } cases[] = {
-      {"/v1/completions", R"({"prompt": ["a", "b", "c"]})", "prompt"},
-      {"/v1/embeddings", R"({"input": ["a", "b", "c"]})", "input"},
-      {"/v1/target_scores", R"({"prompt": "a", "target": ["a", "b", "c"]})", "target"},
-      {"/score", R"({"text_1": "a", "text_2": ["b", "c"]})", "text_2"},
-      {"/score", R"({"queries": "a", "documents": ["b", "c"]})", "documents"}};
+  } cases[] = {{"/v1/completions", R"({"prompt": ["a", "b", "c"]})", "prompt"},
+               {"/v1/embeddings", R"({"input": ["a", "b", "c"]})", "input"},
+               {"/v1/target_scores", R"({"prompt": "a", "target": ["a", "b", "c"]})", "target"},
+               {"/score", R"({"text_1": "a", "text_2": ["b", "c"]})", "text_2"},
+               {"/score", R"({"queries": "a", "documents": ["b", "c"]})", "documents"}};
   for (const auto& c : cases) {
     const auto e = s.ask("POST", c.route, c.body);
     EXPECT_EQ(e->status(), 400) << "trying again is no use: " << c.route;
