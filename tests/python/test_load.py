@@ -85,7 +85,7 @@ def test_three_prompts_at_a_limit_of_two(start_server):
     server = start_server("--disable-access-log", "--max-http-prompts", "2")
     for path, body, field in (("/v1/completions", {"prompt": ["a", "b", "c"]}, "prompt"),
                               ("/v1/embeddings", {"input": ["a", "b", "c"]}, "input"),
-                              ("/score", {"text_1": "a", "text_2": ["a", "b", "c"]}, "text_2")):
+                              ("/v1/target_scores", {"prompt": "a", "target": ["a", "b", "c"]}, "target")):
         answer = post(server, path, body)
         assert answer.status == 400 and "retry-after" not in answer.headers
         error = json.loads(answer.read())["error"]

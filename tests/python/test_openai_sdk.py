@@ -145,7 +145,7 @@ def test_embeddings_beside_text_and_a_dying_worker(start_server, texts):
     """Embeddings and texts share steps; what a dead worker has not answered is computed again."""
     import httpx
 
-    server = start_server("--tensor-parallel-size", "2", "--max-num-batched-tokens", "256")
+    server = start_server("--tensor-parallel-size", "2", "--max-num-batched-tokens", "256", "--max-queue-time", "0")
     client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
 
     async def work():
@@ -182,6 +182,7 @@ def test_embeddings_are_cancelled(server):
 
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(server.url + "/v1/embeddings", json={"input": [[5] * 500] * 256}, timeout=0.05)
+    time.sleep(1)  # until they have all come in
     deadline = time.time() + 20
     while httpx.get(server.url + "/status").json()["num_requests"] > 0:
         assert time.time() < deadline
@@ -231,8 +232,8 @@ def test_cancellation(client, texts):
 
 
 def test_many_streams_at_once(server, texts):
-    """Concurrent streams give what each prompt gives alone."""
-    client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    """Concurrent streams give what each prompt gives alone. Those that would wait too long come again when they are told to."""
+    client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=20)
 
     async def one(text):
         stream = await client.completions.create(model=MODEL, prompt=text, max_tokens=24, stream=True)

@@ -156,8 +156,13 @@ class Tour:
 
     def document(self, name):
         before = ""  # what earlier snippets of the document have defined
+        lacks_server = False  # the last one that the document starts is left out
         for snippet in documents.snippets(ROOT, name):
             reason = next((why for pattern, why in NOT_HERE if snippet.language == "sh" and re.search(pattern, snippet.text)), None)
+            if re.search(r"tandem serve\b", snippet.text):
+                lacks_server = reason is not None
+            elif lacks_server and re.search(r"bench serve|--connect|curl", snippet.text):
+                reason = "the server that it is for is left out"
             if reason:
                 self.left_out += 1
                 print(f"-      {snippet.where:32}           {' '.join(snippet.text.split())[:70]}: {reason}", flush=True)
