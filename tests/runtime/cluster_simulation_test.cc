@@ -75,7 +75,7 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   for (const uint64_t seen :
        {n.kills, n.several, n.crashes, n.hangs, n.lies, n.slow, n.refused_poison, n.cancelled,
         n.timed_out, n.too_large, n.drained, n.reconnected, n.resumed, n.vanished, n.given_up,
-        n.overloaded, n.reused_ids, n.pooled})
+        n.overloaded, n.reused_ids, n.pooled, n.silent})
     EXPECT_GE(seen, seeds / 100);
 }
 

@@ -16,7 +16,7 @@ struct SimulationCounts {
   uint64_t events = 0, requests = 0, completed = 0, kills = 0, crashes = 0, hangs = 0, lies = 0;
   uint64_t slow = 0, refused_poison = 0, cancelled = 0, timed_out = 0, too_large = 0, drained = 0;
   uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0;
-  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0;
+  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0;
 };
 
 class ClusterSimulation {
@@ -35,12 +35,25 @@ class ClusterSimulation {
       SIM_CHECK(world_.run_one(), "nothing is left to happen");
       SIM_CHECK(world_.num_events() < 400'000, "a livelock: so many events; " + state());
       SIM_CHECK(world_.now() < 300, "a livelock: so much time; " + state());
+      check_silence();
     }
     check_end();
     shut_down();
   }
 
  private:
+  static constexpr double kHelloTimeout = 0.5;
+
+  // Whoever has never said a word is not waited for until the startup timeout.
+  void check_silence() {
+    for (int r = 0; r < cluster_->num_replicas(); ++r) {
+      if (cluster_->supervisor(r).state() != SupervisorCore::State::kStarting) continue;
+      const auto since = cluster_->group(r).silent_since();
+      SIM_CHECK(!since || world_.now() < *since + kHelloTimeout + 0.3,
+                "a rank that says nothing is waited for");
+    }
+  }
+
   // --- Making of a world -------------------------------------------------------------------------
 
   void make_cluster() {
@@ -57,6 +70,7 @@ class ClusterSimulation {
     gives_up_ = world_.one_in(25);
     traits.supervisor.max_restarts = gives_up_ ? 2 : 500;
     traits.supervisor.startup_timeout = 2;
+    traits.supervisor.hello_timeout = kHelloTimeout;
     traits.supervisor.stop_timeout = 0.3;
     traits.supervisor.first_backoff = 0.01;
     traits.supervisor.max_backoff = 0.2;
@@ -267,6 +281,7 @@ class ClusterSimulation {
     cluster_->check_free_blocks();
     counts_.events += world_.num_events();
     counts_.preemptions += cluster_->num_preemptions();
+    counts_.silent += cluster_->num_silent();
     counts_.given_up += cluster_->given_up();
     for (int r = 0; r < cluster_->num_replicas(); ++r)
       counts_.restarts += static_cast<uint64_t>(cluster_->supervisor(r).restarts());

@@ -53,6 +53,7 @@ class SimulatedCluster : public EngineOutbox,
   int num_replicas() const { return static_cast<int>(replicas_.size()); }
   bool given_up() const { return given_up_; }
   uint64_t num_preemptions() const { return num_preemptions_; }
+  uint64_t num_silent() const { return num_silent_; }
   int crashes_of(const std::string& id) { return crashes_[id]; }
   int crashes_blamed_on(const std::string& id) const {
     const auto it = blamed_.find(id);
@@ -306,7 +307,7 @@ class SimulatedCluster : public EngineOutbox,
     if (world_.now() < traits_.launches_fail_until)
       group(r).end("no such program");
     else
-      group(r).launch();
+      group(r).launch(/*silent=*/world_.one_in(12) && ++num_silent_ > 0);
   }
   void stop(int r, uint64_t generation) override {
     if (world_.one_in(10)) return;  // in vain; it is repeated
@@ -391,7 +392,7 @@ class SimulatedCluster : public EngineOutbox,
   std::set<ClientId> connected_;  // as the engine sees it
   ClientId next_client_ = 0;
   std::unordered_map<std::string, int> crashes_, blamed_;  // by request
-  uint64_t num_preemptions_ = 0;
+  uint64_t num_preemptions_ = 0, num_silent_ = 0;
   bool given_up_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -44,9 +45,15 @@ class SimulatedGroup {
 
   bool crashed() const { return crashed_; }  // as its crash records say
   bool ended() const { return ended_; }
+  std::optional<double> silent_since() const { return silent_since_; }
   int size() const { return traits_.size; }
 
-  void launch() {
+  // silent: one of the ranks freezes before it has said a word.
+  void launch(bool silent) {
+    if (silent) {
+      silent_since_ = world_.now();
+      hang(world_.uniform(0, size() - 1));
+    }
     for (int r = 0; r < size(); ++r) {
       world_.after(world_.between(0.005, 0.05), [this, r] {
         auto report = new_report(r);
@@ -246,6 +253,7 @@ class SimulatedGroup {
   std::unordered_map<std::string, int> num_steps_;  // with a poisonous request, by id
   bool busy_ = false, crashed_ = false, ended_ = false;
   double slow_ = 1;
+  std::optional<double> silent_since_;
 };
 
 }  // namespace tandem::testing_support
