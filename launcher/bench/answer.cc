@@ -108,8 +108,7 @@ void Answer::take_event(const std::string& data, double time, BenchRequest& requ
   if (has_text(event, "type")) {  // OpenAI's own transcriptions
     const std::string type = event["type"];
     done_ = done_ || type == "transcript.text.done";
-    if (type == "transcript.text.delta" || (done_ && request.events == 0))
-      take_token(time, request);
+    if (type == "transcript.text.delta" || (done_ && request.events == 0)) request.take_event(time);
   }
   const auto choices = event.find("choices");
   if (choices == event.end() || !choices->is_array()) return;
@@ -129,16 +128,7 @@ void Answer::take_choice(const json& choice, double time, BenchRequest& request)
     return;
   }
   if (is_empty && request.first < 0 && is_delta && has_text(*delta, "role")) return;
-  take_token(time, request);
-}
-
-void Answer::take_token(double time, BenchRequest& request) {
-  if (request.first < 0)
-    request.first = time;
-  else
-    request.gaps.push_back(time - request.last);
-  request.last = time;
-  ++request.events;
+  request.take_event(time);
 }
 
 void Answer::take_usage(const json& usage, BenchRequest& request) {
@@ -175,7 +165,7 @@ void Answer::end(double time, BenchRequest& request) {
     for (const double end : bare_ends_)
       if (end >= request.last &&
           (has_usage_ ? request.output_tokens > request.events : request.events == 0))
-        take_token(end, request);
+        request.take_event(end);
     if (!complete() && !request.failed())
       fail(request, "stream",
            request.events == 0 ? "it ended without a token"

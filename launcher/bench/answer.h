@@ -31,7 +31,6 @@ class Answer {
   void take_line(std::string_view line, double time, BenchRequest& request);
   void take_event(const std::string& data, double time, BenchRequest& request);
   void take_choice(const nlohmann::json& choice, double time, BenchRequest& request);
-  void take_token(double time, BenchRequest& request);
   void take_usage(const nlohmann::json& usage, BenchRequest& request);
   void take_whole(double time, BenchRequest& request);
 

@@ -83,13 +83,7 @@ class Batch {
     int tokens = 0;
     for (const auto& sequence : chunk.outputs()) tokens += sequence.token_ids_size();
     if (tokens == 0) return;
-    const double time = seconds_since(begun_);
-    if (request.first < 0)
-      request.first = time;
-    else
-      request.gaps.push_back(time - request.last);
-    request.last = time;
-    ++request.events;
+    request.take_event(seconds_since(begun_));
   }
 
   void end(uint64_t number, const InputError* error) {

@@ -20,6 +20,15 @@ struct BenchRequest {
   std::string failure;  // the HTTP status, or "connection", "stream", …; empty: all went well
   std::string message;  // of the server, or what happened
 
+  // An event brought tokens.
+  void take_event(double time) {
+    if (first < 0)
+      first = time;
+    else
+      gaps.push_back(time - last);
+    last = time;
+    ++events;
+  }
   bool failed() const { return !failure.empty(); }
   double ttft() const { return (first < 0 ? last : first) - sent; }
   double e2el() const { return last - sent; }
