@@ -36,7 +36,6 @@ class HttpEngine final : public server::EngineApi {
   }
 
   void submit(const Request& r, OnChunk on_chunk) override {
-    if (const auto chunk = refused_already(r)) return on_chunk(*chunk);
     client::Request request;
     request.id = r.id;
     request.prompt = client::Prompt::raw_json(r.prompt_json);
@@ -68,6 +67,14 @@ class HttpEngine final : public server::EngineApi {
     handle->cancel();
   }
 
+  // The engine is asked for some of them only; the others get the same answer.
+  std::optional<proto::Error> refuse_unread() override {
+    const std::lock_guard lock(refusal_mutex_);
+    if (Clock::now() >= refused_until_) return std::nullopt;
+    ++num_refused_here_;
+    return refusal_;
+  }
+
   server::EngineStatus status() override {
     server::EngineStatus status;
     {
@@ -89,26 +96,11 @@ class HttpEngine final : public server::EngineApi {
   }
 
  private:
-  // While the engine is full, thousands may ask in a second: then it is asked for some of them, and
-  // the others get the same answer, so that refusing takes no time from computing.
   void note_refusal(const proto::Error& error) {
     if (error.type() != "overloaded_error" || !error.param().empty()) return;
     const std::lock_guard lock(refusal_mutex_);
     refusal_ = error;
     refused_until_ = Clock::now() + kRefusalHolds;
-  }
-
-  std::optional<proto::RequestChunk> refused_already(const Request& r) {
-    const std::lock_guard lock(refusal_mutex_);
-    const bool first = r.batch.empty();
-    if (first ? Clock::now() >= refused_until_ : r.batch != refused_batch_) return std::nullopt;
-    if (first) refused_batch_ = r.id;
-    ++num_refused_here_;
-    proto::RequestChunk chunk;
-    chunk.set_request_id(r.id);
-    chunk.set_finished(true);
-    *chunk.mutable_error() = refusal_;
-    return chunk;
   }
 
   void poll() {
@@ -136,7 +128,6 @@ class HttpEngine final : public server::EngineApi {
   std::mutex refusal_mutex_;
   proto::Error refusal_;  // the engine's last
   Clock::time_point refused_until_{};
-  std::string refused_batch_;
   std::atomic<int64_t> num_refused_here_{0};
   client::Client client_;
   std::mutex mutex_;  // of what follows

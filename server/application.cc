@@ -102,7 +102,7 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
     response.headers.emplace_back("allow", methods);
     return response;
   }
-  if (!route->open && !may_enter(request))
+  if (!route->open() && !may_enter(request))
     return error_response(401,
                           "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
   return std::nullopt;
@@ -113,7 +113,7 @@ Admission Application::admit(const HttpRequest& head) {
   Admission admission{.refusal = refusal(head, route)};
   if (admission.refusal) allow_origin(context_.config, head, *admission.refusal);
   admission.takes_body = route != nullptr && !is_get(route->method);
-  admission.open = route != nullptr && route->open;
+  admission.open = route != nullptr && route->open();
   return admission;
 }
 
@@ -122,6 +122,13 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
   const HttpRequest& request = exchange->request();
   const Route* route = nullptr;
   if (auto refused = refusal(request, route)) return exchange->respond(std::move(*refused));
+  if (route->kind == Route::Kind::kComputes) {
+    // Thousands may come in a second: refusing must take no time from computing.
+    if (const auto full = context_.engine.refuse_unread()) {
+      context_.metrics.request_ended({.reason = full->type()});
+      return exchange->respond(error_response(*full));
+    }
+  }
   try {
     route->handler(context_, exchange);
   } catch (const InputError& e) {
@@ -142,7 +149,7 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
   if (!context_.config.access_log) return;
   // Whoever polls is not news.
   const bool polled =
-      known != routes().end() && status < 400 && (known->open || known->handler == get_status);
+      known != routes().end() && status < 400 && (known->open() || known->handler == get_status);
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
               escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)",

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "runtime/protocol/tandem.pb.h"
@@ -35,6 +36,9 @@ class EngineApi {
   // Any thread; never waits. What is wrong with the request comes as a chunk.
   virtual void submit(const Request& request, OnChunk on_chunk) = 0;
   virtual void cancel(const std::string& id) = 0;
+  // While the engine is full: what it answers whoever comes, whatever is asked, so that this need
+  // not be read. Each call counts as a request that was refused. Any thread; never waits.
+  virtual std::optional<proto::Error> refuse_unread() { return std::nullopt; }
   // At most a few tenths of a second old.
   virtual EngineStatus status() = 0;
 };

@@ -88,8 +88,7 @@ void EngineJob::log_fault(const proto::Error& error) const {
 }
 
 void EngineJob::fail(const proto::Error& error) {
-  exchange_->respond(error_response(status_of(error.type()), error.message(), error.type(),
-                                    error.param(), error.retry_after()));
+  exchange_->respond(error_response(error));
 }
 
 }  // namespace tandem::server

@@ -72,4 +72,9 @@ HttpResponse error_response(const InputError& error) {
   return error_response(status_of(type), error.what(), type, error.param());
 }
 
+HttpResponse error_response(const proto::Error& error) {
+  return error_response(status_of(error.type()), error.message(), error.type(), error.param(),
+                        error.retry_after());
+}
+
 }  // namespace tandem::server

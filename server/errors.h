@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
+#include "runtime/protocol/tandem.pb.h"
 #include "server/http.h"
 
 namespace tandem::server {
@@ -17,6 +18,7 @@ HttpResponse error_response(int status, const std::string& message, const std::s
 // The type that goes with the status.
 HttpResponse error_response(int status, const std::string& message);
 HttpResponse error_response(const InputError& error);
+HttpResponse error_response(const proto::Error& error);
 HttpResponse too_many_requests(int limit, double retry_after);
 // The JSON alone.
 std::string error_body(int status, const std::string& message, const std::string& type,

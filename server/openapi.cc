@@ -120,7 +120,7 @@ std::string openapi_document(const std::string& version) {
     operation["responses"] = {
         {"200", {{"description", "OK"}}},
         {"default", {{"description", "an error"}, {"content", content(reference("Error"))}}}};
-    if (route.open) operation["security"] = Json::array();
+    if (route.open()) operation["security"] = Json::array();
     if (route.path.find("{model}") != route.path.npos)
       operation["parameters"] = Json::array({{{"name", "model"},
                                               {"in", "path"},

@@ -18,9 +18,15 @@ struct Route {
   const char* method;
   std::string_view path;  // a last part {model} is any text, slashes included
   Handler handler;
-  bool open;  // needs no key
+  enum class Kind {
+    kOpen,      // needs no key
+    kAnswers,   // this process knows the answer
+    kComputes,  // the engine has work with it
+  };
+  Kind kind;
   const char* summary;
 
+  bool open() const { return kind == Kind::kOpen; }
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();

@@ -66,6 +66,29 @@ TEST(Overload, RefusedForItsWait) {
   EXPECT_EQ(e->json()["error"]["message"], "the request would wait");
 }
 
+// While the engine refuses everybody, what is asked is not even parsed; what it has no part in goes on.
+TEST(Overload, RefusedUnread) {
+  FakeServer s;
+  s.engine.full.emplace();
+  s.engine.full->set_type("overloaded_error");
+  s.engine.full->set_message("the request would wait");
+  s.engine.full->set_retry_after(1.2);
+  for (const char* path : {"/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/score",
+                           "/v1/target_scores"}) {
+    const auto e = s.ask("POST", path, "no JSON");
+    EXPECT_EQ(e->status(), 429) << path;
+    EXPECT_EQ(*e->header("retry-after"), "2");
+    EXPECT_EQ(e->json()["error"]["message"], "the request would wait");
+  }
+  EXPECT_TRUE(s.engine.requests.empty());
+  EXPECT_EQ(s.ask("POST", "/tokenize", R"({"prompt": "a"})")->status(), 200);
+  EXPECT_EQ(s.ask("GET", "/health")->status(), s.ask("GET", "/ping")->status());
+  EXPECT_NE(s.ask("GET", "/metrics")->head->body.find("type=\"overloaded_error\"} 5"),
+            std::string::npos);
+  s.engine.full.reset();
+  EXPECT_EQ(s.ask("POST", "/v1/completions", "no JSON")->status(), 400);
+}
+
 TEST(Overload, Metrics) {
   FakeServer s;
   s.config.max_requests = 1;

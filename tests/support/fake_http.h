@@ -106,6 +106,8 @@ class FakeEngineApi final : public server::EngineApi {
     callbacks.at(id)(chunk);
   }
   server::EngineStatus status() override { return state; }
+  std::optional<proto::Error> refuse_unread() override { return full; }
+  std::optional<proto::Error> full;
 
   // News of request i: text and tokens of a sequence.
   void say(size_t i, const std::string& text, std::vector<int32_t> tokens,
