@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPeriod{200};      // of the engine's figures
+constexpr std::chrono::milliseconds kPeriod{200};       // of the engine's figures
 constexpr std::chrono::milliseconds kRefusalHolds{20};  // for whoever asks next
 
 class HttpEngine final : public server::EngineApi {

@@ -87,8 +87,6 @@ void EngineJob::log_fault(const proto::Error& error) const {
                 escape_controls(error.message()), request.id, request.trace.text());
 }
 
-void EngineJob::fail(const proto::Error& error) {
-  exchange_->respond(error_response(error));
-}
+void EngineJob::fail(const proto::Error& error) { exchange_->respond(error_response(error)); }
 
 }  // namespace tandem::server

@@ -12,7 +12,8 @@ const std::vector<Route>& routes() {
   using enum Route::Kind;
   static const std::vector<Route> all{
       {"POST", "/v1/completions", post_completions, kComputes, "Text for prompts"},
-      {"POST", "/v1/chat/completions", post_chat_completions, kComputes, "Text for the last message"},
+      {"POST", "/v1/chat/completions", post_chat_completions, kComputes,
+       "Text for the last message"},
       {"POST", "/v1/embeddings", post_embeddings, kComputes, "The encoder's output as vectors"},
       {"POST", "/score", post_score, kComputes, "How alike pairs of texts are"},
       {"POST", "/v1/score", post_score, kComputes, "The same"},

@@ -79,12 +79,14 @@ TEST(KillWorkers, IsToldWithRankAndSignal) {
   ASSERT_TRUE(rank != line.end() && rank + 1 != line.end());
   kill(workers[1], SIGKILL);
   ASSERT_TRUE(server.logged(": up, generation", 20s, 2));
-  // Once for the process; the line "down: CAUSE" may say it as well, where it was known before the connection was lost.
+  // Once for the process; the line "down: CAUSE" may say it as well, where it was known before the
+  // connection was lost.
   const auto told = "replica 0: rank " + *(rank + 1) + " ended by signal 9";
   EXPECT_EQ(server.count_in_log(told), 1) << server.log();
   EXPECT_EQ(server.count_in_log(" ended "),
             server.count_in_log(told) + server.count_in_log("down: rank " + *(rank + 1) + " ended"))
-      << "of the one that was killed, not of the other\n" << server.log();
+      << "of the one that was killed, not of the other\n"
+      << server.log();
   for (const pid_t pid : workers) EXPECT_FALSE(is_alive(pid));
   server.expect_clean_end();
 }

@@ -66,7 +66,8 @@ TEST(Overload, RefusedForItsWait) {
   EXPECT_EQ(e->json()["error"]["message"], "the request would wait");
 }
 
-// While the engine refuses everybody, what is asked is not even parsed; what it has no part in goes on.
+// While the engine refuses everybody, what is asked is not even parsed; what it has no part in goes
+// on.
 TEST(Overload, RefusedUnread) {
   FakeServer s;
   s.engine.full.emplace();

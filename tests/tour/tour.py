@@ -85,7 +85,7 @@ class Tour:
         texts = sorted((ROOT / "examples/texts").glob("*.txt"))
         (self.folder / "texts.txt").write_text("".join(" ".join(t.read_text().split()) + "\n" for t in texts))
         shutil.copy(texts[0], self.folder / "article.txt")
-        self.environment = dict(os.environ, HOME=str(self.folder), XDG_RUNTIME_DIR=str(self.folder / "runtime"), OMPI_ALLOW_RUN_AS_ROOT="1",
+        self.environment = dict(os.environ, HOME=str(self.folder), XDG_RUNTIME_DIR=str(self.folder / "runtime"), OMPI_ALLOW_RUN_AS_ROOT="1", TANDEM_MAX_QUEUE_TIME="0",
                                 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
                                 OMPI_MCA_rmaps_base_oversubscribe="1",
                                 PATH=f"{build / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "client/python"))
