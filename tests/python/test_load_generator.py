@@ -1,12 +1,14 @@
 """locust (PyPI) as it is, against the server: many users at once, no error. docs/serving.md names a second one."""
 import csv
+import importlib.util
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
-pytest.importorskip("locust")
+# Not imported: that would put gevent's sockets, threads and event loop under all other tests of this process.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("locust") is None, reason="needs locust")
 
 
 def test_locust_reports_no_error(start_server, tmp_path):
