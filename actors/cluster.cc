@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "actors/cluster_impl.h"
-#include "actors/protocol/network.h"
-#include "actors/protocol/process_limits.h"
+#include "actors/network/network.h"
+#include "actors/network/process_limits.h"
 #include "actors/thread_launcher.h"
 #include "kernels/core/plugin.h"
 

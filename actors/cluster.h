@@ -9,12 +9,12 @@
 #include <string>
 
 #include "actors/group_launcher.h"
-#include "actors/protocol/credentials.h"
-#include "runtime/engine_config.h"
-#include "runtime/engine_core.h"
-#include "runtime/request_processor.h"
-#include "runtime/supervisor_core.h"
-#include "runtime/worker.h"
+#include "actors/network/credentials.h"
+#include "runtime/engine/engine_core.h"
+#include "runtime/engine/supervisor_core.h"
+#include "runtime/execution/engine_config.h"
+#include "runtime/execution/worker.h"
+#include "runtime/request/request_processor.h"
 
 namespace tandem::actors {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/internal.h"
-#include "actors/protocol/system_config.h"
+#include "actors/network/system_config.h"
 
 namespace tandem::actors {
 

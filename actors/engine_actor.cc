@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "actors/internal.h"
-#include "runtime/request_json.h"
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
+#include "runtime/request/request_json.h"
 #include "runtime/version.h"
 
 namespace tandem::actors {

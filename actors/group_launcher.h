@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/process_limits.h"
+#include "actors/network/credentials.h"
+#include "actors/network/process_limits.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::actors {

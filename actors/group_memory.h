@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "parallel/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::actors {

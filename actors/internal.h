@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "actors/cluster.h"
-#include "actors/protocol/messages.h"
-#include "runtime/request_processor.h"
+#include "actors/network/messages.h"
+#include "runtime/request/request_processor.h"
 
 namespace tandem::actors {
 

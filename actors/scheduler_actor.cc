@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "actors/internal.h"
-#include "runtime/step_loop.h"
+#include "runtime/engine/step_loop.h"
 
 namespace tandem::actors {
 namespace {

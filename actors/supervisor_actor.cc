@@ -9,7 +9,7 @@
 
 #include "actors/internal.h"
 #include "actors/worker_process.h"
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 
 namespace tandem::actors {
 namespace {

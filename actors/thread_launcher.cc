@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/internal.h"
-#include "parallel/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 
 namespace tandem::actors {
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "actors/group_launcher.h"
-#include "actors/protocol/messages.h"
-#include "runtime/worker.h"
+#include "actors/network/messages.h"
+#include "runtime/execution/worker.h"
 
 namespace tandem::actors {
 

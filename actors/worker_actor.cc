@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "actors/internal.h"
-#include "actors/protocol/process_limits.h"
+#include "actors/network/process_limits.h"
 #include "actors/worker_process.h"
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 #include "runtime/version.h"
 
 namespace tandem::actors {

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "actors/internal.h"
-#include "actors/protocol/network.h"
-#include "actors/protocol/process_limits.h"
-#include "actors/protocol/system_config.h"
-#include "kernels/core/error.h"
-#include "runtime/supervisor_core.h"
+#include "actors/network/network.h"
+#include "actors/network/process_limits.h"
+#include "actors/network/system_config.h"
+#include "base/error.h"
+#include "runtime/engine/supervisor_core.h"
 
 namespace tandem::actors {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/group_launcher.h"
-#include "runtime/worker.h"
+#include "runtime/execution/worker.h"
 
 namespace tandem::actors {
 

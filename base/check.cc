@@ -1,4 +1,4 @@
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 #include <cstdio>
 #include <cstdlib>

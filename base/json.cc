@@ -1,12 +1,12 @@
 // nlohmann's parser between guards: size and depth before it, errors made readable behind it.
-#include "models/json.h"
+#include "base/json.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/core/error.h"
-#include "models/mapped_file.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {

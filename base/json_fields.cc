@@ -1,12 +1,12 @@
 // Typed reading of the JSON that clients send (json_fields.h).
-#include "runtime/json_fields.h"
+#include "base/json_fields.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <numeric>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem {
 

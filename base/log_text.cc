@@ -1,9 +1,9 @@
-#include "runtime/log_text.h"
+#include "base/log_text.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/utf8.h"
+#include "base/utf8.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // mmap, with errors that name the file.
-#include "models/mapped_file.h"
+#include "base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

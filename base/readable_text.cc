@@ -1,7 +1,7 @@
 // Character by character; a cut never splits one.
-#include "runtime/readable_text.h"
+#include "base/readable_text.h"
 
-#include "runtime/utf8.h"
+#include "base/utf8.h"
 
 namespace tandem {
 namespace {

@@ -1,12 +1,11 @@
 // One function knows what a valid sequence is: scan() below. Surrogates, overlong forms and values
 // past U+10FFFF are invalid.
-#include "runtime/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/core/error.h"
-#include "runtime/tokenizer.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

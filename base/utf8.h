@@ -20,6 +20,8 @@ void append_utf8(char32_t c, std::string& out);
 
 // Offset of the first byte that does not belong to a valid sequence; npos if all do.
 size_t find_invalid_utf8(std::string_view text);
+// Throws InputError (param `field`) naming the byte offset of the first invalid sequence.
+void check_utf8(std::string_view text, const std::string& field);
 
 // Appends `bytes` with each maximal part of an invalid sequence replaced by one U+FFFD (the
 // practice that Unicode recommends, and Rust's String::from_utf8_lossy).

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 
 namespace {
 

@@ -32,8 +32,8 @@
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
 #include "client/local/cluster_client.h"
-#include "runtime/request_state.h"
-#include "runtime/scheduler.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 
 namespace {
 

@@ -20,7 +20,7 @@
 
 #include "benchmarks/support/random_bart.h"
 #include "benchmarks/support/scaling_run.h"
-#include "parallel/mpi_session.h"
+#include "parallel/communicators/mpi_session.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 
 namespace {
 

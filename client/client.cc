@@ -10,15 +10,15 @@
 #include <thread>
 #include <utility>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/endpoint_probe.h"
-#include "actors/protocol/system_config.h"
+#include "actors/network/credentials.h"
+#include "actors/network/endpoint_probe.h"
+#include "actors/network/system_config.h"
+#include "base/error.h"
 #include "client/client_actor.h"
 #include "client/dispatcher.h"
 #include "client/in_process.h"
 #include "client/stream.h"
 #include "client/tandem_client.h"
-#include "kernels/core/error.h"
 
 namespace tandem::client {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "actors/protocol/network.h"
+#include "actors/network/network.h"
 
 namespace tandem::client {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "actors/protocol/messages.h"
+#include "actors/network/messages.h"
 #include "client/client_core.h"
 #include "client/dispatcher.h"
 

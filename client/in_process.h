@@ -4,7 +4,7 @@
 #include <caf/all.hpp>
 #include <string>
 
-#include "actors/protocol/messages.h"
+#include "actors/network/messages.h"
 #include "client/tandem_client.h"
 
 namespace tandem::client {

@@ -1,8 +1,12 @@
-# tandem_component(NAME DEPENDS other-components LIBRARIES targets): a static library of a folder's .cc
-# files (and of its core/ folder).
+# tandem_component(NAME [FOLDERS folders] DEPENDS other-components LIBRARIES targets): a static library, tandem_NAME, of
+# the .cc files of this folder, or of the folders that are named.
 function(tandem_component name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cc core/*.cc)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_FOLDERS)
+    set(ARG_FOLDERS .)
+  endif()
+  list(TRANSFORM ARG_FOLDERS APPEND /*.cc OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   add_library(tandem_${name} STATIC ${sources})
   add_library(Tandem::${name} ALIAS tandem_${name})
   target_include_directories(tandem_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
@@ -18,6 +22,15 @@ if(TANDEM_SANITIZE)
                          -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
+
+# tandem_precompile(TARGET HEADERS headers): the headers that most of the target's files read, read once. Every file still
+# names what it needs: with TANDEM_PRECOMPILE=OFF it builds without.
+function(tandem_precompile target)
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
+  if(TANDEM_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+  endif()
+endfunction()
 
 # tandem_no_restrict(TARGET…): std::string + "…" makes g++ 12 warn of overlapping memcpy() where there is none
 # (GCC bug 105651, mended in 13).

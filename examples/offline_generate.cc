@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/llm_engine.h"
+#include "base/error.h"
+#include "runtime/engine/llm_engine.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {

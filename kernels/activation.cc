@@ -1,7 +1,7 @@
 // Names of activation functions.
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/ops.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // The CPU's rounds of beam search on a memory of sequences: plain, what devices are compared with.
-// (The CPU's own search, runtime/beam_search.h, does more.)
+// (The CPU's own search, runtime/sampling/beam_search.h, does more.)
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

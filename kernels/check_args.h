@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 #include "kernels/ops.h"
@@ -52,7 +52,7 @@ inline void check_bias(const Context& ctx, const ops::PositionBias& bias, int64_
 }
 
 // The contents of indices are checked where the host can read them: on the CPU in the ops, for a
-// device before they are sent there (models/step_tensors.h).
+// device before they are sent there (models/step/step_tensors.h).
 
 // Offsets of `sequences` ranges: from 0, not decreasing, to `end`.
 inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {

@@ -1,5 +1,5 @@
 // The CPU's draws and substitutions: plain, what devices are compared with. (The CPU's sampler,
-// runtime/sampler.h, does more.)
+// runtime/sampling/sampler.h, does more.)
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 #include "kernels/ops.h"
 
 namespace tandem {

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/check_args.h"
-#include "kernels/core/error.h"
 #include "kernels/op_table.h"
 
 namespace tandem {

@@ -167,7 +167,7 @@ void write_kv(Context& ctx, const WriteKvArgs& args);
 
 // Added to the scores (after their scaling): of query position i, key position j and head h
 // values[h][clamp(j - i + zero, 0, D - 1)]. Distances beyond either end take its value, which is
-// what T5's buckets do (models/relative_position.h); ALiBi needs D as large as distances get.
+// what T5's buckets do (models/blocks/relative_position.h); ALiBi needs D as large as distances get.
 struct PositionBias {
   Tensor values;     // [num_heads, D] f32, rows adjacent; empty: nothing is added
   int32_t zero = 0;  // the column of j = i
@@ -354,7 +354,7 @@ void append_tokens(Context& ctx, const AppendTokensArgs& args);
 
 // A round of beam search for each group: from the candidates of its running beams (select()'s, of
 // log-softmaxed rows) to the next running beams. The decisions, ties and float32 arithmetic of
-// runtime/beam_search.h, except that nobody counts steps here: the host knows when it ends.
+// runtime/sampling/beam_search.h, except that nobody counts steps here: the host knows when it ends.
 struct BeamRound {
   int32_t first_row;       // of its beams in ids and values
   int32_t rows;            // num_beams; or 1 in the first round: all go on from that row, beam 0's

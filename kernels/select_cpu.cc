@@ -1,4 +1,4 @@
-// The CPU's select and ranks: plain loops over rows. (The CPU's sampler, runtime/sampler.h, works
+// The CPU's select and ranks: plain loops over rows. (The CPU's sampler, runtime/sampling/sampler.h, works
 // on rows itself and does more; this is the reference that devices are compared with.)
 #include <algorithm>
 #include <bit>

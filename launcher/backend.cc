@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/output_cursor.h"
-#include "runtime/request_json.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
 namespace {

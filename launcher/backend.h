@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "client/tandem_client.h"
-#include "kernels/core/error.h"
-#include "runtime/llm_engine.h"
-#include "runtime/request_json.h"
+#include "runtime/engine/llm_engine.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/command.h"
+#include "launcher/commands/command.h"
 #include "launcher/parse_error.h"
 
 namespace tandem::launcher {

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
+#include "base/log_text.h"
 #include "launcher/help.h"
-#include "runtime/log_text.h"
 
 namespace tandem::launcher {
 namespace {

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "actors/protocol/process_limits.h"
-#include "kernels/core/error.h"
-#include "launcher/command.h"
+#include "actors/network/process_limits.h"
+#include "base/error.h"
+#include "base/readable_text.h"
+#include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/parse_error.h"
-#include "runtime/readable_text.h"
 #include "runtime/version.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/help.h"
 #include "launcher/hub/hub.h"
 

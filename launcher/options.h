@@ -8,7 +8,7 @@
 #include <string>
 
 #include "launcher/hub/names.h"
-#include "runtime/engine_config.h"
+#include "runtime/execution/engine_config.h"
 
 namespace tandem::launcher {
 

@@ -1,7 +1,7 @@
 // CLI11 reports what is missing before what it did not know, which is mostly the cause.
 #include "launcher/parse_error.h"
 
-#include "runtime/json_fields.h"
+#include "base/json_fields.h"
 
 namespace tandem::launcher {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/attention.h"
+#include "models/blocks/attention.h"
 #include "models/registry.h"
 
 namespace tandem {

@@ -9,8 +9,8 @@
 #include <map>
 #include <system_error>
 
+#include "base/printable.h"
 #include "models/model.h"
-#include "models/printable.h"
 #include "models/registry.h"
 
 namespace tandem {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint.h"
-#include "models/config.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/config/config.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "models/printable.h"
+#include "base/printable.h"
 #include "models/registry.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "models/model.h"
 
 namespace tandem {

@@ -7,9 +7,9 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "models/config.h"
-#include "models/step_tensors.h"
-#include "parallel/layers.h"
+#include "models/config/config.h"
+#include "models/step/step_tensors.h"
+#include "parallel/layers/layers.h"
 
 namespace tandem {
 
@@ -61,7 +61,7 @@ class Model {
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
   // The same for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids]. Nothing
-  // is exchanged; gather_vocabulary() (parallel/layers.h) makes whole rows of it.
+  // is exchanged; gather_vocabulary() (parallel/layers/layers.h) makes whole rows of it.
   virtual Tensor compute_logits_shard(const Tensor& hidden) = 0;
 };
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // Incremental decoding: all bytes but those of an unfinished character are final as soon as they
 // are there, because a later byte can only complete the character at the end.
-#include "runtime/tokenizer.h"
-#include "runtime/utf8.h"
+#include "base/utf8.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

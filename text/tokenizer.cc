@@ -1,18 +1,18 @@
 // The pipeline of a tokenizer: its stages, and how text and ids go through them.
-#include "runtime/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
-#include "runtime/added_tokens.h"
-#include "runtime/text_pipeline.h"
-#include "runtime/tokenizer_files.h"
-#include "runtime/tokenizer_pipeline.h"
-#include "runtime/utf8.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "text/pipeline/added_tokens.h"
+#include "text/pipeline/text_pipeline.h"
+#include "text/tokenizer_files.h"
+#include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {

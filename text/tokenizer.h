@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace tandem {
 
 class Tokenizer {
@@ -34,9 +36,6 @@ class Tokenizer {
   virtual int num_suffix_tokens() const = 0;
   virtual int model_max_length() const = 0;  // 0: not known
 };
-
-// Throws InputError (param `field`) naming the byte offset of the first invalid sequence.
-void check_utf8(std::string_view text, const std::string& field);
 
 // Text of a growing sequence of ids, piece by piece; never half a UTF-8 character. The pieces,
 // joined, are decode() of all ids.

@@ -1,5 +1,5 @@
 // tokenizer.json, or vocab.json and merges.txt, and the files beside them.
-#include "runtime/tokenizer_files.h"
+#include "text/tokenizer_files.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
-#include "runtime/special_tokens.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/pipeline/special_tokens.h"
 
 namespace tandem {
 namespace {

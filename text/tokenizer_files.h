@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/added_tokens.h"
-#include "runtime/special_tokens.h"
+#include "text/pipeline/added_tokens.h"
+#include "text/pipeline/special_tokens.h"
 
 namespace tandem {
 

@@ -1,12 +1,12 @@
 // Checked access to the JSON of tokenizer files.
-#include "runtime/tokenizer_json.h"
+#include "text/tokenizer_json.h"
 
 #include <fstream>
 #include <system_error>
 
-#include "kernels/core/error.h"
-#include "models/mapped_file.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "runtime/tokenizer.h"
-#include "runtime/tokenizer_files.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
 
 namespace tandem {
 

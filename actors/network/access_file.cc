@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/system_config.h"
-#include "kernels/core/error.h"
+#include "actors/network/credentials.h"
+#include "actors/network/system_config.h"
+#include "base/error.h"
 
 namespace tandem::actors {
 namespace {

@@ -1,6 +1,6 @@
 // Keys and certificates through OpenSSL's C interface. All are EC P-256; only the authority may
 // sign, and everybody else's certificate serves both ends of a connection.
-#include "actors/protocol/credentials.h"
+#include "actors/network/credentials.h"
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "actors/protocol/endpoint_probe.h"
-#include "kernels/core/error.h"
+#include "actors/network/endpoint_probe.h"
+#include "base/error.h"
 
 namespace tandem::actors {
 namespace {

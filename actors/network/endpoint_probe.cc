@@ -1,6 +1,6 @@
 // The TLS handshake shows the server's certificate before the server asks for the client's: a
 // server of Tandem is known by its issuer. Sockets do not block; one deadline is for all.
-#include "actors/protocol/endpoint_probe.h"
+#include "actors/network/endpoint_probe.h"
 
 #include <netdb.h>
 #include <openssl/err.h>

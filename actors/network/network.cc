@@ -1,6 +1,6 @@
 // The TLS sessions inside CAF's broker classes. The middleman actor (one for each system, found in
 // the registry) opens ports and connections; the multiplexer's thread runs them.
-#include "actors/protocol/network.h"
+#include "actors/network/network.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,8 +17,8 @@
 #include <cstring>
 #include <memory>
 
-#include "actors/protocol/tls_session.h"
-#include "kernels/core/error.h"
+#include "actors/network/tls_session.h"
+#include "base/error.h"
 
 namespace tandem::actors {
 namespace {

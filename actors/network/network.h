@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::actors {
 

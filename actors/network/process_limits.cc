@@ -1,4 +1,4 @@
-#include "actors/protocol/process_limits.h"
+#include "actors/network/process_limits.h"
 
 #include <fcntl.h>
 #include <malloc.h>

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem {
 

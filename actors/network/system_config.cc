@@ -1,13 +1,13 @@
 // Options of CAF 0.17 (whose names have no prefix there) and the types that cross the network.
-#include "actors/protocol/system_config.h"
+#include "actors/network/system_config.h"
 
 #include <caf/io/all.hpp>
 #include <charconv>
 #include <chrono>
 
-#include "actors/protocol/network.h"
-#include "actors/protocol/process_limits.h"
-#include "kernels/core/error.h"
+#include "actors/network/network.h"
+#include "actors/network/process_limits.h"
+#include "base/error.h"
 
 namespace tandem::actors {
 namespace {

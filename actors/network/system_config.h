@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/messages.h"
+#include "actors/network/credentials.h"
+#include "actors/network/messages.h"
 
 namespace tandem::actors {
 

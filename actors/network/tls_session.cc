@@ -1,6 +1,6 @@
 // OpenSSL keeps errors in a queue of the thread, which all connections share: it is emptied before
 // every call, or one peer's broken handshake would look like another's.
-#include "actors/protocol/tls_session.h"
+#include "actors/network/tls_session.h"
 
 #include <openssl/err.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "actors/protocol/network.h"
+#include "actors/network/network.h"
 
 namespace tandem::actors {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "parallel/shared_memory_communicator.h"
-#include "runtime/model_runner.h"
-#include "runtime/request_state.h"
-#include "runtime/scheduler.h"
+#include "parallel/communicators/shared_memory_communicator.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem::bench {
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "benchmarks/support/step_trace.h"
-#include "runtime/batch_builder.h"
-#include "runtime/worker.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/worker.h"
 
 namespace tandem::bench {
 

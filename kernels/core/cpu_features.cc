@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
+#include "base/check.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 #include "kernels/core/types.h"
 
 namespace tandem {

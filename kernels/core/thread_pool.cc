@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

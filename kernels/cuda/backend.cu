@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/gemm_cache.h"

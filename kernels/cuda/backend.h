@@ -99,7 +99,7 @@ class CudaBackend final : public DeviceBackend {
   std::unique_ptr<GemmCache> gemms_;
 };
 
-// The collectives (parallel/nccl_communicator.cc, which the plugin links).
+// The collectives (parallel/communicators/nccl_communicator.cc, which the plugin links).
 std::string make_nccl_id();
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
                                                            const std::string& id, int rank,

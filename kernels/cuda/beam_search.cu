@@ -1,7 +1,7 @@
 // Rounds of beam search without the host: a block for each round finds where the next beams come
 // from and lets what the device knows of them follow; the pages that they do not share are moved by
 // a second kernel, of all layers in one launch. Decisions and arithmetic are those of
-// runtime/beam_search.cc, bit for bit.
+// runtime/sampling/beam_search.cc, bit for bit.
 #include <algorithm>
 
 #include "kernels/cuda/device.cuh"

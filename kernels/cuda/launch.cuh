@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 // TANDEM_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...); a kernel template in
 // parentheses: TANDEM_LAUNCH((norm<float, 4>), ...). What a kernel does first is

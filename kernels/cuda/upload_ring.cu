@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/upload_ring.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/printable.h"
+#include "base/printable.h"
 
 namespace tandem::bench {
 namespace {

@@ -1,6 +1,6 @@
 #include "launcher/bench/api.h"
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::bench {
 namespace {

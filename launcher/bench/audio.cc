@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::bench {
 namespace {

@@ -1,7 +1,7 @@
 // The subcommands of `tandem bench`.
 #pragma once
 
-#include "launcher/command.h"
+#include "launcher/commands/command.h"
 
 namespace tandem::bench {
 

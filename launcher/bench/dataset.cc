@@ -6,7 +6,7 @@
 #include <iterator>
 #include <memory>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::bench {
 namespace {

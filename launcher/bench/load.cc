@@ -21,10 +21,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "launcher/bench/answer.h"
 #include "launcher/curl.h"
-#include "models/printable.h"
 #include "runtime/version.h"
 
 namespace tandem::bench {

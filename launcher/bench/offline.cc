@@ -10,8 +10,8 @@
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"
 #include "launcher/bench/output.h"
+#include "launcher/commands/requests.h"
 #include "launcher/progress.h"
-#include "launcher/requests.h"
 
 namespace tandem::bench {
 namespace {

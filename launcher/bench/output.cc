@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/bench/plot.h"
 
 namespace tandem::bench {

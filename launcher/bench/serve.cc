@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/bench/api.h"
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"

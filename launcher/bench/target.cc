@@ -1,6 +1,6 @@
 #include "launcher/bench/target.h"
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/curl.h"
 
 namespace tandem::bench {

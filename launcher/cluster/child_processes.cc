@@ -1,7 +1,7 @@
 // One thread forks, waits and kills: the parent-death signal of a child is tied to the thread that
 // made it, so that thread lives as long as the object.
 
-#include "launcher/child_processes.h"
+#include "launcher/cluster/child_processes.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "launcher/cluster_options.h"
+#include "launcher/cluster/cluster_options.h"
 
 #include <sched.h>
 #include <spdlog/spdlog.h>
@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "actors/worker_process.h"
-#include "kernels/core/error.h"
-#include "launcher/mpi_launcher.h"
-#include "launcher/process_launcher.h"
+#include "base/error.h"
+#include "launcher/cluster/mpi_launcher.h"
+#include "launcher/cluster/process_launcher.h"
+#include "launcher/cluster/worker_command.h"
 #include "launcher/progress.h"
-#include "launcher/worker_command.h"
 
 namespace tandem::launcher {
 

@@ -9,7 +9,7 @@
 
 #include "actors/cluster.h"
 #include "launcher/logging.h"
-#include "parallel/mpi_session.h"
+#include "parallel/communicators/mpi_session.h"
 
 namespace tandem::launcher {
 

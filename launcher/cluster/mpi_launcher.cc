@@ -1,6 +1,6 @@
 // What Open MPI's mpirun (4.1 and 5) needs to be told, and where it must not be trusted.
 
-#include "launcher/mpi_launcher.h"
+#include "launcher/cluster/mpi_launcher.h"
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::launcher {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "actors/group_launcher.h"
-#include "launcher/child_processes.h"
-#include "launcher/run_directory.h"
-#include "launcher/worker_command.h"
+#include "launcher/cluster/child_processes.h"
+#include "launcher/cluster/run_directory.h"
+#include "launcher/cluster/worker_command.h"
 
 namespace tandem::launcher {
 

@@ -1,11 +1,11 @@
-#include "launcher/prepare_host.h"
+#include "launcher/cluster/prepare_host.h"
 
 #include <algorithm>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/process_limits.h"
-#include "launcher/run_directory.h"
-#include "runtime/worker.h"
+#include "actors/network/credentials.h"
+#include "actors/network/process_limits.h"
+#include "launcher/cluster/run_directory.h"
+#include "runtime/execution/worker.h"
 
 namespace tandem::launcher {
 namespace {

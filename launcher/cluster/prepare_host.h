@@ -1,7 +1,7 @@
 // What a command does before it starts a cluster.
 #pragma once
 
-#include "launcher/cluster_options.h"
+#include "launcher/cluster/cluster_options.h"
 
 namespace tandem::launcher {
 

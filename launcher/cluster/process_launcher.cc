@@ -1,12 +1,12 @@
 // One child for each rank; what binds them into a group is in ChildProcesses and GroupMemory.
 
-#include "launcher/process_launcher.h"
+#include "launcher/cluster/process_launcher.h"
 
 #include <signal.h>
 
 #include <utility>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem::launcher {
 

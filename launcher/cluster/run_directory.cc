@@ -1,7 +1,7 @@
 // A directory belongs to whoever holds the lock (flock) of it, which ends with its process however
 // that ends. Who sweeps takes the lock first, so it never sweeps what lives; who makes one looks,
 // once it has the lock, whether it was swept in between.
-#include "launcher/run_directory.h"
+#include "launcher/cluster/run_directory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::launcher {
 namespace {

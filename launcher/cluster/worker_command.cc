@@ -1,5 +1,5 @@
 // What every worker process is started with, whoever starts it (worker_command.h).
-#include "launcher/worker_command.h"
+#include "launcher/cluster/worker_command.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::launcher {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launcher/bench/commands.h"
-#include "launcher/command.h"
+#include "launcher/commands/command.h"
 
 namespace tandem::launcher {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/worker.h"
+#include "base/error.h"
+#include "runtime/execution/worker.h"
 
 namespace tandem::launcher {
 

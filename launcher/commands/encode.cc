@@ -8,16 +8,16 @@
 #include <iostream>
 #include <sstream>
 
-#include "launcher/command.h"
-#include "launcher/input.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/input.h"
 #include "launcher/options.h"
 #include "launcher/progress.h"
 #include "models/load_model.h"
 #include "models/registry.h"
-#include "runtime/encoder_runner.h"
-#include "runtime/prompt.h"
-#include "runtime/request_json.h"
-#include "runtime/tokenizer.h"
+#include "runtime/execution/encoder_runner.h"
+#include "runtime/request/prompt.h"
+#include "runtime/request/request_json.h"
+#include "text/tokenizer.h"
 
 namespace tandem::launcher {
 namespace {

@@ -2,8 +2,8 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/command.h"
-#include "launcher/requests.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/requests.h"
 
 namespace tandem::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/input.h"
+#include "launcher/commands/input.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::launcher {
 namespace {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "launcher/command.h"
+#include "launcher/commands/command.h"
 #include "launcher/options.h"
-#include "models/config.h"
+#include "models/config/config.h"
 #include "models/registry.h"
 
 namespace tandem::launcher {

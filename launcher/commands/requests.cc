@@ -1,5 +1,5 @@
 // Requests flow in as they are read, results leave in input order (requests.h).
-#include "launcher/requests.h"
+#include "launcher/commands/requests.h"
 
 #include <unistd.h>
 
@@ -9,14 +9,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/readable_text.h"
 #include "client/local/cluster_client.h"
 #include "launcher/backend.h"
-#include "launcher/command.h"
+#include "launcher/cluster/prepare_host.h"
+#include "launcher/commands/command.h"
 #include "launcher/help.h"
-#include "launcher/prepare_host.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
-#include "runtime/readable_text.h"
 
 namespace tandem::launcher {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cluster_options.h"
-#include "launcher/input.h"
+#include "launcher/cluster/cluster_options.h"
+#include "launcher/commands/input.h"
 #include "launcher/options.h"
-#include "runtime/llm_engine.h"
-#include "runtime/request_json.h"
+#include "runtime/engine/llm_engine.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
 

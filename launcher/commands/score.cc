@@ -4,9 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "base/utf8.h"
 #include "client/tandem_client.h"
-#include "launcher/command.h"
-#include "launcher/requests.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/requests.h"
 
 namespace tandem::launcher {
 namespace {

@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <optional>
 
-#include "actors/protocol/process_limits.h"
-#include "kernels/core/error.h"
-#include "launcher/cluster_options.h"
-#include "launcher/command.h"
+#include "actors/network/process_limits.h"
+#include "base/error.h"
+#include "launcher/cluster/cluster_options.h"
+#include "launcher/cluster/prepare_host.h"
+#include "launcher/commands/command.h"
 #include "launcher/config_file.h"
-#include "launcher/http_options.h"
+#include "launcher/http/http_options.h"
 #include "launcher/hub/hub.h"
 #include "launcher/options.h"
-#include "launcher/prepare_host.h"
 #include "launcher/signals.h"
 
 namespace tandem::launcher {

@@ -3,11 +3,12 @@
 #include <cstdio>
 #include <iostream>
 
-#include "launcher/command.h"
-#include "launcher/input.h"
+#include "base/utf8.h"
+#include "launcher/commands/command.h"
+#include "launcher/commands/input.h"
 #include "launcher/options.h"
-#include "runtime/request_json.h"
-#include "runtime/tokenizer.h"
+#include "runtime/request/request_json.h"
+#include "text/tokenizer.h"
 
 namespace tandem::launcher {
 namespace {

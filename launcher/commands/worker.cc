@@ -8,14 +8,14 @@
 #include <cstdlib>
 #include <thread>
 
-#include "actors/protocol/endpoint_probe.h"
-#include "actors/protocol/system_config.h"
+#include "actors/network/endpoint_probe.h"
+#include "actors/network/system_config.h"
 #include "actors/worker_process.h"
-#include "kernels/core/error.h"
-#include "launcher/cluster_options.h"
-#include "launcher/command.h"
-#include "launcher/worker_command.h"
-#include "parallel/shared_memory_communicator.h"
+#include "base/error.h"
+#include "launcher/cluster/cluster_options.h"
+#include "launcher/cluster/worker_command.h"
+#include "launcher/commands/command.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 
 namespace tandem::launcher {
 namespace {

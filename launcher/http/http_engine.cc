@@ -1,4 +1,4 @@
-#include "launcher/http_engine.h"
+#include "launcher/http/http_engine.h"
 
 #include <atomic>
 #include <chrono>

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "actors/cluster.h"
-#include "server/engine_api.h"
+#include "server/api/engine_api.h"
 
 namespace tandem::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/http_options.h"
+#include "launcher/http/http_options.h"
 
 #include <sys/stat.h>
 
@@ -12,9 +12,9 @@
 #include <system_error>
 #include <thread>
 
-#include "kernels/core/error.h"
-#include "launcher/http_engine.h"
-#include "runtime/engine_config.h"
+#include "base/error.h"
+#include "launcher/http/http_engine.h"
+#include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 
 namespace tandem::launcher {

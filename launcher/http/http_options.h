@@ -6,9 +6,9 @@
 #include <string>
 
 #include "actors/cluster.h"
-#include "server/application.h"
-#include "server/config.h"
-#include "server/http_server.h"
+#include "server/api/application.h"
+#include "server/http/config.h"
+#include "server/http/http_server.h"
 
 namespace tandem::launcher {
 

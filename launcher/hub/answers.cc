@@ -5,9 +5,9 @@
 #include <charconv>
 #include <system_error>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "launcher/hub/checksum.h"
-#include "models/json.h"
-#include "models/printable.h"
 
 namespace tandem::hub {
 namespace {

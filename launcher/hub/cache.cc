@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "models/json.h"
+#include "base/json.h"
 
 namespace tandem::hub {
 namespace {

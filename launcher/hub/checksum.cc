@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem::hub {
 namespace {

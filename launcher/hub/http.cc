@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/printable.h"
 #include "launcher/curl.h"
-#include "models/printable.h"
 #include "runtime/version.h"
 
 namespace tandem::hub {

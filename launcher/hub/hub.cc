@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "base/printable.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/download.h"
 #include "launcher/hub/http.h"
 #include "launcher/progress.h"
-#include "models/json.h"
-#include "models/printable.h"
 
 namespace tandem::hub {
 namespace {

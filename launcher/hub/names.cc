@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "models/printable.h"
+#include "base/printable.h"
 
 namespace tandem::hub {
 namespace {
@@ -29,7 +29,7 @@ bool has_control(std::string_view text) {
   });
 }
 
-// Read where they are there (models/, runtime/tokenizer_files.cc).
+// Read where they are there (models/, text/tokenizer_files.cc).
 constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "tokenizer.json",
                                            "tokenizer_config.json",
@@ -39,7 +39,7 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 
-// As in models/checkpoint.cc, best first.
+// As in models/checkpoint/checkpoint.cc, best first.
 struct Weights {
   const char* file;
   bool is_index;

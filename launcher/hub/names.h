@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::hub {
 

@@ -11,7 +11,7 @@
 #include <initializer_list>
 #include <system_error>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::hub {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/attention.h"
+#include "models/blocks/attention.h"
 
 namespace tandem {
 namespace {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "models/model.h"
-#include "models/step_tensors.h"
-#include "parallel/layers.h"
+#include "models/step/step_tensors.h"
+#include "parallel/layers/layers.h"
 
 namespace tandem {
 

@@ -1,12 +1,12 @@
 // The bias by distance that T5's attention adds to its scores.
-#include "models/relative_position.h"
+#include "models/blocks/relative_position.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
+#include "base/check.h"
+#include "base/error.h"
 
 namespace tandem {
 namespace {

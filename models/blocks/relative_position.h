@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "parallel/shard.h"
+#include "parallel/layers/shard.h"
 
 namespace tandem {
 

@@ -1,13 +1,13 @@
 // Finds the weight files of a directory, reads their headers, and joins them under one set of
 // names.
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <system_error>
 
-#include "models/json.h"
-#include "models/mapped_file.h"
-#include "models/printable.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

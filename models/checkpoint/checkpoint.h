@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/weights.h"
+#include "parallel/layers/weights.h"
 
 namespace tandem {
 

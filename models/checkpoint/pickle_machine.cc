@@ -1,14 +1,14 @@
 // The opcodes that torch.save() emits (protocol 2), and their equivalents of protocols 3 to 5. The
 // text opcodes of protocols 0 and 1, class instances and extension codes are refused.
-#include "models/pickle_machine.h"
+#include "models/checkpoint/pickle_machine.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <unordered_map>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 namespace tandem::pickle {
 namespace {

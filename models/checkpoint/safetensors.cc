@@ -13,9 +13,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "models/checkpoint.h"
-#include "models/json.h"
-#include "models/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace tandem {
 namespace {

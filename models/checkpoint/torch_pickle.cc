@@ -8,10 +8,10 @@
 #include <set>
 #include <tuple>
 
-#include "models/checkpoint.h"
-#include "models/pickle_machine.h"
-#include "models/printable.h"
-#include "models/zip_reader.h"
+#include "base/printable.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/pickle_machine.h"
+#include "models/checkpoint/zip_reader.h"
 
 namespace tandem {
 namespace {

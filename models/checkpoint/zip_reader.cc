@@ -2,13 +2,13 @@
 //   {local header, data}... | central directory | [zip64 end record, zip64 locator] | end record
 // The central directory is the truth about sizes and offsets; of the local headers only the lengths
 // of their variable fields are used. All numbers are little-endian.
-#include "models/zip_reader.h"
+#include "models/checkpoint/zip_reader.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {

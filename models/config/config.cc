@@ -1,6 +1,6 @@
 // Reads config.json key by key. What a family needs stands in its table; a new family is a new
 // table (and a row in `kFamilies`).
-#include "models/config.h"
+#include "models/config/config.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "kernels/core/error.h"
-#include "models/generation_config.h"
-#include "models/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "models/config/generation_config.h"
 #include "models/registry.h"
 
 namespace tandem {

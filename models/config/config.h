@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "kernels/core/types.h"
 #include "kernels/ops.h"
-#include "models/json.h"
 
 namespace tandem {
 
 // The keys that encoder/decoder families share; a model file reads the others from `raw`. For a
-// family that models/config.cc knows, all of them are checked, and absent ones have HuggingFace's
+// family that models/config/config.cc knows, all of them are checked, and absent ones have HuggingFace's
 // defaults; for another model_type (a model outside of this repository), those that are there are
 // checked, and the others are 0. Of an architecture that is not supported at all, what cannot be
 // read is left out.

@@ -1,13 +1,13 @@
 // Which file the generation settings come from, and which keys of config.json are such settings.
-#include "models/generation_config.h"
+#include "models/config/generation_config.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <system_error>
 
-#include "kernels/core/error.h"
-#include "models/json.h"
+#include "base/error.h"
+#include "base/json.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

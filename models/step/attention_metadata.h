@@ -1,5 +1,5 @@
 // What attention needs to know of a step: which rows belong to which sequence, and where its keys
-// and values lie. Built by runtime/batch_builder.h, consumed by the attention layers. No padding
+// and values lie. Built by runtime/execution/batch_builder.h, consumed by the attention layers. No padding
 // anywhere.
 #pragma once
 

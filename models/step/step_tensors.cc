@@ -1,5 +1,5 @@
 // Planning, filling up and uploading a step (step_tensors.h).
-#include "models/step_tensors.h"
+#include "models/step/step_tensors.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include "kernels/attention_plan.h"
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "models/attention_metadata.h"
+#include "models/step/attention_metadata.h"
 
 namespace tandem {
 

@@ -1,11 +1,11 @@
 // Device tensors go through the plugin's collectives, host tensors through the host's group.
-#include "parallel/device_communicator.h"
+#include "parallel/communicators/device_communicator.h"
 
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/core/plugin.h"
 
 namespace tandem {

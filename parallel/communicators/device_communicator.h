@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "kernels/core/context.h"
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // The group of one: nothing to exchange.
 #include <cstring>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/mpi_internal.h"
-#include "parallel/round_communicator.h"
+#include "parallel/communicators/mpi_internal.h"
+#include "parallel/communicators/round_communicator.h"
 
 namespace tandem {
 namespace mpi {

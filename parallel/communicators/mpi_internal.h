@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem::mpi {
 

@@ -1,5 +1,5 @@
 // Joining and leaving an MPI job, and the bootstrap of groups (mpi_session.h).
-#include "parallel/mpi_session.h"
+#include "parallel/communicators/mpi_session.h"
 
 #include <unistd.h>
 
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/mpi_internal.h"
-#include "parallel/round_communicator.h"
-#include "parallel/shared_memory_communicator.h"
+#include "parallel/communicators/mpi_internal.h"
+#include "parallel/communicators/round_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 
 namespace tandem {
 namespace {

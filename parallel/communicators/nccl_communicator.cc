@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/one_shot_all_reduce.h"
 

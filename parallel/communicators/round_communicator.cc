@@ -1,11 +1,11 @@
 // Chunking, and the sums in rank order (round_communicator.h).
-#include "parallel/round_communicator.h"
+#include "parallel/communicators/round_communicator.h"
 
 #include <algorithm>
 #include <cstring>
 #include <sstream>
 
-#include "parallel/shard.h"
+#include "parallel/layers/shard.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem {
 

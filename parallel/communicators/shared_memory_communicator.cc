@@ -2,7 +2,7 @@
 // read all slots. Slots are double-buffered: who enters round s + 2, and writes the slot of round s
 // again, has seen everybody in round s + 1, that is, done with reading round s. So a round has one
 // wait and no second one to leave it.
-#include "parallel/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 
 #include <linux/futex.h>
 #include <poll.h>
@@ -19,8 +19,8 @@
 #include <string>
 #include <utility>
 
-#include "parallel/round_communicator.h"
-#include "parallel/shared_memory_layout.h"
+#include "parallel/communicators/round_communicator.h"
+#include "parallel/communicators/shared_memory_layout.h"
 
 namespace tandem {
 namespace {

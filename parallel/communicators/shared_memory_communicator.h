@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tandem {
 

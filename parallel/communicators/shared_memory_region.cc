@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "parallel/round_communicator.h"
-#include "parallel/shared_memory_communicator.h"
-#include "parallel/shared_memory_layout.h"
+#include "parallel/communicators/round_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_layout.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "parallel/layers.h"
+#include "parallel/layers/layers.h"
 
 #include <algorithm>
 #include <cstring>

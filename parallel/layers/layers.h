@@ -7,9 +7,9 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "parallel/communicator.h"
-#include "parallel/shard.h"
-#include "parallel/weights.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/layers/shard.h"
+#include "parallel/layers/weights.h"
 
 namespace tandem {
 

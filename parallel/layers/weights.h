@@ -1,5 +1,5 @@
 // How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads
-// its shard; what no layer has read when the model is built is an error (models/checkpoint.h).
+// its shard; what no layer has read when the model is built is an error (models/checkpoint/checkpoint.h).
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/core/tensor.h"
 
 namespace tandem {

@@ -4,12 +4,12 @@
 // for too long). While it is unfinished it is in exactly one phase: being prepared, held (in
 // held_), running (in its replica's table), or a suspect (in its replica's line of them).
 
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

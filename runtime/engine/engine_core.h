@@ -21,10 +21,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/admission.h"
-#include "runtime/request_state.h"
-#include "runtime/stream_table.h"
+#include "base/error.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/engine/stream_table.h"
+#include "runtime/scheduling/admission.h"
 
 namespace tandem {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/engine_core.h"
+#include "base/check.h"
+#include "runtime/engine/engine_core.h"
 
 namespace tandem {
 

@@ -1,8 +1,8 @@
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 
 #include <utility>
 
-#include "runtime/kv_cache.h"
+#include "runtime/execution/kv_cache.h"
 
 namespace tandem {
 

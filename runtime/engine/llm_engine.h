@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "runtime/engine_config.h"
-#include "runtime/model_runner.h"
-#include "runtime/request_processor.h"
-#include "runtime/request_state.h"
-#include "runtime/scheduler.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/execution/engine_config.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/request/request_processor.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 
@@ -25,8 +25,8 @@ class LLMEngine {
   explicit LLMEngine(const EngineConfig& config, const LoadProgress& progress = {});
   ~LLMEngine();
 
-  // Validates, tokenises and queues a request; prompt and params as JSON (runtime/prompt.h,
-  // runtime/params.h). Of smaller priority is served first. Throws InputError, and then nothing has
+  // Validates, tokenises and queues a request; prompt and params as JSON (runtime/request/prompt.h,
+  // runtime/request/params.h). Of smaller priority is served first. Throws InputError, and then nothing has
   // changed. request_id must be unused.
   void add_request(const std::string& request_id, const nlohmann::json& prompt,
                    const nlohmann::json& params, int priority = 0);

@@ -1,6 +1,6 @@
-#include "runtime/output_processor.h"
+#include "runtime/engine/output_processor.h"
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/sequence.h"
-#include "runtime/stop_rules.h"
-#include "runtime/tokenizer.h"
+#include "runtime/sampling/stop_rules.h"
+#include "runtime/scheduling/sequence.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

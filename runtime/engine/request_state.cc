@@ -1,12 +1,12 @@
-#include "runtime/request_state.h"
+#include "runtime/engine/request_state.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
+#include "base/check.h"
+#include "base/error.h"
 
 namespace tandem {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/output_processor.h"
-#include "runtime/request_processor.h"
+#include "runtime/engine/output_processor.h"
+#include "runtime/request/request_processor.h"
 
 namespace tandem {
 

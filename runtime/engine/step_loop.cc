@@ -1,12 +1,12 @@
-#include "runtime/step_loop.h"
+#include "runtime/engine/step_loop.h"
 
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/request_state.h"
-#include "runtime/stop_rules.h"
+#include "base/check.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/sampling/stop_rules.h"
 
 namespace tandem {
 

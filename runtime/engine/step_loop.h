@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

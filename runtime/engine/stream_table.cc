@@ -1,8 +1,8 @@
-#include "runtime/stream_table.h"
+#include "runtime/engine/stream_table.h"
 
 #include <algorithm>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem {
 

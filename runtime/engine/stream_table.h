@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/request_state.h"
+#include "runtime/engine/request_state.h"
 
 namespace tandem {
 

@@ -1,13 +1,13 @@
 // The state machine: idle → starting → up → stopping → backing off → starting …, until shut_down()
 // or until restarts come too often.
 
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine_config.h"
+#include "runtime/execution/engine_config.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/protocol/version.h"
 

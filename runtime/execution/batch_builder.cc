@@ -3,11 +3,11 @@
 // and in the cross cache, by the group's cross table, for encoder tokens. Encoder tokens whose
 // output is pooled have no slot, and come last.
 
-#include "runtime/batch_builder.h"
+#include "runtime/execution/batch_builder.h"
 
 #include <algorithm>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-// SequenceGroupMetadata → the flat arrays of a step (models/attention_metadata.h).
+// SequenceGroupMetadata → the flat arrays of a step (models/step/attention_metadata.h).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/attention_metadata.h"
+#include "models/step/attention_metadata.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -119,7 +119,7 @@ int32_t slot_of(const google::protobuf::RepeatedField<int32_t>& blocks, int posi
                 int block_size);
 
 // block_size > 0; the groups as SequenceTable::apply() returned them. The worked example (three
-// requests, block size 2, budget 10) is tests/runtime/batch_builder_test.cc.
+// requests, block size 2, budget 10) is tests/runtime/execution/batch_builder_test.cc.
 Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, int block_size);
 
 }  // namespace tandem

@@ -1,13 +1,13 @@
 // Filling up, sending and reading rounds (beam_rounds.h).
-#include "runtime/beam_rounds.h"
+#include "runtime/execution/beam_rounds.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 #include "kernels/core/padded_size.h"
-#include "models/step_tensors.h"
-#include "runtime/beam_search.h"
+#include "models/step/step_tensors.h"
+#include "runtime/sampling/beam_search.h"
 
 namespace tandem {
 namespace {

@@ -1,11 +1,11 @@
 // Launching, recording and reading steps (device_decoder.h).
-#include "runtime/device_decoder.h"
+#include "runtime/execution/device_decoder.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime/device_memory.h"
-#include "runtime/sampler.h"
+#include "runtime/execution/device_memory.h"
+#include "runtime/sampling/sampler.h"
 
 namespace tandem {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "models/model.h"
-#include "models/step_tensors.h"
-#include "runtime/beam_rounds.h"
-#include "runtime/device_sequences.h"
+#include "models/step/step_tensors.h"
+#include "runtime/execution/beam_rounds.h"
+#include "runtime/execution/device_sequences.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/token_choice.h"
+#include "runtime/sampling/token_choice.h"
 
 namespace tandem {
 

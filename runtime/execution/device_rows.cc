@@ -1,10 +1,10 @@
 // Rows, rounds and places of a step (device_rows.h).
-#include "runtime/device_rows.h"
+#include "runtime/execution/device_rows.h"
 
 #include <algorithm>
 
-#include "kernels/core/check.h"
-#include "runtime/beam_search.h"
+#include "base/check.h"
+#include "runtime/sampling/beam_search.h"
 
 namespace tandem {
 namespace {

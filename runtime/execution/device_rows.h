@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/device_decoder.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/device_decoder.h"
 
 namespace tandem {
 

@@ -1,12 +1,12 @@
 // Places, and the memory behind them, which grows (device_sequences.h).
-#include "runtime/device_sequences.h"
+#include "runtime/execution/device_sequences.h"
 
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/core/check.h"
-#include "runtime/device_memory.h"
+#include "base/check.h"
+#include "runtime/execution/device_memory.h"
 
 namespace tandem {
 namespace {

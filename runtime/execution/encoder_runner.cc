@@ -1,4 +1,4 @@
-#include "runtime/encoder_runner.h"
+#include "runtime/execution/encoder_runner.h"
 
 #include <algorithm>
 #include <cmath>

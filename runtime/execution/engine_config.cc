@@ -1,4 +1,4 @@
-#include "runtime/engine_config.h"
+#include "runtime/execution/engine_config.h"
 
 #include <sched.h>
 #include <spdlog/spdlog.h>
@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/core/plugin.h"
-#include "runtime/kv_cache.h"
+#include "runtime/execution/kv_cache.h"
 
 namespace tandem {
 namespace {

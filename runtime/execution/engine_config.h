@@ -10,7 +10,7 @@
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
 #include "models/model.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "runtime/kv_cache.h"
+#include "runtime/execution/kv_cache.h"
 
 #include <algorithm>
 #include <fstream>

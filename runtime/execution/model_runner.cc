@@ -1,4 +1,4 @@
-#include "runtime/model_runner.h"
+#include "runtime/execution/model_runner.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,10 +7,10 @@
 #include <string>
 #include <unordered_map>
 
-#include "runtime/beam_search.h"
-#include "runtime/encoder_runner.h"
-#include "runtime/sampler.h"
-#include "runtime/sharded_sampler.h"
+#include "runtime/execution/encoder_runner.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/sharded_sampler.h"
 
 namespace tandem {
 namespace {

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "models/model.h"
-#include "parallel/communicator.h"
-#include "runtime/batch_builder.h"
-#include "runtime/device_decoder.h"
-#include "runtime/device_rows.h"
-#include "runtime/kv_cache.h"
-#include "runtime/logits_processors.h"
+#include "parallel/communicators/communicator.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/device_decoder.h"
+#include "runtime/execution/device_rows.h"
+#include "runtime/execution/kv_cache.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 

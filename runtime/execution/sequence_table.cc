@@ -5,8 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "kernels/core/check.h"
-#include "runtime/sequence_table_fields.h"
+#include "base/check.h"
+#include "runtime/execution/sequence_table_fields.h"
 
 namespace tandem {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/core/check.h"
-#include "runtime/beam_search.h"
-#include "runtime/sequence_table_fields.h"
-#include "runtime/token_choice.h"
+#include "base/check.h"
+#include "runtime/execution/sequence_table_fields.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/token_choice.h"
 
 namespace tandem {
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "runtime/batch_builder.h"
+#include "runtime/execution/batch_builder.h"
 
 namespace tandem::sequence_table {
 

@@ -1,6 +1,6 @@
 // Sampled tokens of a SequenceTable, known and not yet known.
-#include "kernels/core/check.h"
-#include "runtime/batch_builder.h"
+#include "base/check.h"
+#include "runtime/execution/batch_builder.h"
 
 namespace tandem {
 

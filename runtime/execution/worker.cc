@@ -1,12 +1,12 @@
-#include "runtime/worker.h"
+#include "runtime/execution/worker.h"
 
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "parallel/device_communicator.h"
-#include "runtime/engine_config.h"
+#include "base/check.h"
+#include "parallel/communicators/device_communicator.h"
+#include "runtime/execution/engine_config.h"
 
 namespace tandem {
 namespace {

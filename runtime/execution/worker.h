@@ -7,9 +7,9 @@
 #include <string>
 
 #include "models/load_model.h"
-#include "parallel/communicator.h"
-#include "runtime/engine_config.h"
-#include "runtime/model_runner.h"
+#include "parallel/communicators/communicator.h"
+#include "runtime/execution/engine_config.h"
+#include "runtime/execution/model_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -39,7 +39,7 @@ class Worker {
 // Called once in load(), with the rank and the size that the setup gives.
 using CommunicatorFactory =
     std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
-// has_own_cores: the process is bound to cores that no other rank has (launcher/cluster_options.h).
+// has_own_cores: the process is bound to cores that no other rank has (launcher/cluster/cluster_options.h).
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores = false);
 

@@ -1,6 +1,6 @@
 // As vLLM's SamplingParams.update_from_tokenizer(), which however leaves out the tokens behind a
 // blank where there are more or fewer of them than without; here they are bad as well.
-#include "runtime/bad_words.h"
+#include "runtime/request/bad_words.h"
 
 #include <set>
 #include <utility>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

@@ -1,17 +1,17 @@
 // Resolution of a request's parameters: request over model over HuggingFace's defaults; lengths
 // become numbers of generated tokens; conflicts become errors. Counting follows transformers 5.23
 // (GenerationMixin._prepare_generated_length); docs/parameters.md has it in words.
-#include "runtime/params.h"
+#include "runtime/request/params.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/params_not_built.h"
-#include "runtime/params_sources.h"
-#include "runtime/params_tokens.h"
+#include "base/error.h"
+#include "runtime/request/params_not_built.h"
+#include "runtime/request/params_sources.h"
+#include "runtime/request/params_tokens.h"
 
 namespace tandem {
 

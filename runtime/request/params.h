@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "models/config.h"
-#include "runtime/params_schema.h"
+#include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/params_schema.h"
 
 namespace tandem {
 

@@ -1,12 +1,12 @@
 // The names, and their errors (params_not_built.h).
-#include "runtime/params_not_built.h"
+#include "runtime/request/params_not_built.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <map>
 
-#include "kernels/core/error.h"
-#include "runtime/json_fields.h"
+#include "base/error.h"
+#include "base/json_fields.h"
 
 namespace tandem {
 

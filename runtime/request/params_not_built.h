@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/params_schema.h"
+#include "runtime/request/params_schema.h"
 
 namespace tandem {
 

@@ -1,14 +1,14 @@
 // The table of parameter names (params_schema.h), and the reading of JSON by it.
-#include "runtime/params_schema.h"
+#include "runtime/request/params_schema.h"
 
 #include <algorithm>
 #include <functional>
 #include <limits>
 
-#include "kernels/core/error.h"
-#include "runtime/json_fields.h"
-#include "runtime/params_not_built.h"
-#include "runtime/params_values.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "runtime/request/params_not_built.h"
+#include "runtime/request/params_values.h"
 
 namespace tandem {
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/params.h"
+#include "base/error.h"
+#include "runtime/request/params.h"
 
 namespace tandem {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/params.h"
-#include "runtime/params_schema.h"
+#include "base/error.h"
+#include "runtime/request/params.h"
+#include "runtime/request/params_schema.h"
 
 namespace tandem {
 

@@ -1,5 +1,5 @@
 // Token ids among the parameters (params_tokens.h).
-#include "runtime/params_tokens.h"
+#include "runtime/request/params_tokens.h"
 
 #include <algorithm>
 

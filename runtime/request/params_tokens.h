@@ -2,9 +2,9 @@
 // tokens.
 #pragma once
 
-#include "models/config.h"
-#include "runtime/params_sources.h"
+#include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/params_sources.h"
 
 namespace tandem {
 

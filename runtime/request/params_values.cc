@@ -1,13 +1,14 @@
 // Values of parameters (params_values.h).
-#include "runtime/params_values.h"
+#include "runtime/request/params_values.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "kernels/core/error.h"
-#include "runtime/json_fields.h"
-#include "runtime/tokenizer.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "base/utf8.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

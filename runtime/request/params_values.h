@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/params_schema.h"
+#include "runtime/request/params_schema.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Prompts of a request (prompt.h): the formats, tokenisation and truncation, and the table of
 // families that make decoder prompts.
-#include "runtime/prompt.h"
+#include "runtime/request/prompt.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "runtime/json_fields.h"
-#include "runtime/unicode_classes.h"
-#include "runtime/utf8.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "base/utf8.h"
+#include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
 

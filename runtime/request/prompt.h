@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "models/config.h"
-#include "runtime/params.h"
+#include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/tokenizer.h"
+#include "runtime/request/params.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

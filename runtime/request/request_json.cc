@@ -1,10 +1,10 @@
-#include "runtime/request_json.h"
+#include "runtime/request/request_json.h"
 
 #include <cmath>
 #include <limits>
 
-#include "runtime/json_fields.h"
-#include "runtime/readable_text.h"
+#include "base/json_fields.h"
+#include "base/readable_text.h"
 
 namespace tandem {
 namespace {

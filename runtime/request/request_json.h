@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 
-// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/prompt.h's, params
-// runtime/params.h's.
+// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/request/prompt.h's, params
+// runtime/request/params.h's.
 struct JsonRequest {
   nlohmann::json id;  // null where it is absent
   nlohmann::json prompt;

@@ -1,10 +1,9 @@
-#include "runtime/request_processor.h"
+#include "runtime/request/request_processor.h"
 
 #include <random>
 
 #include "models/registry.h"
-#include "runtime/admission.h"
-#include "runtime/bad_words.h"
+#include "runtime/request/bad_words.h"
 
 namespace tandem {
 namespace {
@@ -31,16 +30,6 @@ ModelConfig load_supported(const std::filesystem::path& model) {
 }
 
 }  // namespace
-
-proto::Error to_proto(const InputError& error) {
-  proto::Error out;
-  out.set_type(api_name(error.kind()));
-  out.set_message(error.what());
-  out.set_param(error.param());
-  if (const auto* overload = dynamic_cast<const OverloadError*>(&error))
-    out.set_retry_after(overload->retry_after());
-  return out;
-}
 
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
     : config_(load_supported(model)),

@@ -7,17 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "kernels/core/error.h"
-#include "models/config.h"
-#include "runtime/params.h"
-#include "runtime/prompt.h"
+#include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/tokenizer.h"
+#include "runtime/request/params.h"
+#include "runtime/request/prompt.h"
+#include "runtime/request/request_error.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
-
-// An error as it travels to a client.
-proto::Error to_proto(const InputError& error);
 
 struct PreparedRequest {
   proto::EncoderDecoderInputs inputs;

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "runtime/beam_search.h"
-#include "runtime/philox.h"
-#include "runtime/sampler.h"
+#include "base/check.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/philox.h"
+#include "runtime/sampling/sampler.h"
 
 namespace tandem {
 

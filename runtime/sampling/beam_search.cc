@@ -1,15 +1,15 @@
 // The search (beam_search.h). HuggingFace keeps -1e9 as "not possible" in scores and offsets; so do
 // we, since at float32 it swallows what is added to it, and ties follow from that. Its offsets for
 // inputs of a batch that are done have no counterpart: a search is one input, and ends.
-#include "runtime/beam_search.h"
+#include "runtime/sampling/beam_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/row_math.h"
+#include "base/check.h"
+#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 

@@ -2,7 +2,7 @@
 // (utils.py). vLLM's own (allowed_token_ids, logit_bias, presence and frequency penalty, min_tokens
 // for stop tokens) stand beside their nearest relative. The warpers, which only sampling uses, are
 // in logits_warpers.cc.
-#include "runtime/logits_processors.h"
+#include "runtime/sampling/logits_processors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "runtime/stop_rules.h"
+#include "base/check.h"
+#include "runtime/sampling/stop_rules.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Reductions over a row of logits (row_math.h). Sixteen independent chains, so that the compiler
 // vectorises without being allowed to reorder additions.
-#include "runtime/row_math.h"
+#include "runtime/sampling/row_math.h"
 
 #include <algorithm>
 #include <array>

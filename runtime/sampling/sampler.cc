@@ -1,6 +1,6 @@
 // Greedy choice and sampling (sampler.h). The greedy path without processors reads the row twice
 // (max, sum of exponentials) and copies nothing.
-#include "runtime/sampler.h"
+#include "runtime/sampling/sampler.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +8,10 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "runtime/beam_search.h"
-#include "runtime/philox.h"
-#include "runtime/row_math.h"
+#include "base/check.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/philox.h"
+#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 

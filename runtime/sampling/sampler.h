@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 

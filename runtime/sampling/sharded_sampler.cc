@@ -2,16 +2,16 @@
 // of its shard and the sum of exponentials under it, and the pieces are combined in rank order.
 // Others: each row is sampled by one rank, its owner, to which the others send their parts. One
 // all-gather then carries pieces and tokens alike.
-#include "runtime/sharded_sampler.h"
+#include "runtime/sampling/sharded_sampler.h"
 
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "parallel/layers.h"
-#include "parallel/shard.h"
-#include "runtime/beam_search.h"
-#include "runtime/row_math.h"
+#include "parallel/layers/layers.h"
+#include "parallel/layers/shard.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "parallel/communicator.h"
-#include "runtime/sampler.h"
+#include "parallel/communicators/communicator.h"
+#include "runtime/sampling/sampler.h"
 
 namespace tandem {
 

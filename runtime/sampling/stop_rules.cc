@@ -1,10 +1,10 @@
 // Ends of sequences (stop_rules.h).
-#include "runtime/stop_rules.h"
+#include "runtime/sampling/stop_rules.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/sequence.h"
+#include "runtime/sampling/sequence_status.h"
 
 namespace tandem {
 

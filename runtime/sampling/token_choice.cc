@@ -1,4 +1,4 @@
-#include "runtime/token_choice.h"
+#include "runtime/sampling/token_choice.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "kernels/core/padded_size.h"
-#include "models/step_tensors.h"
-#include "runtime/beam_search.h"
-#include "runtime/philox.h"
-#include "runtime/sampler.h"
+#include "models/step/step_tensors.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/philox.h"
+#include "runtime/sampling/sampler.h"
 
 namespace tandem {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "runtime/logits_processors.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 

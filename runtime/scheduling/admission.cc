@@ -2,15 +2,15 @@
 // second. What is done of the work in the house counts too, because those behind a newcomer share
 // the steps with it: then (requests) / (requests a second) is the time that each spends there.
 
-#include "runtime/admission.h"
+#include "runtime/scheduling/admission.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "kernels/core/check.h"
-#include "runtime/beam_search.h"
-#include "runtime/sequence.h"
+#include "base/check.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem {
 namespace {

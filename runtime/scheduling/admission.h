@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -31,17 +31,6 @@ struct RequestWork {
   int sequences = 1;
 };
 RequestWork work_of(const proto::EncoderDecoderInputs& inputs, const proto::SamplingParams& params);
-
-// More than the server takes now. retry_after: seconds until there is likely to be room.
-class OverloadError : public InputError {
- public:
-  OverloadError(const std::string& message, double retry_after, const std::string& param = {})
-      : InputError(ErrorKind::kOverloaded, message, param), retry_after_(retry_after) {}
-  double retry_after() const { return retry_after_; }
-
- private:
-  double retry_after_;
-};
 
 class Admission {
  public:

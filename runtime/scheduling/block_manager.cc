@@ -2,13 +2,13 @@
 // Every reference that a pool counts is one mention of the block in one table. What concerns the
 // caches is in block_manager_caches.cc.
 
-#include "runtime/block_manager.h"
+#include "runtime/scheduling/block_manager.h"
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "kernels/core/check.h"
-#include "runtime/block_manager.h"
+#include "base/check.h"
+#include "runtime/scheduling/block_manager.h"
 
 namespace tandem {
 

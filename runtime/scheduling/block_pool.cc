@@ -1,8 +1,8 @@
-#include "runtime/block_pool.h"
+#include "runtime/scheduling/block_pool.h"
 
 #include <numeric>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 namespace {

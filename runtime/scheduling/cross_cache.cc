@@ -1,8 +1,8 @@
-#include "runtime/cross_cache.h"
+#include "runtime/scheduling/cross_cache.h"
 
 #include <algorithm>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
 
 namespace tandem {
 

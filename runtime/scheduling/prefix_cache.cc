@@ -1,10 +1,10 @@
-#include "runtime/prefix_cache.h"
+#include "runtime/scheduling/prefix_cache.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "kernels/core/check.h"
-#include "runtime/token_hash.h"
+#include "base/check.h"
+#include "runtime/scheduling/token_hash.h"
 
 namespace tandem {
 namespace {

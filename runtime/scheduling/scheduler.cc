@@ -5,16 +5,16 @@
 // blocks, swapped ones host blocks, finished ones their cross blocks until
 // free_finished_seq_groups().
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
-#include "runtime/token_choice.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/sampling/token_choice.h"
 
 namespace tandem {
 

@@ -38,8 +38,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runtime/block_manager.h"
-#include "runtime/sequence.h"
+#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem {
 

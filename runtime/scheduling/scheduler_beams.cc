@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "runtime/scheduler.h"
-#include "runtime/stop_rules.h"
+#include "base/check.h"
+#include "runtime/sampling/stop_rules.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

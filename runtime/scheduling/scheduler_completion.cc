@@ -10,8 +10,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "kernels/core/check.h"
-#include "runtime/scheduler.h"
+#include "base/check.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

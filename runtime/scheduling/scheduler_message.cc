@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/scheduler.h"
+#include "base/check.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/scheduler.h"
+#include "base/check.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 

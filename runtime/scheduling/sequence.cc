@@ -1,25 +1,14 @@
 // Sequences and groups: their counters and invariants.
 
-#include "runtime/sequence.h"
+#include "runtime/scheduling/sequence.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/token_hash.h"
+#include "base/check.h"
+#include "runtime/scheduling/token_hash.h"
 
 namespace tandem {
-
-bool is_finished(SequenceStatus status) { return status >= SequenceStatus::kFinishedStopped; }
-
-const char* finish_reason(SequenceStatus status) {
-  switch (status) {
-    case SequenceStatus::kFinishedStopped: return "stop";
-    case SequenceStatus::kFinishedLength: return "length";
-    case SequenceStatus::kFinishedAborted: return "abort";
-    default: return "";
-  }
-}
 
 Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt,
                    int index)

@@ -9,25 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/beam_search.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/sequence_status.h"
 
 namespace tandem {
 
 using EncoderDecoderInputs = proto::EncoderDecoderInputs;
 using SamplingParams = proto::SamplingParams;
-
-enum class SequenceStatus : uint8_t {
-  kWaiting,
-  kRunning,
-  kSwapped,
-  kFinishedStopped,  // EOS, a stop token or a stop string
-  kFinishedLength,   // max_tokens
-  kFinishedAborted,
-};
-bool is_finished(SequenceStatus status);
-// "stop", "length", "abort"; "" while it runs.
-const char* finish_reason(SequenceStatus status);
 
 class Sequence {
  public:

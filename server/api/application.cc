@@ -1,4 +1,4 @@
-#include "server/application.h"
+#include "server/api/application.h"
 
 #include <openssl/crypto.h>
 #include <spdlog/spdlog.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/core/error.h"
-#include "runtime/log_text.h"
-#include "server/errors.h"
-#include "server/routes.h"
+#include "base/error.h"
+#include "base/log_text.h"
+#include "server/api/errors.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 namespace {

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "runtime/tokenizer.h"
-#include "server/config.h"
-#include "server/connection_hooks.h"
-#include "server/engine_api.h"
-#include "server/metrics.h"
+#include "server/api/engine_api.h"
+#include "server/api/metrics.h"
+#include "server/http/config.h"
+#include "server/http/connection_hooks.h"
+#include "text/tokenizer.h"
 
 namespace tandem::server {
 

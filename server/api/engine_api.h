@@ -1,4 +1,4 @@
-// What the HTTP server needs of an engine. The launcher implements it (launcher/http_engine.h); the
+// What the HTTP server needs of an engine. The launcher implements it (launcher/http/http_engine.h); the
 // server knows neither actors nor clients.
 #pragma once
 

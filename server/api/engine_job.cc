@@ -1,11 +1,11 @@
-#include "server/engine_job.h"
+#include "server/api/engine_job.h"
 
 #include <spdlog/spdlog.h>
 
 #include <atomic>
 
-#include "runtime/log_text.h"
-#include "server/errors.h"
+#include "base/log_text.h"
+#include "server/api/errors.h"
 
 namespace tandem::server {
 

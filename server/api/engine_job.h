@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/application.h"
-#include "server/http.h"
+#include "server/api/application.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

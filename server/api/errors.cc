@@ -1,11 +1,11 @@
-#include "server/errors.h"
+#include "server/api/errors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "runtime/readable_text.h"
-#include "runtime/request_json.h"
+#include "base/readable_text.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::server {
 namespace {

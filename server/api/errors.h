@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

@@ -1,5 +1,5 @@
 // The three tables (foreign_fields.h). docs/serving.md has them in words.
-#include "server/foreign_fields.h"
+#include "server/api/foreign_fields.h"
 
 #include <spdlog/spdlog.h>
 
@@ -8,8 +8,8 @@
 #include <atomic>
 #include <iterator>
 
-#include "kernels/core/error.h"
-#include "server/json_body.h"
+#include "base/error.h"
+#include "server/api/json_body.h"
 
 namespace tandem::server {
 namespace {

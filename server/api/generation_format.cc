@@ -1,6 +1,6 @@
-#include "server/generation_format.h"
+#include "server/api/generation_format.h"
 
-#include "runtime/request_json.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::server {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
-#include "server/generation_request.h"
-#include "server/json_body.h"
+#include "server/api/generation_request.h"
+#include "server/api/json_body.h"
 
 namespace tandem::server {
 

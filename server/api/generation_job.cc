@@ -1,7 +1,7 @@
-#include "server/generation_job.h"
+#include "server/api/generation_job.h"
 
-#include "kernels/core/error.h"
-#include "server/errors.h"
+#include "base/error.h"
+#include "server/api/errors.h"
 
 namespace tandem::server {
 namespace {

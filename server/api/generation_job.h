@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "server/engine_job.h"
-#include "server/generation_format.h"
-#include "server/generation_request.h"
-#include "server/http.h"
+#include "server/api/engine_job.h"
+#include "server/api/generation_format.h"
+#include "server/api/generation_request.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

@@ -1,13 +1,13 @@
-#include "server/generation_request.h"
+#include "server/api/generation_request.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/core/error.h"
-#include "runtime/request_json.h"
-#include "server/foreign_fields.h"
-#include "server/json_body.h"
-#include "server/url.h"
+#include "base/error.h"
+#include "runtime/request/request_json.h"
+#include "server/api/foreign_fields.h"
+#include "server/api/json_body.h"
+#include "server/http/url.h"
 
 namespace tandem::server {
 namespace {

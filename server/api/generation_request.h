@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "server/config.h"
+#include "base/error.h"
+#include "server/http/config.h"
 
 namespace tandem::server {
 

@@ -1,6 +1,6 @@
-#include "server/generation_job.h"
-#include "server/json_body.h"
-#include "server/routes.h"
+#include "server/api/generation_job.h"
+#include "server/api/json_body.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 

@@ -1,11 +1,11 @@
-#include "server/json_body.h"
+#include "server/api/json_body.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/core/error.h"
-#include "runtime/request_json.h"
-#include "server/body_budget.h"
+#include "base/error.h"
+#include "runtime/request/request_json.h"
+#include "server/http/body_budget.h"
 
 namespace tandem::server {
 namespace {

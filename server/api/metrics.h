@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/engine_api.h"
+#include "server/api/engine_api.h"
 
 namespace tandem::server {
 

@@ -1,9 +1,9 @@
-#include "server/openapi.h"
+#include "server/api/openapi.h"
 
 #include <string_view>
 
-#include "server/json_body.h"
-#include "server/routes.h"
+#include "server/api/json_body.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 namespace {

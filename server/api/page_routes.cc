@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/core/check.h"
+#include "base/check.h"
+#include "server/api/routes.h"
 #include "server/page_files.h"
-#include "server/routes.h"
 
 namespace tandem::server {
 namespace {

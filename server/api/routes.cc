@@ -1,4 +1,4 @@
-#include "server/routes.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/application.h"
-#include "server/http.h"
+#include "server/api/application.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "server/errors.h"
-#include "server/generation_request.h"
-#include "server/json_body.h"
-#include "server/openapi.h"
-#include "server/routes.h"
+#include "server/api/errors.h"
+#include "server/api/generation_request.h"
+#include "server/api/json_body.h"
+#include "server/api/openapi.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 

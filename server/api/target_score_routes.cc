@@ -2,12 +2,12 @@
 // one answer for all.
 #include <cmath>
 
-#include "kernels/core/error.h"
-#include "server/engine_job.h"
-#include "server/generation_request.h"
-#include "server/json_body.h"
-#include "server/routes.h"
-#include "server/text_pairs.h"
+#include "base/error.h"
+#include "server/api/engine_job.h"
+#include "server/api/generation_request.h"
+#include "server/api/json_body.h"
+#include "server/api/routes.h"
+#include "server/api/text_pairs.h"
 
 namespace tandem::server {
 namespace {

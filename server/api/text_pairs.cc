@@ -1,9 +1,9 @@
-#include "server/text_pairs.h"
+#include "server/api/text_pairs.h"
 
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "server/json_body.h"
+#include "base/error.h"
+#include "server/api/json_body.h"
 
 namespace tandem::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/config.h"
+#include "server/http/config.h"
 
 namespace tandem::server {
 

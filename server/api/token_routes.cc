@@ -1,9 +1,10 @@
 // Text ↔ token ids.
-#include "kernels/core/error.h"
-#include "server/errors.h"
-#include "server/generation_request.h"
-#include "server/json_body.h"
-#include "server/routes.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "server/api/errors.h"
+#include "server/api/generation_request.h"
+#include "server/api/json_body.h"
+#include "server/api/routes.h"
 
 namespace tandem::server {
 

@@ -1,4 +1,4 @@
-#include "server/body_budget.h"
+#include "server/http/body_budget.h"
 
 namespace tandem::server {
 

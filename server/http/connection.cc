@@ -3,7 +3,7 @@
 //
 // co_await stands alone or behind `=`, never in a condition or another expression: g++ 12 destroys
 // the awaitable twice there.
-#include "server/connection.h"
+#include "server/http/connection.h"
 
 #include <spdlog/spdlog.h>
 
@@ -14,10 +14,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http/error.hpp>
 
-#include "server/errors.h"
-#include "server/exchange.h"
-#include "server/response_header.h"
-#include "server/url.h"
+#include "server/api/errors.h"
+#include "server/http/exchange.h"
+#include "server/http/response_header.h"
+#include "server/http/url.h"
 
 namespace tandem::server {
 namespace {

@@ -16,13 +16,13 @@
 #include <memory>
 #include <string>
 
-#include "server/body_budget.h"
-#include "server/config.h"
-#include "server/connection_input.h"
-#include "server/http.h"
-#include "server/request_gate.h"
-#include "server/request_reader.h"
-#include "server/stream.h"
+#include "server/http/body_budget.h"
+#include "server/http/config.h"
+#include "server/http/connection_input.h"
+#include "server/http/http.h"
+#include "server/http/request_gate.h"
+#include "server/http/request_reader.h"
+#include "server/http/stream.h"
 
 namespace tandem::server {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

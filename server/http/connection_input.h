@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/stream.h"
+#include "server/http/stream.h"
 
 namespace tandem::server {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "server/connection.h"
+#include "server/http/connection.h"
 
 namespace tandem::server {
 

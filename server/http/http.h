@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/trace_context.h"
+#include "server/http/trace_context.h"
 
 namespace tandem::server {
 

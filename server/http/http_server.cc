@@ -1,4 +1,4 @@
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 
 #include <spdlog/spdlog.h>
 
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 
 namespace tandem::server {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "server/config.h"
-#include "server/connection.h"
+#include "server/http/config.h"
+#include "server/http/connection.h"
 
 namespace tandem::server {
 

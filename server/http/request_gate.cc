@@ -1,10 +1,10 @@
-#include "server/request_gate.h"
+#include "server/http/request_gate.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "server/errors.h"
+#include "server/api/errors.h"
 
 namespace tandem::server {
 namespace {

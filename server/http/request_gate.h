@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "server/body_budget.h"
-#include "server/config.h"
-#include "server/connection_hooks.h"
-#include "server/http.h"
-#include "server/request_reader.h"
+#include "server/http/body_budget.h"
+#include "server/http/config.h"
+#include "server/http/connection_hooks.h"
+#include "server/http/http.h"
+#include "server/http/request_reader.h"
 
 namespace tandem::server {
 

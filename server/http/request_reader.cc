@@ -1,4 +1,4 @@
-#include "server/request_reader.h"
+#include "server/http/request_reader.h"
 
 #include <algorithm>
 #include <boost/beast/http/error.hpp>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/url.h"
+#include "server/http/url.h"
 
 namespace tandem::server {
 namespace {

@@ -8,8 +8,8 @@
 #include <boost/system/error_code.hpp>
 #include <string>
 
-#include "server/config.h"
-#include "server/http.h"
+#include "server/http/config.h"
+#include "server/http/http.h"
 
 namespace tandem::server {
 

@@ -1,4 +1,4 @@
-#include "server/response_header.h"
+#include "server/http/response_header.h"
 
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>

@@ -1,9 +1,9 @@
-#include "server/trace_context.h"
+#include "server/http/trace_context.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "server/url.h"
+#include "server/http/url.h"
 
 namespace tandem::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/json.h"
+#include "base/json.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/readable_text.h"
+#include "base/readable_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // UTF-8 against ICU and the examples of the Unicode standard, and the character classes against
 // ICU.
-#include "runtime/utf8.h"
+#include "base/utf8.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/tokenizer.h"
-#include "runtime/unicode_classes.h"
+#include "base/error.h"
+#include "text/pipeline/unicode_classes.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 namespace {

@@ -17,8 +17,8 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "launcher/command.h"
+#include "base/error.h"
+#include "launcher/commands/command.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // Places of sequences in a device's memory: given, used again, grown.
-#include "runtime/device_sequences.h"
+#include "runtime/execution/device_sequences.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/engine_config.h"
+#include "runtime/execution/engine_config.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

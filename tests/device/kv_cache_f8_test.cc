@@ -2,7 +2,7 @@
 // tokens however steps run and wherever blocks have been, near those of the whole cache.
 #include <gtest/gtest.h>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "tests/support/golden_engine.h"
 
 namespace tandem {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "runtime/llm_engine.h"
-#include "runtime/token_choice.h"
+#include "runtime/engine/llm_engine.h"
+#include "runtime/sampling/token_choice.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

@@ -19,16 +19,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
-#include "runtime/log_text.h"
-#include "runtime/params.h"
-#include "runtime/prompt.h"
-#include "runtime/request_json.h"
-#include "server/application.h"
-#include "server/body_budget.h"
-#include "server/request_reader.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log_text.h"
+#include "runtime/request/params.h"
+#include "runtime/request/prompt.h"
+#include "runtime/request/request_json.h"
+#include "server/api/application.h"
+#include "server/http/body_budget.h"
+#include "server/http/request_reader.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

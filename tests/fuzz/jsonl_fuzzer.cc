@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
-#include "runtime/params.h"
-#include "runtime/prompt.h"
-#include "runtime/sampler.h"
-#include "runtime/stop_rules.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/request/params.h"
+#include "runtime/request/prompt.h"
+#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/stop_rules.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/core/error.h"
-#include "models/checkpoint.h"
+#include "base/error.h"
+#include "models/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint_writer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "kernels/core/error.h"
-#include "models/checkpoint.h"
+#include "base/error.h"
+#include "models/checkpoint/checkpoint.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

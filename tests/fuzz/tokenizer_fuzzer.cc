@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/tokenizer_pipeline.h"
-#include "runtime/utf8.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 // Linear layers against the reference, and the bitwise promises.
 #include <algorithm>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "kernels/cpu/isa.h"
 #include "tests/kernels/kernels_test_util.h"
 

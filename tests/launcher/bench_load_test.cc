@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/bench/load.h"
 #include "tests/support/files.h"
 #include "tests/support/timed_server.h"

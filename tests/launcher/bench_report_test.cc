@@ -1,7 +1,7 @@
 // The figures of tandem bench, its pictures, its recordings.
 #include <gtest/gtest.h>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/bench/audio.h"
 #include "launcher/bench/chart.h"
 #include "launcher/bench/load.h"

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "launcher/hub/answers.h"
 #include "launcher/hub/cache.h"
 #include "launcher/hub/checksum.h"

@@ -29,15 +29,15 @@ expect() {
 }
 
 expect 0 'leftwards' runtime/a.cc '#include "kernels/ops.h"' '#include "models/model.h"' '#include "runtime/a.h"'
-expect 0 'a subfolder of its own' runtime/protocol/a.h '#include "runtime/sequence.h"'
+expect 0 'a subfolder of its own' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'
 expect 1 'rightwards' kernels/a.cc '#include "models/model.h"'
-expect 1 'rightwards by one' models/core/a.h '#include "runtime/params.h"'
-expect 1 'rightwards with blanks' models/a.h '  #  include   "runtime/params.h"'
-expect 1 'rightwards in <>' kernels/a.h '#include <runtime/params.h>'
-expect 1 'rightwards in CUDA' kernels/a.cu '#include "parallel/weights.h"'
-expect 1 'rightwards in a fragment' kernels/cpu/a.inl '#include "runtime/params.h"'
-expect 0 'a comment' kernels/a.h '// #include "runtime/params.h"'
-expect 1 'client to server' client/a.h '#include "server/http.h"'
+expect 1 'rightwards by one' models/core/a.h '#include "runtime/request/params.h"'
+expect 1 'rightwards with blanks' models/a.h '  #  include   "runtime/request/params.h"'
+expect 1 'rightwards in <>' kernels/a.h '#include <runtime/request/params.h>'
+expect 1 'rightwards in CUDA' kernels/a.cu '#include "parallel/layers/weights.h"'
+expect 1 'rightwards in a fragment' kernels/cpu/a.inl '#include "runtime/request/params.h"'
+expect 0 'a comment' kernels/a.h '// #include "runtime/request/params.h"'
+expect 1 'client to server' client/a.h '#include "server/http/http.h"'
 expect 1 'server to client' server/a.h '#include "client/client.h"'
 expect 0 'server to actors' server/a.h '#include "actors/engine.h"'
 expect 1 'launcher from runtime' runtime/a.h '#include "launcher/options.h"'
@@ -53,7 +53,7 @@ expect 1 'nccl in kernels' kernels/a.cc '#include <nccl.h>'
 expect 1 'cuda in models' models/a.cc '#include <cuda_runtime.h>'
 expect 1 'cublas in parallel' parallel/a.cc '#include <cublas_v2.h>'
 expect 0 'cuda in kernels' kernels/a.cu '#include <cuda_bf16.h>'
-expect 0 'cuda beside nccl' parallel/nccl_communicator.cc '#include <cuda_runtime.h>' '#include <nccl.h>'
+expect 0 'cuda beside nccl' parallel/communicators/nccl_communicator.cc '#include <cuda_runtime.h>' '#include <nccl.h>'
 expect 1 'CLI11 in runtime' runtime/a.cc '#include <CLI/CLI.hpp>'
 expect 0 'CLI11 in launcher' launcher/a.cc '#include <CLI/CLI.hpp>'
 expect 1 'gtest outside tests' models/a.cc '#include <gtest/gtest.h>'
@@ -68,7 +68,7 @@ for folder in kernels parallel models runtime launcher; do
   cp -r "$repository/$folder" "$tree/"
 done
 "$checker" "$tree" || { echo "FAILED: a copy of the repository does not pass"; failures=$((failures + 1)); }
-echo '#include "runtime/scheduler.h"' >>"$tree/kernels/ops.h"
+echo '#include "runtime/scheduling/scheduler.h"' >>"$tree/kernels/ops.h"
 if "$checker" "$tree" >/dev/null; then
   echo "FAILED: a wrong include in kernels/ops.h passes"
   failures=$((failures + 1))

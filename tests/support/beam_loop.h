@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/request_state.h"
-#include "runtime/scheduler.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/beam_worker.h"
 
 namespace tandem::testing_support {

@@ -16,11 +16,11 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/beam_search.h"
-#include "runtime/scheduler.h"
-#include "runtime/token_choice.h"
-#include "runtime/token_hash.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/token_choice.h"
+#include "runtime/scheduling/scheduler.h"
+#include "runtime/scheduling/token_hash.h"
 
 namespace tandem::testing_support {
 

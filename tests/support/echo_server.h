@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 #include "tests/support/raw_client.h"
 
 namespace tandem::test {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine_core.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "runtime/engine/engine_core.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem::testing_support {
 

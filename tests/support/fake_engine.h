@@ -1,5 +1,5 @@
 // An engine without a model, for tests of the network and the client: it speaks the clients' part
-// of the protocol as runtime/stream_table.h does. What a request brings forth follows from its
+// of the protocol as runtime/engine/stream_table.h does. What a request brings forth follows from its
 // prompt: "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
 #pragma once
 
@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/messages.h"
-#include "actors/protocol/network.h"
-#include "actors/protocol/system_config.h"
+#include "actors/network/credentials.h"
+#include "actors/network/messages.h"
+#include "actors/network/network.h"
+#include "actors/network/system_config.h"
 #include "runtime/protocol/version.h"
 
 namespace tandem::test {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "server/application.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "server/api/application.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem::test {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/scheduler.h"
-#include "runtime/token_hash.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/scheduling/scheduler.h"
+#include "runtime/scheduling/token_hash.h"
 
 namespace tandem::testing_support {
 

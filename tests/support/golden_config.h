@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/engine_config.h"
+#include "runtime/execution/engine_config.h"
 #include "tests/support/goldens.h"
 
 namespace tandem::testing {

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/fake_worker.h"
 
 namespace tandem::testing_support {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_communicator.h"
 
 namespace tandem::testing {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/fake_worker.h"
 #include "tests/support/naive_scheduler.h"
 #include "tests/support/test_groups.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/stream_table.h"
+#include "runtime/engine/stream_table.h"
 #include "tests/support/simulated_rank.h"
 #include "tests/support/simulated_traits.h"
 #include "tests/support/simulated_world.h"

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine_core.h"
-#include "runtime/step_loop.h"
-#include "runtime/supervisor_core.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "runtime/engine/engine_core.h"
+#include "runtime/engine/step_loop.h"
+#include "runtime/engine/supervisor_core.h"
 #include "tests/support/simulated_client.h"
 #include "tests/support/simulated_group.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem::testing_support {
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 #include "tests/support/simulated_rank.h"
 #include "tests/support/simulated_traits.h"
 #include "tests/support/simulated_world.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/output_processor.h"
-#include "runtime/request_processor.h"
-#include "runtime/scheduler.h"
+#include "runtime/engine/output_processor.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/request/request_processor.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/simulated_world.h"
 
 namespace tandem::testing_support {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine_core.h"
-#include "runtime/request_processor.h"
-#include "runtime/scheduler.h"
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/engine_core.h"
+#include "runtime/engine/supervisor_core.h"
+#include "runtime/request/request_processor.h"
+#include "runtime/scheduling/scheduler.h"
 
 namespace tandem::testing_support {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/sequence.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem::testing_support {
 

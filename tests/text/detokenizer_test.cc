@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tokenizer.h"
-#include "runtime/utf8.h"
+#include "base/utf8.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/tokenizer_pipeline.h"
+#include "base/error.h"
+#include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // The tokenizer against HuggingFace's ids and texts: the goldens of the checkpoints, with
 // tokenizer.json and without it, small random pipelines, and checkpoints whose files say different
 // things.
-#include "runtime/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/tokenizer_pipeline.h"
+#include "base/error.h"
+#include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {

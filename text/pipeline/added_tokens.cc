@@ -1,13 +1,13 @@
 // Added tokens with the rules of the tokenizers library, whose order of decisions shows in the ids:
 // the leftmost-longest match is taken first and only then checked (single_word) and widened
 // (lstrip, rstrip); the search goes on behind the match itself, whatever became of it.
-#include "runtime/added_tokens.h"
+#include "text/pipeline/added_tokens.h"
 
 #include <algorithm>
 #include <map>
 
-#include "runtime/unicode_classes.h"
-#include "runtime/utf8.h"
+#include "base/utf8.h"
+#include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/text_pipeline.h"
+#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 

@@ -1,16 +1,16 @@
 // BPE as the tokenizers library defines it: of all pairs that a rule applies to, the one with the
 // lowest rank is merged first, and of these the leftmost. A heap keeps words of any length at
 // O(n log n); a cache, private to one encode() call, spares repeated words the work.
-#include "runtime/bpe_model.h"
+#include "text/pipeline/bpe_model.h"
 
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <unordered_map>
 
-#include "kernels/core/error.h"
-#include "models/printable.h"
-#include "runtime/utf8.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/utf8.h"
 
 namespace tandem {
 

@@ -1,13 +1,13 @@
 // GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this
 // is several times faster than a regular expression engine. A test compares it with PCRE2.
-#include "runtime/byte_level.h"
+#include "text/pipeline/byte_level.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
 
-#include "runtime/unicode_classes.h"
-#include "runtime/utf8.h"
+#include "base/utf8.h"
+#include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
 namespace {

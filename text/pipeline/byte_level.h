@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/text_pipeline.h"
+#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "runtime/text_pipeline.h"
+#include "base/check.h"
+#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "runtime/text_pipeline.h"
+#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 namespace {

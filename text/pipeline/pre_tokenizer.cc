@@ -1,9 +1,9 @@
 // Sequences of pre-tokenizers, and the table of those that there are.
 #include <utility>
 
-#include "runtime/byte_level.h"
-#include "runtime/split_pattern.h"
-#include "runtime/text_pipeline.h"
+#include "text/pipeline/byte_level.h"
+#include "text/pipeline/split_pattern.h"
+#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // The order of precedence: added_tokens_decoder of tokenizer_config.json, where it is, silences the
 // other files; else tokenizer.json's added_tokens before added_tokens.json, and
 // special_tokens_map.json before tokenizer_config.json.
-#include "runtime/special_tokens.h"
+#include "text/pipeline/special_tokens.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "models/printable.h"
+#include "base/printable.h"
 
 namespace tandem {
 namespace {

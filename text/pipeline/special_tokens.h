@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/added_tokens.h"
+#include "text/pipeline/added_tokens.h"
 
 namespace tandem {
 

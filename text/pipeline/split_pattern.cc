@@ -1,5 +1,5 @@
 // Split by PCRE2, with limits: an expression that would take for ever on some text is an error.
-#include "runtime/split_pattern.h"
+#include "text/pipeline/split_pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/core/check.h"
-#include "kernels/core/error.h"
-#include "runtime/utf8.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/utf8.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/text_pipeline.h"
+#include "text/pipeline/text_pipeline.h"
 
 struct pcre2_real_code_8;
 

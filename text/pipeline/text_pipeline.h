@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tokenizer_json.h"
+#include "text/tokenizer_json.h"
 
 namespace tandem {
 

@@ -1,10 +1,10 @@
 // The vocabulary of a token model. Ids may have holes; every id has at most one token.
-#include "runtime/vocabulary.h"
+#include "text/pipeline/vocabulary.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "models/printable.h"
+#include "base/printable.h"
 
 namespace tandem {
 

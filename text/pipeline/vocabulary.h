@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/tokenizer_json.h"
+#include "text/tokenizer_json.h"
 
 namespace tandem {
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <string>
 
-#include "actors/protocol/credentials.h"
-#include "actors/protocol/system_config.h"
+#include "actors/network/credentials.h"
+#include "actors/network/system_config.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "actors/protocol/network.h"
-#include "actors/protocol/tls_session.h"
+#include "actors/network/network.h"
+#include "actors/network/tls_session.h"
 #include "client/tandem_client.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_engine.h"

@@ -139,7 +139,7 @@ TEST(CudaAttentionBias, AQueryOfTilesHasItsOwnBits) {
     }
 }
 
-// A plan as the ops take it (models/step_tensors.h sends it there with the step).
+// A plan as the ops take it (models/step/step_tensors.h sends it there with the step).
 struct Planned {
   ops::DeviceAttentionPlan plan;
   Planned(Context& ctx, const AttentionSequence& sequence, int heads, bool tiles) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/params_not_built.h"
-#include "runtime/params_schema.h"
+#include "runtime/request/params_not_built.h"
+#include "runtime/request/params_schema.h"
 #include "tests/support/goldens.h"
 #include "tests/support/process.h"
 

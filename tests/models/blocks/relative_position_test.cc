@@ -1,5 +1,5 @@
 // T5's buckets as HuggingFace computes them, and the attention that they give.
-#include "models/relative_position.h"
+#include "models/blocks/relative_position.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 

@@ -1,6 +1,6 @@
 // Steps as a device gets them: what they are filled up to, and what lies in the filling. The device
 // is host memory with a device's name.
-#include "models/step_tensors.h"
+#include "models/step/step_tensors.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <random>
 #include <thread>
 
-#include "parallel/shared_memory_communicator.h"
-#include "parallel/shared_memory_layout.h"
+#include "parallel/communicators/shared_memory_communicator.h"
+#include "parallel/communicators/shared_memory_layout.h"
 #include "tests/support/rank_threads.h"
 
 namespace tandem {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/mpi_session.h"
+#include "parallel/communicators/mpi_session.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // Layers on groups of ranks against the same layers on one rank: heads, features and ids that do
 // not divide, fewer of them than ranks, weights in every type of a checkpoint.
-#include "parallel/layers.h"
+#include "parallel/layers/layers.h"
 
 #include <gtest/gtest.h>
 

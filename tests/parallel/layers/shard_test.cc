@@ -1,4 +1,4 @@
-#include "parallel/shard.h"
+#include "parallel/layers/shard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/weights.h"
+#include "parallel/layers/weights.h"
 
 #include <gtest/gtest.h>
 

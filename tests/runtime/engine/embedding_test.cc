@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/encoder_runner.h"
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
+#include "runtime/execution/encoder_runner.h"
 #include "tests/support/golden_config.h"
 #include "tests/support/golden_embeddings.h"
 

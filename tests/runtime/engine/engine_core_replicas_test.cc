@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 #include "tests/support/engine_core_driver.h"
 
 namespace tandem {

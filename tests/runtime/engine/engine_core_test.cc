@@ -1,7 +1,7 @@
 // EngineCore and its clients: admission, streams, ends, time. Replicas:
 // engine_core_replicas_test.cc.
 
-#include "runtime/engine_core.h"
+#include "runtime/engine/engine_core.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

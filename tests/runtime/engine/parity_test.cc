@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "runtime/batch_builder.h"
-#include "runtime/kv_cache.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/kv_cache.h"
 #include "tests/support/goldens.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // RequestState: sampled tokens → text and ends; what goes to a scheduler, first and again.
 
-#include "runtime/request_state.h"
+#include "runtime/engine/request_state.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "tests/runtime/fake_tokenizer.h"
 #include "tests/support/engine_core_driver.h"
 #include "tests/support/expect_error.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

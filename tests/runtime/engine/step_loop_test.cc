@@ -1,6 +1,6 @@
 // StepLoop: credit for steps, ends by token, answers that are none, requests that run alone.
 
-#include "runtime/step_loop.h"
+#include "runtime/engine/step_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "runtime/request_state.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "runtime/engine/request_state.h"
 #include "tests/support/engine_core_driver.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/simulated_rank.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

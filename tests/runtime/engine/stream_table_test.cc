@@ -1,13 +1,13 @@
 // StreamCursor and ClientWindow: what a client has been sent, and what it has acknowledged.
 
-#include "runtime/stream_table.h"
+#include "runtime/engine/stream_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/runtime/fake_tokenizer.h"
 #include "tests/support/engine_core_driver.h"
 #include "tests/support/expect_error.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // SupervisorCore: a group's life, its deaths, and the bound on its restarts.
 
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/runtime/supervisor_fixture.h"
+#include "tests/runtime/engine/supervisor_fixture.h"
 
 namespace tandem {
 namespace {

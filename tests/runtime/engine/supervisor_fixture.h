@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/supervisor_core.h"
+#include "runtime/engine/supervisor_core.h"
 
 namespace tandem {
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/runtime/supervisor_fixture.h"
+#include "tests/runtime/engine/supervisor_fixture.h"
 
 namespace tandem {
 namespace {

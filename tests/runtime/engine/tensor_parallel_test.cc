@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "models/load_model.h"
-#include "runtime/model_runner.h"
-#include "runtime/prompt.h"
-#include "runtime/scheduler.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/request/prompt.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/goldens.h"
 #include "tests/support/rank_threads.h"
 

@@ -1,7 +1,7 @@
 // The arrays of a step, number by number: the worked example of three requests, block size 2,
 // budget 10, and its counterparts for the encoder and the cross-attention cache.
 
-#include "runtime/batch_builder.h"
+#include "runtime/execution/batch_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

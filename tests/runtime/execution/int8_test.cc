@@ -6,10 +6,10 @@
 #include <map>
 #include <random>
 
+#include "base/error.h"
 #include "kernels/core/cpu_features.h"
-#include "kernels/core/error.h"
-#include "runtime/llm_engine.h"
-#include "runtime/worker.h"
+#include "runtime/engine/llm_engine.h"
+#include "runtime/execution/worker.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_builder.h"
+#include "runtime/execution/batch_builder.h"
 
 namespace tandem {
 namespace {

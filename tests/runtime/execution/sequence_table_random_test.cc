@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/scheduler.h"
-#include "runtime/token_choice.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/sampling/token_choice.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/damage.h"
 #include "tests/support/test_groups.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/batch_builder.h"
-#include "runtime/scheduler.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/test_groups.h"
 
 namespace tandem {

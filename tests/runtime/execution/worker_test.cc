@@ -1,5 +1,5 @@
 // What a worker makes of its setup.
-#include "runtime/worker.h"
+#include "runtime/execution/worker.h"
 
 #include <gtest/gtest.h>
 

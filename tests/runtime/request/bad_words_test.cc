@@ -1,10 +1,10 @@
 // Words as tokens that must not complete each other.
-#include "runtime/bad_words.h"
+#include "runtime/request/bad_words.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/runtime/fake_tokenizer.h"
 #include "tests/support/goldens.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

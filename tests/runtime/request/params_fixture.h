@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "kernels/core/error.h"
-#include "runtime/params.h"
+#include "base/error.h"
+#include "runtime/request/params.h"
 
 namespace tandem::params_test {
 

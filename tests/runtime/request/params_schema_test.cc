@@ -1,5 +1,5 @@
 // Every name that a request's params may have: good and bad values, and the documentation.
-#include "runtime/params_schema.h"
+#include "runtime/request/params_schema.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/params_fixture.h"
+#include "tests/runtime/request/params_fixture.h"
 
 namespace tandem::params_test {
 namespace {

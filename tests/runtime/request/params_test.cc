@@ -1,6 +1,6 @@
 // Resolution of parameters: lengths as HuggingFace counts them, when to sample, defaults,
 // conflicts.
-#include "runtime/params.h"
+#include "runtime/request/params.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/params_fixture.h"
+#include "tests/runtime/request/params_fixture.h"
 
 namespace tandem::params_test {
 namespace {

@@ -1,5 +1,5 @@
 // Prompt formats, and what becomes of them.
-#include "runtime/prompt.h"
+#include "runtime/request/prompt.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "tests/runtime/fake_tokenizer.h"
+#include "base/error.h"
+#include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
 namespace {

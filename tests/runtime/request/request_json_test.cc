@@ -1,4 +1,4 @@
-#include "runtime/request_json.h"
+#include "runtime/request/request_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // BeamSearch: worked examples, and against the naive search over random rows.
-#include "runtime/beam_search.h"
+#include "runtime/sampling/beam_search.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 
 #include "kernels/ops.h"
 #include "kernels/order_key.h"
-#include "runtime/beam_search.h"
+#include "runtime/sampling/beam_search.h"
 
 namespace tandem {
 namespace {

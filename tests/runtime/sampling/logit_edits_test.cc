@@ -12,7 +12,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
-#include "runtime/logits_processors.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 namespace {

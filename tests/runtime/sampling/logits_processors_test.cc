@@ -1,5 +1,5 @@
 // Logits processors against values worked out by hand, and naive versions of their definitions.
-#include "runtime/logits_processors.h"
+#include "runtime/sampling/logits_processors.h"
 
 #include <gtest/gtest.h>
 

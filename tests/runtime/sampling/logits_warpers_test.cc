@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/logits_processors.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // The sampler: greedy choice, reproducible draws, log-probabilities.
-#include "runtime/sampler.h"
+#include "runtime/sampling/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/philox.h"
-#include "runtime/row_math.h"
+#include "runtime/sampling/philox.h"
+#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 namespace {

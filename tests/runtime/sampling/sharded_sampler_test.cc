@@ -1,5 +1,5 @@
 // Sampling over shards against sample() on whole rows: the same tokens, whatever the row holds.
-#include "runtime/sharded_sampler.h"
+#include "runtime/sampling/sharded_sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "parallel/shard.h"
+#include "parallel/layers/shard.h"
 #include "tests/support/rank_threads.h"
 
 namespace tandem {

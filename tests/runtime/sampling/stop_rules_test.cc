@@ -1,5 +1,5 @@
 // Ends of sequences: token rules by table, stop strings against a search in the whole text.
-#include "runtime/stop_rules.h"
+#include "runtime/sampling/stop_rules.h"
 
 #include <gtest/gtest.h>
 

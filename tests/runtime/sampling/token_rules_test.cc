@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/llm_engine.h"
+#include "runtime/engine/llm_engine.h"
 #include "tests/support/golden_config.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // Admission by expected waiting time: rules one by one, then a simulated server under overload.
 
-#include "runtime/admission.h"
+#include "runtime/scheduling/admission.h"
 
 #include <gtest/gtest.h>
 

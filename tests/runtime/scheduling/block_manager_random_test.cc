@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/block_manager.h"
-#include "runtime/token_hash.h"
+#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/token_hash.h"
 #include "tests/support/naive_block_manager.h"
 #include "tests/support/test_groups.h"
 

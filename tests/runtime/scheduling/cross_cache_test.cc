@@ -1,4 +1,4 @@
-#include "runtime/cross_cache.h"
+#include "runtime/scheduling/cross_cache.h"
 
 #include <gtest/gtest.h>
 

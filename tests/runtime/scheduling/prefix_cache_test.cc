@@ -1,4 +1,4 @@
-#include "runtime/prefix_cache.h"
+#include "runtime/scheduling/prefix_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/beam_loop.h"
 
 namespace tandem {

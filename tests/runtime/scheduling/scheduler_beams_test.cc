@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/request_state.h"
-#include "runtime/scheduler.h"
+#include "base/error.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/beam_worker.h"
 #include "tests/support/naive_beam_search.h"
 

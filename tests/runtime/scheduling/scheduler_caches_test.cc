@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/run_ahead_loop.h"
 #include "tests/support/scheduler_cases.h"
 

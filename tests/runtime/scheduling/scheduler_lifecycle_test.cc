@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/scheduler.h"
+#include "base/error.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/scheduler_cases.h"
 
 namespace tandem {

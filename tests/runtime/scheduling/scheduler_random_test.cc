@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/scheduler.h"
+#include "base/error.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/engine_loop.h"
 #include "tests/support/test_groups.h"
 

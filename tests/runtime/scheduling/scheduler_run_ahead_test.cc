@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "runtime/scheduler.h"
+#include "base/error.h"
+#include "runtime/scheduling/scheduler.h"
 #include "tests/support/run_ahead_loop.h"
 #include "tests/support/scheduler_cases.h"
 

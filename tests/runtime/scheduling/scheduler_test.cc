@@ -1,7 +1,7 @@
 // The scheduler's policy, case by case. EngineLoop checks the rules and the KV memory on every
 // step.
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduling/scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "tests/support/scheduler_cases.h"
 
 namespace tandem {

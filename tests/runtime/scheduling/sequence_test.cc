@@ -1,4 +1,4 @@
-#include "runtime/sequence.h"
+#include "runtime/scheduling/sequence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

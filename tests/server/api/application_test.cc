@@ -1,5 +1,5 @@
 // The life of a request for text, without sockets and without an engine.
-#include "server/application.h"
+#include "server/api/application.h"
 
 #include <gtest/gtest.h>
 

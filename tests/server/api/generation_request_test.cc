@@ -1,5 +1,5 @@
 // Small bodies that would become large requests.
-#include "server/generation_request.h"
+#include "server/api/generation_request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "server/json_body.h"
+#include "server/api/json_body.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "kernels/core/error.h"
-#include "server/body_budget.h"
+#include "base/error.h"
+#include "server/http/body_budget.h"
 
 namespace tandem::server {
 namespace {

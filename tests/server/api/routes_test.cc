@@ -1,5 +1,5 @@
 // Routes, keys, CORS, models and tokens, without sockets and without an engine.
-#include "server/routes.h"
+#include "server/api/routes.h"
 
 #include <gtest/gtest.h>
 

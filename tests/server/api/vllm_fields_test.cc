@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "server/foreign_fields.h"
+#include "server/api/foreign_fields.h"
 #include "tests/support/fake_http.h"
 
 namespace tandem {

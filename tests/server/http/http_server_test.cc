@@ -1,11 +1,11 @@
 // The server's sockets: bounds of size and time, what is no HTTP, clients that go or do not read.
-#include "server/http_server.h"
+#include "server/http/http_server.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "kernels/core/error.h"
+#include "base/error.h"
 #include "tests/support/echo_server.h"
 
 namespace tandem::server {

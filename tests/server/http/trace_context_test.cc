@@ -1,4 +1,4 @@
-#include "server/trace_context.h"
+#include "server/http/trace_context.h"
 
 #include <gtest/gtest.h>
 

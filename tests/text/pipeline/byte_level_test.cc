@@ -1,5 +1,5 @@
 // GPT-2's words, found by hand, against the pattern itself in PCRE2.
-#include "runtime/byte_level.h"
+#include "text/pipeline/byte_level.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/split_pattern.h"
-#include "runtime/utf8.h"
+#include "base/utf8.h"
+#include "text/pipeline/split_pattern.h"
 
 namespace tandem {
 namespace {

@@ -1,0 +1,24 @@
+// Why a request is refused, as it travels to a client.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// More than the server takes now. retry_after: seconds until there is likely to be room.
+class OverloadError : public InputError {
+ public:
+  OverloadError(const std::string& message, double retry_after, const std::string& param = {})
+      : InputError(ErrorKind::kOverloaded, message, param), retry_after_(retry_after) {}
+  double retry_after() const { return retry_after_; }
+
+ private:
+  double retry_after_;
+};
+
+proto::Error to_proto(const InputError& error);
+
+}  // namespace tandem
