@@ -79,27 +79,7 @@ struct SchedulerState {
 
   void on_command(const proto::SchedulerCommand& command) {
     if (!loop || command.generation() != generation) return;  // the engine knows by now
-    switch (command.command_case()) {
-      case proto::SchedulerCommand::kAdd: {
-        try {
-          loop->add(command.add());
-        } catch (const InputError& e) {
-          proto::SchedulerEvent event;
-          proto::RequestRejected& rejected = *event.mutable_rejected();
-          rejected.set_request_id(command.add().request_id());
-          rejected.set_seq_id(command.add().first_seq_id());
-          *rejected.mutable_error() = to_proto(e);
-          tell_engine(std::move(event));
-        }
-        break;
-      }
-      case proto::SchedulerCommand::kAbortRequestId: loop->abort(command.abort_request_id()); break;
-      case proto::SchedulerCommand::kFinishSequence:
-        loop->finish_sequence(command.finish_sequence().request_id(),
-                              command.finish_sequence().seq_id());
-        break;
-      default: break;
-    }
+    if (auto rejection = loop->on_command(command)) tell_engine(std::move(*rejection));
     schedule_pump();
   }
 
@@ -117,14 +97,8 @@ struct SchedulerState {
       return;
     }
     loop->set_waiting_since(now());
-    proto::SchedulerEvent event;
-    event.set_scheduled_at(loop->completed_scheduled_at());
-    for (proto::BeamResult& result : loop->take_beam_results())
-      *event.add_beam_results() = std::move(result);
     pump();  // the workers come first
-    for (proto::RequestPreempted& preempted : loop->take_preempted())
-      *event.add_preempted() = std::move(preempted);
-    tell_engine(std::move(event), report);
+    tell_engine(loop->step_event(), report);
   }
 
   void tick() {

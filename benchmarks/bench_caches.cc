@@ -161,7 +161,9 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times requests that repeat, with the caches off and on.");
+  CLI::App app(
+      "Times requests that repeat, with the caches off and on, through the engine that a server "
+      "runs.");
   app.add_option("--model", o.model, "checkpoint directory")->required();
   app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")
       ->capture_default_str();

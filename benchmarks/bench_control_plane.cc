@@ -32,7 +32,7 @@
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
 #include "client/local/cluster_client.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/make_sequence_group.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace {

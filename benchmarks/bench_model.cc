@@ -1,6 +1,6 @@
-// Whole-model benchmark through the engine: requests that come at once, greedy or with beams, each
-// with a fixed number of new tokens. Prints throughput, time to first token, time per output token
-// and peak memory.
+// Whole-model benchmark through the engine, which is a server's, driven in one thread: requests
+// that come at once, greedy or with beams, each with a fixed number of new tokens. Prints
+// throughput, time to first token, time per output token and peak memory.
 //   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--beams 1]
 //               [--repeat 3] [--dtype float32] [--threads N] [--requests FILE] [--json]
 #include <sys/resource.h>
@@ -168,7 +168,8 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times generation through the engine.");
+  CLI::App app(
+      "Times generation through the engine that a server runs, in one thread and without HTTP.");
   app.add_option("--model", o.model, "checkpoint directory")->required();
   app.add_option("--batch", o.batches, "batch sizes")->delimiter(',')->capture_default_str();
   app.add_option("--source-tokens", o.source_tokens, "encoder tokens of a request")

@@ -70,16 +70,19 @@ class Run {
                           source(random_, engine_.model_config(), 64), params(96));
     std::map<std::string, Clock::time_point> last;
     int started = 0;
-    const auto step = [&](std::vector<double>* into) {
-      for (const proto::RequestOutput& output : engine_.step()) {
-        const std::string id = output.request_id();
-        if (output.outputs(0).token_ids_size() == 0) continue;
-        const bool known = last.count(id) > 0;
-        if (known && into != nullptr && id.find('s') != std::string::npos)
-          into->push_back(since(last[id]));
-        if (!known && id.find('l') != std::string::npos) ++started;
-        last[id] = Clock::now();
-      }
+    std::vector<double>* into = nullptr;
+    engine_.stream_to([&](const proto::RequestChunk& chunk) {
+      if (chunk.outputs_size() == 0 || chunk.outputs(0).token_ids_size() == 0) return;
+      const std::string& id = chunk.request_id();
+      const bool known = last.count(id) > 0;
+      if (known && into != nullptr && id.find('s') != std::string::npos)
+        into->push_back(since(last[id]));
+      if (!known && id.find('l') != std::string::npos) ++started;
+      last[id] = Clock::now();
+    });
+    const auto step = [&](std::vector<double>* gaps_to) {
+      into = gaps_to;
+      engine_.step();
     };
     for (int i = 0; i < 16; ++i) step(nullptr);
     for (int i = 0; i < 16; ++i) step(&gaps.usual);
@@ -90,6 +93,7 @@ class Run {
     while (started < long_inputs) step(&held);
     step(&held);
     gaps.longest = held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+    engine_.stream_to({});
     while (engine_.has_unfinished_requests()) engine_.step();
     return gaps;
   }

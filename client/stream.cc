@@ -1,22 +1,10 @@
 // See stream.h.
 #include "client/stream.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tandem::client {
 namespace {
-
-proto::CompletionOutput& output_at(proto::RequestOutput& output, int index) {
-  auto& list = *output.mutable_outputs();
-  const auto less = [](const proto::CompletionOutput& o, int i) { return o.index() < i; };
-  const auto at = std::lower_bound(list.begin(), list.end(), index, less) - list.begin();
-  if (at == list.size() || list.Get(static_cast<int>(at)).index() != index) {
-    list.Add()->set_index(index);
-    for (int i = list.size() - 1; i > at; --i) list.SwapElements(i, i - 1);
-  }
-  return *list.Mutable(static_cast<int>(at));
-}
 
 std::exception_ptr to_exception(const proto::Error& error) {
   return std::make_exception_ptr(
@@ -24,24 +12,6 @@ std::exception_ptr to_exception(const proto::Error& error) {
 }
 
 }  // namespace
-
-void append(proto::RequestOutput& output, const proto::RequestChunk& chunk) {
-  if (chunk.has_inputs()) *output.mutable_inputs() = chunk.inputs();
-  for (const proto::CompletionChunk& news : chunk.outputs()) {
-    proto::CompletionOutput& to = output_at(output, news.index());
-    to.mutable_token_ids()->MergeFrom(news.token_ids());
-    to.mutable_text()->append(news.text());
-    to.mutable_logprobs()->MergeFrom(news.logprobs());
-    to.set_cumulative_logprob(news.cumulative_logprob());
-    if (news.has_score()) to.set_score(news.score());
-    to.set_finish_reason(news.finish_reason());
-    to.set_stop_reason(news.stop_reason());
-  }
-  output.mutable_prompt_logprobs()->MergeFrom(chunk.prompt_logprobs());
-  if (chunk.finished()) output.set_finished(true);
-  if (chunk.has_embedding()) *output.mutable_embedding() = chunk.embedding();
-  if (chunk.has_metrics()) *output.mutable_metrics() = chunk.metrics();
-}
 
 Stream::Stream(StreamKey k, std::string request_id, ChunkCallback on_chunk)
     : key(k), id(std::move(request_id)), on_chunk_(std::move(on_chunk)) {
@@ -53,7 +23,7 @@ std::exception_ptr Stream::add(StreamNews news) {
   {
     const std::lock_guard lock(mutex_);
     if (done_) return nullptr;  // its callback threw
-    append(output_, news.chunk);
+    append_chunk(output_, news.chunk);
     if (!news.error || news.chunk.outputs_size() > 0 || news.chunk.prompt_logprobs_size() > 0) {
       ++version_;
       changed_.notify_all();

@@ -11,13 +11,10 @@
 #include <string>
 
 #include "client/client_core.h"
-#include "client/output_cursor.h"
 #include "client/tandem_client.h"
+#include "runtime/protocol/output_cursor.h"
 
 namespace tandem::client {
-
-// Adds the chunk's news to what has come before. Outputs are in the order of their indices.
-void append(proto::RequestOutput& output, const proto::RequestChunk& chunk);
 
 class Stream {
  public:

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "client/output_cursor.h"
+#include "runtime/request/request_error.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
@@ -19,33 +19,23 @@ class LocalBackend final : public Backend {
   void submit(uint64_t number, const JsonRequest& request) override {
     engine_->add_request(std::to_string(number), request.prompt, request.params, request.priority);
   }
+  void stream_to(ChunkSink sink) override {
+    engine_->stream_to(!sink ? LLMEngine::ChunkSink()
+                             : [sink = std::move(sink)](const proto::RequestChunk& chunk) {
+                                 sink(std::stoull(chunk.request_id()), chunk);
+                               });
+  }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
-    if (!engine_->has_unfinished_requests()) return out;
-    for (proto::RequestOutput& output : engine_->step()) {
-      const uint64_t number = std::stoull(output.request_id());
-      if (sink_) sink_(number, sent_[number].next_chunk(output));
-      if (!output.finished()) continue;
-      sent_.erase(number);
-      out.push_back({number, std::move(output), {}});
-    }
+    for (proto::RequestOutput& output : engine_->step())
+      out.push_back({std::stoull(output.request_id()), std::move(output), {}});
     return out;
   }
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
 
  private:
   std::unique_ptr<LLMEngine> engine_;
-  std::map<uint64_t, client::OutputCursor> sent_;  // of a stream
 };
-
-ErrorKind kind_named(const std::string& type) {
-  for (const ErrorKind kind :
-       {ErrorKind::kInvalidRequest, ErrorKind::kInvalidModel, ErrorKind::kNotSupported,
-        ErrorKind::kResource, ErrorKind::kNotFound, ErrorKind::kOverloaded, ErrorKind::kUnavailable,
-        ErrorKind::kTimeout, ErrorKind::kInternal})
-    if (type == api_name(kind)) return kind;
-  return ErrorKind::kUnavailable;  // the connection
-}
 
 class ClientBackend final : public Backend {
  public:
@@ -78,6 +68,8 @@ class ClientBackend final : public Backend {
       changed_.notify_one();
     }));
   }
+
+  void stream_to(ChunkSink sink) override { sink_ = std::move(sink); }
 
   std::vector<Finished> poll() override {
     std::vector<uint64_t> done;
@@ -123,6 +115,7 @@ class ClientBackend final : public Backend {
   std::mutex mutex_;
   std::condition_variable changed_, room_;
   bool closing_ = false;
+  ChunkSink sink_;                                              // may be empty
   std::vector<std::pair<uint64_t, proto::RequestChunk>> news_;  // of streams
   std::vector<uint64_t> done_;
   std::map<uint64_t, client::RequestHandle> handles_;

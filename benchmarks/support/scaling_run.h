@@ -13,7 +13,7 @@
 
 #include "models/load_model.h"
 #include "parallel/communicators/shared_memory_communicator.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/make_sequence_group.h"
 #include "runtime/execution/model_runner.h"
 #include "runtime/scheduling/scheduler.h"
 

@@ -1,4 +1,5 @@
-// tandem bench: serve (a running server under load), throughput and latency (an engine of its own).
+// tandem bench: serve (a running server under load), throughput and latency (a server's engine, in
+// this process).
 #include <memory>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@ Run add_bench(CLI::App& app) {
     commands.emplace_back(sub, make(*sub));
   };
   add("serve", "a running OpenAI-compatible server under load", bench::add_serve);
-  add("throughput", "an engine of its own, all requests at once", bench::add_throughput);
-  add("latency", "an engine of its own, batch after batch", bench::add_latency);
+  add("throughput", "the engine that a server runs, all requests at once", bench::add_throughput);
+  add("latency", "the engine that a server runs, batch after batch", bench::add_latency);
   return [commands] {
     for (const auto& [sub, run] : commands)
       if (sub->parsed()) return run();

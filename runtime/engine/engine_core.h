@@ -1,30 +1,24 @@
-// The decisions of the EngineActor: the truth about requests, which replica serves which, what
-// clients are sent, and what becomes of requests whose workers died. Synchronous; one thread; no
-// clock of its own, no I/O: events come in with the time, messages leave through EngineOutbox. The
-// contract: docs/cluster.md.
+// The decisions of an engine: the truth about requests, and who hears of what. Ties together who
+// may come in (Intake), which replica runs what (ReplicaTable) and what clients are sent
+// (StreamTable). Synchronous; one thread; no clock of its own, no I/O: events come in with the
+// time, messages leave through EngineOutbox. Driven by the EngineActor, and in one thread by
+// LLMEngine. The contract: docs/cluster.md.
 //
 // Recovery. The core knows every token that it has taken; a request whose replica went down starts
 // again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.
 // What the old workers may still send is of an older generation and dropped.
-//
-// Query of death. When workers crashed by their own doing, the requests of the steps in flight are
-// suspects. They return to that replica one at a time, alone, before it takes other requests. One
-// that has brought forth kProbationTokens more tokens is cleared, and makes way for the next
-// suspect; one that crashes it again is refused.
 #pragma once
 
-#include <deque>
-#include <list>
-#include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/engine_outbox.h"
+#include "runtime/engine/intake.h"
+#include "runtime/engine/replica_table.h"
+#include "runtime/engine/request_record.h"
 #include "runtime/engine/stream_table.h"
-#include "runtime/scheduling/admission.h"
 
 namespace tandem {
 
@@ -37,22 +31,13 @@ struct EngineCoreConfig {
   AdmissionConfig admission = {};
 };
 
-class EngineOutbox {
- public:
-  virtual ~EngineOutbox() = default;
-  virtual void to_scheduler(int replica, proto::SchedulerCommand command) = 0;
-  virtual void to_client(ClientId client, proto::ServerMessage message) = 0;
-};
-
 class EngineCore {
  public:
-  static constexpr int kProbationTokens = 3;
-
   // `tokenizer` and `outbox` outlive the core.
   EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer, EngineOutbox& outbox);
 
   // --- clients ---
-  void client_connected(ClientId client);
+  void client_connected(ClientId client, ClientKind kind = ClientKind::kRemote);
   // Its requests go on for orphan_timeout, in case it comes back as another connection.
   void client_gone(ClientId client, double now);
   // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
@@ -66,6 +51,7 @@ class EngineCore {
   // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
   void resume(ClientId client, const proto::ResumeRequest& resume, double now);
   void cancel(const std::string& request_id, double now);
+  // Of remote clients; what direct ones were given has arrived.
   void acknowledge(ClientId client, uint64_t message, double now);
 
   // --- replicas ---
@@ -79,80 +65,33 @@ class EngineCore {
   // Deadlines, orphans, retention. To be called about ten times a second.
   void tick(double now);
   // No new requests from now on.
-  void drain() { draining_ = true; }
-  bool draining() const { return draining_; }
+  void drain() { intake_.drain(); }
+  bool draining() const { return intake_.draining(); }
   // Nothing unfinished, and nothing that a connected client has not acknowledged.
   bool idle() const;
-  size_t num_requests() const { return entries_.size(); }  // kept in any state
-  size_t num_unfinished() const { return num_unfinished_; }
+  size_t num_requests() const { return records_.size(); }  // kept in any state
+  size_t num_unfinished() const { return intake_.num_unfinished(); }
   void fill_info(proto::ServerInfo& info, double now);
   void check_integrity() const;
 
  private:
-  enum class Phase : uint8_t { kPreparing, kHeld, kRunning, kSuspect, kDone };
-  struct Entry {
-    Phase phase = Phase::kPreparing;
-    std::unique_ptr<RequestState> state;  // null while it is prepared, or if that failed
-    std::optional<proto::Error> error;
-    StreamCursor cursor;
-    bool last_sent = false;
-    std::optional<ClientId> client;
-    double arrival = 0, deadline = 0;  // 0: none
-    int priority = 0;
-    double client_lost = 0, finished_at = 0;
-    int replica = -1;  // kRunning, kSuspect
-    int crashes = 0;
-    int probation_tokens = 0;  // tokens that clear it
-    Admission::Ticket ticket;  // until it is done
-  };
-  struct Replica {
-    bool up = false;
-    uint64_t generation = 0;
-    std::unordered_map<std::string, Entry*> running;
-    std::deque<std::string> suspects;     // not yet tried again
-    std::optional<std::string> on_trial;  // the one that runs now, and nothing beside it
-    proto::SchedulerStats stats;
-    bool takes_requests() const { return up && suspects.empty() && !on_trial; }
-  };
-  using Entries = std::unordered_map<std::string, Entry>;
-
-  void check_room(const proto::SubmitRequest& submit, double now);
-  void dispatch();
-  void start(const std::string& id, Entry& entry, int replica);
-  void next_trial(int index);
-  Replica* replica_of(const proto::SchedulerEvent& event);
-  void on_output(int index, const proto::SequenceGroupOutput& output, double scheduled_at,
-                 double now);
-  void on_beam_result(int index, const proto::BeamResult& result, double now);
-  void on_down(int index, const proto::ReplicaDown& down, double now);
-  void leave_replica(const std::string& id, Entry& entry);
-  void make_way(const std::string& id, Entry& entry);
-  void finish(const std::string& id, Entry& entry, double now);
-  void fail(const std::string& id, Entry& entry, const InputError& error, double now);
-  void abort(const std::string& id, Entry& entry, const InputError& error, double now);
-  void erase(Entries::iterator it);
-  void detach(const std::string& id, Entry& entry);
-  void mark_news(const std::string& id, Entry& entry);
-  void flush(ClientId client, double now);
-  void flush_all(double now);
-  void add_decoded_tokens(proto::RequestChunk& chunk) const;
-  void to_replica(int replica, proto::SchedulerCommand command);
+  RequestRecord* find(const std::string& id);
+  void take_output(const proto::SchedulerEvent& event, const proto::SequenceGroupOutput& output,
+                   double now);
+  void replica_down(const proto::SchedulerEvent& event, double now);
+  void leave(RequestRecord& record);
+  void finish(RequestRecord& record, double now);
+  void fail(RequestRecord& record, const InputError& error, double now);
+  void erase(RequestRecord& record);
+  void settle();
 
   EngineCoreConfig config_;
-  Admission admission_;
-  int64_t refused_queue_time_ = 0, refused_deadline_ = 0, refused_full_ = 0;
+  Intake intake_;
+  ReplicaTable replicas_;
+  StreamTable streams_;
   const Tokenizer& tokenizer_;
-  EngineOutbox& outbox_;
-  Entries entries_;
-  std::vector<Replica> replicas_;
-  std::deque<std::string> held_;                    // ready, in order, waiting for a replica
-  std::unordered_set<std::string> being_prepared_;  // whose prepared() or failed() is still to come
-  std::unordered_map<ClientId, ClientWindow> clients_;
-  std::list<std::string> retained_;  // finished without a client, oldest first
-  int64_t next_seq_id_ = 0;
-  size_t num_unfinished_ = 0;
-  bool draining_ = false;
-  std::optional<std::string> given_up_;
+  std::unordered_map<std::string, RequestRecord> records_;
+  uint64_t next_serial_ = 0;
 };
 
 }  // namespace tandem

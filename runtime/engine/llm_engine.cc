@@ -1,31 +1,50 @@
 #include "runtime/engine/llm_engine.h"
 
+#include <limits>
 #include <utility>
 
-#include "runtime/execution/kv_cache.h"
+#include "base/check.h"
+#include "runtime/request/request_error.h"
 
 namespace tandem {
+namespace {
+
+constexpr ClientId kCaller = 1;
+constexpr uint64_t kGeneration = 1;  // of the only replica, which is up all the time
+
+EngineCoreConfig core_config() {
+  EngineCoreConfig config;
+  config.max_requests = std::numeric_limits<int>::max();
+  return config;
+}
+
+}  // namespace
 
 LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
-    : engine_config_(config),
-      processor_(config.model, config.seed),
+    : processor_(config.model, config.seed),
       dtype_(resolve_dtype(config, model_config().checkpoint_dtype)),
-      ctx_(make_context(config, dtype_, config.threads ? config.threads : default_threads())),
-      comm_(make_local_communicator()) {
+      worker_(make_model_worker([](const proto::WorkerSetup&) {
+        return std::shared_ptr<Communicator>(make_local_communicator());
+      })) {
   config.check();
-  Checkpoint checkpoint = Checkpoint::open(config.model);
-  auto model = load_model(
-      model_config(), checkpoint,
-      {*ctx_, *comm_, dtype_, config.quantization, config.kv_cache_dtype.has_value()}, progress);
-  CacheSize cache = cache_size_for(config, *ctx_, model_config(), model->kv_cache_spec());
-  if (!ctx_->on_cpu()) cache.beam_vocabulary = model_config().vocab_size;
-  SchedulerConfig scheduling = scheduler_config(config, cache);
-  // A device computes a step while the host reads the one before.
-  scheduling.max_steps_in_flight = steps_in_flight_ = ctx_->on_cpu() ? 1 : 2;
-  scheduler_ = std::make_unique<Scheduler>(scheduling);
-  runner_ = std::make_unique<EncoderDecoderModelRunner>(
-      *ctx_, *comm_, std::move(model), config.block_size, cache.num_device_blocks,
-      cache.num_host_blocks, !config.enforce_eager);
+  proto::WorkerSetup setup = setup_for(config, dtype_);
+  setup.set_size(1);
+  const proto::WorkerLoaded loaded = worker_->load(setup, progress);
+  proto::WorkerStart start;
+  start.set_num_device_blocks(loaded.num_device_blocks());
+  start.set_num_host_blocks(loaded.num_host_blocks());
+  worker_->start(start);
+  SchedulerConfig scheduling = scheduler_config(
+      config, {loaded.num_device_blocks(), loaded.num_host_blocks(), loaded.beam_vocabulary()});
+  // A device, which searches beams itself, computes a step while the host reads the one before.
+  scheduling.max_steps_in_flight = loaded.beam_vocabulary() > 0 ? 2 : 1;
+  loop_.emplace(scheduling, model_config().vocab_size);
+  core_.emplace(core_config(), tokenizer(), *this);
+  core_->client_connected(kCaller, ClientKind::kDirect);
+  proto::SchedulerEvent up;
+  up.mutable_up();
+  up.set_generation(kGeneration);
+  core_->replica_event(up, now());
 }
 
 LLMEngine::~LLMEngine() = default;
@@ -36,63 +55,69 @@ double LLMEngine::now() const {
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
                             const nlohmann::json& params, int priority) {
-  if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
-  auto request = std::make_unique<RequestState>(request_id, processor_.prepare(prompt, params),
-                                                tokenizer(), now(), priority);
-  request->set_first_seq_id(next_seq_id_);
-  scheduler_->add_seq_group(make_sequence_group(request->add_request()));
-  next_seq_id_ += request->num_seq_ids();
-  requests_.emplace(request_id, std::move(request));
+  PreparedRequest request = processor_.prepare(prompt, params);
+  proto::SubmitRequest submit;
+  submit.set_request_id(request_id);
+  submit.set_priority(priority);
+  core_->reserve(kCaller, submit, now());
+  unfinished_[request_id].set_request_id(request_id);
+  core_->prepared(request_id, std::move(request), now());
+  tell_rejections();
+  if (const auto refused = std::exchange(refused_, std::nullopt)) throw to_input_error(*refused);
 }
 
 bool LLMEngine::abort_request(const std::string& request_id) {
-  requests_.erase(request_id);
-  return scheduler_->abort_seq_group(request_id);
+  if (unfinished_.erase(request_id) == 0) return false;
+  core_->cancel(request_id, now());
+  return true;
 }
 
 std::vector<proto::RequestOutput> LLMEngine::step() {
-  while (scheduled_at_.size() < steps_in_flight_) {
-    const double time = now();
-    const proto::StepInput input = scheduler_->schedule(time);
-    if (!has_work(input)) break;
-    runner_->launch(input);
-    scheduled_at_.push_back(time);
-  }
-  if (scheduled_at_.empty()) return {};
-  const double scheduled_at = scheduled_at_.front();
-  scheduled_at_.pop_front();
-  const proto::StepOutput result = runner_->finish();
-  scheduler_->complete_step(result);
-
-  for (const auto& preempted : scheduler_->take_preempted())
-    if (const auto it = requests_.find(preempted.request_id()); it != requests_.end())
-      it->second->add_preemption();
-
-  std::vector<proto::RequestOutput> outputs;
-  const auto put_out = [&](auto it) {
-    RequestState& request = *it->second;
-    outputs.push_back(request.output(now()));
-    if (outputs.back().finished()) requests_.erase(it);
-  };
-  for (const auto& group : result.outputs()) {
-    const auto it = requests_.find(group.request_id());
-    if (it == requests_.end()) continue;
-    RequestState& request = *it->second;
-    for (const auto& [seq_id, status] : request.apply(group, scheduled_at, now()))
-      scheduler_->finish_sequence(group.request_id(), seq_id, status);
-    if (group.has_embedding() || (!group.samples().empty() && !uses_beams(request.params())))
-      put_out(it);
-  }
-  for (const auto& beams : scheduler_->take_beam_results()) {
-    const auto it = requests_.find(beams.request_id());
-    if (it == requests_.end()) continue;
-    it->second->finish_beams(beams, now());
-    put_out(it);
-  }
-  scheduler_->free_finished_seq_groups();
-  return outputs;
+  while (const auto input = loop_->next_step(now())) worker_->launch(*input);
+  if (loop_->steps_in_flight() == 0) return {};
+  const proto::StepOutput output = worker_->finish();
+  loop_->on_output(output);
+  proto::SchedulerEvent event = loop_->step_event();
+  event.set_generation(kGeneration);
+  core_->replica_step(event, output, now());
+  return std::exchange(finished_, {});
 }
 
-void LLMEngine::check_integrity() const { scheduler_->check_integrity(); }
+// --- What the core says --------------------------------------------------------------------------
+
+void LLMEngine::to_scheduler(int, proto::SchedulerCommand command) {
+  if (auto rejection = loop_->on_command(command)) rejections_.push_back(std::move(*rejection));
+}
+
+// The core is told when it has said all that it had to say.
+void LLMEngine::tell_rejections() {
+  for (proto::SchedulerEvent& rejection : std::exchange(rejections_, {})) {
+    rejection.set_generation(kGeneration);
+    core_->replica_event(rejection, now());
+  }
+}
+
+void LLMEngine::to_client(ClientId, proto::ServerMessage message) {
+  for (const proto::RequestChunk& chunk : message.chunks()) {
+    const auto it = unfinished_.find(chunk.request_id());
+    TANDEM_CHECK(it != unfinished_.end());
+    if (chunk.has_error()) {
+      refused_ = chunk.error();
+      unfinished_.erase(it);
+      continue;
+    }
+    append_chunk(it->second, chunk);
+    if (sink_) sink_(chunk);
+    if (!chunk.finished()) continue;
+    finished_.push_back(std::move(it->second));
+    unfinished_.erase(it);
+  }
+}
+
+void LLMEngine::check_integrity() const {
+  loop_->check_integrity();
+  core_->check_integrity();
+  TANDEM_CHECK_EQ(core_->num_requests(), unfinished_.size());
+}
 
 }  // namespace tandem

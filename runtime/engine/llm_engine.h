@@ -1,63 +1,71 @@
-// The synchronous engine: requests in, outputs out, one step at a time. Owns everything below it.
-// Used from one thread; needs no actors.
+// The synchronous engine: requests in, outputs out, one step at a time. A thin shell: EngineCore,
+// StepLoop and Worker are those that a server's actors run, driven here in one thread. Owns
+// everything below it. Used from one thread; needs no actors.
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "models/load_model.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/engine_core.h"
+#include "runtime/engine/step_loop.h"
 #include "runtime/execution/engine_config.h"
-#include "runtime/execution/model_runner.h"
+#include "runtime/execution/worker.h"
 #include "runtime/request/request_processor.h"
-#include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
 
-class LLMEngine {
+class LLMEngine : private EngineOutbox {
  public:
   // Loads the checkpoint. Throws InputError naming the flag, file or tensor at fault.
   explicit LLMEngine(const EngineConfig& config, const LoadProgress& progress = {});
-  ~LLMEngine();
+  ~LLMEngine() override;
+  LLMEngine(const LLMEngine&) = delete;
+  LLMEngine& operator=(const LLMEngine&) = delete;
 
   // Validates, tokenises and queues a request; prompt and params as JSON (runtime/request/prompt.h,
-  // runtime/request/params.h). Of smaller priority is served first. Throws InputError, and then nothing has
-  // changed. request_id must be unused.
+  // runtime/request/params.h). Of smaller priority is served first. Throws InputError, and then
+  // nothing has changed. request_id must be unused.
   void add_request(const std::string& request_id, const nlohmann::json& prompt,
                    const nlohmann::json& params, int priority = 0);
   bool abort_request(const std::string& request_id);
-  bool has_unfinished_requests() const { return scheduler_->has_unfinished(); }
+  bool has_unfinished_requests() const { return !unfinished_.empty(); }
 
-  // Waits for one step, and returns the outputs of the requests that it brought forward. A device
-  // is given the next step before; tokens of requests that end meanwhile are passed over.
+  // Waits for one step, and returns the requests that ended with it: each once, whole. A device is
+  // given the next step before; tokens of requests that end meanwhile are passed over.
   std::vector<proto::RequestOutput> step();
+  // From now on `sink` is given, within step(), what is new of each request, the end included.
+  // Beams and best_of show nothing before their end. The sink must not call the engine.
+  using ChunkSink = std::function<void(const proto::RequestChunk& chunk)>;
+  void stream_to(ChunkSink sink) { sink_ = std::move(sink); }
 
   const Tokenizer& tokenizer() const { return processor_.tokenizer(); }
   const ModelConfig& model_config() const { return processor_.model_config(); }
-  const Scheduler& scheduler() const { return *scheduler_; }
+  const Scheduler& scheduler() const { return loop_->scheduler(); }
   DType dtype() const { return dtype_; }
   // Everything that keeps state agrees; for tests, after every step.
   void check_integrity() const;
 
  private:
+  void to_scheduler(int replica, proto::SchedulerCommand command) override;
+  void to_client(ClientId client, proto::ServerMessage message) override;
+  void tell_rejections();
   double now() const;
 
-  EngineConfig engine_config_;
   RequestProcessor processor_;
   DType dtype_ = DType::kF32;
-  std::unique_ptr<Context> ctx_;
-  std::unique_ptr<Communicator> comm_;
-  std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<ModelRunner> runner_;
-  size_t steps_in_flight_ = 1;
-  std::deque<double> scheduled_at_;  // of the steps under way
-  std::unordered_map<std::string, std::unique_ptr<RequestState>> requests_;
-  int64_t next_seq_id_ = 0;
+  std::unique_ptr<Worker> worker_;
+  std::optional<StepLoop> loop_;
+  std::optional<EngineCore> core_;
+  ChunkSink sink_;
+  std::vector<proto::SchedulerEvent> rejections_;  // that the core has not been told yet
+  std::optional<proto::Error> refused_;            // what became of the request being added
+  std::unordered_map<std::string, proto::RequestOutput> unfinished_;  // what has come so far
+  std::vector<proto::RequestOutput> finished_;                        // by the step under way
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

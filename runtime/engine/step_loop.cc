@@ -5,13 +5,34 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/make_sequence_group.h"
+#include "runtime/request/request_error.h"
 #include "runtime/sampling/stop_rules.h"
 
 namespace tandem {
 
 StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
     : config_(config), vocab_size_(vocab_size), scheduler_(config) {}
+
+std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::SchedulerCommand& command) {
+  if (command.has_add()) {
+    try {
+      add(command.add());
+    } catch (const InputError& e) {
+      proto::SchedulerEvent event;
+      proto::RequestRejected& rejected = *event.mutable_rejected();
+      rejected.set_request_id(command.add().request_id());
+      rejected.set_seq_id(command.add().first_seq_id());
+      *rejected.mutable_error() = to_proto(e);
+      return event;
+    }
+  } else if (command.has_finish_sequence()) {
+    finish_sequence(command.finish_sequence().request_id(), command.finish_sequence().seq_id());
+  } else if (command.command_case() == proto::SchedulerCommand::kAbortRequestId) {
+    abort(command.abort_request_id());
+  }
+  return std::nullopt;
+}
 
 void StepLoop::add(const proto::AddRequest& request) {
   auto group = make_sequence_group(request);
@@ -118,6 +139,17 @@ void StepLoop::on_output(const proto::StepOutput& output) {
     }
   }
   scheduler_.free_finished_seq_groups();
+}
+
+proto::SchedulerEvent StepLoop::step_event() {
+  proto::SchedulerEvent event;
+  event.set_scheduled_at(completed_scheduled_at_);
+  for (proto::BeamResult& result : scheduler_.take_beam_results())
+    *event.add_beam_results() = std::move(result);
+  for (proto::RequestPreempted& preempted : scheduler_.take_preempted())
+    *event.add_preempted() = std::move(preempted);
+  *event.mutable_stats() = stats();
+  return event;
 }
 
 std::vector<std::string> StepLoop::in_flight_request_ids() const {

@@ -1,6 +1,7 @@
-// The decisions of a SchedulerActor: when the next step goes to the workers of one replica, and
-// what their answers mean. Synchronous; one thread; no clock, no I/O. One object per generation of
-// the worker group: when the group dies, so does this, and the engine core adds the requests anew.
+// The decisions of a SchedulerActor, and of LLMEngine: when the next step goes to the workers of
+// one replica, and what their answers mean. Synchronous; one thread; no clock, no I/O. One object
+// per generation of the worker group: when the group dies, so does this, and the engine core adds
+// the requests anew.
 //
 // Run-ahead: while a step computes, the next one is scheduled and sent; tokens reach it on the
 // workers. What ends by a token (EOS, stop token, length) ends here at once; stop strings are the
@@ -23,6 +24,9 @@ class StepLoop {
   // vocab_size: what workers may answer with.
   StepLoop(const SchedulerConfig& config, int vocab_size);
 
+  // What the engine core wants. Returns what it is to be told of that: a request that can never run
+  // is rejected.
+  std::optional<proto::SchedulerEvent> on_command(const proto::SchedulerCommand& command);
   // Throws InputError if the request can never run. One that is to run alone starts when no step is
   // in flight; until then, nothing is scheduled.
   void add(const proto::AddRequest& request);
@@ -37,21 +41,19 @@ class StepLoop {
   // then the worker cannot be trusted any more.
   void on_output(const proto::StepOutput& output);
 
-  // Beam searches that have ended.
-  std::vector<proto::BeamResult> take_beam_results() { return scheduler_.take_beam_results(); }
-  // Scheduler::take_preempted().
-  std::vector<proto::RequestPreempted> take_preempted() { return scheduler_.take_preempted(); }
+  // What the engine core is told with the step that was completed last: searches that have ended,
+  // preemptions, statistics.
+  proto::SchedulerEvent step_event();
 
   int steps_in_flight() const { return static_cast<int>(in_flight_.size()); }
   uint64_t steps_completed() const { return steps_completed_; }
   // When the oldest step in flight was sent, or became the oldest.
   double waiting_since() const { return waiting_since_; }
   void set_waiting_since(double now) { waiting_since_ = now; }
-  // When the step just completed was scheduled.
-  double completed_scheduled_at() const { return completed_scheduled_at_; }
   // Of all steps in flight.
   std::vector<std::string> in_flight_request_ids() const;
   proto::SchedulerStats stats() const;
+  const Scheduler& scheduler() const { return scheduler_; }
   bool has_unfinished() const { return alone_ || scheduler_.has_unfinished(); }
   void check_integrity() const { scheduler_.check_integrity(); }
 
@@ -71,7 +73,8 @@ class StepLoop {
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
   double encoder_seconds_ = 0;
-  double waiting_since_ = 0, completed_scheduled_at_ = 0;
+  double waiting_since_ = 0;
+  double completed_scheduled_at_ = 0;  // when the step just completed was scheduled
 };
 
 }  // namespace tandem

@@ -1,65 +1,82 @@
-// What each client has been sent, and what it has acknowledged: credit, coalescing, resumption.
-// Plain data; owned by EngineCore, used from its thread only.
+// What each client is sent: credit, coalescing, resumption, and how long the ends of requests are
+// kept for clients that are gone. Synchronous; the engine core's thread; no clock.
 #pragma once
 
-#include <cstdint>
+#include <list>
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/client_window.h"
+#include "runtime/engine/engine_outbox.h"
+#include "runtime/engine/request_record.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 
-using ClientId = uint64_t;  // of a connection; never used twice
-
-// One request's stream: how far its client is.
-class StreamCursor {
- public:
-  // Behind what the client says that it has. Throws InputError if that is more than there is.
-  void resume(const RequestState& request, const proto::ResumeRequest& received);
-  // The news since the last chunk; nothing is lost when chunks are made rarely.
-  proto::RequestChunk next_chunk(const RequestState& request, double now);
-  // The same, into an empty chunk.
-  void next_chunk(const RequestState& request, double now, proto::RequestChunk& chunk);
-  // There is something that no chunk has carried yet.
-  bool behind(const RequestState& request) const;
-
- private:
-  struct Position {
-    int num_tokens = 0;
-    size_t text_bytes = 0;
-    bool finished = false;
-  };
-  Position& at(size_t index);
-
-  bool inputs_sent_ = false;
-  bool last_sent_ = false;
-  int num_prompt_logprobs_ = 0;
-  std::vector<Position> seqs_;
+// How a client is served.
+enum class ClientKind : uint8_t {
+  kRemote,  // messages may be lost: they are numbered, and few are under way unacknowledged
+  kDirect,  // of this process: what the outbox has taken has arrived
 };
 
-// A connected client: a window of unacknowledged messages, and the requests with news for it.
-class ClientWindow {
+// Throws InputError if a client says that it has more than there is.
+void check_received(const proto::RequestOutput& output, const proto::ResumeRequest& received);
+
+class StreamTable {
  public:
-  static constexpr uint64_t kMaxUnacknowledged = 16;
+  // retention: seconds that the end of a request waits for its client, if that is gone;
+  // max_retained: ends that wait so. `tokenizer` and `outbox` outlive the table.
+  StreamTable(double retention, size_t max_retained, const Tokenizer& tokenizer,
+              EngineOutbox& outbox);
 
-  bool has_credit() const { return next_ - 1 - acknowledged_ < kMaxUnacknowledged; }
-  uint64_t next_message() { return next_++; }
-  // Cumulative. Returns the requests whose last chunk is known to have arrived.
-  std::vector<std::string> acknowledge(uint64_t message);
-  void wait_for_acknowledgement(uint64_t message, const std::string& request_id) {
-    last_chunks_[message].push_back(request_id);
+  void connect(ClientId client, ClientKind kind);
+  // Its requests stay, without a client.
+  void disconnect(ClientId client, double now);
+  void attach(RequestRecord& record, ClientId client);
+  // The record has no client any more, nor is it kept for one.
+  void detach(RequestRecord& record);
+  // The client takes over the stream, behind what it has. Throws InputError, and changes nothing.
+  void resume(RequestRecord& record, ClientId client, const proto::ResumeRequest& received);
+
+  // There may be something new to send.
+  void note_news(RequestRecord& record);
+  // It has ended: its client is told, or it waits for one.
+  void end(RequestRecord& record, double now);
+  // Sends the news, a message to each client that has credit. Returns the records whose end has
+  // reached a direct client.
+  std::vector<RequestRecord*> flush();
+  // Returns the requests whose end has arrived.
+  std::vector<std::string> acknowledge(ClientId client, uint64_t message);
+  // Whether this client was the last to be sent the record's end.
+  static bool has_end(const RequestRecord& record, ClientId client) {
+    return record.client == client && record.end_sent;
   }
+  // The end that has waited longest, if that is too long or there are too many; else null.
+  RequestRecord* expired(double now) const;
+  size_t num_retained() const { return retained_.size(); }
 
-  std::set<std::string> requests;  // of this client
-  std::set<std::string> news;      // those of them that have something to send
+  // records: all that there are.
+  void check_integrity(const std::vector<const RequestRecord*>& records) const;
 
  private:
-  uint64_t next_ = 1, acknowledged_ = 0;
-  std::map<uint64_t, std::vector<std::string>> last_chunks_;
+  struct Client {
+    ClientKind kind = ClientKind::kRemote;
+    ClientWindow window = {};                         // of a remote one
+    std::map<uint64_t, RequestRecord*> streams = {};  // by serial
+    std::vector<RequestRecord*> news = {};            // those of them that have something to send
+  };
+
+  void send_news(ClientId id, Client& client, std::vector<RequestRecord*>& arrived);
+  void write_chunk(RequestRecord& record, proto::RequestChunk& chunk) const;
+
+  double retention_;
+  size_t max_retained_;
+  const Tokenizer& tokenizer_;
+  EngineOutbox& outbox_;
+  std::unordered_map<ClientId, Client> clients_;
+  std::list<RequestRecord*> retained_;  // done and without a client, oldest first
 };
 
 }  // namespace tandem

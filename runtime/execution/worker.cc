@@ -30,6 +30,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   c.threads = setup.threads();
   c.block_size = setup.block_size();
   c.max_num_seqs = setup.max_num_seqs();
+  if (setup.has_max_num_batched_tokens()) c.max_num_batched_tokens = setup.max_num_batched_tokens();
   if (setup.has_kv_cache_memory()) c.kv_cache_memory = setup.kv_cache_memory();
   if (setup.has_num_gpu_blocks_override())
     c.num_gpu_blocks_override = setup.num_gpu_blocks_override();
@@ -169,6 +170,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
     out.set_num_gpu_blocks_override(*config.num_gpu_blocks_override);
   out.set_swap_space(config.swap_space);
   out.set_max_num_seqs(config.max_num_seqs);
+  out.set_max_num_batched_tokens(config.max_num_batched_tokens);
   out.set_device(config.device);
   out.set_gpu_memory_utilization(config.gpu_memory_utilization);
   out.set_quantization(name_of(config.quantization));

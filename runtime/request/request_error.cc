@@ -12,4 +12,17 @@ proto::Error to_proto(const InputError& error) {
   return out;
 }
 
+ErrorKind kind_named(const std::string& name) {
+  for (const ErrorKind kind :
+       {ErrorKind::kInvalidRequest, ErrorKind::kInvalidModel, ErrorKind::kNotSupported,
+        ErrorKind::kResource, ErrorKind::kNotFound, ErrorKind::kOverloaded, ErrorKind::kUnavailable,
+        ErrorKind::kTimeout, ErrorKind::kInternal})
+    if (name == api_name(kind)) return kind;
+  return ErrorKind::kUnavailable;
+}
+
+InputError to_input_error(const proto::Error& error) {
+  return InputError(kind_named(error.type()), error.message(), error.param());
+}
+
 }  // namespace tandem

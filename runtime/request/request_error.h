@@ -20,5 +20,9 @@ class OverloadError : public InputError {
 };
 
 proto::Error to_proto(const InputError& error);
+// The error again; one of a type that is not ours is kUnavailable (the client's own, of its
+// connection).
+InputError to_input_error(const proto::Error& error);
+ErrorKind kind_named(const std::string& api_name);
 
 }  // namespace tandem

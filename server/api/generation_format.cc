@@ -1,5 +1,6 @@
 #include "server/api/generation_format.h"
 
+#include "base/code_points.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::server {
@@ -66,7 +67,7 @@ Json GenerationFormat::logprobs(const Choice& choice) const {
     values.push_back(t.top(0).logprob());
     tops.push_back(std::move(top));
     offsets.push_back(offset);
-    offset += t.top(0).decoded_token().size();
+    offset += count_code_points(t.top(0).decoded_token());
   }
   return {{"tokens", tokens},
           {"token_logprobs", values},

@@ -17,8 +17,9 @@ struct Choice {
   std::string text;
   std::vector<int32_t> token_ids;
   std::vector<proto::TokenLogprobs> logprobs;
+  // Characters (Unicode code points), as OpenAI and vLLM count them.
   size_t text_offset = 0;  // in the whole, of the text of the first of token_ids
-  size_t news_bytes = 0;   // of `text`: without an echo in front
+  size_t news_length = 0;  // of `text`: without an echo in front
   const std::vector<proto::TokenLogprobs>* prompt_logprobs = nullptr;  // if asked for; of a whole
   std::optional<double> score, cumulative_logprob;
   std::string finish_reason, stop_reason;

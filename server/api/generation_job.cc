@@ -1,5 +1,6 @@
 #include "server/api/generation_job.h"
 
+#include "base/code_points.h"
 #include "base/error.h"
 #include "server/api/errors.h"
 
@@ -34,7 +35,7 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].index = static_cast<int>(i);
     if (!request_.echoes.empty()) choices_[i].text = request_.echoes[i / request_.sequences];
-    choices_[i].text_offset = choices_[i].text.size();
+    choices_[i].text_offset = count_code_points(choices_[i].text);
   }
 }
 
@@ -86,7 +87,7 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   Choice& choice =
       choices_[part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index())];
   choice.text += news.text();
-  choice.news_bytes += news.text().size();
+  choice.news_length += count_code_points(news.text());
   choice.token_ids.insert(choice.token_ids.end(), news.token_ids().begin(), news.token_ids().end());
   choice.logprobs.insert(choice.logprobs.end(), news.logprobs().begin(), news.logprobs().end());
   if (news.has_score()) choice.score = news.score();
@@ -96,8 +97,8 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   // Tokens that are no text yet are news too: clients measure by them.
   if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
   exchange_->write(format_.event(choice, usage_));
-  choice.text_offset += choice.news_bytes;
-  choice.news_bytes = 0;
+  choice.text_offset += choice.news_length;
+  choice.news_length = 0;
   choice.text.clear();
   choice.token_ids.clear();
   choice.logprobs.clear();

@@ -9,6 +9,7 @@
 
 #include "models/load_model.h"
 #include "runtime/engine/llm_engine.h"
+#include "runtime/engine/make_sequence_group.h"
 #include "runtime/sampling/token_choice.h"
 #include "tests/support/golden_config.h"
 

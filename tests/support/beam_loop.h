@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/make_sequence_group.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/beam_worker.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/engine/make_sequence_group.h"
 #include "tests/support/simulated_cluster.h"
 
 namespace tandem::testing_support {

@@ -109,6 +109,7 @@ class FakeEngineApi final : public server::EngineApi {
   std::optional<proto::Error> refuse_unread() override { return full; }
   std::optional<proto::Error> full;
 
+  std::map<int32_t, std::string> token_texts;  // of tokens that are not "t5"
   // News of request i: text and tokens of a sequence.
   void say(size_t i, const std::string& text, std::vector<int32_t> tokens,
            const std::string& finish = {}, int index = 0, bool last = true) {
@@ -125,7 +126,9 @@ class FakeEngineApi final : public server::EngineApi {
       proto::TokenLogprob* token = news->add_logprobs()->add_top();
       token->set_token_id(id);
       token->set_logprob(-0.5f);
-      token->set_decoded_token("t" + std::to_string(id));
+      const auto text_of_token = token_texts.find(id);
+      token->set_decoded_token(text_of_token == token_texts.end() ? "t" + std::to_string(id)
+                                                                  : text_of_token->second);
     }
     news->set_finish_reason(finish);
     chunk.set_finished(last && !finish.empty());

@@ -215,25 +215,10 @@ class SimulatedCluster : public EngineOutbox,
   void scheduler_command(int r, const proto::SchedulerCommand& command) {
     Replica& replica = at(r);
     if (!replica.loop || command.generation() != replica.generation) return;
-    if (command.has_add()) {
-      try {
-        SIM_LOG(world_, "scheduler " + std::to_string(r) + ": " + command.add().request_id() +
-                            (command.add().alone() ? ", alone" : ""));
-        replica.loop->add(command.add());
-      } catch (const InputError& e) {
-        proto::SchedulerEvent event;
-        event.mutable_rejected()->set_request_id(command.add().request_id());
-        event.mutable_rejected()->set_seq_id(command.add().first_seq_id());
-        event.mutable_rejected()->mutable_error()->set_type(api_name(e.kind()));
-        event.mutable_rejected()->mutable_error()->set_message(e.what());
-        tell_engine(r, std::move(event));
-      }
-    } else if (command.has_finish_sequence()) {
-      replica.loop->finish_sequence(command.finish_sequence().request_id(),
-                                    command.finish_sequence().seq_id());
-    } else {
-      replica.loop->abort(command.abort_request_id());
-    }
+    if (command.has_add())
+      SIM_LOG(world_, "scheduler " + std::to_string(r) + ": " + command.add().request_id() +
+                          (command.add().alone() ? ", alone" : ""));
+    if (auto rejection = replica.loop->on_command(command)) tell_engine(r, std::move(*rejection));
     replica.loop->check_integrity();
     schedule_pump(r);
   }
@@ -248,13 +233,9 @@ class SimulatedCluster : public EngineOutbox,
       return;
     }
     replica.loop->set_waiting_since(world_.now());
-    proto::SchedulerEvent event;
-    event.set_scheduled_at(replica.loop->completed_scheduled_at());
     pump(report.replica());
     num_preemptions_ += static_cast<uint64_t>(replica.loop->stats().num_preemptions() - before);
-    for (proto::RequestPreempted& preempted : replica.loop->take_preempted())
-      *event.add_preempted() = std::move(preempted);
-    tell_engine(report.replica(), std::move(event), &report.step());
+    tell_engine(report.replica(), replica.loop->step_event(), &report.step());
   }
   void scheduler_fault(int r, const std::string& cause) {
     SIM_LOG(world_, "scheduler " + std::to_string(r) + ": fault: " + cause);

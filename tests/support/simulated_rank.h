@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/output_processor.h"
+#include "runtime/engine/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
@@ -60,7 +60,9 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
                                                   const SchedulerConfig& config) {
   const uint64_t cross_salt = salt_of(config, 1, request.params);
   const uint64_t self_salt = salt_of(config, 0, request.params);
-  SequenceOutputState state(index, tokenizer, request.params);
+  proto::CompletionOutput output;
+  output.set_index(index);
+  SequenceOutputState state(output, tokenizer, request.params);
   uint64_t hash = mix(request.params.seed(), static_cast<uint64_t>(index));
   const auto& encoder = request.inputs.encoder_prompt_token_ids();
   for (int p = 0; p < encoder.size(); ++p) hash = mix(hash, key_of(cross_salt, 1, p, encoder[p]));
@@ -72,7 +74,7 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
     state.append(sample_of(request.params, 0, token));
     hash = mix(hash, key_of(self_salt, 0, position++, token));
   }
-  return state.output();
+  return output;
 }
 
 inline proto::Embedding undisturbed_embedding(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/engine/make_sequence_group.h"
 #include "tests/support/engine_core_driver.h"
 #include "tests/support/expect_error.h"
 #include "tests/text/fake_tokenizer.h"
@@ -59,7 +60,7 @@ TEST_F(RequestStateTest, TokensBecomeText) {
   state.apply(output(50, letter('x')), 104, 105);
   state.apply(output(50, letter('x')), 105, 106);
   EXPECT_TRUE(state.finished());
-  const proto::RequestOutput all = state.output(110);
+  const proto::RequestOutput& all = state.output();
   EXPECT_EQ(all.request_id(), "a");
   EXPECT_TRUE(all.finished());
   EXPECT_EQ(all.outputs(0).text(), "xxx");
@@ -67,7 +68,7 @@ TEST_F(RequestStateTest, TokensBecomeText) {
   EXPECT_EQ(all.outputs(1).finish_reason(), "stop");
   EXPECT_EQ(all.metrics().queue_time(), 1);
   EXPECT_EQ(all.metrics().time_to_first_token(), 2);
-  EXPECT_EQ(all.metrics().total_time(), 10);
+  EXPECT_EQ(all.metrics().total_time(), 6);
 }
 
 TEST_F(RequestStateTest, SamplesOfOthersArePassedOver) {
@@ -87,9 +88,9 @@ TEST_F(RequestStateTest, AStopStringEndsASequence) {
   RequestState& state = make(request);
   state.apply(output(50, letter('a')), 1, 2);
   state.apply(output(50, letter('x')), 1, 2);
-  EXPECT_EQ(state.output_of(0).text(), "a");  // held back
+  EXPECT_EQ(state.output().outputs(0).text(), "a");  // held back
   EXPECT_EQ(state.apply(output(50, letter('y')), 1, 2).size(), 1u);
-  EXPECT_EQ(state.output_of(0).stop_reason(), "xy");
+  EXPECT_EQ(state.output().outputs(0).stop_reason(), "xy");
 }
 
 TEST_F(RequestStateTest, ARequestStartsAgainWithWhatItHas) {
@@ -112,7 +113,7 @@ TEST_F(RequestStateTest, ARequestStartsAgainWithWhatItHas) {
   EXPECT_EQ(group->encoder_seq().seq_id(), 93);
   EXPECT_EQ(group->encoder_seq().length(), 1);
   state.apply(output(92, letter('z')), 1, 2);
-  EXPECT_EQ(state.output_of(2).text(), "z");
+  EXPECT_EQ(state.output().outputs(2).text(), "z");
 }
 
 TEST_F(RequestStateTest, AnIndexThatIsNoSequences) {
@@ -130,13 +131,13 @@ TEST_F(RequestStateTest, PromptLogProbabilitiesComeOnce) {
   RequestState& state = make(request);
   state.apply(prompt_logprobs(1, 2), 1, 2);
   state.apply(prompt_logprobs(4, 1), 1, 2);  // a gap
-  EXPECT_EQ(state.prompt_logprobs().size(), 2u);
+  EXPECT_EQ(state.output().prompt_logprobs().size(), 2);
   state.apply(prompt_logprobs(1, 3), 1, 2);  // the prompt is recomputed
-  ASSERT_EQ(state.prompt_logprobs().size(), 3u);
-  EXPECT_EQ(state.prompt_logprobs()[2].top(0).token_id(), 3);
+  ASSERT_EQ(state.output().prompt_logprobs().size(), 3);
+  EXPECT_EQ(state.output().prompt_logprobs()[2].top(0).token_id(), 3);
   state.apply(prompt_logprobs(4, 9), 1, 2);  // more than there are
   state.apply(prompt_logprobs(std::numeric_limits<int>::max(), 2), 1, 2);
-  EXPECT_EQ(state.prompt_logprobs().size(), 4u);
+  EXPECT_EQ(state.output().prompt_logprobs().size(), 4);
 }
 
 TEST_F(RequestStateTest, PromptLogProbabilitiesThatNobodyAskedFor) {
@@ -144,7 +145,7 @@ TEST_F(RequestStateTest, PromptLogProbabilitiesThatNobodyAskedFor) {
   request.inputs.add_prompt_token_ids(5);
   RequestState& state = make(request);
   state.apply(prompt_logprobs(1, 1), 1, 2);
-  EXPECT_TRUE(state.prompt_logprobs().empty());
+  EXPECT_TRUE(state.output().prompt_logprobs().empty());
 }
 
 }  // namespace

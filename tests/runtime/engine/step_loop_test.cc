@@ -91,12 +91,12 @@ TEST_F(StepLoopTest, RunsAheadAsFarAsItsCredit) {
   EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a", "a"));
   EXPECT_EQ(loop.waiting_since(), 1);
   take(answer(first));
-  EXPECT_EQ(loop.completed_scheduled_at(), 1);
+  EXPECT_EQ(loop.step_event().scheduled_at(), 1);
   EXPECT_EQ(loop.steps_completed(), 1u);
   EXPECT_THAT(loop.in_flight_request_ids(), ElementsAre("a"));
   next();
   take(answer(second));
-  EXPECT_EQ(loop.completed_scheduled_at(), 2);
+  EXPECT_EQ(loop.step_event().scheduled_at(), 2);
 }
 
 TEST_F(StepLoopTest, ASequenceEndsByLengthAndTheSurplusIsPassedOver) {

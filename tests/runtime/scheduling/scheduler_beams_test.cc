@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/engine/request_state.h"
+#include "runtime/engine/make_sequence_group.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/beam_worker.h"
 #include "tests/support/naive_beam_search.h"

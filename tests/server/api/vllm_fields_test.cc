@@ -158,6 +158,24 @@ TEST(Echo, StandsBeforeTheOffsets) {
   EXPECT_EQ(json::parse(events[1])["choices"][0]["logprobs"]["text_offset"], json({5}));
 }
 
+// OpenAI and vLLM count characters, not the bytes that UTF-8 makes of them.
+TEST(TextOffset, CountsCharacters) {
+  FakeServer s;
+  s.engine.token_texts = {{5, "é"}, {6, "日本"}, {7, "😀"}};
+  auto e = s.ask("POST", "/v1/completions", R"({"prompt": "äöü", "echo": true, "logprobs": 0})");
+  s.engine.say(0, "é日本😀", {5, 6, 7}, "stop");
+  e->run_posted();
+  EXPECT_EQ(e->json()["choices"][0]["logprobs"]["text_offset"], json({3, 4, 6}));
+  e = s.ask("POST", "/v1/completions",
+            R"({"prompt": "äöü", "echo": true, "logprobs": 0, "stream": true})");
+  s.engine.say(1, "é", {5});
+  s.engine.say(1, "日本😀", {6, 7}, "stop");
+  e->run_posted();
+  const auto events = e->events();
+  EXPECT_EQ(json::parse(events[0])["choices"][0]["logprobs"]["text_offset"], json({3}));
+  EXPECT_EQ(json::parse(events[1])["choices"][0]["logprobs"]["text_offset"], json({4, 6}));
+}
+
 // News of them may come in pieces, before the first token or with it.
 TEST(PromptLogprobs, StandInEachChoice) {
   FakeServer s;

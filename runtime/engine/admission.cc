@@ -2,7 +2,7 @@
 // second. What is done of the work in the house counts too, because those behind a newcomer share
 // the steps with it: then (requests) / (requests a second) is the time that each spends there.
 
-#include "runtime/scheduling/admission.h"
+#include "runtime/engine/admission.h"
 
 #include <algorithm>
 #include <cmath>

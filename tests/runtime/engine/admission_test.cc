@@ -1,6 +1,6 @@
 // Admission by expected waiting time: rules one by one, then a simulated server under overload.
 
-#include "runtime/scheduling/admission.h"
+#include "runtime/engine/admission.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,17 @@
+// Lengths of text as OpenAI, Python and Unicode count them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace tandem {
+
+// Characters (code points) of valid UTF-8: the bytes that begin one.
+inline size_t count_code_points(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// Where what the engine core has to say goes: actors' mailboxes, or whoever drives it in one
+// thread.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+using ClientId = uint64_t;  // of a connection; never used twice
+
+// Called within the core's methods; must not call the core.
+class EngineOutbox {
+ public:
+  virtual ~EngineOutbox() = default;
+  virtual void to_scheduler(int replica, proto::SchedulerCommand command) = 0;
+  virtual void to_client(ClientId client, proto::ServerMessage message) = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,59 @@
+#include "runtime/engine/sequence_output.h"
+
+#include "base/check.h"
+
+namespace tandem {
+
+SequenceOutputState::SequenceOutputState(proto::CompletionOutput& output,
+                                         const Tokenizer& tokenizer,
+                                         const proto::SamplingParams& params)
+    : output_(&output),
+      params_(&params),
+      detokenizer_(tokenizer, params.skip_special_tokens()),
+      matcher_(params) {}
+
+SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) {
+  if (finished()) return status_;
+  output_->add_token_ids(sample.token_id());
+  output_->set_cumulative_logprob(output_->cumulative_logprob() + sample.logprob());
+  if (params_->has_logprobs()) *output_->add_logprobs() = sample.logprobs();
+
+  const int length = output_->token_ids_size();
+  const bool may_stop = length > params_->min_tokens_stop();  // as vLLM
+  std::string& text = *output_->mutable_text();
+  text += matcher_.append(detokenizer_.append(sample.token_id()), may_stop);
+  StopDecision decision = check_stop(*params_, sample.token_id(), length);
+  if (!matcher_.stopped() && decision.status != SequenceStatus::kRunning) {
+    text += matcher_.append(detokenizer_.finish(), may_stop);
+    text += matcher_.finish();
+  }
+  if (matcher_.stopped()) decision = {SequenceStatus::kFinishedStopped, matcher_.stop_string()};
+  status_ = decision.status;
+  output_->set_finish_reason(finish_reason(status_));
+  output_->set_stop_reason(decision.reason);
+  return status_;
+}
+
+void SequenceOutputState::finish(const proto::BeamHypothesis& hypothesis) {
+  TANDEM_CHECK(!finished() && output_->token_ids().empty(), "a beam search has one end");
+  for (const int32_t token : hypothesis.token_ids()) {
+    output_->add_token_ids(token);
+    *output_->mutable_text() += detokenizer_.append(token);
+  }
+  TANDEM_CHECK(hypothesis.logprobs().empty() ||
+               hypothesis.logprobs_size() == hypothesis.token_ids_size());
+  for (int i = 0; i < hypothesis.logprobs_size(); ++i) {
+    proto::TokenLogprob& logprob = *output_->add_logprobs()->add_top();  // of no rank
+    logprob.set_token_id(hypothesis.token_ids(i));
+    logprob.set_logprob(hypothesis.logprobs(i));
+  }
+  *output_->mutable_text() += detokenizer_.finish();
+  output_->set_score(hypothesis.score());
+  output_->set_cumulative_logprob(hypothesis.cumulative_logprob());
+  status_ = hypothesis.finish_reason() == finish_reason(SequenceStatus::kFinishedStopped)
+                ? SequenceStatus::kFinishedStopped
+                : SequenceStatus::kFinishedLength;
+  output_->set_finish_reason(finish_reason(status_));
+}
+
+}  // namespace tandem
