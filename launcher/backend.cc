@@ -14,16 +14,14 @@ namespace {
 
 class LocalBackend final : public Backend {
  public:
-  explicit LocalBackend(std::unique_ptr<LLMEngine> engine) : engine_(std::move(engine)) {}
+  explicit LocalBackend(std::unique_ptr<LLMEngine> engine) : engine_(std::move(engine)) {
+    engine_->stream_to([this](const proto::RequestChunk& chunk) {
+      if (sink_) sink_(std::stoull(chunk.request_id()), chunk);
+    });
+  }
 
   void submit(uint64_t number, const JsonRequest& request) override {
     engine_->add_request(std::to_string(number), request.prompt, request.params, request.priority);
-  }
-  void stream_to(ChunkSink sink) override {
-    engine_->stream_to(!sink ? LLMEngine::ChunkSink()
-                             : [sink = std::move(sink)](const proto::RequestChunk& chunk) {
-                                 sink(std::stoull(chunk.request_id()), chunk);
-                               });
   }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
@@ -69,8 +67,6 @@ class ClientBackend final : public Backend {
     }));
   }
 
-  void stream_to(ChunkSink sink) override { sink_ = std::move(sink); }
-
   std::vector<Finished> poll() override {
     std::vector<uint64_t> done;
     std::vector<std::pair<uint64_t, client::RequestHandle>> handles;
@@ -115,7 +111,6 @@ class ClientBackend final : public Backend {
   std::mutex mutex_;
   std::condition_variable changed_, room_;
   bool closing_ = false;
-  ChunkSink sink_;                                              // may be empty
   std::vector<std::pair<uint64_t, proto::RequestChunk>> news_;  // of streams
   std::vector<uint64_t> done_;
   std::map<uint64_t, client::RequestHandle> handles_;

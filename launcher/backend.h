@@ -29,11 +29,14 @@ class Backend {
   virtual void submit(uint64_t number, const JsonRequest& request) = 0;
   // From now on poll() hands on what is new of each request, before its end.
   using ChunkSink = std::function<void(uint64_t number, const proto::RequestChunk& chunk)>;
-  virtual void stream_to(ChunkSink sink) = 0;
+  void stream_to(ChunkSink sink) { sink_ = std::move(sink); }
   // Goes on for a little while; what has finished since the last call.
   virtual std::vector<Finished> poll() = 0;
   // For the text of single tokens; null: it comes with the outputs.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
+
+ protected:
+  ChunkSink sink_;  // may be empty
 };
 
 std::unique_ptr<Backend> make_local_backend(std::unique_ptr<LLMEngine> engine);
