@@ -39,7 +39,7 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   // A device, which searches beams itself, computes a step while the host reads the one before.
   scheduling.max_steps_in_flight = loaded.beam_vocabulary() > 0 ? 2 : 1;
   loop_.emplace(scheduling, model_config().vocab_size);
-  core_.emplace(core_config(), tokenizer(), *this);
+  core_.emplace(core_config(), tokenizer(), static_cast<EngineOutbox&>(*this));
   core_->client_connected(kCaller, ClientKind::kDirect);
   proto::SchedulerEvent up;
   up.mutable_up();
