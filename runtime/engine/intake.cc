@@ -73,7 +73,7 @@ void Intake::hold(RequestRecord& record) {
 void Intake::hold_by_arrival(RequestRecord& record) {
   record.stage = RequestStage::kHeld;
   const auto later = std::find_if(held_.begin(), held_.end(), [&](const RequestRecord* other) {
-    return other->arrival > record.arrival;
+    return other->serial > record.serial;
   });
   held_.insert(later, &record);
 }
