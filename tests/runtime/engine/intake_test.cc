@@ -58,10 +58,10 @@ TEST_F(IntakeTest, ThoseThatRanComeFirstThenByTheirTurn) {
   RequestRecord& c = come("c");
   ready("d");
   intake.end_reservation("a");
-  intake.end_reservation("b");
   intake.end_reservation("c");
   intake.hold_again({&c, &a});
   check();
+  intake.end_reservation("b");
   intake.hold_by_arrival(b);
   check();
   EXPECT_THAT(line(), ElementsAre("a", "b", "c", "d"));
