@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 
 namespace tandem {
 

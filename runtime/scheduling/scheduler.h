@@ -38,7 +38,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 #include "runtime/scheduling/sequence.h"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 // Every reference that a pool counts is one mention of the block in one table. What concerns the
 // caches is in block_manager_caches.cc.
 
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/scheduling/prefix_cache.h"
+#include "runtime/scheduling/blocks/prefix_cache.h"
 
 #include <algorithm>
 #include <unordered_set>

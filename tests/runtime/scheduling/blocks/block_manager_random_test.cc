@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 #include "runtime/scheduling/token_hash.h"
 #include "tests/support/naive_block_manager.h"
 #include "tests/support/test_groups.h"

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/scheduling/block_pool.h"
+#include "runtime/scheduling/blocks/block_pool.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "runtime/scheduling/block_pool.h"
+#include "runtime/scheduling/blocks/block_pool.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

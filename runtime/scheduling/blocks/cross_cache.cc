@@ -1,4 +1,4 @@
-#include "runtime/scheduling/cross_cache.h"
+#include "runtime/scheduling/blocks/cross_cache.h"
 
 #include <algorithm>
 

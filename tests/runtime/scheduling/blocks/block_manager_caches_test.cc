@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 #include "tests/support/test_groups.h"
 
 namespace tandem {

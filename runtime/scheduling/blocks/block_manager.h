@@ -2,7 +2,7 @@
 // sequences share them until one writes (copy on write). Decisions only; nothing is copied here.
 //
 // With |table| the number of blocks of a table, and seq_group_blocks = |cross table| + sum of the
-// group's |self tables| (vLLM's infrastructure document; tests/runtime/scheduling/block_manager_test.cc):
+// group's |self tables| (vLLM's infrastructure document; tests/runtime/scheduling/blocks/block_manager_test.cc):
 //   allocate:   free_device -= seq_group_blocks
 //   swap_out:   free_device += seq_group_blocks, free_host -= seq_group_blocks
 //   swap_in:    the reverse
@@ -24,9 +24,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/scheduling/block_pool.h"
-#include "runtime/scheduling/cross_cache.h"
-#include "runtime/scheduling/prefix_cache.h"
+#include "runtime/scheduling/blocks/block_pool.h"
+#include "runtime/scheduling/blocks/cross_cache.h"
+#include "runtime/scheduling/blocks/prefix_cache.h"
 #include "runtime/scheduling/sequence.h"
 
 namespace tandem {
