@@ -19,16 +19,17 @@ const Blocks* CrossCache::find(uint64_t hash, std::span<const int32_t> tokens) c
 
 void CrossCache::insert(uint64_t hash, std::span<const int32_t> tokens, const Blocks& blocks) {
   TANDEM_CHECK(!tokens.empty() && !blocks.empty());
-  const auto it = entries_.emplace(hash, Entry{{tokens.begin(), tokens.end()}, blocks, hash});
+  const auto it =
+      entries_.emplace(hash, CachedSource{{tokens.begin(), tokens.end()}, blocks, hash});
   for (const int32_t block : blocks) {
-    const Entry*& owner = owners_.at(static_cast<size_t>(block));
+    const CachedSource*& owner = owners_.at(static_cast<size_t>(block));
     TANDEM_CHECK(owner == nullptr, "a block of two sources");
     owner = &it->second;
   }
 }
 
 Blocks CrossCache::erase(int32_t block) {
-  const Entry* const entry = owners_.at(static_cast<size_t>(block));
+  const CachedSource* const entry = owners_.at(static_cast<size_t>(block));
   TANDEM_CHECK(entry != nullptr, "a block of no source");
   Blocks blocks = entry->blocks;
   for (const int32_t b : blocks) owners_[static_cast<size_t>(b)] = nullptr;

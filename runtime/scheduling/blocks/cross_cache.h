@@ -31,13 +31,13 @@ class CrossCache {
   void check_integrity() const;
 
  private:
-  struct Entry {
+  struct CachedSource {
     std::vector<int32_t> tokens;
     Blocks blocks;
     uint64_t hash;
   };
-  std::unordered_multimap<uint64_t, Entry> entries_;  // by hash; entries do not move
-  std::vector<const Entry*> owners_;                  // by block
+  std::unordered_multimap<uint64_t, CachedSource> entries_;  // by hash; entries do not move
+  std::vector<const CachedSource*> owners_;                  // by block
 };
 
 }  // namespace tandem

@@ -291,9 +291,9 @@ class Simulation {
       const SequenceGroup* group = scheduler_.find(id);
       int own = 0;
       for (const auto& seq : group->seqs())
-        if (scheduler_.block_manager().has_block_table(*seq))
-          own += int(scheduler_.block_manager().get_block_table(*seq).size());
-      counts_.shared += own > 0 && scheduler_.block_manager().num_blocks(*group) < own;
+        if (scheduler_.block_manager().tables().has_self(*seq))
+          own += int(scheduler_.block_manager().tables().self(*seq).size());
+      counts_.shared += own > 0 && scheduler_.block_manager().tables().num_blocks(*group) < own;
     }
   }
 

@@ -39,7 +39,7 @@ class Caches : public testing::Test {
   }
   void release(const SequenceGroup& g) {
     for (const auto& seq : g.seqs()) blocks_.free(*seq);
-    blocks_.free_cross(g);
+    blocks_.tables().free_cross(g);
     blocks_.check_integrity();
   }
   int free_blocks() const { return blocks_.num_free_device_blocks(); }
@@ -57,8 +57,8 @@ TEST_F(Caches, EqualSourcesShareACrossTable) {
   EXPECT_EQ(blocks_.blocks_to_start(*b), 3) << "what is found is in use already";
   EXPECT_TRUE(blocks_.allocate(*b).encoder_found);
   EXPECT_EQ(free_blocks(), 12 - 6 - 3);
-  EXPECT_EQ(blocks_.get_cross_block_table(*a), blocks_.get_cross_block_table(*b));
-  EXPECT_EQ(blocks_.num_blocks(*b), 6);
+  EXPECT_EQ(blocks_.tables().cross(*a), blocks_.tables().cross(*b));
+  EXPECT_EQ(blocks_.tables().num_blocks(*b), 6);
 
   release(*a);
   EXPECT_EQ(free_blocks(), 12 - 6);
@@ -257,7 +257,7 @@ TEST_F(Caches, OffTheyHoldNothing) {
   off.cache_full_blocks(*a, *a->find(1));
   EXPECT_FALSE(off.finds_encoder(*b));
   EXPECT_EQ(off.blocks_to_start(*b), 6);
-  for (int32_t block = 0; block < 12; ++block) EXPECT_FALSE(off.is_cached(block));
+  for (int32_t block = 0; block < 12; ++block) EXPECT_FALSE(off.pools().device().cached(block));
   EXPECT_EQ(off.cache_stats().encoder_queries, 0);
   EXPECT_EQ(off.cache_stats().prefix_queries, 0);
   off.check_integrity();

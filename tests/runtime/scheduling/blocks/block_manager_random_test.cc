@@ -130,10 +130,10 @@ class Differential {
       seq.advance(start.computed_tokens[i]);
       for (int b = 0; b < blocks; ++b)
         found[seq.seq_id()].push_back(
-            found_page(real_.get_block_table(seq)[b], self_key(group, seq, b)));
+            found_page(real_.tables().self(seq)[b], self_key(group, seq, b)));
       if (blocks > 0) count("prefix found");
     }
-    const Blocks& cross = real_.get_cross_block_table(group);
+    const Blocks& cross = real_.tables().cross(group);
     if (start.encoder_found) {
       count("encoder found");
       for (size_t b = 0; b < cross.size(); ++b)
@@ -141,14 +141,14 @@ class Differential {
     }
     naive_.allocate(group, found, found_cross);
     for (const auto* seq : group.unfinished_seqs())
-      write(real_.get_block_table(*seq), naive_.self.at(seq->seq_id()),
+      write(real_.tables().self(*seq), naive_.self.at(seq->seq_id()),
             static_cast<size_t>(group.waits_for_fork(*seq)
                                     ? naive_.shared(group)
                                     : seq->num_computed_tokens() / block_size_));
     if (start.encoder_found) return;
     write(cross, naive_.cross.at(group.request_id()), 0);
     for (size_t b = 0; b < cross.size(); ++b)
-      if (real_.is_cached(cross[b])) keys_.at(cross[b]) = cross_key(group, b);
+      if (real_.pools().device().cached(cross[b])) keys_.at(cross[b]) = cross_key(group, b);
   }
 
   static uint64_t cross_key(const SequenceGroup& group, size_t block) {
@@ -167,20 +167,20 @@ class Differential {
     };
     for (const auto& group : groups_) {
       for (const auto& seq : group->seqs())
-        if (real_.has_block_table(*seq))
-          add(real_.get_block_table(*seq), naive_.self.at(seq->seq_id()));
-      if (real_.has_cross_block_table(*group))
-        add(real_.get_cross_block_table(*group), naive_.cross.at(group->request_id()));
+        if (real_.tables().has_self(*seq))
+          add(real_.tables().self(*seq), naive_.self.at(seq->seq_id()));
+      if (real_.tables().has_cross(*group))
+        add(real_.tables().cross(*group), naive_.cross.at(group->request_id()));
     }
     return out;
   }
 
   void cache(const SequenceGroup& group, const Sequence& seq) {
     real_.cache_full_blocks(group, seq);
-    if (!real_.has_block_table(seq) || real_.on_host(group)) return;
-    const Blocks& blocks = real_.get_block_table(seq);
+    if (!real_.tables().has_self(seq) || real_.tables().on_host(group)) return;
+    const Blocks& blocks = real_.tables().self(seq);
     for (int b = 0; b < seq.num_computed_tokens() / block_size_; ++b) {
-      if (!real_.is_cached(blocks[b])) continue;
+      if (!real_.pools().device().cached(blocks[b])) continue;
       uint64_t& key = keys_.at(blocks[b]);
       if (key != 0) {
         ASSERT_EQ(key, self_key(group, seq, b));
@@ -193,7 +193,7 @@ class Differential {
   // Computes all the tokens that the sequence has, and gives it some more; then makes room for
   // them.
   void append(const SequenceGroup& group, Sequence& seq) {
-    if (!real_.has_block_table(seq) || real_.on_host(group)) return;
+    if (!real_.tables().has_self(seq) || real_.tables().on_host(group)) return;
     int computed = uniform(seq.num_computed_tokens(), covered(seq));
     // Computing writes, and nobody writes to shared blocks.
     if (real_.blocks_to_append(seq, computed) > 0) computed = seq.num_computed_tokens();
@@ -213,23 +213,23 @@ class Differential {
       device_.at(to) = device_.at(from);
       keys_.at(to) = 0;
     }
-    write(real_.get_block_table(seq), naive_.self.at(seq.seq_id()),
+    write(real_.tables().self(seq), naive_.self.at(seq.seq_id()),
           static_cast<size_t>(seq.num_computed_tokens() / block_size_));
   }
 
   int covered(const Sequence& seq) const {
-    return static_cast<int>(real_.get_block_table(seq).size()) * block_size_;
+    return static_cast<int>(real_.tables().self(seq).size()) * block_size_;
   }
 
   void fork(const SequenceGroup& group, const Sequence& parent) {
-    if (!real_.has_block_table(parent)) return;
+    if (!real_.tables().has_self(parent)) return;
     for (const auto& child : group.seqs()) {
       if (child->status() != SequenceStatus::kFinishedStopped) continue;
       count("fork");
       child->set_status(SequenceStatus::kRunning);
       while (child->length() < parent.length()) child->append_token(7);
       child->advance(parent.num_computed_tokens());
-      real_.fork(parent, *child);
+      real_.tables().fork(parent, *child);
       naive_.fork(parent, *child);
       return;
     }
@@ -240,18 +240,18 @@ class Differential {
     int full = 1000;
     std::vector<int> parents;
     for (const auto& seq : group.seqs()) {
-      if (!real_.has_block_table(*seq)) return;
+      if (!real_.tables().has_self(*seq)) return;
       full = std::min(full, seq->num_computed_tokens() / block_size_);
       parents.push_back(uniform(0, static_cast<int>(group.seqs().size()) - 1));
     }
     full = uniform(0, full);
     count(full == 0 ? "adopt nothing" : "adopt");
-    real_.adopt_full_blocks(group, parents, full);
+    real_.tables().adopt_full_blocks(group, parents, full);
     naive_.adopt(group, parents, full);
   }
 
   void swap_out(const SequenceGroup& group) {
-    if (real_.on_host(group)) return;
+    if (real_.tables().on_host(group)) return;
     const bool can = naive_.num_blocks(group) <= naive_.free_host();
     ASSERT_EQ(real_.can_swap_out(group), can);
     if (!can) return;
@@ -261,11 +261,12 @@ class Differential {
     naive_.set_on_host(group, true);
     const auto used = pages_in_use();
     for (const auto& [source, target] : pairs)
-      if (used.count(source) == 0 && !real_.is_cached(source)) device_.at(source) = -1;
+      if (used.count(source) == 0 && !real_.pools().device().cached(source))
+        device_.at(source) = -1;
   }
 
   void swap_in(const SequenceGroup& group) {
-    if (!real_.on_host(group)) return;
+    if (!real_.tables().on_host(group)) return;
     const AllocStatus status = naive_.fits(naive_.num_blocks(group));
     ASSERT_EQ(real_.can_swap_in(group), status);
     if (status != AllocStatus::kOk) return;
@@ -297,7 +298,7 @@ class Differential {
   void remove(const SequenceGroup& group) {
     count("free group");
     for (const auto& seq : group.seqs()) free_seq(*seq);
-    real_.free_cross(group);
+    real_.tables().free_cross(group);
     naive_.cross.erase(group.request_id());
     std::erase_if(groups_, [&](const auto& owned) { return owned.get() == &group; });
   }
@@ -322,20 +323,20 @@ class Differential {
     ASSERT_EQ(real_.num_free_device_blocks(), naive_.free_device());
     ASSERT_EQ(real_.num_free_host_blocks(), naive_.free_host());
     for (const auto& group : groups_) {
-      ASSERT_EQ(real_.num_blocks(*group), naive_.num_blocks(*group));
+      ASSERT_EQ(real_.tables().num_blocks(*group), naive_.num_blocks(*group));
       for (const auto& seq : group->seqs()) {
         const auto it = naive_.self.find(seq->seq_id());
-        ASSERT_EQ(real_.has_block_table(*seq), it != naive_.self.end());
-        if (it != naive_.self.end()) compare(real_.get_block_table(*seq), it->second, *group);
+        ASSERT_EQ(real_.tables().has_self(*seq), it != naive_.self.end());
+        if (it != naive_.self.end()) compare(real_.tables().self(*seq), it->second, *group);
       }
-      compare(real_.get_cross_block_table(*group), naive_.cross.at(group->request_id()), *group);
+      compare(real_.tables().cross(*group), naive_.cross.at(group->request_id()), *group);
     }
   }
 
   void compare(const Blocks& blocks, const NaiveBlockManager::Table& table,
                const SequenceGroup& group) {
     ASSERT_EQ(blocks.size(), table.pages.size());
-    ASSERT_EQ(real_.on_host(group), table.on_host);
+    ASSERT_EQ(real_.tables().on_host(group), table.on_host);
     for (size_t i = 0; i < blocks.size(); ++i)
       ASSERT_EQ((table.on_host ? host_ : device_).at(blocks[i]), table.pages[i]->content);
   }

@@ -50,14 +50,14 @@ class Equations : public testing::Test {
 
 TEST_F(Equations, Allocate) {
   EXPECT_EQ(blocks_.blocks_to_start(*group_), kGroupBlocks);
-  EXPECT_FALSE(blocks_.has_cross_block_table(*group_));
+  EXPECT_FALSE(blocks_.tables().has_cross(*group_));
   blocks_.allocate(*group_);
   check(20 - kGroupBlocks, 10);
-  EXPECT_EQ(blocks_.num_blocks(*group_), kGroupBlocks);
-  EXPECT_THAT(blocks_.get_cross_block_table(*group_), SizeIs(3));
-  EXPECT_THAT(blocks_.get_block_table(*group_->find(1)), SizeIs(2));
-  EXPECT_THAT(blocks_.get_block_table(*group_->find(2)), SizeIs(2));
-  EXPECT_FALSE(blocks_.on_host(*group_));
+  EXPECT_EQ(blocks_.tables().num_blocks(*group_), kGroupBlocks);
+  EXPECT_THAT(blocks_.tables().cross(*group_), SizeIs(3));
+  EXPECT_THAT(blocks_.tables().self(*group_->find(1)), SizeIs(2));
+  EXPECT_THAT(blocks_.tables().self(*group_->find(2)), SizeIs(2));
+  EXPECT_FALSE(blocks_.tables().on_host(*group_));
 }
 
 TEST_F(Equations, SwapOutAndIn) {
@@ -65,23 +65,23 @@ TEST_F(Equations, SwapOutAndIn) {
   ASSERT_TRUE(blocks_.can_swap_out(*group_));
   EXPECT_THAT(blocks_.swap_out(*group_), SizeIs(kGroupBlocks));
   check(20, 10 - kGroupBlocks);
-  EXPECT_TRUE(blocks_.on_host(*group_));
+  EXPECT_TRUE(blocks_.tables().on_host(*group_));
   EXPECT_EQ(blocks_.can_swap_in(*group_), AllocStatus::kOk);
   EXPECT_THAT(blocks_.swap_in(*group_), SizeIs(kGroupBlocks));
   check(20 - kGroupBlocks, 10);
-  EXPECT_FALSE(blocks_.on_host(*group_));
+  EXPECT_FALSE(blocks_.tables().on_host(*group_));
 }
 
 TEST_F(Equations, FreeOnTheDevice) {
   blocks_.allocate(*group_);
   blocks_.free(*group_->find(1));
   check(20 - kGroupBlocks + 2, 10);
-  EXPECT_FALSE(blocks_.has_block_table(*group_->find(1)));
+  EXPECT_FALSE(blocks_.tables().has_self(*group_->find(1)));
   blocks_.free(*group_->find(1));  // no-op
   check(20 - kGroupBlocks + 2, 10);
-  blocks_.free_cross(*group_);
+  blocks_.tables().free_cross(*group_);
   check(20 - 2, 10);
-  blocks_.free_cross(*group_);  // no-op
+  blocks_.tables().free_cross(*group_);  // no-op
   blocks_.free(*group_->find(2));
   check(20, 10);
 }
@@ -95,7 +95,7 @@ TEST_F(Equations, CrossBlocksOnTheDevice) {
   EXPECT_EQ(blocks_.num_cross_device_blocks(), 3 + 2);
   blocks_.swap_out(*group_);
   EXPECT_EQ(blocks_.num_cross_device_blocks(), 2);
-  blocks_.free_cross(*other);
+  blocks_.tables().free_cross(*other);
   EXPECT_EQ(blocks_.num_cross_device_blocks(), 0);
 }
 
@@ -104,9 +104,9 @@ TEST_F(Equations, FreeOnTheHost) {
   blocks_.swap_out(*group_);
   blocks_.free(*group_->find(2));
   check(20, 10 - kGroupBlocks + 2);
-  blocks_.free_cross(*group_);
+  blocks_.tables().free_cross(*group_);
   check(20, 10 - 2);
-  EXPECT_TRUE(blocks_.on_host(*group_));
+  EXPECT_TRUE(blocks_.tables().on_host(*group_));
   blocks_.free(*group_->find(1));
   check(20, 10);
 }
@@ -118,7 +118,7 @@ TEST_F(Equations, Reset) {
   blocks_.allocate(*other);
   blocks_.reset();
   check(20, 10);
-  EXPECT_FALSE(blocks_.has_cross_block_table(*other));
+  EXPECT_FALSE(blocks_.tables().has_cross(*other));
   blocks_.allocate(*group_);
   check(20 - kGroupBlocks, 10);
 }
@@ -135,7 +135,7 @@ TEST_F(Equations, AppendTakesABlockWhenTheLastOneIsFull) {
   EXPECT_EQ(blocks_.blocks_to_append(seq, 6), 1);
   EXPECT_THAT(blocks_.append_slots(seq, 6), IsEmpty());
   check(20 - kGroupBlocks - 1, 10);
-  EXPECT_THAT(blocks_.get_block_table(seq), SizeIs(3));
+  EXPECT_THAT(blocks_.tables().self(seq), SizeIs(3));
 }
 
 TEST_F(Equations, ForkSharesAndTheFirstWriterCopies) {
@@ -144,28 +144,28 @@ TEST_F(Equations, ForkSharesAndTheFirstWriterCopies) {
   Sequence& child = *group_->find(2);
   blocks_.free(child);
   check(20 - 5, 10);
-  blocks_.fork(parent, child);
+  blocks_.tables().fork(parent, child);
   check(20 - 5, 10);  // a block shared by two tables counts once
   parent.advance(3);
   child.advance(3);
   parent.append_token(7);
   child.append_token(8);
-  const Blocks shared = blocks_.get_block_table(parent);
+  const Blocks shared = blocks_.tables().self(parent);
   EXPECT_EQ(blocks_.blocks_to_append(parent, 4), 1);
   const BlockPairs copies = blocks_.append_slots(parent, 4);
-  ASSERT_THAT(copies, ElementsAre(Pair(shared[1], blocks_.get_block_table(parent)[1])));
+  ASSERT_THAT(copies, ElementsAre(Pair(shared[1], blocks_.tables().self(parent)[1])));
   EXPECT_NE(copies[0].first, copies[0].second);
-  EXPECT_EQ(blocks_.get_block_table(parent)[0], shared[0]);
+  EXPECT_EQ(blocks_.tables().self(parent)[0], shared[0]);
   check(20 - 6, 10);
   // The child is the only owner now, and writes in place.
   EXPECT_EQ(blocks_.blocks_to_append(child, 4), 0);
   EXPECT_THAT(blocks_.append_slots(child, 4), IsEmpty());
-  EXPECT_EQ(blocks_.get_block_table(child), shared);
+  EXPECT_EQ(blocks_.tables().self(child), shared);
   check(20 - 6, 10);
   // Swapping moves the block that both still share once.
   EXPECT_THAT(blocks_.swap_out(*group_), SizeIs(6));
   check(20, 10 - 6);
-  EXPECT_EQ(blocks_.get_block_table(child)[0], blocks_.get_block_table(parent)[0]);
+  EXPECT_EQ(blocks_.tables().self(child)[0], blocks_.tables().self(parent)[0]);
   blocks_.free(parent);
   check(20, 10 - 5);
   blocks_.free(child);
@@ -200,7 +200,7 @@ TEST(BlockManager, SameCallsSameBlocks) {
       groups.push_back(make_group({.request_id = std::to_string(i), .seq_ids = {i}}));
       blocks.allocate(*groups.back());
       if (i % 3 == 2) blocks.free(*groups[i - 1]->seqs()[0]);
-      tables.push_back(blocks.get_block_table(*groups.back()->seqs()[0]));
+      tables.push_back(blocks.tables().self(*groups.back()->seqs()[0]));
     }
     return tables;
   };
@@ -210,8 +210,8 @@ TEST(BlockManager, SameCallsSameBlocks) {
 TEST(BlockManagerDeathTest, BrokenInvariants) {
   BlockManager blocks(2, 4, 0);
   const auto group = make_group({});
-  EXPECT_DEATH(blocks.get_block_table(*group->seqs()[0]), "no block table");
-  EXPECT_DEATH(blocks.get_cross_block_table(*group), "no cross block table");
+  EXPECT_DEATH(blocks.tables().self(*group->seqs()[0]), "no block table");
+  EXPECT_DEATH(blocks.tables().cross(*group), "no cross block table");
   blocks.allocate(*group);
   EXPECT_DEATH(blocks.allocate(*group), "");
   EXPECT_DEATH(blocks.swap_out(*group), "");
