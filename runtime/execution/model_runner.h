@@ -20,6 +20,7 @@
 #include "runtime/execution/device_decoder.h"
 #include "runtime/execution/device_rows.h"
 #include "runtime/execution/kv_cache.h"
+#include "runtime/execution/sequence_table.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
 
@@ -79,7 +80,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
     std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks
   };
 
-  void wait_for_tokens(const std::vector<SequenceTable::Metadata*>& scheduled);
+  void wait_for_tokens(const std::vector<WorkerGroup*>& scheduled);
   static void put_samples(Flight& flight, std::vector<proto::SequenceOutput> sampled);
   void complete(Flight& flight);
   void complete_all_but(size_t last);

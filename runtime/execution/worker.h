@@ -39,7 +39,8 @@ class Worker {
 // Called once in load(), with the rank and the size that the setup gives.
 using CommunicatorFactory =
     std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
-// has_own_cores: the process is bound to cores that no other rank has (launcher/cluster/cluster_options.h).
+// has_own_cores: the process is bound to cores that no other rank has
+// (launcher/cluster/cluster_options.h).
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores = false);
 
