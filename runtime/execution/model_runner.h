@@ -21,29 +21,13 @@
 #include "runtime/execution/device_rows.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 
-// The seam at which tests inject slow, dying or fake runners.
-class ModelRunner {
- public:
-  virtual ~ModelRunner() = default;
-  // Begins a step. Throws std::runtime_error naming the field of an inconsistent message.
-  virtual void launch(const proto::StepInput& step) = 0;
-  // Steps whose answer was not taken.
-  virtual int steps_launched() const = 0;
-  // Whether the oldest one's answer is there. Does not wait.
-  virtual bool ready() = 0;
-  // Its answer. Waits for it.
-  virtual proto::StepOutput finish() = 0;
-  // Runs one step to its end; none is under way.
-  proto::StepOutput execute(const proto::StepInput& step) {
-    launch(step);
-    return finish();
-  }
-};
+using ModelRunner = StepRunner;
 
 class EncoderDecoderModelRunner final : public ModelRunner {
  public:

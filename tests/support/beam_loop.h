@@ -28,7 +28,7 @@ class BeamLoop {
   proto::StepInput schedule() {
     proto::StepInput step = scheduler_.schedule(now_ += 1);
     scheduler_.check_integrity();
-    if (has_work(step)) answers.push_back(worker_.run(step));
+    if (has_work(step)) answers.push_back(worker_.execute(step));
     return step;
   }
   void complete() {

@@ -18,6 +18,7 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
@@ -65,7 +66,7 @@ inline std::vector<float> beam_row(const std::string& request_id,
   return row;
 }
 
-class BeamWorker {
+class BeamWorker final : public ImmediateRunner {
  public:
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),
@@ -79,7 +80,7 @@ class BeamWorker {
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
-  proto::StepOutput run(const proto::StepInput& step) {
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
     for (const auto* group : scheduled) check_message(step, *group);

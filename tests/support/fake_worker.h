@@ -14,6 +14,7 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/token_hash.h"
 
@@ -60,7 +61,7 @@ inline proto::StepOutput answer_of(uint64_t step, const std::vector<SampledToken
   return out;
 }
 
-class FakeWorker {
+class FakeWorker final : public ImmediateRunner {
  public:
   // What the test knows of the sequences, by id, encoders included: all their tokens.
   using Truth = std::map<int64_t, std::vector<int32_t>>;
@@ -92,24 +93,30 @@ class FakeWorker {
     return static_cast<int32_t>(x % 1000);
   }
 
-  // Does what tandem.proto says, in its order; returns token_of() for each sampled row.
-  std::vector<SampledToken> run(const proto::StepInput& step, const Truth& truth,
-                                const LiveBlocks& live) {
+  // What the next step is checked against; they must outlive it.
+  void expect(const Truth& truth, const LiveBlocks& live) {
+    truth_ = &truth;
+    live_ = &live;
+  }
+  // Does what tandem.proto says, in its order; answers with token_of() for each sampled row.
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
     move(step.swap_out(), device_, host_);
-    poison(device_, live.device);
+    poison(device_, live_->device);
     move(step.swap_in(), host_, device_);
-    poison(host_, live.host);
+    poison(host_, live_->host);
     move(step.copy(), device_, device_);
     const Batch batch = build_batch(scheduled, block_size_);
     write_encoders(scheduled, batch);
     write_decoders(batch);
-    check_reads(batch, truth);
-    return sample(scheduled, batch);
+    check_reads(batch, *truth_);
+    sampled_ = sample(scheduled, batch);
+    return answer_of(step.step(), sampled_, pooled_);
   }
 
-  // What the step that was run last has pooled.
+  // What the step that was run last has sampled, and pooled.
+  const std::vector<SampledToken>& sampled() const { return sampled_; }
   const std::vector<PooledSequence>& pooled() const { return pooled_; }
   const SequenceTable& table() const { return table_; }
 
@@ -272,6 +279,9 @@ class FakeWorker {
   SequenceTable table_;
   Memory device_, host_;
   uint32_t seed_;
+  const Truth* truth_ = nullptr;
+  const LiveBlocks* live_ = nullptr;
+  std::vector<SampledToken> sampled_;
   std::vector<PooledSequence> pooled_;
 };
 

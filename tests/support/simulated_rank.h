@@ -11,6 +11,7 @@
 #include "runtime/engine/output_processor.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/simulated_world.h"
@@ -87,7 +88,7 @@ proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::Sampling
   return out;
 }
 
-class SimulatedRank {
+class SimulatedRank final : public ImmediateRunner {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
       : config_(config),
@@ -99,7 +100,7 @@ class SimulatedRank {
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
-  proto::StepOutput execute(const proto::StepInput& step) {
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     move(step.swap_out(), device_, host_);
     move(step.swap_in(), host_, device_);
