@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "benchmarks/support/step_trace.h"
-#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
 #include "runtime/execution/worker.h"
 
 namespace tandem::bench {
@@ -57,15 +57,15 @@ class TimedWorker final : public Worker {
     out.mutable_outputs()->Reserve(static_cast<int>(scheduled.size()));
     for (auto* group : scheduled) {
       proto::SequenceGroupOutput& output = *out.add_outputs();
-      output.set_request_id(group->request_id());
-      output.set_seq_id(group->seq_data(0).seq_id());
-      for (proto::SequenceData& seq : *group->mutable_seq_data()) {
-        const int known = seq.prompt_token_ids_size() + seq.output_token_ids_size();
-        if (seq.num_computed_tokens() < known) continue;  // its prompt goes on in the next step
-        const auto token = static_cast<int32_t>(100 + (seq.seq_id() + known) % 100);
-        table_->append_token(*group, seq.seq_id(), token);
+      output.set_request_id(group->request_id);
+      output.set_seq_id(group->seqs[0].seq_id);
+      for (const WorkerSequence& seq : group->seqs) {
+        const int known = seq.length();
+        if (seq.num_computed < known) continue;  // its prompt goes on in the next step
+        const auto token = static_cast<int32_t>(100 + (seq.seq_id + known) % 100);
+        table_->append_token(*group, seq.seq_id, token);
         proto::SequenceOutput& sample = *output.add_samples();
-        sample.set_seq_id(seq.seq_id());
+        sample.set_seq_id(seq.seq_id);
         sample.set_token_id(token);
         sample.set_logprob(-1);
       }

@@ -12,42 +12,38 @@
 namespace tandem {
 namespace {
 
-using Ids = google::protobuf::RepeatedField<int32_t>;
+using Blocks = std::span<const int32_t>;
 
 // Appends one sequence of `length` keys to the table: the first pages of `blocks`, as many as it
 // fills.
-void append_pages(const Ids& blocks, int length, int block_size, PageTable& table) {
+void append_pages(Blocks blocks, int length, int block_size, PageTable& table) {
   const int pages = (length + block_size - 1) / block_size;
-  TANDEM_CHECK_LE(pages, blocks.size());
+  TANDEM_CHECK_LE(pages, static_cast<int>(blocks.size()));
   table.page_indices.insert(table.page_indices.end(), blocks.begin(), blocks.begin() + pages);
   table.indptr.push_back(static_cast<int32_t>(table.page_indices.size()));
   table.last_page_len.push_back(length - (pages - 1) * block_size);
 }
 
-void append_encoder(const proto::SequenceGroupMetadata& group, int block_size, ModelInput& in) {
-  const Ids& ids = group.encoder_seq_data().prompt_token_ids();
-  const Ids& blocks = group.cross_block_table().blocks();
-  const bool cached = !group.sampling_params().has_pooling();
+void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
+  const std::vector<int32_t>& ids = group.encoder.tokens;
+  const int length = static_cast<int>(ids.size());
   AttentionMetadata& attention = in.attention;
   in.encoder_input_ids.insert(in.encoder_input_ids.end(), ids.begin(), ids.end());
-  for (int p = 0; p < ids.size(); ++p) {
+  for (int p = 0; p < length; ++p) {
     in.encoder_positions.push_back(p);
-    if (cached) attention.cross_slot_mapping.push_back(slot_of(blocks, p, block_size));
+    if (!group.pools())
+      attention.cross_slot_mapping.push_back(slot_of(group.encoder.blocks, p, block_size));
   }
   attention.encoder_start_loc.push_back(static_cast<int32_t>(in.encoder_input_ids.size()));
-  attention.encoder_seq_lens.push_back(ids.size());
-  attention.max_encoder_seq_len = std::max(attention.max_encoder_seq_len, ids.size());
+  attention.encoder_seq_lens.push_back(length);
+  attention.max_encoder_seq_len = std::max(attention.max_encoder_seq_len, length);
 }
 
-void append_sequence(const proto::SequenceGroupMetadata& group, int index, int block_size,
-                     Batch& batch) {
-  const proto::SequenceData& seq = group.seq_data(index);
-  const Ids& blocks = group.block_tables(index).blocks();
-  const Ids& prompt = seq.prompt_token_ids();
-  const Ids& output = seq.output_token_ids();
-  const int first = seq.num_computed_tokens();
-  const int end = first + seq.token_chunk_size();
-  TANDEM_CHECK_LE(end, prompt.size() + output.size());
+void append_sequence(const WorkerGroup& group, int index, int block_size, Batch& batch) {
+  const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
+  const int first = seq.num_computed;
+  const int end = first + seq.chunk;
+  TANDEM_CHECK_LE(end, seq.length());
   ModelInput& in = batch.input;
   AttentionMetadata& attention = in.attention;
 
@@ -55,12 +51,12 @@ void append_sequence(const proto::SequenceGroupMetadata& group, int index, int b
                         .seq_index = index,
                         .first_token = static_cast<int32_t>(in.input_ids.size()),
                         .num_tokens = end - first,
-                        .samples = end == prompt.size() + output.size()});
+                        .samples = seq.samples()});
   for (int p = first; p < end; ++p) {
-    in.input_ids.push_back(p < prompt.size() ? prompt[p] : output[p - prompt.size()]);
+    in.input_ids.push_back(seq.token(p));
     in.positions.push_back(p);
     in.request_indices.push_back(attention.num_requests);
-    attention.slot_mapping.push_back(slot_of(blocks, p, block_size));
+    attention.slot_mapping.push_back(slot_of(seq.blocks, p, block_size));
   }
   ++attention.num_requests;
   attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
@@ -68,39 +64,40 @@ void append_sequence(const proto::SequenceGroupMetadata& group, int index, int b
   attention.num_computed_tokens.push_back(first);
   attention.seq_lens.push_back(end);
   attention.max_query_len = std::max(attention.max_query_len, end - first);
-  append_pages(blocks, end, block_size, attention.self_pages);
+  append_pages(seq.blocks, end, block_size, attention.self_pages);
 }
 
 // The rows of all its sequences, which were appended last, are one entry of cross-attention.
-void append_cross(const proto::SequenceGroupMetadata& group, int block_size, ModelInput& in) {
+void append_cross(const WorkerGroup& group, int block_size, ModelInput& in) {
   AttentionMetadata& attention = in.attention;
-  const int encoder_len = group.encoder_seq_data().prompt_token_ids_size();
+  const int encoder_len = static_cast<int>(group.encoder.tokens.size());
   attention.cross_query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
   attention.cross_seq_lens.push_back(encoder_len);
-  append_pages(group.cross_block_table().blocks(), encoder_len, block_size, attention.cross_pages);
+  append_pages(group.encoder.blocks, encoder_len, block_size, attention.cross_pages);
 }
 
 }  // namespace
 
-int32_t slot_of(const Ids& blocks, int position, int block_size) {
-  TANDEM_CHECK_LT(position / block_size, blocks.size());
-  return blocks[position / block_size] * block_size + position % block_size;
+int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size) {
+  const auto page = static_cast<size_t>(position / block_size);
+  TANDEM_CHECK_LT(page, blocks.size());
+  return blocks[page] * block_size + position % block_size;
 }
 
-Batch build_batch(const std::vector<proto::SequenceGroupMetadata*>& scheduled, int block_size) {
+Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size) {
   TANDEM_CHECK_GT(block_size, 0);
   Batch batch;
-  for (const proto::SequenceGroupMetadata* group : scheduled) {
-    if (group->sampling_params().has_pooling()) continue;
-    if (group->compute_encoder()) append_encoder(*group, block_size, batch.input);
+  for (const WorkerGroup* group : scheduled) {
+    if (group->pools()) continue;
+    if (group->compute_encoder) append_encoder(*group, block_size, batch.input);
     const size_t rows = batch.rows.size();
-    for (int i = 0; i < group->seq_data_size(); ++i)
-      if (group->seq_data(i).token_chunk_size() > 0) append_sequence(*group, i, block_size, batch);
+    for (size_t i = 0; i < group->seqs.size(); ++i)
+      if (group->seqs[i].chunk > 0) append_sequence(*group, static_cast<int>(i), block_size, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
   const auto& encoder_ids = batch.input.encoder_input_ids;
-  for (const proto::SequenceGroupMetadata* group : scheduled) {
-    if (!group->sampling_params().has_pooling() || !group->compute_encoder()) continue;
+  for (const WorkerGroup* group : scheduled) {
+    if (!group->pools() || !group->compute_encoder) continue;
     const auto first = static_cast<int32_t>(encoder_ids.size());
     append_encoder(*group, block_size, batch.input);
     batch.pooled.push_back({group, first, static_cast<int32_t>(encoder_ids.size())});

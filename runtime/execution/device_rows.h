@@ -8,6 +8,7 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/device_decoder.h"
+#include "runtime/execution/sequence_table.h"
 
 namespace tandem {
 
@@ -16,8 +17,7 @@ SamplerSequence sampler_view(const SampleRow& row);
 
 // Whether the next tokens of the group's scheduled sequences can be asked for while the device
 // alone knows their last ones.
-bool goes_on_ahead(const proto::SequenceGroupMetadata& group, int64_t vocabulary,
-                   const DeviceSequences& sequences);
+bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSequences& sequences);
 
 class DeviceRows {
  public:
@@ -41,13 +41,12 @@ class DeviceRows {
 
  private:
   void begin(std::span<const SampleRow> rows, DeviceDecoder& decoder);
-  void add_round(size_t row, const proto::SequenceGroupMetadata& group,
-                 const DeviceSequences& sequences);
+  void add_round(size_t row, const WorkerGroup& group, const DeviceSequences& sequences);
 
   int block_size_;
   std::vector<DecoderRow> rows_;
   std::vector<DeviceDecoder::Round> rounds_;
-  std::vector<const proto::SequenceGroupMetadata*> groups_;  // of rounds_
+  std::vector<const WorkerGroup*> groups_;  // of rounds_
   // Of rows without beams: the sequence, if the device keeps its tokens where it chooses; else -1.
   std::vector<int64_t> kept_rows_;
 };

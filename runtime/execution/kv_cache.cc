@@ -75,10 +75,12 @@ void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, co
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
                       int max_positions) {
   const size_t block = std::max<size_t>(1, spec.block_bytes(block_size));
-  const auto per_side = static_cast<size_t>((max_positions + block_size - 1) / block_size);
-  // A request holds a cross table and at least one self table; one more for copies on write.
-  const size_t useful = static_cast<size_t>(max_num_seqs) * (2 * per_side + 1);
-  const size_t blocks = std::min(bytes / block, useful);
+  size_t blocks = bytes / block;
+  if (max_positions > 0) {
+    const auto per_side = static_cast<size_t>((max_positions + block_size - 1) / block_size);
+    // A request holds a cross table and at least one self table; one more for copies on write.
+    blocks = std::min(blocks, static_cast<size_t>(max_num_seqs) * (2 * per_side + 1));
+  }
   return static_cast<int>(std::min<size_t>(blocks, std::numeric_limits<int>::max()));
 }
 

@@ -27,7 +27,7 @@ class KvCachePools {
 };
 
 // Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests
-// of maximal length can use are not made.
+// of max_positions tokens on each side can use are not made. max_positions 0: not limited.
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
                       int max_positions);
 

@@ -33,9 +33,9 @@ struct PromptRows {
   int32_t count;
 };
 PromptRows prompt_rows(const SampleRow& row) {
-  const proto::SequenceData& data = row.group->seq_data(row.seq_index);
-  const int32_t first = data.num_computed_tokens() + 1;
-  return {first, std::min(row.num_tokens, std::max(0, data.prompt_token_ids_size() - first))};
+  const int32_t first = row.seq().num_computed + 1;
+  const auto prompt = static_cast<int32_t>(row.seq().prompt.size());
+  return {first, std::min(row.num_tokens, std::max(0, prompt - first))};
 }
 
 proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
@@ -73,17 +73,15 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   const Batch batch = build_batch(scheduled, block_size_);
   Flight flight;
   flight.out.set_step(step.step());
-  std::unordered_map<const proto::SequenceGroupMetadata*, int> outputs;
+  std::unordered_map<const WorkerGroup*, int> outputs;
   for (const auto* group : scheduled) {
     outputs.emplace(group, flight.out.outputs_size());
     proto::SequenceGroupOutput& output = *flight.out.add_outputs();
-    output.set_request_id(group->request_id());
-    output.set_seq_id(group->seq_data(0).seq_id());
+    output.set_request_id(group->request_id);
+    output.set_seq_id(group->seqs[0].seq_id);
   }
   for (const SampleRow& row : batch.rows)
-    if (row.samples)
-      flight.sampled.push_back(
-          {outputs.at(row.group), row.group->seq_data(row.seq_index).seq_id()});
+    if (row.samples) flight.sampled.push_back({outputs.at(row.group), row.seq().seq_id});
   try {
     run_model(batch, flight);
   } catch (...) {
@@ -108,10 +106,10 @@ void EncoderDecoderModelRunner::append_tokens(const Batch& batch, Flight& flight
   for (const SampleRow& sampled : batch.rows) {
     if (!sampled.samples) continue;
     const size_t i = row++;
-    if (uses_beams(sampled.group->sampling_params())) continue;
+    if (uses_beams(sampled.group->params)) continue;
     const auto& [output, seq_id] = flight.sampled[i];
     // The table's own, which the batch only reads.
-    auto& group = const_cast<proto::SequenceGroupMetadata&>(*sampled.group);
+    auto& group = const_cast<WorkerGroup&>(*sampled.group);
     if (!flight.decoder) {
       const auto& samples = flight.out.outputs(output).samples();
       const auto known = std::find_if(samples.begin(), samples.end(),
@@ -126,8 +124,7 @@ void EncoderDecoderModelRunner::append_tokens(const Batch& batch, Flight& flight
 }
 
 // Tokens that the host must know before it can say what to do with the next one.
-void EncoderDecoderModelRunner::wait_for_tokens(
-    const std::vector<SequenceTable::Metadata*>& scheduled) {
+void EncoderDecoderModelRunner::wait_for_tokens(const std::vector<WorkerGroup*>& scheduled) {
   if (flights_.empty() || !flights_.back().decoder) return;
   const auto vocabulary = model_->config().vocab_size;
   for (const auto* group : scheduled)
@@ -218,9 +215,9 @@ void EncoderDecoderModelRunner::run_encoder(const Batch& batch, Flight& flight) 
   if (!ctx_.on_cpu()) flight.encoder = {from, ctx_.backend().mark()};
   for (const PooledRows& rows : batch.pooled) {
     if (comm_.rank() != 0) break;
-    auto* group = output_of(flight.out, rows.group->request_id());
-    *group->mutable_embedding() = pool(host_floats(ctx_, states.rows(rows.first, rows.end)),
-                                       rows.group->sampling_params().pooling());
+    auto* group = output_of(flight.out, rows.group->request_id);
+    *group->mutable_embedding() =
+        pool(host_floats(ctx_, states.rows(rows.first, rows.end)), rows.group->params.pooling());
   }
   if (!ctx_.on_cpu()) return;
   flight.out.set_encoder_seconds(
@@ -285,7 +282,7 @@ void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& fli
   for (const SampleRow* row : sampled_rows(batch)) sampled.push_back(*row);
   flight.rows.emplace(sampled, block_size_, device_decoder_);
   const bool prompts = std::any_of(batch.rows.begin(), batch.rows.end(), [](const SampleRow& row) {
-    return row.group->sampling_params().has_prompt_logprobs();
+    return row.group->params.has_prompt_logprobs();
   });
   Tensor hidden;
   flight.decoder = device_decoder_.launch(batch.input, pools_.device(), flight.rows->rows(),
@@ -298,21 +295,21 @@ void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& fli
 void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Tensor& hidden,
                                                     proto::StepOutput& out) {
   for (const SampleRow& row : batch.rows) {
-    const proto::SamplingParams& params = row.group->sampling_params();
-    if (!params.has_prompt_logprobs() || row.group->seq_data(row.seq_index).index() != 0) continue;
+    const proto::SamplingParams& params = row.group->params;
+    if (!params.has_prompt_logprobs() || row.seq().index != 0) continue;
     const PromptRows wanted = prompt_rows(row);
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
     const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(hidden, indices)));
     if (comm_.rank() != 0) continue;  // it took part in the gather
-    const auto& prompt = row.group->seq_data(row.seq_index).prompt_token_ids();
-    auto* group = output_of(out, row.group->request_id());
+    const std::vector<int32_t>& prompt = row.seq().prompt;
+    auto* group = output_of(out, row.group->request_id);
     group->set_prompt_logprobs_start(wanted.first_position);
     for (int32_t i = 0; i < wanted.count; ++i)
-      *group->add_prompt_logprobs() =
-          token_logprobs({logits.row<float>(i), static_cast<size_t>(logits.dim(1))},
-                         prompt[wanted.first_position + i], params.prompt_logprobs());
+      *group->add_prompt_logprobs() = token_logprobs(
+          {logits.row<float>(i), static_cast<size_t>(logits.dim(1))},
+          prompt[static_cast<size_t>(wanted.first_position + i)], params.prompt_logprobs());
   }
 }
 

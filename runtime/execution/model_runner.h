@@ -20,29 +20,14 @@
 #include "runtime/execution/device_decoder.h"
 #include "runtime/execution/device_rows.h"
 #include "runtime/execution/kv_cache.h"
+#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 
-// The seam at which tests inject slow, dying or fake runners.
-class ModelRunner {
- public:
-  virtual ~ModelRunner() = default;
-  // Begins a step. Throws std::runtime_error naming the field of an inconsistent message.
-  virtual void launch(const proto::StepInput& step) = 0;
-  // Steps whose answer was not taken.
-  virtual int steps_launched() const = 0;
-  // Whether the oldest one's answer is there. Does not wait.
-  virtual bool ready() = 0;
-  // Its answer. Waits for it.
-  virtual proto::StepOutput finish() = 0;
-  // Runs one step to its end; none is under way.
-  proto::StepOutput execute(const proto::StepInput& step) {
-    launch(step);
-    return finish();
-  }
-};
+using ModelRunner = StepRunner;
 
 class EncoderDecoderModelRunner final : public ModelRunner {
  public:
@@ -79,7 +64,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
     std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks
   };
 
-  void wait_for_tokens(const std::vector<SequenceTable::Metadata*>& scheduled);
+  void wait_for_tokens(const std::vector<WorkerGroup*>& scheduled);
   static void put_samples(Flight& flight, std::vector<proto::SequenceOutput> sampled);
   void complete(Flight& flight);
   void complete_all_but(size_t last);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "parallel/communicators/device_communicator.h"
 #include "runtime/execution/engine_config.h"
+#include "runtime/execution/model_runner.h"
 
 namespace tandem {
 namespace {
@@ -99,6 +100,7 @@ class ModelWorker final : public Worker {
     if (!runner_) throw std::runtime_error("a step before the start");
     runner_->launch(step);
   }
+  int steps_launched() const override { return runner_ ? runner_->steps_launched() : 0; }
   bool ready() override { return runner_ && runner_->ready(); }
   proto::StepOutput finish() override {
     TANDEM_CHECK(runner_ != nullptr, "a step before the start");
@@ -134,13 +136,6 @@ class ModelWorker final : public Worker {
 };
 
 }  // namespace
-
-proto::StepOutput Worker::finish() {
-  TANDEM_CHECK(!answers_.empty(), "no step was launched");
-  proto::StepOutput answer = std::move(answers_.front());
-  answers_.pop_front();
-  return answer;
-}
 
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores) {

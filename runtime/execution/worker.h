@@ -1,7 +1,6 @@
 // One rank: loads its shard, makes its part of the pools, runs steps. Synchronous; one thread.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,37 +8,27 @@
 #include "models/load_model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/engine_config.h"
-#include "runtime/execution/model_runner.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
 
-// What a WorkerActor drives. The seam at which tests put slow, dying or lying workers.
-class Worker {
+// What a WorkerActor drives. Tests put slow, dying or lying workers in its place.
+class Worker : public ImmediateRunner {
  public:
-  virtual ~Worker() = default;
   // Throws InputError naming flag, file or tensor; std::runtime_error otherwise.
   virtual proto::WorkerLoaded load(const proto::WorkerSetup& setup,
                                    const LoadProgress& progress) = 0;
   virtual void start(const proto::WorkerStart& start) = 0;
-  // Runs a step to its end.
-  virtual proto::StepOutput execute(const proto::StepInput& step) = 0;
-  // The same in pieces, for workers whose device goes on by itself: steps are begun, and their
-  // answers taken in that order (ModelRunner). By default launch() does all the work.
-  virtual void launch(const proto::StepInput& step) { answers_.push_back(execute(step)); }
-  virtual bool ready() { return !answers_.empty(); }
-  virtual proto::StepOutput finish();
   // From any thread: makes what is blocked in a collective fail, now and later.
   virtual void abort() = 0;
-
- private:
-  std::deque<proto::StepOutput> answers_;
 };
 
 // Called once in load(), with the rank and the size that the setup gives.
 using CommunicatorFactory =
     std::function<std::shared_ptr<Communicator>(const proto::WorkerSetup& setup)>;
-// has_own_cores: the process is bound to cores that no other rank has (launcher/cluster/cluster_options.h).
+// has_own_cores: the process is bound to cores that no other rank has
+// (launcher/cluster/cluster_options.h).
 std::unique_ptr<Worker> make_model_worker(CommunicatorFactory make_communicator,
                                           bool has_own_cores = false);
 

@@ -56,12 +56,12 @@ BeamSearch::BeamSearch(const proto::SamplingParams& params)
       length_penalty_(params.length_penalty()),
       early_stopping_(params.early_stopping()),
       eos_(end_tokens(params)),
-      keeps_logprobs_(params.has_logprobs()) {
+      keeps_logprobs_(params.has_logprobs()),
+      tree_(keeps_logprobs_) {
   TANDEM_CHECK_GT(num_beams_, 1);
   TANDEM_CHECK_GT(max_tokens_, 0);
   const auto n = static_cast<size_t>(num_beams_);
-  running_.resize(n);
-  running_logprobs_.resize(n);
+  running_.assign(n, TokenTree::kRoot);
   // The beams start alike; all but the first are out of the running until they differ.
   scores_.assign(n, kImpossible);
   scores_[0] = 0;
@@ -74,22 +74,6 @@ bool BeamSearch::is_eos(int32_t token) const {
 
 float BeamSearch::length_factor(int generated) const {
   return static_cast<float>(std::pow(static_cast<double>(generated + counted_), length_penalty_));
-}
-
-std::vector<int32_t> BeamSearch::extended(const Continuation& c) const {
-  std::vector<int32_t> tokens;
-  const auto& parent = running_[static_cast<size_t>(c.beam)];
-  tokens.reserve(parent.size() + 1);
-  tokens = parent;
-  tokens.push_back(c.token);
-  return tokens;
-}
-
-std::vector<float> BeamSearch::extended_logprobs(const Continuation& c) const {
-  if (!keeps_logprobs_) return {};
-  std::vector<float> logprobs = running_logprobs_[static_cast<size_t>(c.beam)];
-  logprobs.push_back(c.logprob);
-  return logprobs;
 }
 
 // The best continuations of all beams, best first; of equals the lower beam, then what the beam
@@ -120,90 +104,111 @@ std::vector<BeamSearch::Continuation> BeamSearch::best(
 
 // What ends among the first num_beams competes with the hypotheses so far. The rest is behind by
 // 1e9, and fills places that nothing better takes.
-void BeamSearch::update_hypotheses(const std::vector<Continuation>& best) {
+void BeamSearch::choose_hypotheses(const std::vector<Continuation>& best, Round& round) const {
   const float factor = length_factor(num_steps_ + 1);
   std::vector<float> scores;
-  for (const Hypothesis& h : hypotheses_) scores.push_back(h.score);
+  for (const Ending& h : hypotheses_) scores.push_back(h.score);
   const auto counts = [&](size_t i) { return best[i].ends && i < static_cast<size_t>(num_beams_); };
   for (size_t i = 0; i < best.size(); ++i)
     scores.push_back(best[i].score / factor + (counts(i) ? 0.0f : kImpossible));
-  std::vector<Hypothesis> merged;
   for (const size_t at : top_positions(scores, hypotheses_.size())) {
     if (at < hypotheses_.size()) {
-      merged.push_back(std::move(hypotheses_[at]));
+      round.hypotheses_.push_back({.hypothesis = hypotheses_[at]});
       continue;
     }
     const size_t i = at - hypotheses_.size();
-    merged.push_back(
-        {extended(best[i]), extended_logprobs(best[i]), best[i].score, scores[at], counts(i)});
+    const Ending ending = {.sum = best[i].score, .score = scores[at], .ended = counts(i)};
+    round.hypotheses_.push_back({ending, best[i].beam, best[i].token, best[i].logprob});
   }
-  hypotheses_ = std::move(merged);
 }
 
 // The best that do not end. What ends goes on only where nothing else is left.
-void BeamSearch::update_running(const std::vector<Continuation>& best, std::vector<Move>& moves) {
+void BeamSearch::choose_running(const std::vector<Continuation>& best, Round& round) const {
   std::vector<float> scores;
   for (const Continuation& c : best) scores.push_back(c.score + (c.ends ? kImpossible : 0.0f));
-  std::vector<std::vector<int32_t>> running;
-  std::vector<std::vector<float>> running_logprobs;
-  std::vector<float> running_scores;
   for (const size_t i : top_positions(scores, static_cast<size_t>(num_beams_))) {
-    moves.push_back({num_steps_ == 0 ? 0 : best[i].beam, best[i].token});
-    running.push_back(extended(best[i]));
-    running_logprobs.push_back(extended_logprobs(best[i]));
-    running_scores.push_back(scores[i]);
+    round.moves_.push_back({num_steps_ == 0 ? 0 : best[i].beam, best[i].token});
+    round.logprobs_.push_back(best[i].logprob);
+    round.scores_.push_back(scores[i]);
   }
-  running_ = std::move(running);
-  running_logprobs_ = std::move(running_logprobs);
-  scores_ = std::move(running_scores);
 }
 
 // Whether the best running beam could still overtake the worst hypothesis, by HuggingFace's
 // estimate of the length that it will have.
-bool BeamSearch::can_improve() const {
+bool BeamSearch::can_improve(const Round& round) const {
   const bool longest =
       early_stopping_ == proto::SamplingParams::EARLY_STOPPING_NEVER && length_penalty_ > 0;
-  const float possible = scores_[0] / length_factor(longest ? max_tokens_ : num_steps_);
-  float worst = hypotheses_[0].score;
-  for (const Hypothesis& h : hypotheses_)
+  const float possible = round.scores_[0] / length_factor(longest ? max_tokens_ : num_steps_ + 1);
+  float worst = round.hypotheses_[0].hypothesis.score;
+  for (const auto& [h, beam, token, logprob] : round.hypotheses_)
     if (h.score < worst || std::isnan(h.score)) worst = h.score;
-  return std::any_of(hypotheses_.begin(), hypotheses_.end(), [&](const Hypothesis& h) {
-    return possible > (h.ended ? worst : kImpossible);
+  return std::any_of(round.hypotheses_.begin(), round.hypotheses_.end(), [&](const auto& next) {
+    return possible > (next.hypothesis.ended ? worst : kImpossible);
   });
 }
 
-std::vector<BeamSearch::Move> BeamSearch::step(std::span<const std::vector<BeamCandidate>> beams) {
+BeamSearch::Round BeamSearch::choose(std::span<const std::vector<BeamCandidate>> beams) const {
   TANDEM_CHECK(!finished_, "the search has ended");
   TANDEM_CHECK_EQ(beams.size(), num_steps_ == 0 ? size_t{1} : static_cast<size_t>(num_beams_));
   for (const auto& candidates : beams) TANDEM_CHECK(!candidates.empty());
   const std::vector<Continuation> continuations = best(beams);
-  update_hypotheses(continuations);
-  std::vector<Move> moves;
-  update_running(continuations, moves);
-  ++num_steps_;
+  Round round;
+  choose_hypotheses(continuations, round);
+  choose_running(continuations, round);
   const bool none_goes_on = std::all_of(continuations.begin(), continuations.end(),
                                         [](const Continuation& c) { return c.ends; });
   const bool enough = early_stopping_ == proto::SamplingParams::EARLY_STOPPING_TRUE &&
-                      std::all_of(hypotheses_.begin(), hypotheses_.end(),
-                                  [](const Hypothesis& h) { return h.ended; });
-  finished_ = none_goes_on || enough || !can_improve();
-  return moves;
+                      std::all_of(round.hypotheses_.begin(), round.hypotheses_.end(),
+                                  [](const auto& next) { return next.hypothesis.ended; });
+  round.finished_ = none_goes_on || enough || !can_improve(round);
+  return round;
+}
+
+void BeamSearch::apply(const Round& round) {
+  TANDEM_CHECK(!finished_, "the search has ended");
+  for (size_t i = 0; i < hypotheses_.size(); ++i) {
+    const auto& [hypothesis, beam, token, logprob] = round.hypotheses_[i];
+    hypotheses_[i] = hypothesis;
+    if (beam >= 0) hypotheses_[i].node = tree_.append(node(beam), token, logprob);
+  }
+  std::vector<TokenTree::Node> running;
+  running.reserve(round.moves_.size());
+  for (size_t i = 0; i < round.moves_.size(); ++i)
+    running.push_back(
+        tree_.append(node(round.moves_[i].parent), round.moves_[i].token, round.logprobs_[i]));
+  running_ = std::move(running);
+  scores_ = round.scores_;
+  ++num_steps_;
+  finished_ = round.finished_;
+}
+
+std::vector<BeamSearch::Move> BeamSearch::step(std::span<const std::vector<BeamCandidate>> beams) {
+  Round round = choose(beams);
+  apply(round);
+  return std::move(round.moves_);
+}
+
+std::vector<BeamSearch::Hypothesis> BeamSearch::hypotheses() const {
+  std::vector<Hypothesis> out;
+  for (const Ending& h : hypotheses_)
+    out.push_back({tree_.tokens(h.node), tree_.logprobs(h.node), h.sum, h.score, h.ended});
+  return out;
 }
 
 void BeamSearch::check_integrity() const {
   const auto n = static_cast<size_t>(num_beams_);
+  tree_.check_integrity();
   TANDEM_CHECK_EQ(running_.size(), n);
   TANDEM_CHECK_EQ(scores_.size(), n);
   TANDEM_CHECK_EQ(hypotheses_.size(), n);
   TANDEM_CHECK_LE(num_steps_, max_tokens_);
-  for (const auto& tokens : running_) TANDEM_CHECK_EQ(tokens.size(), size_t(num_steps_));
+  for (const TokenTree::Node node : running_) TANDEM_CHECK_EQ(tree_.length(node), num_steps_);
   for (size_t i = 0; i < n; ++i) {
-    const Hypothesis& h = hypotheses_[i];
-    TANDEM_CHECK_LE(h.tokens.size(), static_cast<size_t>(num_steps_));
-    TANDEM_CHECK_EQ(h.logprobs.size(), keeps_logprobs_ ? h.tokens.size() : size_t{0});
+    const Ending& h = hypotheses_[i];
+    TANDEM_CHECK_LE(tree_.length(h.node), num_steps_);
     if (i > 0) TANDEM_CHECK_GE(order_key(hypotheses_[i - 1].score), order_key(h.score));
     if (h.ended)
-      TANDEM_CHECK(static_cast<int>(h.tokens.size()) == max_tokens_ || is_eos(h.tokens.back()));
+      TANDEM_CHECK(tree_.length(h.node) == max_tokens_ || is_eos(tree_.last_token(h.node)));
   }
 }
 

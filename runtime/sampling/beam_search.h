@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/token_tree.h"
 
 namespace tandem {
 
@@ -47,19 +48,42 @@ class BeamSearch {
   // params.num_beams > 1, max_tokens > 0.
   explicit BeamSearch(const proto::SamplingParams& params);
 
-  // The candidates of each running beam; before the first step there is one, the prompt. At least
-  // one candidate each. Returns where the num_beams next running beams come from, also when the
-  // search has ended with this step (then nobody needs them). Not once finished.
+  // What the candidates lead to. Nothing of the search has changed until apply().
+  class Round {
+   public:
+    // Where the num_beams next running beams come from, also when the search ends with this round
+    // (then nobody needs them).
+    const std::vector<Move>& moves() const { return moves_; }
+    bool finished() const { return finished_; }
+
+   private:
+    friend class BeamSearch;
+    struct Next;
+    std::vector<Move> moves_;
+    std::vector<float> logprobs_;  // of the moves' tokens
+    std::vector<float> scores_;    // of the next running beams
+    std::vector<Next> hypotheses_;
+    bool finished_ = false;
+  };
+  // The candidates of each running beam; before the first round there is one, the prompt. At least
+  // one candidate each. Not once finished.
+  Round choose(std::span<const std::vector<BeamCandidate>> beams) const;
+  // A round that was chosen in the present state. Costs the same however long the beams are.
+  void apply(const Round& round);
+  // Both; returns the moves.
   std::vector<Move> step(std::span<const std::vector<BeamCandidate>> beams);
 
   bool finished() const { return finished_; }
   int num_steps() const { return num_steps_; }
   int num_beams() const { return num_beams_; }
-  // num_beams of them, the best first.
-  const std::vector<Hypothesis>& hypotheses() const { return hypotheses_; }
-  // Generated tokens of a running beam, and its score.
-  std::span<const int32_t> tokens(int beam) const { return running_[static_cast<size_t>(beam)]; }
+  // num_beams of them, the best first. Costs their length.
+  std::vector<Hypothesis> hypotheses() const;
+  // Generated tokens of a running beam (costs their length), and its score.
+  std::vector<int32_t> tokens(int beam) const { return tree_.tokens(node(beam)); }
   float score(int beam) const { return scores_[static_cast<size_t>(beam)]; }
+  // The same tokens, as a node of the tree: valid as long as the search.
+  const TokenTree& tree() const { return tree_; }
+  TokenTree::Node node(int beam) const { return running_[static_cast<size_t>(beam)]; }
 
   void check_integrity() const;
 
@@ -72,13 +96,18 @@ class BeamSearch {
     float logprob;     // of the token, without
     bool ends;
   };
+  // A hypothesis by its place in the tree.
+  struct Ending {
+    TokenTree::Node node = TokenTree::kRoot;
+    float sum = 0;
+    float score = -1e9f;
+    bool ended = false;
+  };
 
   std::vector<Continuation> best(std::span<const std::vector<BeamCandidate>> beams) const;
-  std::vector<int32_t> extended(const Continuation& c) const;
-  std::vector<float> extended_logprobs(const Continuation& c) const;
-  void update_hypotheses(const std::vector<Continuation>& best);
-  void update_running(const std::vector<Continuation>& best, std::vector<Move>& moves);
-  bool can_improve() const;
+  void choose_hypotheses(const std::vector<Continuation>& best, Round& round) const;
+  void choose_running(const std::vector<Continuation>& best, Round& round) const;
+  bool can_improve(const Round& round) const;
   float length_factor(int generated) const;
   bool is_eos(int32_t token) const;
 
@@ -93,10 +122,18 @@ class BeamSearch {
 
   int num_steps_ = 0;
   bool finished_ = false;
-  std::vector<std::vector<int32_t>> running_;
-  std::vector<std::vector<float>> running_logprobs_;  // of their tokens, if they are kept
-  std::vector<float> scores_;                         // of the running beams
-  std::vector<Hypothesis> hypotheses_;
+  TokenTree tree_;
+  std::vector<TokenTree::Node> running_;  // beams
+  std::vector<float> scores_;             // of the running beams
+  std::vector<Ending> hypotheses_;        // the best first
+};
+
+// A hypothesis after the round: one that there was, or what a beam goes on with.
+struct BeamSearch::Round::Next {
+  Ending hypothesis;
+  int beam = -1;  // that it goes on from; -1: it was there
+  int32_t token = 0;
+  float logprob = 0;
 };
 
 }  // namespace tandem

@@ -91,16 +91,16 @@ int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
 }  // namespace
 
 std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
-  struct Entry {
+  struct KeyedId {
     int32_t key, id;
   };
-  const auto before = [](const Entry& a, const Entry& b) {
+  const auto before = [](const KeyedId& a, const KeyedId& b) {
     return a.key != b.key ? a.key > b.key : a.id < b.id;
   };
   k = std::min(k, logits.size());
-  std::vector<Entry> heap;  // its front is the least of the best so far
+  std::vector<KeyedId> heap;  // its front is the least of the best so far
   const auto offer = [&](size_t i) {
-    const Entry entry{order_key(logits[i]), static_cast<int32_t>(i)};
+    const KeyedId entry{order_key(logits[i]), static_cast<int32_t>(i)};
     if (heap.size() == k) {
       if (!before(entry, heap.front())) return;
       std::pop_heap(heap.begin(), heap.end(), before);
@@ -119,7 +119,7 @@ std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
   }
   std::sort_heap(heap.begin(), heap.end(), before);
   std::vector<int32_t> ids;
-  for (const Entry& entry : heap) ids.push_back(entry.id);
+  for (const KeyedId& entry : heap) ids.push_back(entry.id);
   return ids;
 }
 

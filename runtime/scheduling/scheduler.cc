@@ -1,245 +1,233 @@
-// The life of a group in the scheduler: admission, finish, abort. schedule() is in
-// scheduler_passes.cc and scheduler_message.cc, complete_step() in scheduler_completion.cc.
-//
-// Every group is in exactly one queue. Waiting groups hold no blocks, running ones hold device
-// blocks, swapped ones host blocks, finished ones their cross blocks until
-// free_finished_seq_groups().
-
 #include "runtime/scheduling/scheduler.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
-#include "base/error.h"
 #include "runtime/sampling/token_choice.h"
+#include "runtime/scheduling/admissibility.h"
 
 namespace tandem {
 
-bool Scheduler::Before::operator()(const Entry* a, const Entry* b) const {
-  const SequenceGroup& x = *a->group;
-  const SequenceGroup& y = *b->group;
-  return std::make_tuple(x.priority(), x.arrival_time(), a->ticket) <
-         std::make_tuple(y.priority(), y.arrival_time(), b->ticket);
-}
+using Queue = QueuedGroup::Queue;
 
 Scheduler::Scheduler(const SchedulerConfig& config)
     : config_(config),
       blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks,
-              /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}) {
+              /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}),
+      preemptor_(config_, queues_, blocks_),
+      beams_(blocks_),
+      planner_(config_, queues_, blocks_, beams_, preemptor_),
+      writer_(blocks_.tables()),
+      draft_(config.max_num_seqs),
+      answers_(queues_) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
 }
 
-// --- Admission -----------------------------------------------------------------------------------
+// --- Groups that come and go ---------------------------------------------------------------------
 
 void Scheduler::check_admissible(const SequenceGroup& group) const {
-  const int64_t n = static_cast<int64_t>(group.seqs().size());
-  const int64_t encoder_len = group.encoder_seq().length();
-  if (encoder_len == 0) throw invalid_request("prompt", "has no tokens");
-  if (group.pools()) return;
-  const int64_t max_tokens = group.params().max_tokens();
-  int64_t prompt_len = 0, output_len = 0;  // a group that is resumed has output
-  for (const auto& seq : group.seqs()) {
-    if (seq->prompt_len() == 0) throw invalid_request("decoder_prompt", "has no tokens");
-    prompt_len = std::max<int64_t>(prompt_len, seq->prompt_len());
-    output_len = std::max<int64_t>(output_len, seq->output_len());
-  }
-  if (max_tokens < 1)
-    throw invalid_request("max_tokens", std::to_string(max_tokens) + ", must be at least 1");
-  if (output_len >= max_tokens)
-    throw invalid_request("max_tokens", std::to_string(max_tokens) + ", but a sequence has " +
-                                            std::to_string(output_len) + " tokens already");
-  const std::string count = group.beams() != nullptr       ? "num_beams"
-                            : group.params().best_of() > 0 ? "best_of"
-                                                           : "n";
-  if (n > config_.max_num_seqs)
-    throw InputError(ErrorKind::kResource,
-                     count + ": " + std::to_string(n) + " sequences, but max_num_seqs is " +
-                         std::to_string(config_.max_num_seqs),
-                     count);
-  if (group.beams() != nullptr && n > config_.max_num_batched_tokens)
-    throw InputError(ErrorKind::kResource,
-                     count + ": " + std::to_string(n) +
-                         " beams run together, but max_num_batched_tokens is " +
-                         std::to_string(config_.max_num_batched_tokens),
-                     count);
-  const int64_t size = config_.block_size;
-  const auto needed = [&](int64_t seqs, int64_t generated) {
-    // The last token is sampled, but never fed back. What is generated already counts as such.
-    const int64_t longest = prompt_len + generated - 1;
-    return (encoder_len + size - 1) / size + seqs * ((longest + size - 1) / size);
-  };
-  const int64_t total = blocks_.num_total_device_blocks();
-  if (needed(n, max_tokens) <= total) return;
-  const std::string param = needed(1, 1) > total            ? "prompt"
-                            : needed(1, max_tokens) > total ? "max_tokens"
-                                                            : count;
-  throw InputError(ErrorKind::kResource,
-                   param + ": " + std::to_string(encoder_len) + " encoder tokens and " +
-                       std::to_string(n) + " x (" + std::to_string(prompt_len) + " prompt + " +
-                       std::to_string(max_tokens) + " new) decoder tokens need " +
-                       std::to_string(needed(n, max_tokens)) + " blocks of " +
-                       std::to_string(size) + " tokens, but the cache has " + std::to_string(total),
-                   param);
+  tandem::check_admissible(group, config_);
 }
 
 void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
   TANDEM_CHECK(group != nullptr);
-  TANDEM_CHECK(!std::isnan(group->arrival_time()));
   check_admissible(*group);
-  if (groups_.count(group->request_id()) > 0)
-    throw invalid_request("request_id", "\"" + group->request_id() + "\" is in use");
-  for (const auto& seq : group->seqs()) {
-    TANDEM_CHECK(!seq->finished(), "a new group has no finished sequences");
-    TANDEM_CHECK_EQ(seq->num_pending_tokens(), 0);
-    TANDEM_CHECK(seq_ids_.insert(seq->seq_id()).second, "sequence ids are unique");
-  }
-  auto& slot = groups_[group->request_id()];
-  slot = std::make_unique<Entry>();
-  Entry& entry = *slot;
   if (BeamState* beams = group->beams())
     beams->ahead =
         config_.beam_vocabulary > 0 && searches_ahead(group->params(), config_.beam_vocabulary);
-  entry.group = std::move(group);
-  entry.ticket = next_ticket_++;
-  enter_queue(entry, Queue::kWaiting);
+  queues_.add(std::move(group));
 }
 
 bool Scheduler::abort_seq_group(const std::string& request_id) {
-  const auto it = groups_.find(request_id);
-  if (it == groups_.end()) return false;
-  drop(*it->second);
+  QueuedGroup* const queued = queues_.find(request_id);
+  if (queued == nullptr) return false;
+  drop(*queued);
   return true;
 }
-
-// --- Finish --------------------------------------------------------------------------------------
 
 void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
                                 SequenceStatus status) {
   TANDEM_CHECK(is_finished(status));
-  const auto it = groups_.find(request_id);
-  if (it == groups_.end()) return;
-  Entry& entry = *it->second;
-  Sequence* seq = entry.group->find(seq_id);
+  QueuedGroup* const queued = queues_.find(request_id);
+  if (queued == nullptr) return;
+  Sequence* const seq = queued->group->find(seq_id);
   if (seq == nullptr || seq->finished()) return;
-  if (entry.group->beams() == nullptr) return finish(entry, *seq, status);
-  for (const auto& beam : entry.group->seqs()) finish(entry, *beam, status);
+  if (queued->group->beams() == nullptr) return finish(*queued, *seq, status);
+  for (const auto& beam : queued->group->seqs()) finish(*queued, *beam, status);
 }
 
-void Scheduler::finish(Entry& entry, Sequence& seq, SequenceStatus status) {
+void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
   seq.set_status(status);
   seq.drop_pending();
   blocks_.free(seq);
-  if (entry.queue == Queue::kRunning) --num_running_seqs_;
-  if (entry.group->finished()) {
-    leave_queue(entry);
-    enter_queue(entry, Queue::kFinished);
-  } else if (entry.known_to_workers && entry.group->beams() == nullptr) {
-    forgotten_seqs_.push_back(seq.seq_id());
-  }
+  if (queues_.sequence_finished(queued)) return;
+  if (queued.known_to_workers && queued.group->beams() == nullptr)
+    writer_.forget_sequence(seq.seq_id());
+}
+
+void Scheduler::finish_search(QueuedGroup& queued) {
+  for (const auto& beam : queued.group->seqs())
+    finish(queued, *beam, SequenceStatus::kFinishedStopped);
 }
 
 void Scheduler::free_finished_seq_groups() {
-  while (!finished_.empty()) {
-    free_seq_group_cross_attn_blocks(*finished_.back()->group);
-    drop(*finished_.back());
-  }
+  while (!queues_.finished().empty()) drop(*queues_.finished().back());
 }
 
-void Scheduler::free_seq_group_cross_attn_blocks(const SequenceGroup& group) {
-  blocks_.free_cross(group);
-}
-
-void Scheduler::free_tables(const SequenceGroup& group) {
-  for (const auto& seq : group.seqs()) blocks_.free(*seq);
-  free_seq_group_cross_attn_blocks(group);
-}
-
-// Out of the queues, and of memory when no step in flight refers to it; workers hear of it with the
-// next step.
-void Scheduler::drop(Entry& entry) {
-  const SequenceGroup& group = *entry.group;
-  leave_queue(entry);
-  free_tables(group);
-  if (entry.known_to_workers) forgotten_groups_.push_back(group.request_id());
-  for (const auto& seq : group.seqs()) seq_ids_.erase(seq->seq_id());
-  entry.dropped = true;
-  const auto it = groups_.find(group.request_id());
-  if (entry.steps_in_flight > 0) dropped_.push_back(std::move(it->second));
-  groups_.erase(it);
-}
-
-// --- Queues --------------------------------------------------------------------------------------
-
-void Scheduler::leave_queue(Entry& entry) {
-  switch (entry.queue) {
-    case Queue::kWaiting: waiting_.erase(&entry); break;
-    case Queue::kSwapped: swapped_.erase(&entry); break;
-    case Queue::kFinished: {
-      const auto it = std::find(finished_.rbegin(), finished_.rend(), &entry);
-      TANDEM_CHECK(it != finished_.rend());
-      finished_.erase(std::next(it).base());
-      break;
-    }
-    case Queue::kRunning: {
-      const auto it = std::lower_bound(running_.begin(), running_.end(), &entry, Before());
-      TANDEM_CHECK(it != running_.end() && *it == &entry);
-      running_.erase(it);
-      for (const auto& seq : entry.group->seqs()) num_running_seqs_ -= !seq->finished();
-      break;
-    }
-  }
-}
-
-void Scheduler::enter_queue(Entry& entry, Queue queue) {
-  entry.queue = queue;
-  SequenceStatus status = SequenceStatus::kWaiting;
-  switch (queue) {
-    case Queue::kWaiting: waiting_.insert(&entry); break;
-    case Queue::kSwapped:
-      swapped_.insert(&entry);
-      status = SequenceStatus::kSwapped;
-      break;
-    case Queue::kFinished: finished_.push_back(&entry); return;
-    case Queue::kRunning:
-      running_.insert(std::upper_bound(running_.begin(), running_.end(), &entry, Before()), &entry);
-      for (const auto& seq : entry.group->seqs()) num_running_seqs_ += !seq->finished();
-      status = SequenceStatus::kRunning;
-      break;
-  }
-  for (const auto& seq : entry.group->seqs())
-    if (!seq->finished()) seq->set_status(status);
-}
-
-// Waiting or swapped → running.
-void Scheduler::run(Entry& entry) {
-  leave_queue(entry);
-  enter_queue(entry, Queue::kRunning);
+// Workers hear of it with the next step.
+void Scheduler::drop(QueuedGroup& queued) {
+  blocks_.free_all(*queued.group);
+  if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
+  queues_.drop(queued);
 }
 
 bool Scheduler::has_unfinished() const {
-  return !waiting_.empty() || !running_.empty() || !swapped_.empty();
-}
-int Scheduler::num_waiting() const { return static_cast<int>(waiting_.size()); }
-int Scheduler::num_running() const { return static_cast<int>(running_.size()); }
-int Scheduler::num_swapped() const { return static_cast<int>(swapped_.size()); }
-int Scheduler::num_preemptions() const { return num_preemptions_; }
-void Scheduler::note_preempted(const SequenceGroup& group) {
-  proto::RequestPreempted& preempted = preempted_.emplace_back();
-  preempted.set_request_id(group.request_id());
-  preempted.set_seq_id(group.seqs()[0]->seq_id());
-}
-std::vector<proto::RequestPreempted> Scheduler::take_preempted() {
-  return std::exchange(preempted_, {});
+  return num_waiting() > 0 || num_running() > 0 || num_swapped() > 0;
 }
 
 SequenceGroup* Scheduler::find(const std::string& request_id) {
-  const auto it = groups_.find(request_id);
-  return it == groups_.end() ? nullptr : it->second->group.get();
+  QueuedGroup* const queued = queues_.find(request_id);
+  return queued == nullptr ? nullptr : queued->group.get();
+}
+
+// --- Scheduling ----------------------------------------------------------------------------------
+
+proto::StepInput Scheduler::schedule(double now) {
+  proto::StepInput message;
+  schedule(now, message);
+  return message;
+}
+
+void Scheduler::schedule(double now, proto::StepInput& message) {
+  while (num_steps_in_flight() >= config_.max_steps_in_flight && steps_.drop_gone())
+    queues_.forget_dropped();
+  TANDEM_CHECK(num_steps_in_flight() < config_.max_steps_in_flight,
+               "the oldest step was not completed");
+  draft_.begin(now, config_.max_num_batched_tokens);
+  planner_.plan(draft_);
+  if (writer_.write(draft_, message)) take_off(now, message);
+  draft_.end();
+}
+
+// The step is in flight from here on: its groups advance, as if it had been computed.
+void Scheduler::take_off(double now, proto::StepInput& message) {
+  StepInFlight& step = steps_.begin(now);
+  message.set_step(step.number);
+  step.groups.reserve(draft_.groups().size());
+  step.seqs.reserve(draft_.groups().size());
+  for (const bool in_full : {true, false})  // as in the message
+    for (StepDraft::Group& group : draft_.groups())
+      if (group.in_full == in_full) put_in_flight(group, step);
+}
+
+void Scheduler::put_in_flight(StepDraft::Group& scheduled, StepInFlight& step) {
+  QueuedGroup& queued = *scheduled.queued;
+  SequenceGroup& group = *queued.group;
+  const BeamState* beams = group.beams();
+  StepsInFlight::add_group(step, queued);
+  if (scheduled.compute_encoder) group.set_encoder_computed(true);
+  if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
+  for (const SequenceChunk& chunk : scheduled.chunks) {
+    const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
+    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
+    const int from = chunk.seq->num_computed_tokens();
+    chunk.seq->advance(chunk.tokens);
+    cache_blocks(group, *chunk.seq, from);
+    if (samples && beams == nullptr) chunk.seq->add_pending();
+    if (samples && group.searches_ahead()) BeamSearchDriver::launch(group, *chunk.seq);
+  }
+}
+
+// The sequence's computed and known tokens were `from` or fewer; blocks that have filled up since
+// are cached. Of beams that are searched ahead, only the prompt's: what their blocks are filled
+// with later is known when others may have them.
+void Scheduler::cache_blocks(const SequenceGroup& group, const Sequence& seq, int from) {
+  if (!config_.enable_prefix_caching || (group.searches_ahead() && group.launched())) return;
+  const int size = config_.block_size;
+  const int known = std::min(seq.num_computed_tokens(), seq.num_known_tokens());
+  if (known / size > from / size) blocks_.cache_full_blocks(group, seq);
+}
+
+// --- Completion ----------------------------------------------------------------------------------
+
+void Scheduler::complete_step(uint64_t number, const std::vector<SampledToken>& sampled) {
+  StepInFlight& step = steps_.oldest(number);
+  answers_.read(step, sampled);
+  complete(step);
+}
+
+void Scheduler::complete_step(const proto::StepOutput& output) {
+  StepInFlight& step = steps_.oldest(output.step());
+  answers_.read(step, output);
+  complete(step);
+}
+
+// Sequences advanced when the step was scheduled: its pending tokens become known ones.
+void Scheduler::complete(StepInFlight& step) {
+  const auto rounds = BeamSearchDriver::choose_rounds(step, answers_);  // the last that throws
+  for (size_t i = 0; i < step.seqs.size(); ++i)
+    if (answers_.of(i).given) take_answer(step.seqs[i], answers_.of(i));
+  for (QueuedGroup* queued : step.groups)
+    if (!queued->dropped && queued->group->beams() != nullptr && !queued->group->finished() &&
+        beams_.advance(*queued->group))
+      finish_search(*queued);
+  for (const auto& round : rounds)
+    if (beams_.finish_round(round)) finish_search(*round.queued);
+  steps_.complete(step);
+  queues_.forget_dropped();
+}
+
+void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer) {
+  const SequenceGroup& group = *scheduled.queued->group;
+  Sequence& seq = *scheduled.seq;
+  if (group.pools()) return finish(*scheduled.queued, seq, SequenceStatus::kFinishedStopped);
+  if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
+  const int from = seq.num_known_tokens();
+  seq.resolve_pending(answer.token);
+  cache_blocks(group, seq, from);
+}
+
+// --- Integrity -----------------------------------------------------------------------------------
+
+void Scheduler::check_group(const QueuedGroup& queued) const {
+  const SequenceGroup& group = *queued.group;
+  const BlockTables& tables = blocks_.tables();
+  const bool holds_blocks =
+      !group.pools() && (queued.queue == Queue::kRunning || queued.queue == Queue::kSwapped);
+  if (queued.queue != Queue::kFinished) {
+    TANDEM_CHECK_EQ(tables.has_cross(group), holds_blocks);
+    TANDEM_CHECK_EQ(tables.on_host(group), queued.queue == Queue::kSwapped);
+    TANDEM_CHECK(queued.queue != Queue::kSwapped || !group.pools());
+    TANDEM_CHECK(queued.queue != Queue::kRunning || !group.pools() || queued.steps_in_flight == 1);
+    TANDEM_CHECK(queued.queue != Queue::kWaiting || !group.encoder_computed());
+  }
+  for (const auto& seq : group.seqs()) {
+    TANDEM_CHECK_EQ(tables.has_self(*seq), !seq->finished() && holds_blocks);
+    if (seq->finished()) continue;
+    TANDEM_CHECK(holds_blocks || seq->num_computed_tokens() == 0);
+    TANDEM_CHECK_LE(seq->output_len(), group.params().max_tokens());
+    // Only a sequence with nothing else to compute samples.
+    TANDEM_CHECK(!holds_blocks || seq->num_pending_tokens() == 0 ||
+                 seq->num_uncomputed_tokens() == 1);
+    if (holds_blocks)
+      TANDEM_CHECK_LE(blocks_.blocks_for(seq->num_computed_tokens()),
+                      static_cast<int>(tables.self(*seq).size()));
+  }
+  TANDEM_CHECK_EQ(queued.draft_index, -1);
+  if (group.beams() != nullptr) beams_.check_integrity(group);
+}
+
+void Scheduler::check_integrity() const {
+  blocks_.check_integrity();
+  queues_.check_integrity();
+  for (const auto& [id, queued] : queues_.all()) check_group(*queued);
+  TANDEM_CHECK(queues_.num_running_seqs() <= config_.max_num_seqs);
+  TANDEM_CHECK(draft_.groups().empty());
+  TANDEM_CHECK_LE(num_steps_in_flight(), config_.max_steps_in_flight);
+  steps_.check_integrity(queues_);
 }
 
 }  // namespace tandem

@@ -17,18 +17,31 @@ Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from
   const auto& ids =
       from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
   tokens_.assign(ids.begin(), ids.end());
-  prompt_len_ = static_cast<int>(tokens_.size());
+  prompt_len_ = num_known_ = static_cast<int>(tokens_.size());
+}
+
+std::span<const int32_t> Sequence::tokens() const {
+  if (read_ != node_) {
+    tokens_.resize(static_cast<size_t>(num_known_));
+    tree_->read(node_, std::span(tokens_).subspan(static_cast<size_t>(prompt_len_)));
+    read_ = node_;
+  }
+  return tokens_;
 }
 
 void Sequence::append_token(int32_t token) {
   TANDEM_CHECK_EQ(num_pending_, 0);
+  TANDEM_CHECK(tree_ == nullptr, "a beam goes on with a round");
   tokens_.push_back(token);
+  ++num_known_;
 }
 
 void Sequence::resolve_pending(int32_t token) {
   TANDEM_CHECK_GT(num_pending_, 0);
+  TANDEM_CHECK(tree_ == nullptr, "a beam goes on with a round");
   --num_pending_;
   tokens_.push_back(token);
+  ++num_known_;
 }
 
 void Sequence::advance(int tokens) {
@@ -36,18 +49,22 @@ void Sequence::advance(int tokens) {
   TANDEM_CHECK_LE(num_computed_, length());
 }
 
-void Sequence::continue_from(std::vector<int32_t> tokens, int num_computed) {
+void Sequence::continue_from(const TokenTree& tree, TokenTree::Node node, int num_computed) {
   TANDEM_CHECK_EQ(num_pending_, 0);
-  TANDEM_CHECK_LE(num_computed, static_cast<int>(tokens.size()));
-  tokens_ = std::move(tokens);
+  tree_ = &tree;
+  node_ = node;
+  num_known_ = prompt_len_ + tree.length(node);
   num_computed_ = num_computed;
+  TANDEM_CHECK_LE(num_computed, num_known_);
 }
 
-void Sequence::resolve_pending_from(std::vector<int32_t> tokens) {
+void Sequence::resolve_pending_from(const TokenTree& tree, TokenTree::Node node) {
   TANDEM_CHECK_GT(num_pending_, 0);
-  TANDEM_CHECK_EQ(tokens.size(), tokens_.size() + 1);
+  TANDEM_CHECK_EQ(prompt_len_ + tree.length(node), num_known_ + 1);
+  tree_ = &tree;
+  node_ = node;
   --num_pending_;
-  tokens_ = std::move(tokens);
+  ++num_known_;
 }
 
 int num_sequences(const SamplingParams& params) {

@@ -12,6 +12,7 @@
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sequence_status.h"
+#include "runtime/sampling/token_tree.h"
 
 namespace tandem {
 
@@ -34,13 +35,15 @@ class Sequence {
 
   int prompt_len() const { return prompt_len_; }
   int output_len() const { return length() - prompt_len_; }
-  int length() const { return static_cast<int>(tokens_.size()) + num_pending_; }
+  int length() const { return num_known_ + num_pending_; }
   // The last tokens of the sequence, sampled by steps in flight: workers know them, we do not yet.
   // They count in every length.
   int num_pending_tokens() const { return num_pending_; }
-  // The known ones: prompt + output.
-  std::span<const int32_t> tokens() const { return tokens_; }
-  std::span<const int32_t> prompt_tokens() const { return tokens().first(prompt_len_); }
+  int num_known_tokens() const { return num_known_; }
+  // The known ones: prompt + output. Of a beam that has moved since they were read last, reading
+  // them costs their length.
+  std::span<const int32_t> tokens() const;
+  std::span<const int32_t> prompt_tokens() const { return std::span(tokens_).first(prompt_len_); }
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
   // Tokens whose keys and values are in the cache when the steps in flight have run. After prefill
   // it is length() - 1 between steps: the last sampled token has not been fed yet.
@@ -53,18 +56,22 @@ class Sequence {
   void drop_pending() { num_pending_ = 0; }
   void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
-  // A beam goes on as another one does: its tokens, and what is computed of them, become this
-  // one's.
-  void continue_from(std::vector<int32_t> tokens, int num_computed);
+  // A beam goes on from another one: its output is `node` of the tree, which must outlive it, and
+  // what is computed of the other one is computed of this one.
+  void continue_from(const TokenTree& tree, TokenTree::Node node, int num_computed);
   // The same with the first pending token's value, when this one and those behind it have been fed
   // already: what is computed stays.
-  void resolve_pending_from(std::vector<int32_t> tokens);
+  void resolve_pending_from(const TokenTree& tree, TokenTree::Node node);
 
  private:
   int64_t seq_id_;
-  std::vector<int32_t> tokens_;
+  mutable std::vector<int32_t> tokens_;  // of a beam: the prompt, and output that may be outdated
   int prompt_len_;
   int index_;
+  const TokenTree* tree_ = nullptr;  // of a beam that has moved
+  TokenTree::Node node_ = TokenTree::kRoot;
+  mutable TokenTree::Node read_ = TokenTree::kRoot;  // what tokens_ holds
+  int num_known_;
   int num_pending_ = 0;
   int num_computed_ = 0;
   SequenceStatus status_ = SequenceStatus::kWaiting;

@@ -28,7 +28,7 @@ class BeamLoop {
   proto::StepInput schedule() {
     proto::StepInput step = scheduler_.schedule(now_ += 1);
     scheduler_.check_integrity();
-    if (has_work(step)) answers.push_back(worker_.run(step));
+    if (has_work(step)) answers.push_back(worker_.execute(step));
     return step;
   }
   void complete() {
@@ -58,7 +58,7 @@ class BeamLoop {
   std::vector<Blocks> tables(const std::string& id) {
     std::vector<Blocks> out;
     for (const auto& seq : group(id).seqs())
-      out.push_back(scheduler_.block_manager().get_block_table(*seq));
+      out.push_back(scheduler_.block_manager().tables().self(*seq));
     return out;
   }
   std::vector<int> pending(const std::string& id) {

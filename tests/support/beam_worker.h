@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
@@ -64,7 +66,7 @@ inline std::vector<float> beam_row(const std::string& request_id,
   return row;
 }
 
-class BeamWorker {
+class BeamWorker final : public ImmediateRunner {
  public:
   explicit BeamWorker(const SchedulerConfig& config)
       : block_size_(config.block_size),
@@ -78,7 +80,7 @@ class BeamWorker {
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
-  proto::StepOutput run(const proto::StepInput& step) {
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
     for (const auto* group : scheduled) check_message(step, *group);
@@ -91,8 +93,8 @@ class BeamWorker {
     proto::StepOutput out;
     out.set_step(step.step());
     for (const auto* group : scheduled) {
-      out.add_outputs()->set_request_id(group->request_id());
-      out.mutable_outputs()->rbegin()->set_seq_id(group->seq_data(0).seq_id());
+      out.add_outputs()->set_request_id(group->request_id);
+      out.mutable_outputs()->rbegin()->set_seq_id(group->seqs[0].seq_id);
     }
     for (const SampleRow& row : batch.rows) write(row);
     for (const SampleRow& row : batch.rows) read(row);
@@ -100,7 +102,7 @@ class BeamWorker {
     for (const SampleRow& row : batch.rows)
       if (row.samples) sample(row, scheduled, out);
     for (size_t i = 0; i < scheduled.size(); ++i)
-      if (scheduled[i]->beams_ahead()) search(*scheduled[i], *out.mutable_outputs(int(i)));
+      if (scheduled[i]->beams_ahead) search(*scheduled[i], *out.mutable_outputs(int(i)));
     table_.check_integrity();
     return out;
   }
@@ -123,16 +125,14 @@ class BeamWorker {
   }
 
   static std::vector<int32_t> tokens_of(const SampleRow& row) {
-    const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
-    std::vector<int32_t> tokens(seq.prompt_token_ids().begin(), seq.prompt_token_ids().end());
-    tokens.insert(tokens.end(), seq.output_token_ids().begin(), seq.output_token_ids().end());
+    std::vector<int32_t> tokens = row.seq().prompt;
+    tokens.insert(tokens.end(), row.seq().output.begin(), row.seq().output.end());
     return tokens;
   }
   // Of every prefix, by the position of its last token.
   std::vector<uint64_t> hashes(const SampleRow& row) const {
-    const auto& source = row.group->encoder_seq_data().prompt_token_ids();
-    uint64_t hash = shares_prefixes_ ? hash_tokens(1, {source.data(), size_t(source.size())})
-                                     : std::hash<std::string>()(row.group->request_id());
+    uint64_t hash = shares_prefixes_ ? hash_tokens(1, row.group->encoder.tokens)
+                                     : std::hash<std::string>()(row.group->request_id);
     std::vector<uint64_t> out;
     for (const int32_t token : tokens_of(row)) {
       hash = (hash ^ uint64_t(token + 7)) * 0x9e3779b97f4a7c15ull;
@@ -141,32 +141,31 @@ class BeamWorker {
     return out;
   }
   uint64_t& key(const SampleRow& row, int position) {
-    const auto& blocks = row.group->block_tables(row.seq_index).blocks();
-    return device_.at(size_t(slot_of(blocks, position, block_size_)));
+    return device_.at(size_t(slot_of(row.seq().blocks, position, block_size_)));
   }
   void write(const SampleRow& row) {
-    const int first = row.group->seq_data(row.seq_index).num_computed_tokens();
+    const int first = row.seq().num_computed;
     const auto expected = hashes(row);
     for (int p = first; p < first + row.num_tokens; ++p) key(row, p) = expected.at(size_t(p));
   }
   void read(const SampleRow& row) {
-    const int end = row.group->seq_data(row.seq_index).num_computed_tokens() + row.num_tokens;
+    const int end = row.seq().num_computed + row.num_tokens;
     const auto expected = hashes(row);
     for (int p = 0; p < end; ++p)
       ASSERT_EQ(key(row, p), expected.at(size_t(p)))
-          << row.group->request_id() << ", beam " << row.seq_index << ", position " << p;
+          << row.group->request_id << ", beam " << row.seq_index << ", position " << p;
   }
 
-  void sample(const SampleRow& row, const std::vector<proto::SequenceGroupMetadata*>& scheduled,
+  void sample(const SampleRow& row, const std::vector<WorkerGroup*>& scheduled,
               proto::StepOutput& out) {
-    const std::string& id = row.group->request_id();
-    const proto::SamplingParams& params = row.group->sampling_params();
+    const std::string& id = row.group->request_id;
+    const proto::SamplingParams& params = row.group->params;
     const std::vector<float> scores = beam_row(id, tokens_of(row));
     std::vector<int32_t> order(scores.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(i);
     std::stable_sort(order.begin(), order.end(),
                      [&](int32_t a, int32_t b) { return scores[size_t(a)] > scores[size_t(b)]; });
-    const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
+    const int64_t seq_id = row.seq().seq_id;
     for (auto& group : *out.mutable_outputs()) {
       if (group.request_id() != id) continue;
       proto::SequenceOutput& answer = *group.add_samples();
@@ -185,24 +184,21 @@ class BeamWorker {
   }
 
   // Of a group that is searched ahead, workers hear of chunks and new blocks only.
-  void check_message(const proto::StepInput& step, const proto::SequenceGroupMetadata& group) {
-    const proto::SamplingParams& params = group.sampling_params();
-    EXPECT_EQ(group.beams_ahead(),
-              beam_vocabulary_ > 0 && searches_ahead(params, beam_vocabulary_));
-    if (!group.beams_ahead()) return;
+  void check_message(const proto::StepInput& step, const WorkerGroup& group) {
+    EXPECT_EQ(group.beams_ahead,
+              beam_vocabulary_ > 0 && searches_ahead(group.params, beam_vocabulary_));
+    if (!group.beams_ahead) return;
     int rows = 0;
     std::set<int32_t> blocks;
-    for (int i = 0; i < group.seq_data_size(); ++i) {
-      const proto::SequenceData& seq = group.seq_data(i);
-      rows += seq.num_computed_tokens() + seq.token_chunk_size() ==
-              seq.prompt_token_ids_size() + seq.output_token_ids_size();
-      blocks.insert(group.block_tables(i).blocks().begin(), group.block_tables(i).blocks().end());
+    for (const WorkerSequence& seq : group.seqs) {
+      rows += seq.num_computed + seq.chunk == seq.length();
+      blocks.insert(seq.blocks.begin(), seq.blocks.end());
     }
-    const bool first = group.seq_data(0).output_token_ids().empty();
-    EXPECT_TRUE(rows == 0 || rows == (first ? 1 : group.seq_data_size())) << rows << " beams run";
+    const bool first = group.seqs[0].output.empty();
+    EXPECT_TRUE(rows == 0 || rows == (first ? 1 : int(group.seqs.size()))) << rows << " beams run";
     for (const proto::BlockCopy& copy : step.copy()) EXPECT_FALSE(blocks.contains(copy.dst()));
     for (const auto& delta : step.deltas()) {
-      if (delta.request_id() != group.request_id()) continue;
+      if (delta.request_id() != group.request_id) continue;
       for (const auto& seq : delta.seqs())
         EXPECT_FALSE(seq.has_token() || seq.has_parent_seq_id() || seq.blocks_size() > 0 ||
                      seq.replaced_blocks_size() > 0);
@@ -215,15 +211,15 @@ class BeamWorker {
     float score, own;
   };
   // Where the running beams go on, by their scores; when the search ends is for others to know.
-  static std::vector<Continuation> choose(const proto::SequenceGroupMetadata& group,
+  static std::vector<Continuation> choose(const WorkerGroup& group,
                                           const proto::SequenceGroupOutput& answer) {
-    const proto::SamplingParams& params = group.sampling_params();
+    const proto::SamplingParams& params = group.params;
     const bool first = answer.samples_size() == 1;
     std::vector<Continuation> all;
     for (int b = 0; b < params.num_beams(); ++b) {
       const proto::BeamCandidates& from = answer.samples(first ? 0 : b).candidates();
       for (int i = 0; i < from.token_ids_size(); ++i)
-        all.push_back({b, from.token_ids(i), from.logprobs(i) + group.seq_data(b).beam_score(),
+        all.push_back({b, from.token_ids(i), from.logprobs(i) + group.seqs[size_t(b)].beam_score,
                        from.logprobs(i)});
     }
     std::sort(all.begin(), all.end(), [](const Continuation& a, const Continuation& b) {
@@ -243,31 +239,29 @@ class BeamWorker {
   }
 
   // A round: full pages change tables, the contents of those that are not full move.
-  void search(proto::SequenceGroupMetadata& group, proto::SequenceGroupOutput& answer) {
+  void search(WorkerGroup& group, proto::SequenceGroupOutput& answer) {
     if (answer.samples().empty()) return;
-    const proto::SequenceGroupMetadata old = group;
+    const WorkerGroup old = group;
     const Memory before = device_;
-    const int computed = old.seq_data(0).num_computed_tokens();
+    const int computed = old.seqs[0].num_computed;
     const int full = computed / block_size_;
     const std::vector<Continuation> all = choose(old, answer);
-    for (int i = 0; i < group.seq_data_size(); ++i) {
-      const auto [parent, token, score, own] = all[size_t(i)];
+    for (size_t i = 0; i < group.seqs.size(); ++i) {
+      const auto [parent, token, score, own] = all[i];
       answer.mutable_moves()->add_parents(parent);
       answer.mutable_moves()->add_token_ids(token);
-      const proto::SequenceData& from = old.seq_data(parent);
-      ASSERT_EQ(from.num_computed_tokens(), computed);
-      ASSERT_EQ(from.prompt_token_ids_size() + from.output_token_ids_size(), computed);
-      proto::SequenceData& to = *group.mutable_seq_data(i);
-      *to.mutable_output_token_ids() = from.output_token_ids();
-      to.add_output_token_ids(token);
-      to.set_num_computed_tokens(computed);
-      to.set_beam_score(score);
-      const auto& source = old.block_tables(parent).blocks();
-      auto& blocks = *group.mutable_block_tables(i)->mutable_blocks();
-      for (int page = 0; page < full; ++page) blocks.at(page) = source.at(page);
+      const WorkerSequence& from = old.seqs[size_t(parent)];
+      ASSERT_EQ(from.num_computed, computed);
+      ASSERT_EQ(from.length(), computed);
+      WorkerSequence& to = group.seqs[i];
+      to.output = from.output;
+      to.output.push_back(token);
+      to.num_computed = computed;
+      to.beam_score = score;
+      for (size_t page = 0; page < size_t(full); ++page) to.blocks.at(page) = from.blocks.at(page);
       for (int slot = 0; slot < (computed % block_size_ == 0 ? 0 : block_size_); ++slot)
-        device_.at(size_t(blocks.at(full) * block_size_ + slot)) =
-            before.at(size_t(source.at(full) * block_size_ + slot));
+        device_.at(size_t(to.blocks.at(size_t(full)) * block_size_ + slot)) =
+            before.at(size_t(from.blocks.at(size_t(full)) * block_size_ + slot));
     }
   }
 

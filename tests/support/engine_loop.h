@@ -44,11 +44,13 @@ class EngineLoop {
 
   // Computes the step and completes it. Returns what was appended to sequences that go on.
   std::vector<SampledToken> complete(const proto::StepInput& step) {
-    std::vector<SampledToken> sampled = worker_.run(step, truth_, live_);
+    worker_.expect(truth_, live_);
+    const proto::StepOutput answer = worker_.execute(step);
+    std::vector<SampledToken> sampled = worker_.sampled();
     if (has_work(step) && worker_.pooled().empty())
       scheduler_.complete_step(step.step(), sampled);
     else if (has_work(step))
-      scheduler_.complete_step(answer_of(step.step(), sampled, worker_.pooled()));
+      scheduler_.complete_step(answer);
     for (const PooledSequence& one : worker_.pooled()) {
       const SequenceGroup* group = scheduler_.find(one.request_id);
       EXPECT_TRUE(group == nullptr || group->finished()) << "one step is all it takes";

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/scheduling/scheduler.h"
 #include "runtime/scheduling/token_hash.h"
 
@@ -59,7 +61,7 @@ inline proto::StepOutput answer_of(uint64_t step, const std::vector<SampledToken
   return out;
 }
 
-class FakeWorker {
+class FakeWorker final : public ImmediateRunner {
  public:
   // What the test knows of the sequences, by id, encoders included: all their tokens.
   using Truth = std::map<int64_t, std::vector<int32_t>>;
@@ -91,24 +93,30 @@ class FakeWorker {
     return static_cast<int32_t>(x % 1000);
   }
 
-  // Does what tandem.proto says, in its order; returns token_of() for each sampled row.
-  std::vector<SampledToken> run(const proto::StepInput& step, const Truth& truth,
-                                const LiveBlocks& live) {
+  // What the next step is checked against; they must outlive it.
+  void expect(const Truth& truth, const LiveBlocks& live) {
+    truth_ = &truth;
+    live_ = &live;
+  }
+  // Does what tandem.proto says, in its order; answers with token_of() for each sampled row.
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     table_.check_integrity();
     move(step.swap_out(), device_, host_);
-    poison(device_, live.device);
+    poison(device_, live_->device);
     move(step.swap_in(), host_, device_);
-    poison(host_, live.host);
+    poison(host_, live_->host);
     move(step.copy(), device_, device_);
     const Batch batch = build_batch(scheduled, block_size_);
     write_encoders(scheduled, batch);
     write_decoders(batch);
-    check_reads(batch, truth);
-    return sample(scheduled, batch);
+    check_reads(batch, *truth_);
+    sampled_ = sample(scheduled, batch);
+    return answer_of(step.step(), sampled_, pooled_);
   }
 
-  // What the step that was run last has pooled.
+  // What the step that was run last has sampled, and pooled.
+  const std::vector<SampledToken>& sampled() const { return sampled_; }
   const std::vector<PooledSequence>& pooled() const { return pooled_; }
   const SequenceTable& table() const { return table_; }
 
@@ -141,13 +149,12 @@ class FakeWorker {
     return static_cast<size_t>(block * block_size_ + offset);
   }
 
-  void write_encoders(const std::vector<proto::SequenceGroupMetadata*>& scheduled,
-                      const Batch& batch) {
+  void write_encoders(const std::vector<WorkerGroup*>& scheduled, const Batch& batch) {
     const ModelInput& in = batch.input;
     size_t t = 0;
     for (const auto* group : scheduled) {
-      if (!group->compute_encoder() || group->sampling_params().has_pooling()) continue;
-      for (int p = 0; p < group->encoder_seq_data().prompt_token_ids_size(); ++p, ++t) {
+      if (!group->compute_encoder || group->pools()) continue;
+      for (int p = 0; p < static_cast<int>(group->encoder.tokens.size()); ++p, ++t) {
         EXPECT_EQ(in.encoder_positions.at(t), p);
         device_.at(static_cast<size_t>(in.attention.cross_slot_mapping.at(t))) = {
             source_of(*group), p, in.encoder_input_ids.at(t)};
@@ -158,22 +165,22 @@ class FakeWorker {
   }
 
   // Behind all others, in the order of the message.
-  void check_pooled(const std::vector<proto::SequenceGroupMetadata*>& scheduled, const Batch& batch,
-                    size_t t) {
+  void check_pooled(const std::vector<WorkerGroup*>& scheduled, const Batch& batch, size_t t) {
     pooled_.clear();
     for (const auto* group : scheduled) {
-      if (!group->sampling_params().has_pooling()) continue;
-      EXPECT_TRUE(group->compute_encoder());
-      const auto& ids = group->encoder_seq_data().prompt_token_ids();
+      if (!group->pools()) continue;
+      EXPECT_TRUE(group->compute_encoder);
+      const auto& ids = group->encoder.tokens;
       const PooledRows& rows = batch.pooled.at(pooled_.size());
       EXPECT_EQ(rows.group, group);
       EXPECT_EQ(rows.first, static_cast<int32_t>(t));
-      EXPECT_EQ(rows.end - rows.first, ids.size());
-      for (int p = 0; p < ids.size(); ++p, ++t) {
+      const int length = static_cast<int>(ids.size());
+      EXPECT_EQ(rows.end - rows.first, length);
+      for (int p = 0; p < length; ++p, ++t) {
         EXPECT_EQ(batch.input.encoder_positions.at(t), p);
-        EXPECT_EQ(batch.input.encoder_input_ids.at(t), ids[p]);
+        EXPECT_EQ(batch.input.encoder_input_ids.at(t), ids[static_cast<size_t>(p)]);
       }
-      pooled_.push_back({group->request_id(), group->seq_data(0).seq_id()});
+      pooled_.push_back({group->request_id, group->seqs[0].seq_id});
     }
     EXPECT_EQ(batch.pooled.size(), pooled_.size());
     EXPECT_EQ(t, batch.input.encoder_input_ids.size());
@@ -186,25 +193,23 @@ class FakeWorker {
       const SampleRow& row = batch.rows.at(static_cast<size_t>(in.request_indices[t]));
       const int32_t slot = in.attention.slot_mapping.at(t);
       EXPECT_TRUE(written.insert(slot).second) << "slot " << slot << " written twice";
-      const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
-      std::vector<int32_t> tokens(seq.prompt_token_ids().begin(), seq.prompt_token_ids().end());
-      tokens.insert(tokens.end(), seq.output_token_ids().begin(), seq.output_token_ids().end());
+      const WorkerSequence& seq = row.seq();
+      std::vector<int32_t> tokens = seq.prompt;
+      tokens.insert(tokens.end(), seq.output.begin(), seq.output.end());
       tokens.resize(static_cast<size_t>(in.positions[t] + 1));
       EXPECT_EQ(tokens.back(), in.input_ids[t]);
       device_.at(static_cast<size_t>(slot)) = self_tags(row, tokens).back();
     }
   }
 
-  uint64_t source_of(const proto::SequenceGroupMetadata& group) const {
-    const auto& ids = group.encoder_seq_data().prompt_token_ids();
-    if (!shares_sources_) return static_cast<uint64_t>(group.encoder_seq_data().seq_id());
-    return hash_tokens(1, {ids.data(), static_cast<size_t>(ids.size())});
+  uint64_t source_of(const WorkerGroup& group) const {
+    if (!shares_sources_) return static_cast<uint64_t>(group.encoder.seq_id);
+    return hash_tokens(1, group.encoder.tokens);
   }
   // Of all tokens of a sequence.
   std::vector<KvTag> self_tags(const SampleRow& row, const std::vector<int32_t>& tokens) const {
-    const auto& ids = row.group->encoder_seq_data().prompt_token_ids();
-    auto owner = static_cast<uint64_t>(row.group->seq_data(row.seq_index).seq_id());
-    if (shares_prefixes_) owner = hash_tokens(2, {ids.data(), static_cast<size_t>(ids.size())});
+    auto owner = static_cast<uint64_t>(row.seq().seq_id);
+    if (shares_prefixes_) owner = hash_tokens(2, row.group->encoder.tokens);
     std::vector<KvTag> tags;
     for (const int32_t token : tokens) {
       if (shares_prefixes_) owner = hash_mix(owner, static_cast<uint64_t>(token));
@@ -218,8 +223,8 @@ class FakeWorker {
     size_t group = 0;  // entry of cross-attention
     for (size_t r = 0; r < batch.rows.size(); ++r) {
       const SampleRow& row = batch.rows[r];
-      const int64_t seq_id = row.group->seq_data(row.seq_index).seq_id();
-      const int64_t encoder_id = row.group->encoder_seq_data().seq_id();
+      const int64_t seq_id = row.seq().seq_id;
+      const int64_t encoder_id = row.group->encoder.seq_id;
       check_keys(attention.self_pages, r, attention.seq_lens[r], self_tags(row, truth.at(seq_id)));
       std::vector<KvTag> cross;
       for (const int32_t token : truth.at(encoder_id))
@@ -251,19 +256,17 @@ class FakeWorker {
     }
   }
 
-  std::vector<SampledToken> sample(const std::vector<proto::SequenceGroupMetadata*>& scheduled,
-                                   const Batch& batch) {
+  std::vector<SampledToken> sample(const std::vector<WorkerGroup*>& scheduled, const Batch& batch) {
     table_.advance(scheduled);
     std::vector<SampledToken> sampled;
     for (const SampleRow& row : batch.rows) {
       if (!row.samples) continue;
-      const proto::SequenceData& seq = row.group->seq_data(row.seq_index);
-      const int64_t seq_id = seq.seq_id();
+      const int64_t seq_id = row.seq().seq_id;
       const auto last = static_cast<size_t>(row.first_token + row.num_tokens - 1);
       const int32_t token =
-          token_of(seed_, row.group->request_id(), seq.index(), batch.input.positions.at(last),
+          token_of(seed_, row.group->request_id, row.seq().index, batch.input.positions.at(last),
                    batch.input.input_ids.at(last));
-      sampled.push_back({row.group->request_id(), seq_id, token});
+      sampled.push_back({row.group->request_id, seq_id, token});
       for (auto* group : scheduled)
         if (group == row.group) table_.append_token(*group, seq_id, token);
     }
@@ -276,6 +279,9 @@ class FakeWorker {
   SequenceTable table_;
   Memory device_, host_;
   uint32_t seed_;
+  const Truth* truth_ = nullptr;
+  const LiveBlocks* live_ = nullptr;
+  std::vector<SampledToken> sampled_;
   std::vector<PooledSequence> pooled_;
 };
 

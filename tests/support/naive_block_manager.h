@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/scheduling/block_manager.h"
+#include "runtime/scheduling/blocks/block_manager.h"
 
 namespace tandem::testing_support {
 

@@ -51,14 +51,14 @@ class NaiveScheduler {
     const BlockManager& blocks = scheduler_.block_manager();
     for (const Key& key : order_) {
       const SequenceGroup& group = *scheduler_.find(id_of(key));
-      auto& pool = blocks.on_host(group) ? live.host : live.device;
+      auto& pool = blocks.tables().on_host(group) ? live.host : live.device;
       const auto add = [&](const Blocks& table) { pool.insert(table.begin(), table.end()); };
-      if (blocks.has_cross_block_table(group)) add(blocks.get_cross_block_table(group));
+      if (blocks.tables().has_cross(group)) add(blocks.tables().cross(group));
       for (const auto& seq : group.seqs())
-        if (blocks.has_block_table(*seq)) add(blocks.get_block_table(*seq));
+        if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
     }
     for (int32_t block = 0; block < blocks.num_total_device_blocks(); ++block)
-      if (blocks.is_cached(block)) live.device.insert(block);
+      if (blocks.pools().device().cached(block)) live.device.insert(block);
     return live;
   }
 

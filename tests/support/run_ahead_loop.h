@@ -76,7 +76,9 @@ class RunAheadLoop {
   void execute() {
     const auto it = std::find_if(flights_.begin(), flights_.end(),
                                  [](const Flight& flight) { return !flight.executed; });
-    it->sampled = worker_.run(it->step, truth_, it->live);
+    worker_.expect(truth_, it->live);
+    worker_.execute(it->step);
+    it->sampled = worker_.sampled();
     it->pooled = worker_.pooled();
     it->executed = true;
     for (const SampledToken& token : it->sampled) truth_.at(token.seq_id).push_back(token.token);

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/engine/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/simulated_world.h"
@@ -77,8 +80,9 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
   return output;
 }
 
-inline proto::Embedding undisturbed_embedding(
-    const google::protobuf::RepeatedField<int32_t>& encoder, const proto::SamplingParams& params) {
+// encoder: any list of token ids.
+template <class Ids>
+proto::Embedding undisturbed_embedding(const Ids& encoder, const proto::SamplingParams& params) {
   uint64_t hash = params.seed();
   for (const int32_t token : encoder) hash = mix(hash, static_cast<uint64_t>(token));
   proto::Embedding out;
@@ -86,7 +90,7 @@ inline proto::Embedding undisturbed_embedding(
   return out;
 }
 
-class SimulatedRank {
+class SimulatedRank final : public ImmediateRunner {
  public:
   explicit SimulatedRank(const SchedulerConfig& config)
       : config_(config),
@@ -98,7 +102,7 @@ class SimulatedRank {
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
-  proto::StepOutput execute(const proto::StepInput& step) {
+  proto::StepOutput execute(const proto::StepInput& step) override {
     const auto scheduled = table_.apply(step);
     move(step.swap_out(), device_, host_);
     move(step.swap_in(), host_, device_);
@@ -116,7 +120,6 @@ class SimulatedRank {
 
  private:
   using Memory = std::vector<uint64_t>;
-  using Ids = google::protobuf::RepeatedField<int32_t>;
   using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
 
   // All copies of a list at once.
@@ -129,49 +132,45 @@ class SimulatedRank {
             before.at(static_cast<size_t>(copy.src() * block_size_ + i));
   }
 
-  uint64_t& key_at(const Ids& blocks, int position) {
+  uint64_t& key_at(std::span<const int32_t> blocks, int position) {
     return device_.at(static_cast<size_t>(slot_of(blocks, position, block_size_)));
   }
 
-  void run_group(const proto::SequenceGroupMetadata& group, proto::SequenceGroupOutput& out) {
-    const proto::SamplingParams& params = group.sampling_params();
-    const Ids& encoder = group.encoder_seq_data().prompt_token_ids();
-    out.set_request_id(group.request_id());
-    out.set_seq_id(group.seq_data(0).seq_id());
+  void run_group(const WorkerGroup& group, proto::SequenceGroupOutput& out) {
+    const proto::SamplingParams& params = group.params;
+    const std::vector<int32_t>& encoder = group.encoder.tokens;
+    out.set_request_id(group.request_id);
+    out.set_seq_id(group.seqs[0].seq_id);
     if (params.has_pooling()) {
       *out.mutable_embedding() = undisturbed_embedding(encoder, params);
       return;
     }
-    if (group.compute_encoder())
-      for (int p = 0; p < encoder.size(); ++p)
-        key_at(group.cross_block_table().blocks(), p) =
-            key_of(salt_of(config_, 1, params), 1, p, encoder[p]);
-    for (int i = 0; i < group.seq_data_size(); ++i)
-      if (group.seq_data(i).token_chunk_size() > 0) run_sequence(group, i, out);
+    if (group.compute_encoder)
+      for (size_t p = 0; p < encoder.size(); ++p)
+        key_at(group.encoder.blocks, static_cast<int>(p)) =
+            key_of(salt_of(config_, 1, params), 1, static_cast<int>(p), encoder[p]);
+    for (const WorkerSequence& seq : group.seqs)
+      if (seq.chunk > 0) run_sequence(group, seq, out);
   }
 
-  void run_sequence(const proto::SequenceGroupMetadata& group, int i,
+  void run_sequence(const WorkerGroup& group, const WorkerSequence& seq,
                     proto::SequenceGroupOutput& out) {
-    const proto::SamplingParams& params = group.sampling_params();
-    const proto::SequenceData& seq = group.seq_data(i);
-    const Ids& blocks = group.block_tables(i).blocks();
-    const int prompt = seq.prompt_token_ids_size(), length = prompt + seq.output_token_ids_size();
-    const int first = seq.num_computed_tokens(), end = first + seq.token_chunk_size();
+    const proto::SamplingParams& params = group.params;
+    const int prompt = static_cast<int>(seq.prompt.size());
+    const int first = seq.num_computed, end = first + seq.chunk;
     for (int p = first; p < end; ++p)
-      key_at(blocks, p) =
-          key_of(salt_of(config_, 0, params), 0, p,
-                 p < prompt ? seq.prompt_token_ids(p) : seq.output_token_ids(p - prompt));
-    if (params.has_prompt_logprobs() && seq.index() == 0) {
+      key_at(seq.blocks, p) = key_of(salt_of(config_, 0, params), 0, p, seq.token(p));
+    if (params.has_prompt_logprobs() && seq.index == 0) {
       out.set_prompt_logprobs_start(first + 1);
       for (int p = first + 1; p <= end && p < prompt; ++p)
-        out.add_prompt_logprobs()->add_top()->set_token_id(seq.prompt_token_ids(p));
+        out.add_prompt_logprobs()->add_top()->set_token_id(seq.token(p));
     }
-    if (end < length) return;
-    uint64_t hash = mix(params.seed(), static_cast<uint64_t>(seq.index()));
-    for (int p = 0; p < group.encoder_seq_data().prompt_token_ids_size(); ++p)
-      hash = mix(hash, key_at(group.cross_block_table().blocks(), p));
-    for (int p = 0; p < end; ++p) hash = mix(hash, key_at(blocks, p));
-    *out.add_samples() = sample_of(params, seq.seq_id(), token_of(hash));
+    if (end < seq.length()) return;
+    uint64_t hash = mix(params.seed(), static_cast<uint64_t>(seq.index));
+    for (int p = 0; p < static_cast<int>(group.encoder.tokens.size()); ++p)
+      hash = mix(hash, key_at(group.encoder.blocks, p));
+    for (int p = 0; p < end; ++p) hash = mix(hash, key_at(seq.blocks, p));
+    *out.add_samples() = sample_of(params, seq.seq_id, token_of(hash));
   }
 
   SchedulerConfig config_;

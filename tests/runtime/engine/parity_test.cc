@@ -31,22 +31,23 @@ float max_difference(const Tensor& got, const HostTensor& want) {
 }
 
 // A group whose encoder and whole decoder sequence run in one step.
-proto::SequenceGroupMetadata make_group(const std::vector<int>& encoder,
-                                        const std::vector<int>& decoder, int first_block) {
-  proto::SequenceGroupMetadata group;
-  group.set_request_id("parity");
-  group.set_compute_encoder(true);
-  group.set_is_prompt(true);
-  group.mutable_encoder_seq_data()->mutable_prompt_token_ids()->Add(encoder.begin(), encoder.end());
-  auto* data = group.add_seq_data();
-  data->mutable_prompt_token_ids()->Add(decoder.begin(), decoder.end());
-  data->set_token_chunk_size(static_cast<int>(decoder.size()));
-  const auto add_blocks = [&](proto::BlockTable* table, size_t tokens) {
+WorkerGroup make_group(const std::vector<int>& encoder, const std::vector<int>& decoder,
+                       int first_block) {
+  const auto blocks_for = [&](size_t tokens) {
+    std::vector<int32_t> blocks;
     for (size_t i = 0; i < (tokens + kBlockSize - 1) / kBlockSize; ++i)
-      table->add_blocks(first_block++);
+      blocks.push_back(first_block++);
+    return blocks;
   };
-  add_blocks(group.mutable_cross_block_table(), encoder.size());
-  add_blocks(group.add_block_tables(), decoder.size());
+  WorkerGroup group;
+  group.request_id = "parity";
+  group.compute_encoder = true;
+  group.encoder.tokens.assign(encoder.begin(), encoder.end());
+  group.encoder.blocks = blocks_for(encoder.size());
+  WorkerSequence& seq = group.seqs.emplace_back();
+  seq.prompt.assign(decoder.begin(), decoder.end());
+  seq.chunk = static_cast<int>(decoder.size());
+  seq.blocks = blocks_for(decoder.size());
   return group;
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/execution/sequence_table.h"
+
 namespace tandem {
 namespace {
 
@@ -99,7 +101,7 @@ class WorkedExample : public testing::Test {
   }
 
   SequenceTable table_{{.block_size = 2, .num_device_blocks = 12}};
-  std::vector<Metadata*> scheduled_;
+  std::vector<WorkerGroup*> scheduled_;
 };
 
 TEST_F(WorkedExample, Step1AllRequestsPrefill) {
@@ -128,8 +130,7 @@ TEST_F(WorkedExample, Step1AllRequestsPrefill) {
   EXPECT_FALSE(batch.rows[2].samples) << "three tokens of its prompt are left";
   EXPECT_EQ(batch.rows[2].first_token, 5);
   EXPECT_EQ(batch.rows[2].num_tokens, 5);
-  EXPECT_EQ(batch.rows[2].group->request_id(), "request_2");
-  for (const Metadata* group : scheduled_) EXPECT_TRUE(group->is_prompt());
+  EXPECT_EQ(batch.rows[2].group->request_id, "request_2");
 }
 
 TEST_F(WorkedExample, Step2ChunkedPrefill) {
@@ -154,9 +155,6 @@ TEST_F(WorkedExample, Step2ChunkedPrefill) {
   EXPECT_THAT(attention.self_pages.last_page_len, ElementsAre(2, 1, 2));
 
   for (const SampleRow& row : batch.rows) EXPECT_TRUE(row.samples);
-  EXPECT_FALSE(scheduled_[0]->is_prompt());
-  EXPECT_FALSE(scheduled_[1]->is_prompt());
-  EXPECT_TRUE(scheduled_[2]->is_prompt());
   EXPECT_FALSE(in.has_encoder_work());
 }
 

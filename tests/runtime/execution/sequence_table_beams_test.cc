@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
 
 namespace tandem {
 namespace {
@@ -65,14 +65,13 @@ proto::StepInput next_round(bool new_blocks) {
 class SequenceTableBeams : public testing::Test {
  protected:
   // A round, as a worker does it: launched, and gone on from.
-  SequenceTable::Metadata& round(const proto::StepInput& step, int full_blocks) {
+  WorkerGroup& round(const proto::StepInput& step, int full_blocks) {
     const auto scheduled = table_.apply(step);
     table_.advance(scheduled);
-    SequenceTable::Metadata& group = *scheduled[0];
+    WorkerGroup& group = *scheduled[0];
     table_.go_on(group, full_blocks, [](int beam, int page) { return -100 * (beam + 1) - page; });
     pending_.clear();
-    for (int i = 0; i < 3; ++i)
-      pending_.push_back(table_.append_pending(group, group.seq_data(i).seq_id(), -1 - i));
+    for (int i = 0; i < 3; ++i) pending_.push_back(table_.append_pending(group, 5 + i, -1 - i));
     table_.check_integrity();
     return group;
   }
@@ -105,19 +104,20 @@ class SequenceTableBeams : public testing::Test {
 TEST_F(SequenceTableBeams, GoOnByThemselves) {
   auto* group = &round(first_round(), 1);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(group->seq_data(i).num_computed_tokens(), 3);
-    EXPECT_THAT(group->seq_data(i).output_token_ids(), ElementsAre(-1 - i));
-    EXPECT_THAT(group->block_tables(i).blocks(), ElementsAre(-100 * (i + 1), 11 + i));
+    const WorkerSequence& seq = group->seqs[static_cast<size_t>(i)];
+    EXPECT_EQ(seq.num_computed, 3);
+    EXPECT_THAT(seq.output, ElementsAre(-1 - i));
+    EXPECT_THAT(seq.blocks, ElementsAre(-100 * (i + 1), 11 + i));
   }
   const auto unknown = pending_;
   group = &round(next_round(false), 2);
-  EXPECT_THAT(group->seq_data(2).output_token_ids(), ElementsAre(-3, -3));
-  EXPECT_THAT(group->block_tables(1).blocks(), ElementsAre(-200, -201));
+  EXPECT_THAT(group->seqs[2].output, ElementsAre(-3, -3));
+  EXPECT_THAT(group->seqs[1].blocks, ElementsAre(-200, -201));
   for (int i = 0; i < 3; ++i) table_.know(unknown[static_cast<size_t>(i)], 40 + i);
-  EXPECT_THAT(group->seq_data(2).output_token_ids(), ElementsAre(42, -3));
+  EXPECT_THAT(group->seqs[2].output, ElementsAre(42, -3));
   // The next one begins a block, and needs it.
   group = &round(next_round(true), 2);
-  EXPECT_THAT(group->block_tables(1).blocks(), ElementsAre(-200, -201, 15));
+  EXPECT_THAT(group->seqs[1].blocks, ElementsAre(-200, -201, 15));
 }
 
 TEST_F(SequenceTableBeams, SaysWhichSequencesAreGone) {
@@ -164,7 +164,7 @@ TEST_F(SequenceTableBeams, RefusesWhatIsNoRound) {
             at + "seq_data[1].token_chunk_size: a round has all beams or none");
   auto step = first_round();
   again(*step.mutable_groups(0));
-  EXPECT_EQ(round(step, 2).seq_data(2).output_token_ids_size(), 2);
+  EXPECT_EQ(round(step, 2).seqs[2].output.size(), 2u);
 }
 
 TEST_F(SequenceTableBeams, RefusesDeltasThatAreNoRound) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/sequence_table.h"
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/damage.h"
@@ -66,7 +67,7 @@ class DamagedLink {
   virtual void sample(proto::SequenceOutput& out) = 0;
   virtual void finish(const proto::StepOutput&) {}
   // Sampled sequences of a group, by their places in seq_data.
-  virtual void go_on(SequenceTable::Metadata& group, const std::vector<int>& sampled) = 0;
+  virtual void go_on(WorkerGroup& group, const std::vector<int>& sampled) = 0;
 
   // To what is sampled, before the message is damaged.
   proto::StepOutput answer_to(const proto::StepInput& step) {
@@ -105,8 +106,9 @@ class DamagedLink {
     }
   }
 
-  void append(SequenceTable::Metadata& group, const std::vector<int>& sampled) {
-    for (const int i : sampled) table_.append_token(group, group.seq_data(i).seq_id(), 5);
+  void append(WorkerGroup& group, const std::vector<int>& sampled) {
+    for (const int i : sampled)
+      table_.append_token(group, group.seqs[static_cast<size_t>(i)].seq_id, 5);
   }
 
   std::mt19937 rng_;
@@ -146,7 +148,7 @@ class DamagedTokens final : public DamagedLink {
                                      SequenceStatus::kFinishedLength);
       }
   }
-  void go_on(SequenceTable::Metadata& group, const std::vector<int>& sampled) override {
+  void go_on(WorkerGroup& group, const std::vector<int>& sampled) override {
     append(group, sampled);
   }
 };
@@ -183,31 +185,33 @@ class DamagedBeams final : public DamagedLink {
       out.mutable_candidates()->add_logprobs(-1.0f * static_cast<float>(i));
     }
   }
-  void go_on(SequenceTable::Metadata& group, const std::vector<int>& sampled) override {
-    if (group.beams_ahead()) return round(group, sampled);
+  void go_on(WorkerGroup& group, const std::vector<int>& sampled) override {
+    if (group.beams_ahead) return round(group, sampled);
     append(group, sampled);
   }
 
-  void round(SequenceTable::Metadata& group, const std::vector<int>& sampled) {
+  void round(WorkerGroup& group, const std::vector<int>& sampled) {
     ++rounds;
-    const int n = group.seq_data_size();
-    ASSERT_TRUE(searches_ahead(group.sampling_params(), limits_.vocab_size));
-    ASSERT_EQ(group.sampling_params().num_beams(), n);
-    const bool first = group.seq_data(0).output_token_ids_size() == 0;
+    const int n = static_cast<int>(group.seqs.size());
+    ASSERT_TRUE(searches_ahead(group.params, limits_.vocab_size));
+    ASSERT_EQ(group.params.num_beams(), n);
+    const bool first = group.seqs[0].output.empty();
     ASSERT_EQ(sampled.size(), first ? 1u : static_cast<size_t>(n));
     for (size_t i = 0; i < sampled.size(); ++i) ASSERT_EQ(sampled[i], static_cast<int>(i));
-    const int length =
-        group.seq_data(0).prompt_token_ids_size() + group.seq_data(0).output_token_ids_size();
+    const int length = group.seqs[0].length();
     const int full = length / limits_.block_size;
     const int last = length % limits_.block_size == 0 ? full - 1 : full;
-    for (int i = 0; i < n; ++i) {
-      const auto& blocks = group.block_tables(i).blocks();
-      ASSERT_GT(blocks.size(), last);
-      ASSERT_TRUE(blocks[last] >= 0 && blocks[last] < limits_.num_device_blocks);
-      for (int p = 0; p < full; ++p) ASSERT_LT(blocks[p], limits_.num_device_blocks);
+    for (const WorkerSequence& seq : group.seqs) {
+      const auto& blocks = seq.blocks;
+      ASSERT_GT(static_cast<int>(blocks.size()), last);
+      const int32_t block = blocks[static_cast<size_t>(last)];
+      ASSERT_TRUE(block >= 0 && block < limits_.num_device_blocks);
+      for (size_t p = 0; p < static_cast<size_t>(full); ++p)
+        ASSERT_LT(blocks[p], limits_.num_device_blocks);
     }
     table_.go_on(group, full, [](int beam, int page) { return -1 - (beam << 16 | page); });
-    for (int i = 0; i < n; ++i) table_.append_pending(group, group.seq_data(i).seq_id(), -1 - i);
+    for (int i = 0; i < n; ++i)
+      table_.append_pending(group, group.seqs[static_cast<size_t>(i)].seq_id, -1 - i);
   }
 };
 

@@ -1,5 +1,7 @@
 // The worker's copy of the groups: what messages do to it, and that no message can break it.
 
+#include "runtime/execution/sequence_table.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/execution/batch_builder.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/test_groups.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr SequenceLimits kLimits{.block_size = 2,
@@ -96,18 +98,18 @@ TEST_F(SequenceTableTest, FollowsFullMetadataAndDeltas) {
   const auto scheduled = table_.apply(step);
   ASSERT_THAT(scheduled, SizeIs(1));
   const auto& group = *scheduled[0];
-  EXPECT_TRUE(group.is_prompt()) << "sequence 2 computes a token of its prompt";
-  EXPECT_FALSE(group.compute_encoder());
-  EXPECT_EQ(group.encoder_seq_data().num_computed_tokens(), 3);
-  EXPECT_EQ(group.seq_data(0).num_computed_tokens(), 3);
-  EXPECT_EQ(group.seq_data(0).token_chunk_size(), 1);
-  EXPECT_THAT(group.seq_data(0).output_token_ids(), ElementsAre(77));
-  EXPECT_EQ(group.block_tables(0).blocks(1), 8);
-  EXPECT_EQ(group.block_tables(0).blocks(2), 9);
-  EXPECT_EQ(group.seq_data(1).num_computed_tokens(), 2);
+  EXPECT_FALSE(group.compute_encoder);
+  EXPECT_EQ(group.encoder.num_computed, 3);
+  EXPECT_EQ(group.seqs[0].num_computed, 3);
+  EXPECT_EQ(group.seqs[0].chunk, 1);
+  EXPECT_TRUE(group.seqs[0].samples());
+  EXPECT_THAT(group.seqs[0].output, ElementsAre(77));
+  EXPECT_EQ(group.seqs[0].blocks.at(1), 8);
+  EXPECT_EQ(group.seqs[0].blocks.at(2), 9);
+  EXPECT_EQ(group.seqs[1].num_computed, 2);
   table_.advance(scheduled);
-  EXPECT_EQ(group.seq_data(1).num_computed_tokens(), 3);
-  EXPECT_EQ(group.seq_data(1).token_chunk_size(), 0);
+  EXPECT_EQ(group.seqs[1].num_computed, 3);
+  EXPECT_EQ(group.seqs[1].chunk, 0);
   table_.check_integrity();
 }
 
@@ -166,9 +168,9 @@ TEST_F(SequenceTableTest, ForgetsWhatIsFinished) {
   auto next = delta_step();
   next.mutable_deltas(0)->mutable_seqs()->DeleteSubrange(0, 1);
   const auto scheduled = table_.apply(next);
-  ASSERT_EQ(scheduled[0]->seq_data_size(), 1);
-  EXPECT_EQ(scheduled[0]->seq_data(0).seq_id(), 2);
-  EXPECT_EQ(scheduled[0]->seq_data(0).index(), 1) << "its place in the group stays";
+  ASSERT_THAT(scheduled[0]->seqs, SizeIs(1));
+  EXPECT_EQ(scheduled[0]->seqs[0].seq_id, 2);
+  EXPECT_EQ(scheduled[0]->seqs[0].index, 1) << "its place in the group stays";
   step.set_finished_seq_ids(0, 2);
   table_.apply(step);
   EXPECT_EQ(table_.size(), 0u) << "without sequences the group is gone";
@@ -177,7 +179,7 @@ TEST_F(SequenceTableTest, ForgetsWhatIsFinished) {
 
 TEST_F(SequenceTableTest, FullMetadataReplacesWhatWasKnown) {
   start();
-  EXPECT_EQ(table_.apply(full_step())[0]->seq_data(0).output_token_ids_size(), 0);
+  EXPECT_THAT(table_.apply(full_step())[0]->seqs[0].output, IsEmpty());
   proto::StepInput step = full_step();
   step.add_finished_request_ids("x");
   table_.apply(step);
@@ -295,10 +297,10 @@ TEST_F(SequenceTableTest, BeamsGoOnFromOneAnother) {
   for (const int32_t block : {11, 12}) two.add_blocks(block);
   const auto scheduled = table_.apply(step);
   table_.check_integrity();
-  EXPECT_THAT(scheduled[0]->seq_data(0).output_token_ids(), ElementsAre(77, 5));
-  EXPECT_THAT(scheduled[0]->seq_data(1).output_token_ids(), ElementsAre(77, 6));
-  EXPECT_EQ(scheduled[0]->seq_data(1).num_computed_tokens(), 3);
-  EXPECT_THAT(scheduled[0]->block_tables(1).blocks(), ElementsAre(11, 12));
+  EXPECT_THAT(scheduled[0]->seqs[0].output, ElementsAre(77, 5));
+  EXPECT_THAT(scheduled[0]->seqs[1].output, ElementsAre(77, 6));
+  EXPECT_EQ(scheduled[0]->seqs[1].num_computed, 3);
+  EXPECT_THAT(scheduled[0]->seqs[1].blocks, ElementsAre(11, 12));
 }
 
 TEST_F(SequenceTableTest, RefusesInconsistentBeams) {

@@ -167,13 +167,13 @@ class Case {
       for (int b = 0; b < search.num_beams(); ++b) {
         const Ids generated(running[size_t(b)].begin() + options_.prompt_len,
                             running[size_t(b)].end());
-        ASSERT_TRUE(std::equal(generated.begin(), generated.end(), search.tokens(b).begin(),
-                               search.tokens(b).end()));
+        ASSERT_EQ(generated, search.tokens(b));
       }
     }
     ASSERT_EQ(search.num_steps(), expected.steps);
-    for (size_t i = 0; i < search.hypotheses().size(); ++i) {
-      const auto& h = search.hypotheses()[i];
+    const auto hypotheses = search.hypotheses();
+    for (size_t i = 0; i < hypotheses.size(); ++i) {
+      const auto& h = hypotheses[i];
       ASSERT_EQ(h.tokens, expected.sequences[i]) << "hypothesis " << i;
       ASSERT_EQ(h.score, expected.scores[i]) << "hypothesis " << i;
       ASSERT_EQ(h.ended, expected.ended[i]) << "hypothesis " << i;
@@ -201,6 +201,44 @@ class Case {
   float eos_bias_ = 0;
   uint32_t salt_ = 0;
 };
+
+// Histories are shared: a round adds its own tokens, and copies none that were there.
+TEST(BeamSearch, ARoundAddsAsMuchHoweverLongTheBeamsAre) {
+  BeamSearch search(params_with(4, 200, {}));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 1);
+  size_t before = 0;
+  while (!search.finished()) {
+    Beams beams;
+    for (size_t b = 0; b < (search.num_steps() == 0 ? 1u : 4u); ++b) {
+      Row row(20);
+      for (float& x : row) x = normal(random) - 4;
+      beams.push_back(candidates_of(row, 8));
+    }
+    const BeamSearch::Round round = search.choose(beams);
+    EXPECT_EQ(search.tree().size(), before) << "a choice changes nothing";
+    search.apply(round);
+    EXPECT_LE(search.tree().size(), before + 8) << "the next beams, and hypotheses";
+    before = search.tree().size();
+  }
+  search.check_integrity();
+  EXPECT_EQ(search.num_steps(), 200);
+  EXPECT_EQ(search.hypotheses()[0].tokens.size(), 200u);
+}
+
+TEST(TokenTree, SequencesShareTheirBeginnings) {
+  TokenTree tree(/*keeps_logprobs=*/true);
+  const auto a = tree.append(TokenTree::kRoot, 5, -1), b = tree.append(a, 6, -2);
+  const auto c = tree.append(a, 7, -3), d = tree.append(c, 8, -4);
+  EXPECT_EQ(tree.size(), 4u);
+  EXPECT_EQ(tree.tokens(TokenTree::kRoot), Ids{});
+  EXPECT_EQ(tree.tokens(b), (Ids{5, 6}));
+  EXPECT_EQ(tree.tokens(d), (Ids{5, 7, 8}));
+  EXPECT_EQ(tree.logprobs(d), (Row{-1, -3, -4}));
+  EXPECT_EQ(tree.length(d), 3);
+  EXPECT_EQ(tree.last_token(b), 6);
+  tree.check_integrity();
+}
 
 TEST(BeamSearch, AgreesWithTheNaiveSearch) {
   const uint32_t seed = std::random_device()();

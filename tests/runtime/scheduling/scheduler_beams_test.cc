@@ -161,7 +161,7 @@ class Simulation {
     } else if (op == 1 && can_execute) {
       for (Flight& flight : flights_) {
         if (flight.executed) continue;
-        flight.output = worker_.run(flight.input);
+        flight.output = worker_.execute(flight.input);
         flight.executed = true;
         break;
       }
@@ -291,9 +291,9 @@ class Simulation {
       const SequenceGroup* group = scheduler_.find(id);
       int own = 0;
       for (const auto& seq : group->seqs())
-        if (scheduler_.block_manager().has_block_table(*seq))
-          own += int(scheduler_.block_manager().get_block_table(*seq).size());
-      counts_.shared += own > 0 && scheduler_.block_manager().num_blocks(*group) < own;
+        if (scheduler_.block_manager().tables().has_self(*seq))
+          own += int(scheduler_.block_manager().tables().self(*seq).size());
+      counts_.shared += own > 0 && scheduler_.block_manager().tables().num_blocks(*group) < own;
     }
   }
 
@@ -373,14 +373,14 @@ TEST(SchedulerBeams, BeamsShareThePromptsBlocks) {
   for (const auto& seq : first.groups(0).seq_data()) tokens += seq.token_chunk_size();
   EXPECT_EQ(tokens, 5);
   EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 40 - 1 - 3);
-  scheduler.complete_step(worker.run(first));
+  scheduler.complete_step(worker.execute(first));
   const proto::StepInput second = scheduler.schedule(1);
   ASSERT_EQ(second.deltas_size(), 1);
   EXPECT_EQ(second.deltas(0).seqs_size(), 4);
   EXPECT_EQ(second.copy_size(), 3) << "the last one to write keeps the block";
   EXPECT_EQ(second.deltas(0).seqs(1).parent_seq_id(), 0);
   EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 40 - 1 - 3 - 3);
-  worker.run(second);
+  worker.execute(second);
 }
 
 }  // namespace

@@ -333,9 +333,9 @@ std::map<std::string, double> time_a_thousand_sequences(bool caches) {
     table.advance(scheduled);
     std::vector<SampledToken> sampled;
     for (size_t r = 0; r < batch.rows.size(); ++r) {
-      const int64_t seq_id = batch.rows[r].group->seq_data(0).seq_id();
+      const int64_t seq_id = batch.rows[r].seq().seq_id;
       table.append_token(*scheduled[r], seq_id, 5);
-      sampled.push_back({scheduled[r]->request_id(), seq_id, 5});
+      sampled.push_back({scheduled[r]->request_id, seq_id, 5});
     }
     lap("advance, append");
     scheduler.complete_step(step.step(), sampled);

@@ -1,0 +1,43 @@
+// Whether what a message says of a group can be true. Messages may come from another process: what
+// passes is safe to use. All of them throw MessageError.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/execution/message_error.h"
+#include "runtime/execution/worker_group.h"
+
+namespace tandem {
+
+// What a worker's messages are checked against.
+struct SequenceLimits {
+  int block_size = 0;
+  int num_device_blocks = 0;
+  int num_host_blocks = 0;
+  int vocab_size = 0;           // token ids are below; 0: not checked
+  int max_positions = 0;        // of encoder and decoder alike; 0: not checked
+  bool searches_beams = false;  // groups may have beams_ahead
+};
+
+// Every block is in the device pool, and the table that they are of, or are added to, has no more
+// blocks than the pool (`size`).
+void check_blocks(const SequenceLimits& limits, std::span<const int32_t> blocks,
+                  const MessageField& field, size_t size);
+// They hold `tokens` tokens.
+void check_covers(const SequenceLimits& limits, std::span<const int32_t> blocks, int64_t tokens,
+                  const MessageField& field);
+// A token id; vocab_size 0: any that is not negative.
+void check_token(const SequenceLimits& limits, int32_t token, const MessageField& field);
+// The sequence with its chunk of this step ends within its tokens, its table and the positions.
+void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
+                 const MessageField& field);
+// A whole group, with its chunks, none of whose tokens and blocks only the device knows.
+void check_group(const SequenceLimits& limits, const WorkerGroup& group);
+// With beams_ahead: that the chunks of the step, and what is there, make a round of the search or
+// none.
+void check_round(const SequenceLimits& limits, const WorkerGroup& group);
+// Block copies are within the pools. Throws std::runtime_error naming the list.
+void check_copies(const SequenceLimits& limits, const proto::StepInput& step);
+
+}  // namespace tandem

@@ -1,0 +1,49 @@
+// Whoever executes steps: one rank's model, a worker, or what tests put in their place. Synchronous;
+// one thread.
+#pragma once
+
+#include <deque>
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+  // Begins a step. Throws std::runtime_error naming the field of an inconsistent message.
+  virtual void launch(const proto::StepInput& step) = 0;
+  // Steps whose answer was not taken.
+  virtual int steps_launched() const = 0;
+  // Whether the oldest one's answer is there. Does not wait.
+  virtual bool ready() = 0;
+  // Its answer. Waits for it.
+  virtual proto::StepOutput finish() = 0;
+  // Runs one step to its end; none is under way.
+  virtual proto::StepOutput execute(const proto::StepInput& step) {
+    launch(step);
+    return finish();
+  }
+};
+
+// launch() does all the work.
+class ImmediateRunner : public StepRunner {
+ public:
+  proto::StepOutput execute(const proto::StepInput& step) override = 0;
+  void launch(const proto::StepInput& step) override { answers_.push_back(execute(step)); }
+  int steps_launched() const override { return static_cast<int>(answers_.size()); }
+  bool ready() override { return !answers_.empty(); }
+  proto::StepOutput finish() override {
+    TANDEM_CHECK(!answers_.empty(), "no step was launched");
+    proto::StepOutput answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+  }
+
+ private:
+  std::deque<proto::StepOutput> answers_;
+};
+
+}  // namespace tandem

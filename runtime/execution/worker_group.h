@@ -1,0 +1,56 @@
+// A worker's copy of a request: plain data, which messages change through SequenceTable only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+struct WorkerSequence {
+  int64_t seq_id = 0;
+  int index = 0;                // its place in the request: seeds depend on it
+  std::vector<int32_t> prompt;  // token ids
+  std::vector<int32_t> output;  // token ids; below 0: only the device knows the token
+  std::vector<int32_t> blocks;  // of its self table; below 0: only the device knows the block
+  int num_computed = 0;         // tokens whose keys and values are in the cache
+  int chunk = 0;                // tokens to compute in this step
+  float beam_score = 0;         // of a beam when it came in full
+
+  int length() const { return static_cast<int>(prompt.size() + output.size()); }
+  int32_t token(int position) const {
+    const auto at = static_cast<size_t>(position);
+    return at < prompt.size() ? prompt[at] : output[at - prompt.size()];
+  }
+  // Its chunk ends at its last token: the next one is wanted.
+  bool samples() const { return chunk > 0 && num_computed + chunk == length(); }
+};
+
+struct WorkerEncoder {
+  int64_t seq_id = 0;
+  std::vector<int32_t> tokens;  // ids
+  std::vector<int32_t> blocks;  // of the cross table; none if it is pooled
+  int num_computed = 0;         // none or all of them
+  int chunk = 0;                // all of them in the step that computes them, else none
+
+  bool done() const { return num_computed == static_cast<int>(tokens.size()); }
+};
+
+struct WorkerGroup {
+  std::string request_id;
+  proto::SamplingParams params;
+  WorkerEncoder encoder;
+  std::vector<WorkerSequence> seqs;
+  bool compute_encoder = false;  // in this step
+  bool beams_ahead = false;      // the worker searches its beams by itself
+  bool goes_on = false;          // SequenceTable::go_on() was called
+  uint64_t last_step = 0;        // of SequenceTable::apply(), that scheduled it
+  uint64_t incarnation = 0;      // the step in which it came in full
+
+  bool pools() const { return params.has_pooling(); }
+  WorkerSequence* find(int64_t seq_id);  // null if it does not have it
+};
+
+}  // namespace tandem

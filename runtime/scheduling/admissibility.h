@@ -1,0 +1,14 @@
+// Whether a group could ever run (docs/scheduling.md §5).
+#pragma once
+
+#include "runtime/scheduling/scheduler_config.h"
+#include "runtime/scheduling/sequence.h"
+
+namespace tandem {
+
+// Throws InputError (kResource) with the numbers if the group could never run: its encoder sequence
+// and the longest decoder sequences that max_tokens allows against the pool, and n against
+// max_num_seqs. kInvalidRequest for an empty prompt or max_tokens < 1.
+void check_admissible(const SequenceGroup& group, const SchedulerConfig& config);
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+// What a scheduler is told once.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+enum class PreemptionMode : uint8_t { kAuto, kRecompute, kSwap };
+
+struct SchedulerConfig {
+  int max_num_seqs = 256;
+  int max_num_batched_tokens = 2048;
+  int block_size = 16;
+  int num_device_blocks = 0;
+  int num_host_blocks = 0;
+  PreemptionMode preemption = PreemptionMode::kAuto;
+  // kAuto: the time to move one cached token's keys and values out and back, in units of the time
+  // to compute one token.
+  double swap_cost = 0.05;
+  // Steps that are scheduled and not completed. 1: schedule() and complete_step() alternate.
+  int max_steps_in_flight = 1;
+  // Workers search beams as we do (searches_ahead(), token_choice.h), over rows of so many entries:
+  // then rounds run ahead of their results. 0: they do not.
+  int beam_vocabulary = 0;
+  // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
+  bool enable_prefix_caching = false;
+  bool enable_encoder_cache = false;
+};
+
+}  // namespace tandem

@@ -1,0 +1,132 @@
+#include "runtime/scheduling/steps/step_answers.h"
+
+#include <stdexcept>
+
+#include "runtime/sampling/beam_search.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kNowhere = static_cast<size_t>(-1);
+
+[[noreturn]] void fail(const std::string& request_id, int64_t seq_id, const char* what) {
+  throw std::runtime_error("step output: request \"" + request_id + "\", sequence " +
+                           std::to_string(seq_id) + ": " + what);
+}
+
+}  // namespace
+
+void StepAnswers::read(const StepInFlight& step, const std::vector<SampledToken>& sampled) {
+  begin(step);
+  for (const auto& [request_id, seq_id, token] : sampled) take_token(request_id, seq_id, token);
+  check_whole();
+}
+
+void StepAnswers::read(const StepInFlight& step, const proto::StepOutput& output) {
+  begin(step);
+  for (const proto::SequenceGroupOutput& group : output.outputs()) {
+    if (group.has_embedding()) take_embedding(group);
+    for (const proto::SequenceOutput& sample : group.samples()) {
+      if (sample.has_candidates())
+        take_candidates(group, sample);
+      else
+        take_token(group.request_id(), sample.seq_id(), sample.token_id());
+    }
+  }
+  check_whole();
+}
+
+void StepAnswers::begin(const StepInFlight& step) {
+  step_ = &step;
+  answers_.assign(step.seqs.size(), {});
+  cursor_ = 0;
+  by_id_.clear();
+}
+
+size_t StepAnswers::find(int64_t seq_id) {
+  const auto& seqs = step_->seqs;
+  if (by_id_.empty()) {
+    for (size_t i = cursor_; i < seqs.size(); ++i) {
+      if (seqs[i].seq->seq_id() != seq_id) continue;
+      cursor_ = i + 1;
+      return i;
+    }
+    for (size_t i = 0; i < seqs.size(); ++i) by_id_.emplace(seqs[i].seq->seq_id(), i);
+  }
+  const auto it = by_id_.find(seq_id);
+  return it == by_id_.end() ? kNowhere : it->second;
+}
+
+// Where an answer belongs; null if its group or sequence has ended meanwhile.
+StepAnswers::Answer* StepAnswers::place_of(const std::string& request_id, int64_t seq_id) {
+  const size_t at = find(seq_id);
+  if (at != kNowhere && step_->seqs[at].queued->group->request_id() == request_id) {
+    const SequenceInFlight& scheduled = step_->seqs[at];
+    if (scheduled.ended()) return nullptr;
+    if (!scheduled.samples) fail(request_id, seq_id, "a token, but its prompt is not finished");
+    if (answers_[at].given) fail(request_id, seq_id, "two tokens");
+    return &answers_[at];
+  }
+  const QueuedGroup* queued = queues_.find(request_id);
+  if (queued == nullptr || queued->queue == QueuedGroup::Queue::kFinished) return nullptr;
+  const Sequence* seq = queued->group->find(seq_id);
+  if (seq == nullptr) fail(request_id, seq_id, "unknown sequence");
+  if (!seq->finished()) fail(request_id, seq_id, "a token, but it was not scheduled");
+  return nullptr;
+}
+
+const SequenceGroup& StepAnswers::group_of(const Answer& answer) const {
+  return *step_->seqs[static_cast<size_t>(&answer - answers_.data())].queued->group;
+}
+
+void StepAnswers::take_token(const std::string& request_id, int64_t seq_id, int32_t token) {
+  Answer* const answer = place_of(request_id, seq_id);
+  if (answer == nullptr) return;
+  const SequenceGroup& group = group_of(*answer);
+  if (group.beams() != nullptr) fail(request_id, seq_id, "a token, but it is a beam");
+  if (group.pools()) fail(request_id, seq_id, "a token, but its encoder's output is to be pooled");
+  answer->given = true;
+  answer->token = token;
+}
+
+void StepAnswers::take_candidates(const proto::SequenceGroupOutput& output,
+                                  const proto::SequenceOutput& sample) {
+  const std::string& request_id = output.request_id();
+  Answer* const answer = place_of(request_id, sample.seq_id());
+  if (answer == nullptr) return;
+  const SequenceGroup& group = group_of(*answer);
+  const proto::BeamCandidates& candidates = sample.candidates();
+  const int count = candidates.token_ids_size();
+  if (group.beams() == nullptr)
+    fail(request_id, sample.seq_id(), "candidates, but it is not a beam");
+  if (count < 1 || count > num_beam_candidates(group.params()))
+    fail(request_id, sample.seq_id(), "too few or too many candidates");
+  if (candidates.logprobs_size() != count ||
+      candidates.perturbed_size() != (group.params().do_sample() ? count : 0))
+    fail(request_id, sample.seq_id(), "candidates of unequal lists");
+  if (output.has_moves() && !group.searches_ahead())
+    fail(request_id, sample.seq_id(), "moves, but workers do not search its beams");
+  answer->given = true;
+  answer->candidates = &candidates;
+  answer->moves = output.has_moves() ? &output.moves() : nullptr;
+}
+
+void StepAnswers::take_embedding(const proto::SequenceGroupOutput& output) {
+  Answer* const answer = place_of(output.request_id(), output.seq_id());
+  if (answer == nullptr) return;
+  if (!group_of(*answer).pools())
+    fail(output.request_id(), output.seq_id(), "a pooled vector, but tokens are generated");
+  answer->given = true;
+}
+
+void StepAnswers::check_whole() const {
+  for (size_t i = 0; i < answers_.size(); ++i) {
+    const SequenceInFlight& scheduled = step_->seqs[i];
+    if (answers_[i].given || !scheduled.samples || scheduled.ended()) continue;
+    const SequenceGroup& group = *scheduled.queued->group;
+    fail(group.request_id(), scheduled.seq->seq_id(),
+         group.pools() ? "no pooled vector" : "no token");
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,256 @@
+#include "runtime/scheduling/steps/step_planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+
+namespace {
+
+// A sequence that has all the tokens it may have waits for someone to finish it; a beam that has
+// been computed waits for the others.
+bool may_run(const Sequence& seq, const SequenceGroup& group) {
+  if (seq.finished() || group.pools() || seq.output_len() >= group.params().max_tokens())
+    return false;
+  return group.beams() == nullptr ||
+         (!group.waits_for_fork(seq) && seq.num_uncomputed_tokens() > 0);
+}
+
+// A group travels in full when it comes in, so all its tokens must be known.
+bool may_return(const SequenceGroup& group) {
+  return !group.has_pending_tokens() && !group.awaits_candidates();
+}
+
+int blocks_of(const std::vector<SequenceChunk>& chunks) {
+  int blocks = 0;
+  for (const SequenceChunk& chunk : chunks) blocks += chunk.blocks;
+  return blocks;
+}
+
+void append(const BlockPairs& pairs, BlockPairs& to) {
+  to.insert(to.end(), pairs.begin(), pairs.end());
+}
+
+}  // namespace
+
+void StepPlanner::plan(StepDraft& draft) {
+  QueuedGroup* const turn = encoder_turn_due() ? queues_.first_waiting() : nullptr;
+  if (turn != nullptr) {
+    admit(*turn, draft);
+    draft.preempting = false;  // or it could preempt the group that was just admitted
+  }
+  schedule_running(draft);
+  if (turn != nullptr) {
+    choose_admitted(*turn, draft);
+  } else if (draft.room) {
+    schedule_swapped(draft);
+    schedule_waiting(draft);
+  }
+  last_was_turn_ = turn != nullptr;
+  last_lacked_room_ = !draft.room;
+}
+
+// --- Passes --------------------------------------------------------------------------------------
+
+// The first waiting group could come in, but its encoder does not fit beside the running sequences
+// (each of which needs at least one token, unless it waits for its last ones). Running sequences
+// get every other step at least.
+bool StepPlanner::encoder_turn_due() const {
+  if (queues_.first_waiting() == nullptr || queues_.first_swapped() != nullptr) return false;
+  // Those that are pooled wait for their step only.
+  const bool others =
+      std::any_of(queues_.running().begin(), queues_.running().end(),
+                  [](const QueuedGroup* queued) { return !queued->group->pools(); });
+  if (others && (last_was_turn_ || last_lacked_room_)) return false;
+  const QueuedGroup& head = *queues_.first_waiting();
+  const int encoder = encoder_cost(*head.group);
+  const int64_t left = int64_t{config_.max_num_batched_tokens} - encoder;
+  if (encoder == 0 || queues_.num_running_seqs() <= left || !can_admit(head)) return false;
+  int64_t able = 0;
+  for (const QueuedGroup* queued : queues_.running())
+    for (const auto& seq : queued->group->seqs()) able += may_run(*seq, *queued->group);
+  return able > left;
+}
+
+void StepPlanner::schedule_running(StepDraft& draft) {
+  std::vector<QueuedGroup*> prompts;
+  for (size_t i = 0; i < queues_.running().size() && draft.budget > 0; ++i) {
+    QueuedGroup& queued = *queues_.running()[i];
+    if (queued.draft_index >= 0) continue;
+    bool has_prompts = false;
+    std::vector<SequenceChunk> chunks = choose_decodes(*queued.group, draft, &has_prompts);
+    if (has_prompts) prompts.push_back(&queued);
+    if (chunks.empty() || !make_room(queued, blocks_of(chunks), draft)) continue;
+    append_slots(*queued.group, chunks, draft);
+    draft.budget -= static_cast<int>(chunks.size());
+    draft.put(queued).chunks = std::move(chunks);
+  }
+  // Preemption strikes behind the group that needs blocks, so these still run.
+  for (QueuedGroup* queued : prompts) {
+    if (draft.budget == 0) break;
+    choose_prompts(*queued->group, 2, draft, draft.put(*queued).chunks);
+  }
+}
+
+void StepPlanner::schedule_swapped(StepDraft& draft) {
+  while (queues_.first_swapped() != nullptr && draft.budget > 0) {
+    QueuedGroup& queued = *queues_.first_swapped();
+    const SequenceGroup& group = *queued.group;
+    std::vector<SequenceChunk> chunks = choose_decodes(group, draft, nullptr);
+    const int blocks = blocks_.tables().num_blocks(group) + blocks_of(chunks);
+    if (!may_return(group) || !seats_for(group) || blocks_.can_swap_in(group) != AllocStatus::kOk ||
+        !keeps_headroom(group, blocks))
+      return;
+    append(blocks_.swap_in(group), draft.swap_in);
+    queues_.move_to(queued, QueuedGroup::Queue::kRunning);
+    append_slots(group, chunks, draft);
+    draft.budget -= static_cast<int>(chunks.size());
+    choose_prompts(group, 2, draft, chunks);
+    draft.put(queued).chunks = std::move(chunks);
+  }
+}
+
+void StepPlanner::schedule_waiting(StepDraft& draft) {
+  while (queues_.first_swapped() == nullptr && queues_.first_waiting() != nullptr &&
+         draft.budget > 0) {
+    QueuedGroup& head = *queues_.first_waiting();
+    if (encoder_cost(*head.group) > draft.budget || !can_admit(head)) return;
+    admit(head, draft);
+    choose_admitted(head, draft);
+  }
+}
+
+// --- Sequences -----------------------------------------------------------------------------------
+
+// The sequences whose last token alone is not computed. `has_prompts`: the group has others too.
+std::vector<SequenceChunk> StepPlanner::choose_decodes(const SequenceGroup& group, StepDraft& draft,
+                                                       bool* has_prompts) const {
+  std::vector<SequenceChunk> chunks = draft.take_spare();
+  for (const auto& seq : group.seqs()) {
+    if (!may_run(*seq, group)) continue;
+    if (seq->num_uncomputed_tokens() > 1) {
+      if (has_prompts != nullptr) *has_prompts = true;
+    } else if (static_cast<int>(chunks.size()) < draft.budget) {
+      chunks.push_back({.seq = seq.get(), .tokens = 1});
+      if (group.beams() == nullptr)
+        chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
+    }
+  }
+  return group.beams() == nullptr ? chunks : beams_.choose(group, std::move(chunks));
+}
+
+// Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
+// them. Beams that are searched ahead leave their last tokens to choose_decodes(), for all at once.
+void StepPlanner::choose_prompts(const SequenceGroup& group, int min_tokens, StepDraft& draft,
+                                 std::vector<SequenceChunk>& chunks) {
+  const int left = group.searches_ahead() && group.launched() ? 1 : 0;
+  for (const auto& seq : group.seqs()) {
+    if (draft.budget == 0) return;
+    if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < std::max(min_tokens, left + 1))
+      continue;
+    const int tokens = std::min(draft.budget, seq->num_uncomputed_tokens() - left);
+    chunks.push_back({.seq = seq.get(), .tokens = tokens});
+    draft.budget -= tokens;
+  }
+}
+
+// Of a group that has just come in from the waiting ones. Its tables cover its tokens.
+void StepPlanner::choose_admitted(const QueuedGroup& queued, StepDraft& draft) const {
+  const SequenceGroup& group = *queued.group;
+  std::vector<SequenceChunk>& chunks = draft.of(queued).chunks;
+  if (group.searches_ahead() && group.launched()) {
+    chunks = choose_decodes(group, draft, nullptr);
+    draft.budget -= static_cast<int>(chunks.size());
+  }
+  choose_prompts(group, 1, draft, chunks);
+}
+
+void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceChunk>& chunks,
+                               StepDraft& draft) {
+  for (SequenceChunk& chunk : chunks) {
+    if (chunk.blocks == 0) continue;
+    chunk.old_blocks = blocks_.tables().self(*chunk.seq).size();
+    chunk.copies =
+        blocks_.append_slots(*chunk.seq, chunk.seq->num_computed_tokens() + chunk.tokens);
+    TANDEM_CHECK(chunk.copies.empty() || !group.searches_ahead());
+    append(chunk.copies, draft.copy);
+  }
+}
+
+// --- Blocks and seats ----------------------------------------------------------------------------
+
+// Preempts groups behind the group until `blocks` are free. If there is none left behind it, it has
+// to wait, with what it holds: groups before it go on, and take its blocks if they must.
+bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, StepDraft& draft) {
+  const auto holds_blocks = [](const QueuedGroup* other) { return !other->group->pools(); };
+  while (blocks > blocks_.num_free_device_blocks()) {
+    draft.room = false;
+    if (!draft.preempting) return false;
+    const auto last =
+        std::find_if(queues_.running().rbegin(), queues_.running().rend(), holds_blocks);
+    if (*last == &queued) {
+      // Alone, it fits (check_admissible), unless finished groups have not been freed yet.
+      TANDEM_CHECK(std::any_of(std::next(last), queues_.running().rend(), holds_blocks) ||
+                       !queues_.finished().empty(),
+                   "an admitted group does not fit");
+      return false;
+    }
+    preemptor_.preempt(**last, draft);
+  }
+  return true;
+}
+
+// No more sequences than max_num_seqs, and than the budget has tokens: others would only hold
+// blocks.
+bool StepPlanner::seats_for(const SequenceGroup& group) const {
+  if (queues_.running().empty()) return true;
+  const auto seqs = std::count_if(group.seqs().begin(), group.seqs().end(),
+                                  [](const auto& seq) { return !seq->finished(); });
+  return queues_.num_running_seqs() < config_.max_num_batched_tokens &&
+         queues_.num_running_seqs() + seqs <= config_.max_num_seqs;
+}
+
+// A group that was preempted comes back only if every running sequence could have another block:
+// otherwise it would soon be preempted again.
+bool StepPlanner::keeps_headroom(const SequenceGroup& group, int blocks) const {
+  int headroom = 0;
+  if (group.num_preemptions > 0) {
+    const auto pooled =
+        std::count_if(queues_.running().begin(), queues_.running().end(),
+                      [](const QueuedGroup* queued) { return queued->group->pools(); });
+    headroom = queues_.num_running_seqs() - static_cast<int>(pooled);
+  }
+  return blocks + headroom <= blocks_.num_free_device_blocks();
+}
+
+bool StepPlanner::can_admit(const QueuedGroup& queued) const {
+  const SequenceGroup& group = *queued.group;
+  if (group.pools()) return seats_for(group);
+  return may_return(group) && seats_for(group) && blocks_.can_allocate(group) == AllocStatus::kOk &&
+         keeps_headroom(group, blocks_.blocks_to_start(group));
+}
+
+// The tokens that its encoder would take, if it came in now.
+int StepPlanner::encoder_cost(const SequenceGroup& group) const {
+  return !group.pools() && blocks_.finds_encoder(group) ? 0 : group.encoder_seq().length();
+}
+
+// Waiting → running, with its encoder in this step if its result is not there. One longer than the
+// budget takes all of it. Sequences begin behind what was found.
+void StepPlanner::admit(QueuedGroup& queued, StepDraft& draft) {
+  SequenceGroup& group = *queued.group;
+  const auto start =
+      group.pools() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
+  for (size_t i = 0; i < group.seqs().size(); ++i)
+    if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
+  queues_.move_to(queued, QueuedGroup::Queue::kRunning);
+  draft.put(queued).compute_encoder = !start.encoder_found;
+  if (start.encoder_found)
+    group.set_encoder_computed(true);
+  else
+    draft.budget = std::max(0, draft.budget - group.encoder_seq().length());
+}
+
+}  // namespace tandem

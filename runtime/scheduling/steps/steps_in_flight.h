@@ -1,0 +1,67 @@
+// The ledger of steps that are scheduled and not completed (docs/scheduling.md §7): who is in them,
+// and who has to be answered for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runtime/scheduling/group_queues.h"
+#include "runtime/scheduling/queued_group.h"
+
+namespace tandem {
+
+// A sequence in a step in flight, as long as the step is.
+struct SequenceInFlight {
+  QueuedGroup* queued;
+  Sequence* seq;
+  bool samples;   // the chunk ends at the sequence's last token, or the encoder's output is pooled
+  int epoch = 0;  // BeamState's
+
+  bool ended() const;  // the answer does not matter any more
+};
+
+struct StepInFlight {
+  uint64_t number = 0;
+  double scheduled_at = 0;
+  std::vector<QueuedGroup*> groups = {};
+  std::vector<SequenceInFlight> seqs = {};  // in the order of the message; ids are unique
+
+  bool gone() const;  // all its groups
+};
+
+class StepsInFlight {
+ public:
+  // The next step. Its groups and sequences are the caller's to add (add_group()).
+  StepInFlight& begin(double now);
+  static void add_group(StepInFlight& step, QueuedGroup& queued);
+  // The step with that number, if those before it have nothing left to wait for. Throws
+  // std::runtime_error if it is another one's turn.
+  StepInFlight& oldest(uint64_t number);
+  // Removes the oldest steps, up to this one.
+  void complete(const StepInFlight& step);
+  // Removes the oldest step if all its groups have gone.
+  bool drop_gone();
+
+  int size() const { return static_cast<int>(steps_.size()); }
+  // The oldest one's number; 0: there is none.
+  uint64_t oldest_number() const { return steps_.empty() ? 0 : steps_.front().number; }
+  // When the step that was completed last was scheduled.
+  double completed_scheduled_at() const { return completed_scheduled_at_; }
+  // Of all groups in all steps, oldest step first; one may be there several times.
+  std::vector<std::string> request_ids() const;
+
+  // Numbers ascend by one, and every pending token has one step that samples it.
+  void check_integrity(const GroupQueues& queues) const;
+
+ private:
+  void pop();
+
+  std::deque<StepInFlight> steps_;  // oldest first
+  std::vector<StepInFlight> spare_;
+  uint64_t next_number_ = 1;
+  double completed_scheduled_at_ = 0;
+};
+
+}  // namespace tandem
