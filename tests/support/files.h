@@ -49,8 +49,15 @@ inline std::string read_file(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+// The repository; TANDEM_TEST_ROOT where the tests run away from it (scripts/gpu_check).
+inline std::filesystem::path test_root() {
+  const char* given = std::getenv("TANDEM_TEST_ROOT");
+  return given != nullptr ? given : TANDEM_SOURCE_DIR;
+}
+
+// A checkpoint of the tree; golden_twins.h has those that are written when they are needed.
 inline std::filesystem::path golden(const std::string& checkpoint) {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / checkpoint;
+  return test_root() / "tests/data/goldens" / checkpoint;
 }
 
 }  // namespace tandem::test

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,17 +16,15 @@
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/config/config.h"
+#include "tests/support/golden_twins.h"
 
 namespace tandem::testing {
 
-// The repository; TANDEM_TEST_ROOT where the tests run away from it (scripts/gpu_check).
-inline std::filesystem::path test_root() {
-  const char* given = std::getenv("TANDEM_TEST_ROOT");
-  return given != nullptr ? given : TANDEM_SOURCE_DIR;
-}
+using test::test_root;
 
+// A checkpoint of the tree, or a twin of one.
 inline std::filesystem::path golden_dir(const std::string& checkpoint) {
-  return test_root() / "tests/data/goldens" / checkpoint;
+  return test::golden_or_twin(checkpoint);
 }
 
 // golden.json of a checkpoint; where its cases are another's, that one's.
