@@ -76,6 +76,9 @@ def absent(text):
     return sorted(path for path in paths if not (list(root.glob(path)) if "/" in path else path in basenames))
 
 assert absent("`runtime/{none,such}.h`, none_such.cc and models/NAME.cc") == ["none_such.cc", "runtime/none.h", "runtime/such.h"]
+# Programs of the build: tests by folder, benchmarks and others by source file.
+programs = {file.stem for file in tree if file.suffix == ".cc"} | {"tandem", "cuda_test", "cuda_emulated_test"}
+programs |= {folder.name + "_test" for folder in (root / "tests").glob("**/") if folder.is_dir()}
 named_files = 0
 for file in tree + [root / "README.md", root / "CONTRIBUTING.md"]:
     name = str(file.relative_to(root))
@@ -88,6 +91,8 @@ for file in tree + [root / "README.md", root / "CONTRIBUTING.md"]:
     else:
         continue
     named_files += len(set(named(text)))
+    used = set(re.findall(r"build/bin/([a-z_0-9]+)\b(?!\.)", text)) if file.suffix == ".md" else set()
+    failures += [f"{name}: build/bin/{program} is no program" for program in sorted(used - programs)]
     failures += [f"{name}: names {path}, which does not exist" for path in absent(text)]
 assert named_files > 300, named_files
 print("\n".join(failures) or f"{checked} links, {named_files} names of files")
