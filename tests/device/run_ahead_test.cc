@@ -10,7 +10,7 @@
 #include "models/load_model.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/sampling/token_choice.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {

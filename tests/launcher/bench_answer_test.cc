@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/bench/answer.h"
-#include "tests/support/timed_server.h"
+#include "tests/support/network/timed_server.h"
 
 namespace tandem::bench {
 namespace {

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tests/support/files.h"
-#include "tests/support/goldens.h"
-#include "tests/support/process.h"
-#include "tests/support/timed_server.h"
+#include "tests/support/files/files.h"
+#include "tests/support/goldens/goldens.h"
+#include "tests/support/network/timed_server.h"
+#include "tests/support/processes/process.h"
 
 namespace tandem {
 namespace {

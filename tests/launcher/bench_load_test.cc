@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "launcher/bench/load.h"
-#include "tests/support/files.h"
-#include "tests/support/timed_server.h"
+#include "tests/support/files/files.h"
+#include "tests/support/network/timed_server.h"
 
 namespace tandem::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include "launcher/bench/load.h"
 #include "launcher/bench/plot.h"
 #include "launcher/bench/report.h"
-#include "tests/support/files.h"
+#include "tests/support/files/files.h"
 
 namespace tandem::bench {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "tests/support/checkpoint_writer.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/files.h"
-#include "tests/support/golden_twins.h"
+#include "tests/support/files/checkpoint_writer.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
+#include "tests/support/goldens/golden_twins.h"
 
 namespace tandem {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "tests/support/expect_error.h"
-#include "tests/support/files.h"
-#include "tests/support/golden_twins.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
+#include "tests/support/goldens/golden_twins.h"
 
 namespace tandem {
 namespace {

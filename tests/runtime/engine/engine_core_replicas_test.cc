@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/engine/engine_core.h"
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {

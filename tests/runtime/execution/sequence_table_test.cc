@@ -12,7 +12,7 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

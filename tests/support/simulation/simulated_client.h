@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runtime/engine/stream_table.h"
-#include "tests/support/simulated_rank.h"
-#include "tests/support/simulated_traits.h"
-#include "tests/support/simulated_world.h"
+#include "tests/support/simulation/simulated_rank.h"
+#include "tests/support/simulation/simulated_traits.h"
+#include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
 

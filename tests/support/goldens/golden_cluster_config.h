@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/cluster.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem::testing {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/execution/engine_config.h"
-#include "tests/support/goldens.h"
+#include "tests/support/goldens/goldens.h"
 
 namespace tandem::testing {
 

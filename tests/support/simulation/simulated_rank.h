@@ -11,7 +11,7 @@
 #include "runtime/execution/batch_builder.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/simulated_world.h"
+#include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
 

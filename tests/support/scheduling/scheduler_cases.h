@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/engine_loop.h"
+#include "tests/support/scheduling/engine_loop.h"
 
 namespace tandem::testing_support {
 

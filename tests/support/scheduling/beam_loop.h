@@ -12,7 +12,7 @@
 
 #include "runtime/engine/request_state.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/beam_worker.h"
+#include "tests/support/scheduling/beam_worker.h"
 
 namespace tandem::testing_support {
 

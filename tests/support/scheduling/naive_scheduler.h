@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/fake_worker.h"
+#include "tests/support/scheduling/fake_worker.h"
 
 namespace tandem::testing_support {
 

@@ -16,7 +16,7 @@
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/config/config.h"
-#include "tests/support/golden_twins.h"
+#include "tests/support/goldens/golden_twins.h"
 
 namespace tandem::testing {
 

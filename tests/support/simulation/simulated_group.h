@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "runtime/engine/supervisor_core.h"
-#include "tests/support/simulated_rank.h"
-#include "tests/support/simulated_traits.h"
-#include "tests/support/simulated_world.h"
+#include "tests/support/simulation/simulated_rank.h"
+#include "tests/support/simulation/simulated_traits.h"
+#include "tests/support/simulation/simulated_world.h"
 
 namespace tandem::testing_support {
 

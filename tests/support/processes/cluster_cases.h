@@ -1,8 +1,8 @@
 // What a sound server makes of the load's requests, found out once per program.
 #pragma once
 
-#include "tests/support/client_load.h"
-#include "tests/support/server.h"
+#include "tests/support/processes/client_load.h"
+#include "tests/support/processes/server.h"
 
 namespace tandem::test {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/fake_worker.h"
-#include "tests/support/naive_scheduler.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/fake_worker.h"
+#include "tests/support/scheduling/naive_scheduler.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem::testing_support {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/core/tensor.h"
-#include "tests/support/goldens.h"
+#include "tests/support/goldens/goldens.h"
 
 namespace tandem::testing {
 

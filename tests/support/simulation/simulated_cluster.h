@@ -14,8 +14,8 @@
 #include "runtime/engine/engine_core.h"
 #include "runtime/engine/step_loop.h"
 #include "runtime/engine/supervisor_core.h"
-#include "tests/support/simulated_client.h"
-#include "tests/support/simulated_group.h"
+#include "tests/support/simulation/simulated_client.h"
+#include "tests/support/simulation/simulated_group.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::testing_support {

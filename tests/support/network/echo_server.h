@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "server/http/http_server.h"
-#include "tests/support/raw_client.h"
+#include "tests/support/network/raw_client.h"
 
 namespace tandem::test {
 

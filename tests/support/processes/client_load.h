@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "client/tandem_client.h"
-#include "tests/support/files.h"
+#include "tests/support/files/files.h"
 
 namespace tandem::test {
 

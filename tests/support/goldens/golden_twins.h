@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
-#include "tests/support/checkpoint_writer.h"
-#include "tests/support/files.h"
+#include "tests/support/files/checkpoint_writer.h"
+#include "tests/support/files/files.h"
 
 namespace tandem::test {
 

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "client/tandem_client.h"
-#include "tests/support/files.h"
-#include "tests/support/proc_fs.h"
+#include "tests/support/files/files.h"
+#include "tests/support/processes/proc_fs.h"
 
 namespace tandem::test {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/simulated_cluster.h"
+#include "tests/support/simulation/simulated_cluster.h"
 
 namespace tandem::testing_support {
 
