@@ -45,6 +45,8 @@ for document in sorted((root / "docs").rglob("*.md")):
 commands = subprocess.run([sys.executable, root / "tests/tour/tour.py", "--list"], capture_output=True, text=True)
 if commands.returncode != 0 or commands.stdout.count("\n") < 50:
     failures.append(f"tests/tour/tour.py --list: {commands.stderr}{commands.stdout[-500:]}")
+for words in ("whyever", "brought forth", "brings forth", "that is no more", "are no more,"):
+    failures += [f"{d.relative_to(root)}: \"{words}\" does not read once" for d in documents if words in d.read_text()]
 for port in ("5000",):  # the default of long ago
     for document in documents:
         if re.search(rf":{port}\b", document.read_text()):
