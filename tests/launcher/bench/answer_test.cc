@@ -1,7 +1,8 @@
 // What is made of the events of a stream, and when: bytes and times as the test says.
+#include "launcher/bench/answer.h"
+
 #include <gtest/gtest.h>
 
-#include "launcher/bench/answer.h"
 #include "tests/support/network/timed_server.h"
 
 namespace tandem::bench {

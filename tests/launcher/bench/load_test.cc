@@ -1,11 +1,12 @@
 // Times as a client of a server that keeps to a timetable sees them. What a busy machine can only
 // make longer is asserted from below; what it can spoil is tried again.
+#include "launcher/bench/load.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "base/error.h"
-#include "launcher/bench/load.h"
 #include "tests/support/files/files.h"
 #include "tests/support/network/timed_server.h"
 

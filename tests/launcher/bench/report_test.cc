@@ -1,4 +1,6 @@
 // The figures of tandem bench, its pictures, its recordings.
+#include "launcher/bench/report.h"
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -6,7 +8,6 @@
 #include "launcher/bench/chart.h"
 #include "launcher/bench/load.h"
 #include "launcher/bench/plot.h"
-#include "launcher/bench/report.h"
 #include "tests/support/files/files.h"
 
 namespace tandem::bench {
