@@ -106,7 +106,7 @@ class ForkLauncher final : public actors::GroupLauncher {
     for (Rank& rank : ranks_) {
       siginfo_t info;
       waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOWAIT);
-      const std::lock_guard lock(mutex_);  // nobody kills a process that is no more
+      const std::lock_guard lock(mutex_);  // nobody kills a process that has ended
       waitpid(std::exchange(rank.pid, 0), nullptr, 0);
       close(rank.pipe);
     }

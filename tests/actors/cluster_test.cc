@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "tests/support/cluster_client.h"
-#include "tests/support/golden_cluster_config.h"
-#include "tests/support/golden_embeddings.h"
+#include "tests/support/goldens/golden_cluster_config.h"
+#include "tests/support/goldens/golden_embeddings.h"
 
 namespace tandem::actors {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/golden_cluster_config.h"
+#include "tests/support/goldens/golden_cluster_config.h"
 
 namespace tandem::actors {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "actors/cluster.h"
 #include "tests/support/cluster_client.h"
-#include "tests/support/golden_cluster_config.h"
+#include "tests/support/goldens/golden_cluster_config.h"
 
 namespace tandem::actors {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "tests/support/expect_error.h"
-#include "tests/support/files.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
 
 namespace tandem {
 namespace {

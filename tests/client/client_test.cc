@@ -11,9 +11,9 @@
 
 #include "client/in_process.h"
 #include "client/tandem_client.h"
-#include "tests/support/fake_engine.h"
-#include "tests/support/files.h"
-#include "tests/support/tcp_proxy.h"
+#include "tests/support/engine/fake_engine.h"
+#include "tests/support/files/files.h"
+#include "tests/support/network/tcp_proxy.h"
 
 namespace tandem::client {
 namespace {

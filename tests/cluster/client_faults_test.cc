@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "tests/support/cluster_cases.h"
-#include "tests/support/tcp_proxy.h"
+#include "tests/support/network/tcp_proxy.h"
+#include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "tests/support/cluster_cases.h"
+#include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/support/cluster_cases.h"
+#include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "tests/support/server.h"
+#include "tests/support/processes/server.h"
 
 namespace tandem::test {
 namespace {

@@ -1,7 +1,7 @@
 // Several replicas: what one loses the others take.
 #include <gtest/gtest.h>
 
-#include "tests/support/cluster_cases.h"
+#include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tests/support/server.h"
+#include "tests/support/processes/server.h"
 
 namespace tandem::test {
 namespace {

@@ -2,7 +2,7 @@
 // as if nothing had been.
 #include <gtest/gtest.h>
 
-#include "tests/support/cluster_cases.h"
+#include "tests/support/processes/cluster_cases.h"
 
 namespace tandem::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-#include "tests/support/golden_engine.h"
+#include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {

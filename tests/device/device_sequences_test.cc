@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/execution/engine_config.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {

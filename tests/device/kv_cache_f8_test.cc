@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "tests/support/golden_engine.h"
+#include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "models/load_model.h"
-#include "tests/support/checkpoint_writer.h"
-#include "tests/support/golden_engine.h"
+#include "tests/support/files/checkpoint_writer.h"
+#include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "runtime/engine/make_sequence_group.h"
 #include "runtime/sampling/token_choice.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "models/checkpoint/checkpoint.h"
-#include "tests/support/checkpoint_writer.h"
+#include "tests/support/files/checkpoint_writer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string file(reinterpret_cast<const char*>(data), size);

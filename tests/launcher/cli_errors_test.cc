@@ -1,7 +1,7 @@
 // What users are told to do: misspelt names, empty texts, checkpoints that are not what they seem.
 #include <gtest/gtest.h>
 
-#include "tests/support/command_line.h"
+#include "tests/support/processes/command_line.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/support/command_line.h"
+#include "tests/support/processes/command_line.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/support/command_line.h"
+#include "tests/support/processes/command_line.h"
 
 namespace tandem {
 namespace {

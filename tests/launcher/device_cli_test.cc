@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/goldens.h"
-#include "tests/support/process.h"
+#include "tests/support/goldens/goldens.h"
+#include "tests/support/processes/process.h"
 
 namespace tandem {
 namespace {

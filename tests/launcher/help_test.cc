@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/support/command_line.h"
+#include "tests/support/processes/command_line.h"
 
 namespace tandem {
 namespace {

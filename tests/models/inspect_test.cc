@@ -4,13 +4,15 @@
 
 #include <string>
 
-#include "tests/support/checkpoint_writer.h"
-#include "tests/support/files.h"
+#include "tests/support/files/checkpoint_writer.h"
+#include "tests/support/files/files.h"
+#include "tests/support/goldens/golden_twins.h"
 
 namespace tandem {
 namespace {
 
 using test::golden;
+using test::golden_or_twin;
 using test::TempDir;
 
 InspectReport inspect_directory(const std::filesystem::path& directory) {
@@ -50,8 +52,8 @@ TEST(Inspect, BartTiny) {
 
 TEST(Inspect, TiedTensorsCountOnce) {
   const InspectReport base = inspect_directory(golden("bart-base-shape"));
-  const InspectReport pickle = inspect_directory(golden("bart-pickle"));
-  const InspectReport sharded = inspect_directory(golden("bart-sharded"));
+  const InspectReport pickle = inspect_directory(golden_or_twin("bart-pickle"));
+  const InspectReport sharded = inspect_directory(golden_or_twin("bart-sharded"));
   EXPECT_EQ(pickle.tied_tensors, 3u);
   EXPECT_EQ(pickle.tensors, base.tensors + 3);
   EXPECT_EQ(pickle.parameters, base.parameters);
@@ -92,7 +94,7 @@ TEST(Inspect, CopiesOfTheEmbeddingAndOtherTypes) {
 }
 
 TEST(Inspect, Text) {
-  const std::string text = to_text(inspect_directory(golden("bart-pickle")));
+  const std::string text = to_text(inspect_directory(golden_or_twin("bart-pickle")));
   for (const char* line :
        {"architecture  BartForConditionalGeneration (bart)\n", "format        pickle\n",
         "file          pytorch_model.bin, 4.6 MiB\n", "tied          3 further names\n",
@@ -105,7 +107,7 @@ TEST(Inspect, Text) {
 }
 
 TEST(Inspect, Json) {
-  const auto json = to_json(inspect_directory(golden("bart-sharded")));
+  const auto json = to_json(inspect_directory(golden_or_twin("bart-sharded")));
   EXPECT_EQ(json["format"], "sharded safetensors");
   EXPECT_EQ(json["files"].size(), 3u);
   EXPECT_EQ(json["files"][0]["name"], "model-00001-of-00003.safetensors");

@@ -1,6 +1,6 @@
 #!/bin/sh
 # scripts/common.sh: a failing build ends the script with status 1, names the log and shows its end; progress is read
-# from ninja's output. The build tools are stand-ins, found first in PATH.
+# from ninja's output; and what scripts/test makes of its options. The build tools are stand-ins, found first in PATH.
 set -eu
 repository=$1
 folder=$(mktemp -d)
@@ -45,5 +45,28 @@ for text in 'preset cpu failed' 'something is wrong' "$folder/build/logs/build-c
 done
 if printf '%s\n' "$output" | grep -q '^built$'; then
   echo "FAILED: the script goes on after a failing build"
+  exit 1
+fi
+
+# scripts/test gives ctest the label and the filter, and adds up what ctest reports.
+cp "$repository/scripts/test" "$folder/scripts/"
+cat >"$folder/bin/ctest" <<'STANDIN'
+#!/bin/sh
+echo "$*" >"$CTEST_ARGUMENTS"
+while [ $# -gt 1 ]; do
+  [ "$1" != --output-junit ] || echo '<testsuite name="x" tests="3" failures="0" skipped="1" disabled="0"></testsuite>' >"$2"
+  shift
+done
+STANDIN
+chmod +x "$folder/bin/ctest"
+CTEST_ARGUMENTS=$folder/arguments
+STANDIN_FAILS=no
+export CTEST_ARGUMENTS STANDIN_FAILS
+output=$("$folder/scripts/test" --no-install --quick --filter base 2>&1)
+printf '%s\n' "$output" | grep -q '^2 passed, 0 failed$' || { echo "FAILED: scripts/test --quick: $output"; exit 1; }
+grep -q -- '-L ^quick$ -R base$' "$CTEST_ARGUMENTS" || { echo "FAILED: scripts/test --quick: ctest $(cat "$CTEST_ARGUMENTS")"; exit 1; }
+"$folder/scripts/test" --no-install >/dev/null 2>&1
+if grep -q -- ' -L ' "$CTEST_ARGUMENTS"; then
+  echo "FAILED: scripts/test without --quick: ctest $(cat "$CTEST_ARGUMENTS")"
   exit 1
 fi

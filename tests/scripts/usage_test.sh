@@ -33,6 +33,7 @@ for bad in "--steps nonesuch" "--turns 3"; do
   "$repository/scripts/test_fresh" $bad >/dev/null 2>&1 || status=$?
   [ $status = 2 ] || wrong "test_fresh $bad: exit status $status instead of 2"
 done
+"$repository/scripts/test" --help | grep -q -- "--quick " || wrong "test --help does not explain --quick"
 packages=$("$repository/scripts/install_dependencies" --list)
 for package in g++ cmake ninja-build libprotobuf-dev; do
   printf '%s\n' "$packages" | grep -qxF "$package" || wrong "install_dependencies --list lacks $package"

@@ -115,8 +115,7 @@ class Goldens : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Tokenizer, Goldens,
                          testing::Values("bart-base-shape", "bart-model-only", "bart-odd-heads",
-                                         "bart-pickle", "bart-sharded", "bart-tiny",
-                                         "blenderbot-tiny", "whisper-tiny-rand"));
+                                         "bart-tiny", "blenderbot-tiny", "whisper-tiny-rand"));
 
 TEST_P(Goldens, SameAsHuggingFace) {
   const auto tokenizer = Tokenizer::load(golden(GetParam()));

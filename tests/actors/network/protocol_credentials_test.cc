@@ -14,8 +14,8 @@
 
 #include "actors/network/credentials.h"
 #include "actors/network/system_config.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/files.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
 
 namespace tandem::actors {
 namespace {

@@ -21,10 +21,10 @@
 #include "actors/network/network.h"
 #include "actors/network/tls_session.h"
 #include "client/tandem_client.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/fake_engine.h"
-#include "tests/support/files.h"
-#include "tests/support/tcp_proxy.h"
+#include "tests/support/engine/fake_engine.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
+#include "tests/support/network/tcp_proxy.h"
 
 namespace tandem::actors {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/support/device_array.h"
+#include "tests/support/ranks/device_array.h"
 
 namespace tandem::cuda {
 namespace {

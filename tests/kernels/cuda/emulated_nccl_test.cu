@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/device_array.h"
+#include "tests/support/ranks/device_array.h"
 
 namespace tandem::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch.cuh"
-#include "tests/support/device_array.h"
+#include "tests/support/ranks/device_array.h"
 
 namespace tandem::cuda {
 namespace {

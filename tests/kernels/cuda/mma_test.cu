@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/mma.cuh"
-#include "tests/support/device_array.h"
+#include "tests/support/ranks/device_array.h"
 
 namespace tandem::cuda {
 namespace {

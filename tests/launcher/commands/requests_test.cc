@@ -12,8 +12,8 @@
 
 #include "runtime/request/params_not_built.h"
 #include "runtime/request/params_schema.h"
-#include "tests/support/goldens.h"
-#include "tests/support/process.h"
+#include "tests/support/goldens/goldens.h"
+#include "tests/support/processes/process.h"
 
 namespace tandem {
 namespace {

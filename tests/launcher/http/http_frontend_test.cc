@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "launcher/http/http_options.h"
-#include "tests/support/goldens.h"
-#include "tests/support/raw_client.h"
+#include "tests/support/goldens/goldens.h"
+#include "tests/support/network/raw_client.h"
 
 namespace tandem::launcher {
 namespace {

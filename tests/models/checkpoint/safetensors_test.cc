@@ -7,8 +7,8 @@
 #include <string>
 
 #include "models/checkpoint/checkpoint.h"
-#include "tests/support/checkpoint_writer.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/files/checkpoint_writer.h"
+#include "tests/support/files/expect_error.h"
 
 namespace tandem {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "parallel/communicators/shared_memory_communicator.h"
 #include "parallel/communicators/shared_memory_layout.h"
-#include "tests/support/rank_threads.h"
+#include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
 namespace {

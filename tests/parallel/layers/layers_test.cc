@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/rank_threads.h"
+#include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
 namespace {

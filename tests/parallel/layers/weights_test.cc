@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/expect_error.h"
+#include "tests/support/files/expect_error.h"
 
 namespace tandem {
 namespace {

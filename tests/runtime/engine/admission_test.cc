@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 //   TANDEM_SIMULATION_SEED=17 TANDEM_SIMULATION_LOG=1 runtime_test --gtest_filter=*OneSeed
 //   TANDEM_SIMULATION_SEEDS=100000 runtime_test --gtest_filter=*ClusterSimulation*
 
-#include "tests/support/cluster_simulation.h"
+#include "tests/support/simulation/cluster_simulation.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

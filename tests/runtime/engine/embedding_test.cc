@@ -9,8 +9,8 @@
 
 #include "runtime/engine/llm_engine.h"
 #include "runtime/execution/encoder_runner.h"
-#include "tests/support/golden_config.h"
-#include "tests/support/golden_embeddings.h"
+#include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/golden_embeddings.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {

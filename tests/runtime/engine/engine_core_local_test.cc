@@ -1,7 +1,7 @@
 // EngineCore and a client that acknowledges nothing, because it is in the same process.
 #include <gtest/gtest.h>
 
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/engine/engine_core.h"
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {
@@ -91,7 +91,7 @@ TEST_F(EngineCoreReplicas, WhatOldWorkersSendIsDropped) {
   down.mutable_down();
   engine.core().replica_event(down, engine.now);
   EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
-  engine.step(0, late);  // of this generation, but of sequence ids that are no more
+  engine.step(0, late);  // of this generation, but of sequence ids that it has given up
   EXPECT_THAT(engine.chunks(kAnn), IsEmpty());
   engine.token(0, "a", 'z');
   EXPECT_EQ(engine.chunks(kAnn).at(0).outputs(0).text(), "z");

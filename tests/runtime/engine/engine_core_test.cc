@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 
 namespace tandem {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "runtime/engine/llm_engine.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {
@@ -143,8 +143,7 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
-                                           "bart-model-only", "bart-pickle", "bart-pickle-fp32",
-                                           "bart-sharded"),
+                                           "bart-model-only", "bart-pickle", "bart-sharded"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/request/request_error.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/files/expect_error.h"
 
 namespace tandem {
 namespace {

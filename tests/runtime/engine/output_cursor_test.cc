@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/engine/stream_table.h"
-#include "tests/support/engine_core_driver.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/engine/engine_core_driver.h"
+#include "tests/support/files/expect_error.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@
 #include "models/load_model.h"
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/kv_cache.h"
-#include "tests/support/goldens.h"
+#include "tests/support/goldens/goldens.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/engine_core_driver.h"
+#include "tests/support/engine/engine_core_driver.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

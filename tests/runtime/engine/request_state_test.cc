@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "runtime/engine/make_sequence_group.h"
-#include "tests/support/engine_core_driver.h"
-#include "tests/support/expect_error.h"
+#include "tests/support/engine/engine_core_driver.h"
+#include "tests/support/files/expect_error.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "runtime/engine/request_state.h"
-#include "tests/support/engine_core_driver.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/simulated_rank.h"
+#include "tests/support/engine/engine_core_driver.h"
+#include "tests/support/files/expect_error.h"
+#include "tests/support/simulation/simulated_rank.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

@@ -13,8 +13,8 @@
 #include "runtime/execution/model_runner.h"
 #include "runtime/request/prompt.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/goldens.h"
-#include "tests/support/rank_threads.h"
+#include "tests/support/goldens/goldens.h"
+#include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/core/cpu_features.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/execution/worker.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {

@@ -14,8 +14,8 @@
 #include "runtime/execution/sequence_table.h"
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/damage.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/files/damage.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

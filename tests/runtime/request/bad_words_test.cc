@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/goldens.h"
+#include "tests/support/goldens/goldens.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {

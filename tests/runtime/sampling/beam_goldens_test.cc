@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "tests/support/golden_engine.h"
+#include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/support/naive_beam_search.h"
+#include "tests/support/scheduling/naive_beam_search.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "parallel/layers/shard.h"
-#include "tests/support/rank_threads.h"
+#include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "tests/support/golden_config.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {

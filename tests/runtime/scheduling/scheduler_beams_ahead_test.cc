@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/beam_loop.h"
+#include "tests/support/scheduling/beam_loop.h"
 
 namespace tandem {
 namespace {

@@ -17,8 +17,8 @@
 #include "base/error.h"
 #include "runtime/engine/make_sequence_group.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/beam_worker.h"
-#include "tests/support/naive_beam_search.h"
+#include "tests/support/scheduling/beam_worker.h"
+#include "tests/support/scheduling/naive_beam_search.h"
 
 namespace tandem {
 namespace {

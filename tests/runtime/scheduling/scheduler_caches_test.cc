@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/run_ahead_loop.h"
-#include "tests/support/scheduler_cases.h"
+#include "tests/support/scheduling/run_ahead_loop.h"
+#include "tests/support/scheduling/scheduler_cases.h"
 
 namespace tandem {
 namespace {

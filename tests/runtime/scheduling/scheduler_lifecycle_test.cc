@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/scheduler_cases.h"
+#include "tests/support/scheduling/scheduler_cases.h"
 
 namespace tandem {
 namespace {

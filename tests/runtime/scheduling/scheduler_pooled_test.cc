@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/run_ahead_loop.h"
-#include "tests/support/scheduler_cases.h"
+#include "tests/support/scheduling/run_ahead_loop.h"
+#include "tests/support/scheduling/scheduler_cases.h"
 
 namespace tandem {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/engine_loop.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/engine_loop.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

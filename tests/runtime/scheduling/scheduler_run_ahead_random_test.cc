@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/run_ahead_loop.h"
+#include "tests/support/scheduling/run_ahead_loop.h"
 
 namespace tandem {
 namespace {

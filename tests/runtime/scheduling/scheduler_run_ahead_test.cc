@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/run_ahead_loop.h"
-#include "tests/support/scheduler_cases.h"
+#include "tests/support/scheduling/run_ahead_loop.h"
+#include "tests/support/scheduling/scheduler_cases.h"
 
 namespace tandem {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tests/support/scheduler_cases.h"
+#include "tests/support/scheduling/scheduler_cases.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // /v1/embeddings without sockets and without an engine.
 #include <gtest/gtest.h>
 
-#include "tests/support/fake_http.h"
+#include "tests/support/network/fake_http.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/support/fake_http.h"
+#include "tests/support/network/fake_http.h"
 
 namespace tandem {
 namespace {

@@ -1,7 +1,7 @@
 // What HTTP clients are told when there is no room for their requests (docs/serving.md, Overload).
 #include <gtest/gtest.h>
 
-#include "tests/support/fake_http.h"
+#include "tests/support/network/fake_http.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/fake_http.h"
+#include "tests/support/network/fake_http.h"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "server/api/foreign_fields.h"
-#include "tests/support/fake_http.h"
+#include "tests/support/network/fake_http.h"
 
 namespace tandem {
 namespace {

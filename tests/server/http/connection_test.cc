@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/echo_server.h"
+#include "tests/support/network/echo_server.h"
 
 namespace tandem::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "tests/support/echo_server.h"
+#include "tests/support/network/echo_server.h"
 
 namespace tandem::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "runtime/scheduling/blocks/block_manager.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "runtime/scheduling/blocks/block_manager.h"
 #include "runtime/scheduling/token_hash.h"
-#include "tests/support/naive_block_manager.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/naive_block_manager.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

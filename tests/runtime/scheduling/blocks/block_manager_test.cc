@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/naive_block_manager.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/naive_block_manager.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/scheduling/scheduler.h"
-#include "tests/support/test_groups.h"
+#include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
 namespace {

@@ -1,0 +1,69 @@
+// An engine run over all generations of a golden checkpoint.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/llm_engine.h"
+#include "tests/support/goldens/golden_config.h"
+
+namespace tandem::testing {
+
+using nlohmann::json;
+using Ids = std::vector<int>;
+
+// HuggingFace pads what ends before the longest.
+inline Ids unpadded(Ids ids, int pad) {
+  while (ids.size() > 1 && ids.back() == pad) ids.pop_back();
+  return ids;
+}
+
+inline void expect_golden(const json& c, const proto::RequestOutput& got, int pad) {
+  const json expected =
+      c.contains("sequences") ? c.at("sequences") : json::array({c.at("output_ids")});
+  ASSERT_EQ(static_cast<size_t>(got.outputs_size()), expected.size());
+  for (int i = 0; i < got.outputs_size(); ++i) {
+    Ids ids(got.inputs().prompt_token_ids().begin(), got.inputs().prompt_token_ids().end());
+    ids.insert(ids.end(), got.outputs(i).token_ids().begin(), got.outputs(i).token_ids().end());
+    EXPECT_EQ(unpadded(ids, pad), unpadded(expected[static_cast<size_t>(i)].get<Ids>(), pad));
+    EXPECT_NE(got.outputs(i).finish_reason(), "");
+    if (!c.contains("sequences_scores")) continue;
+    ASSERT_TRUE(got.outputs(i).has_score());
+    EXPECT_NEAR(got.outputs(i).score(), c.at("sequences_scores")[static_cast<size_t>(i)], 2e-3);
+  }
+}
+
+inline void expect_goldens(const EngineConfig& config, const std::string& checkpoint,
+                           uint32_t seed) {
+  LLMEngine engine(config);
+  std::vector<json> cases = generated_cases(checkpoint);
+  std::mt19937 random(seed);
+  std::shuffle(cases.begin(), cases.end(), random);
+  for (const json& c : cases) {
+    json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
+    if (c.contains("decoder_prompt_ids"))
+      prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
+    engine.add_request(c.at("name"), prompt, c.at("generation"));
+  }
+  std::map<std::string, proto::RequestOutput> results;
+  for (int i = 0; engine.has_unfinished_requests(); ++i) {
+    ASSERT_LT(i, 100000) << "no progress";
+    for (const auto& output : engine.step())
+      if (output.finished()) results[output.request_id()] = output;
+    engine.check_integrity();
+  }
+  const auto pad = engine.model_config().pad_token_id;
+  for (const json& c : cases) {
+    const std::string name = c.at("name");
+    SCOPED_TRACE(checkpoint + ", " + name);
+    ASSERT_EQ(results.count(name), 1u);
+    expect_golden(c, results.at(name), pad);
+  }
+}
+
+}  // namespace tandem::testing

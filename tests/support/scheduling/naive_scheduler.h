@@ -1,0 +1,262 @@
+// What the rules at the top of scheduler.h allow, checked step by step from outside: who was where
+// before schedule(), what the step holds, and who is where afterwards. Recounts everything.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/fake_worker.h"
+
+namespace tandem::testing_support {
+
+class NaiveScheduler {
+ public:
+  NaiveScheduler(const SchedulerConfig& config, Scheduler& scheduler)
+      : config_(config), scheduler_(scheduler) {}
+
+  void added(const SequenceGroup& group) {
+    order_.insert({group.priority(), group.arrival_time(), next_++, group.request_id()});
+  }
+  // Forgets groups that the scheduler does not have any more.
+  void sweep() {
+    std::erase_if(order_, [&](const Key& key) { return scheduler_.find(id_of(key)) == nullptr; });
+  }
+
+  proto::StepInput schedule(double now) {
+    sweep();
+    before_ = look();
+    proto::StepInput step = scheduler_.schedule(now);
+    scheduler_.check_integrity();
+    after_ = look();
+    read(step);
+    check_tokens();
+    check_order();
+    check_encoders();
+    check_decodes_first();
+    check_pooled();
+    return step;
+  }
+
+  FakeWorker::LiveBlocks live_blocks() {
+    FakeWorker::LiveBlocks live;
+    const BlockManager& blocks = scheduler_.block_manager();
+    for (const Key& key : order_) {
+      const SequenceGroup& group = *scheduler_.find(id_of(key));
+      auto& pool = blocks.tables().on_host(group) ? live.host : live.device;
+      const auto add = [&](const Blocks& table) { pool.insert(table.begin(), table.end()); };
+      if (blocks.tables().has_cross(group)) add(blocks.tables().cross(group));
+      for (const auto& seq : group.seqs())
+        if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
+    }
+    for (int32_t block = 0; block < blocks.num_total_device_blocks(); ++block)
+      if (blocks.pools().device().cached(block)) live.device.insert(block);
+    return live;
+  }
+
+  int turns() const { return turns_; }  // steps in which an encoder came first
+  int preempted() const { return preempted_; }
+  int swapped_in() const { return swapped_in_; }
+  int sources_found() const { return sources_found_; }  // groups that needed no encoder
+
+ private:
+  using Key = std::tuple<int, double, int, std::string>;
+  using Ids = std::vector<std::string>;
+  static const std::string& id_of(const Key& key) { return std::get<3>(key); }
+
+  struct Look {
+    Ids waiting, running, swapped;                        // in order
+    std::map<std::string, std::vector<int64_t>> decodes;  // one token to compute
+    int running_seqs = 0;
+    int able = 0;  // of those, with tokens left to sample
+  };
+
+  Look look() const {
+    Look look;
+    for (const Key& key : order_) {
+      const SequenceGroup* group = scheduler_.find(id_of(key));
+      if (group == nullptr || group->finished()) continue;
+      const SequenceStatus status = group->unfinished_seqs().front()->status();
+      (status == SequenceStatus::kRunning   ? look.running
+       : status == SequenceStatus::kSwapped ? look.swapped
+                                            : look.waiting)
+          .push_back(id_of(key));
+      if (status != SequenceStatus::kRunning) continue;
+      for (const Sequence* seq : group->unfinished_seqs()) {
+        ++look.running_seqs;
+        look.able += seq->output_len() < group->params().max_tokens();
+        if (seq->num_uncomputed_tokens() == 1 && seq->output_len() < group->params().max_tokens())
+          look.decodes[id_of(key)].push_back(seq->seq_id());
+      }
+    }
+    return look;
+  }
+
+  void read(const proto::StepInput& step) {
+    chunks_.clear();
+    encoders_.clear();
+    scheduled_.clear();
+    for (const auto& group : step.groups()) {
+      scheduled_.insert(group.request_id());
+      if (group.compute_encoder()) encoders_.push_back(group.request_id());
+      if (group.sampling_params().has_pooling()) {
+        ASSERT_TRUE(group.compute_encoder());
+        ASSERT_EQ(group.seq_data_size(), 1);
+        ASSERT_EQ(group.seq_data(0).token_chunk_size() + group.seq_data(0).prompt_token_ids_size() +
+                      group.block_tables(0).blocks_size() + group.cross_block_table().blocks_size(),
+                  0);
+        continue;
+      }
+      for (const auto& seq : group.seq_data())
+        if (seq.token_chunk_size() > 0) chunks_[seq.seq_id()] = seq.token_chunk_size();
+      for (int i = 0; i < group.seq_data_size(); ++i) {
+        const Sequence* seq = scheduler_.find(group.request_id())->find(group.seq_data(i).seq_id());
+        const auto& data = group.seq_data(i);
+        ASSERT_EQ(data.num_computed_tokens() + data.token_chunk_size(), seq->num_computed_tokens());
+        ASSERT_EQ(data.index(), seq->index());
+        const int samples = seq->num_computed_tokens() ==
+                            data.prompt_token_ids_size() + data.output_token_ids_size();
+        ASSERT_EQ(seq->num_pending_tokens(), samples) << "in full: all tokens were known";
+      }
+    }
+    for (const auto& group : step.deltas()) {
+      ASSERT_TRUE(scheduled_.insert(group.request_id()).second) << "in full and as a delta";
+      ASSERT_FALSE(group.compute_encoder());
+      ASSERT_GT(group.seqs_size(), 0);
+      for (const auto& seq : group.seqs()) chunks_[seq.seq_id()] = seq.token_chunk_size();
+    }
+  }
+
+  int encoder_len(const std::string& id) const {
+    return scheduler_.find(id)->encoder_seq().length();
+  }
+
+  void check_tokens() {
+    int decoder = 0, encoder = 0;
+    for (const auto& [seq, tokens] : chunks_) decoder += tokens;
+    for (const std::string& id : encoders_) encoder += encoder_len(id);
+    if (encoder > config_.max_num_batched_tokens) {
+      EXPECT_EQ(encoders_.size(), 1u) << "a long encoder has a step of its own";
+      EXPECT_EQ(decoder, 0);
+    } else {
+      EXPECT_LE(encoder + decoder, config_.max_num_batched_tokens);
+    }
+    EXPECT_LE(static_cast<int>(chunks_.size()), config_.max_num_seqs);
+    EXPECT_LE(after_.running_seqs, config_.max_num_seqs);
+    for (const std::string& id : scheduled_)
+      EXPECT_TRUE(std::count(after_.running.begin(), after_.running.end(), id) == 1) << id;
+  }
+
+  static Ids minus(const Ids& a, const Ids& b) {
+    Ids out;
+    for (const std::string& id : a)
+      if (std::find(b.begin(), b.end(), id) == b.end()) out.push_back(id);
+    return out;
+  }
+  static void expect_prefix(const Ids& part, const Ids& whole, const char* what) {
+    ASSERT_LE(part.size(), whole.size());
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << what;
+  }
+
+  // First come, first served, in and out: groups come in from the front of their queue and are
+  // preempted from the back of theirs.
+  void check_order() {
+    const Ids admitted = minus(before_.waiting, after_.waiting);
+    const Ids swapped_in = minus(before_.swapped, after_.swapped);
+    Ids preempted = minus(before_.running, after_.running);
+    expect_prefix(admitted, before_.waiting, "admitted out of order");
+    expect_prefix(swapped_in, before_.swapped, "swapped in out of order");
+    Ids running = before_.running;
+    std::erase_if(running, [&](const std::string& id) { return scheduler_.find(id)->pools(); });
+    num_preempted_now_ = preempted.size();
+    std::reverse(running.begin(), running.end());
+    std::reverse(preempted.begin(), preempted.end());
+    expect_prefix(preempted, running, "preempted out of order");
+    EXPECT_TRUE(preempted.empty() || (admitted.empty() && swapped_in.empty()));
+    EXPECT_TRUE(admitted.empty() || after_.swapped.empty()) << "swapped groups go first";
+    for (const std::string& id : encoders_)
+      EXPECT_EQ(std::count(admitted.begin(), admitted.end(), id), 1)
+          << "the encoder runs in the step that admits its group, and in no other";
+    EXPECT_TRUE(config_.enable_encoder_cache || admitted.size() == encoders_.size());
+    sources_found_ += static_cast<int>(admitted.size() - encoders_.size());
+    preempted_ += static_cast<int>(preempted.size());
+    swapped_in_ += static_cast<int>(swapped_in.size());
+  }
+
+  // An encoder turn: one that does not fit beside those who run already. Never twice in a row while
+  // others run.
+  void check_encoders() {
+    const bool turn = encoders_.size() == 1 &&
+                      encoder_len(encoders_[0]) + before_.able > config_.max_num_batched_tokens;
+    if (turn) ++turns_;
+    EXPECT_FALSE(turn && last_was_turn_ && before_.able > 0);
+    EXPECT_FALSE(turn && lacked_blocks_ && before_.able > 0) << "blocks go to running groups first";
+    last_was_turn_ = turn;
+    turn_ = turn;
+  }
+
+  // Outside turns, a decode is left out for want of budget, to other decodes, or of blocks only.
+  void check_decodes_first() {
+    lacked_blocks_ = false;
+    if (turn_) return;
+    int decodes = 0, left_out = 0;
+    bool lacking = false;
+    for (const auto& [id, seqs] : before_.decodes) {
+      const SequenceGroup& group = *scheduler_.find(id);
+      if (group.unfinished_seqs().front()->status() != SequenceStatus::kRunning) continue;
+      int blocks = 0, missing = 0;
+      for (const int64_t seq : seqs) {
+        if (chunks_.count(seq) > 0) {
+          ++decodes;
+          continue;
+        }
+        ++missing;
+        const Sequence& sequence = *group.find(seq);
+        blocks += scheduler_.block_manager().blocks_to_append(sequence, sequence.length());
+      }
+      if (blocks > scheduler_.block_manager().num_free_device_blocks())
+        lacking = true;
+      else
+        left_out += missing;
+      EXPECT_TRUE(missing == 0 || encoders_.empty()) << "admitted before others have run";
+    }
+    EXPECT_TRUE(left_out == 0 || decodes == config_.max_num_batched_tokens);
+    lacked_blocks_ = lacking && decodes < config_.max_num_batched_tokens;
+  }
+
+  // One that is pooled needs no blocks: it waits for a seat and tokens, and behind others, only.
+  void check_pooled() {
+    if (after_.waiting.empty() || !after_.swapped.empty() || turn_ || lacked_blocks_ ||
+        num_preempted_now_ > 0 || !scheduler_.find(after_.waiting[0])->pools())
+      return;
+    int tokens = encoder_len(after_.waiting[0]);
+    for (const std::string& id : encoders_) tokens += encoder_len(id);
+    for (const auto& [seq, chunk] : chunks_) tokens += chunk;
+    const int seats = std::min(config_.max_num_seqs, config_.max_num_batched_tokens);
+    EXPECT_TRUE(tokens > config_.max_num_batched_tokens || after_.running_seqs >= seats)
+        << after_.waiting[0] << " waits for nothing";
+  }
+
+  SchedulerConfig config_;
+  Scheduler& scheduler_;
+  std::set<Key> order_;
+  int next_ = 0;
+  Look before_, after_;
+  std::map<int64_t, int> chunks_;  // by sequence
+  Ids encoders_;
+  std::set<std::string> scheduled_;
+  bool turn_ = false, last_was_turn_ = false;
+  bool lacked_blocks_ = false;  // a running group, in the last step, and it was no turn
+  size_t num_preempted_now_ = 0;
+  int turns_ = 0, preempted_ = 0, swapped_in_ = 0, sources_found_ = 0;
+};
+
+}  // namespace tandem::testing_support

@@ -1,0 +1,380 @@
+// The plain cores of a cluster, wired as the actors wire them, on a virtual clock. What passes
+// between them takes time; order is kept from each sender to each receiver.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/engine/engine_core.h"
+#include "runtime/engine/step_loop.h"
+#include "runtime/engine/supervisor_core.h"
+#include "tests/support/simulation/simulated_client.h"
+#include "tests/support/simulation/simulated_group.h"
+#include "tests/text/fake_tokenizer.h"
+
+namespace tandem::testing_support {
+
+class SimulatedCluster : public EngineOutbox,
+                         public SupervisorOutbox,
+                         public GroupListener,
+                         public ClientPort {
+ public:
+  SimulatedCluster(World& world, const ClusterTraits& traits)
+      : world_(world), traits_(traits), core_(traits.engine, tokenizer_, *this) {
+    for (int r = 0; r < traits.engine.num_replicas; ++r) {
+      replicas_.push_back(std::make_unique<Replica>());
+      SupervisorConfig config = traits.supervisor;
+      config.replica = r;
+      config.size = traits.group.size;
+      at(r).supervisor = std::make_unique<SupervisorCore>(config, *this);
+    }
+  }
+
+  void start() {
+    for (auto& replica : replicas_) replica->supervisor->start(world_.now());
+    tick();
+  }
+  void add_plan(const Plan& plan) {
+    plans_[plan.request.params.seed()] = &plan;
+    if (plan.poisonous) poison_[plan.id] = plan.steps_until_crash;
+  }
+
+  // --- What the simulation asks ---
+  EngineCore& engine() { return core_; }
+  SupervisorCore& supervisor(int r) { return *at(r).supervisor; }
+  SimulatedGroup& group(int r) { return *at(r).groups.back(); }
+  const FakeTokenizer& tokenizer() const { return tokenizer_; }
+  int num_replicas() const { return static_cast<int>(replicas_.size()); }
+  bool given_up() const { return given_up_; }
+  uint64_t num_preemptions() const { return num_preemptions_; }
+  uint64_t num_silent() const { return num_silent_; }
+  int crashes_of(const std::string& id) { return crashes_[id]; }
+  int crashes_blamed_on(const std::string& id) const {
+    const auto it = blamed_.find(id);
+    return it == blamed_.end() ? 0 : it->second;
+  }
+  bool quiet() {
+    for (int r = 0; r < num_replicas(); ++r) {
+      const auto& loop = at(r).loop;
+      if (loop && (loop->has_unfinished() || loop->steps_in_flight() > 0)) return false;
+    }
+    return core_.num_requests() == 0;
+  }
+  std::string state() {
+    std::string text = "the engine keeps " + std::to_string(core_.num_requests()) + " requests, " +
+                       std::to_string(core_.num_unfinished()) + " unfinished";
+    for (int r = 0; r < num_replicas(); ++r)
+      if (const auto& loop = at(r).loop)
+        text += ", replica " + std::to_string(r) + ": " + loop->stats().ShortDebugString() + ", " +
+                std::to_string(loop->steps_in_flight()) + " steps";
+    return text;
+  }
+  void check_free_blocks() {
+    for (int r = 0; r < num_replicas(); ++r) {
+      if (!at(r).loop) continue;
+      const auto stats = at(r).loop->stats();
+      SIM_CHECK(stats.num_free_blocks() == stats.num_total_blocks(), "blocks are lost");
+    }
+  }
+
+  // --- ClientPort ---
+  std::shared_ptr<Connection> connect(SimulatedClient& client) override {
+    auto connection = std::make_shared<Connection>();
+    connection->id = ++next_client_;
+    connections_[connection->id] = {connection, &client};
+    world_.send(connection->to_engine, [this, connection] {
+      core_.client_connected(connection->id);
+      connected_.insert(connection->id);
+      core_.check_integrity();
+    });
+    return connection;
+  }
+  void lose(const std::shared_ptr<Connection>& connection) override {
+    connection->alive = false;
+    connection->to_engine.longest = 0.3;  // until it is noticed
+    world_.send(connection->to_engine, [this, connection] {
+      SIM_LOG(world_, "engine: client " + std::to_string(connection->id) + " is gone");
+      core_.client_gone(connection->id, world_.now());
+      connected_.erase(connection->id);
+      core_.check_integrity();
+    });
+  }
+  void send(const std::shared_ptr<Connection>& connection,
+            const proto::ClientMessage& message) override {
+    world_.send(connection->to_engine, [=, this] {
+      if (!connection->alive || connected_.count(connection->id) == 0) return;
+      on_client(connection, message);
+      core_.check_integrity();
+    });
+  }
+
+ private:
+  struct Replica {
+    std::unique_ptr<SupervisorCore> supervisor;
+    std::vector<std::unique_ptr<SimulatedGroup>> groups;  // by generation, from 1
+    // The scheduler actor.
+    uint64_t generation = 0;
+    std::optional<StepLoop> loop;
+    bool pump_sent = false;
+    std::vector<Link> to_workers, supervisor_to_workers;
+    Link to_engine, from_engine, to_supervisor, from_supervisor;
+  };
+  struct Client {
+    std::shared_ptr<Connection> connection;
+    SimulatedClient* client;
+  };
+
+  Replica& at(int r) { return *replicas_[static_cast<size_t>(r)]; }
+
+  // --- Engine ---
+  void on_client(const std::shared_ptr<Connection>& connection,
+                 const proto::ClientMessage& message) {
+    const double now = world_.now();
+    try {
+      if (message.has_submit()) {
+        const Plan& plan = *plans_.at(std::stoull(message.submit().prompt_json()));
+        core_.reserve(connection->id, message.submit(), now);
+        SIM_LOG(world_, "engine: reserves " + plan.id);
+        world_.after(world_.one_in(15) ? 0.6 : world_.between(0, 0.01), [this, &plan] {
+          if (plan.invalid)
+            core_.failed(plan.id, invalid_request("prompt", "is invalid"), world_.now());
+          else
+            core_.prepared(plan.id, plan.request, world_.now());
+          core_.check_integrity();
+        });
+      }
+      if (message.has_resume()) core_.resume(connection->id, message.resume(), now);
+      if (message.has_cancel()) core_.cancel(message.cancel().request_id(), now);
+      if (message.has_acknowledge())
+        core_.acknowledge(connection->id, message.acknowledge().message(), now);
+    } catch (const InputError& error) {
+      proto::ServerMessage refusal;
+      proto::RequestChunk& chunk = *refusal.add_chunks();
+      chunk.set_request_id(message.has_submit() ? message.submit().request_id()
+                                                : message.resume().request_id());
+      chunk.set_finished(true);
+      chunk.mutable_error()->set_type(api_name(error.kind()));
+      chunk.mutable_error()->set_message(error.what());
+      to_client(connection->id, refusal);
+    }
+  }
+  void to_client(ClientId id, proto::ServerMessage message) override {
+    SIM_CHECK(connected_.count(id) > 0, "a message to a client that is gone");
+    const Client& client = connections_.at(id);
+    world_.send(client.connection->to_client, [=, message = std::move(message)] {
+      if (client.connection->alive) client.client->receive(client.connection, message);
+    });
+  }
+  void to_scheduler(int r, proto::SchedulerCommand command) override {
+    world_.send(at(r).from_engine,
+                [this, r, command = std::move(command)] { scheduler_command(r, command); });
+  }
+
+  // --- Scheduler ---
+  void tell_engine(int r, proto::SchedulerEvent event, const proto::StepOutput* step = nullptr) {
+    Replica& replica = at(r);
+    event.set_replica(r);
+    event.set_generation(replica.generation);
+    if (replica.loop) *event.mutable_stats() = replica.loop->stats();
+    auto output = step ? std::make_shared<proto::StepOutput>(*step) : nullptr;
+    world_.send(replica.to_engine, [this, event = std::move(event), output] {
+      if (output)
+        core_.replica_step(event, *output, world_.now());
+      else
+        core_.replica_event(event, world_.now());
+      core_.check_integrity();
+    });
+  }
+  void pump(int r) {
+    Replica& replica = at(r);
+    replica.pump_sent = false;
+    if (!replica.loop) return;
+    while (auto step = replica.loop->next_step(world_.now())) {
+      proto::WorkerCommand command;
+      command.set_generation(replica.generation);
+      *command.mutable_step() = std::move(*step);
+      const auto message = std::make_shared<const proto::WorkerCommand>(std::move(command));
+      SimulatedGroup& to = group_of(r, replica.generation);
+      for (int rank = 0; rank < to.size(); ++rank)
+        world_.send(replica.to_workers[static_cast<size_t>(rank)],
+                    [&to, rank, message] { to.command(rank, *message); });
+    }
+    replica.loop->check_integrity();
+  }
+  void schedule_pump(int r) {
+    if (at(r).pump_sent) return;
+    at(r).pump_sent = true;
+    world_.after(0, [this, r] { pump(r); });
+  }
+  void scheduler_command(int r, const proto::SchedulerCommand& command) {
+    Replica& replica = at(r);
+    if (!replica.loop || command.generation() != replica.generation) return;
+    if (command.has_add())
+      SIM_LOG(world_, "scheduler " + std::to_string(r) + ": " + command.add().request_id() +
+                          (command.add().alone() ? ", alone" : ""));
+    if (auto rejection = replica.loop->on_command(command)) tell_engine(r, std::move(*rejection));
+    replica.loop->check_integrity();
+    schedule_pump(r);
+  }
+  void report_to_scheduler(const proto::WorkerReport& report) override {
+    Replica& replica = at(report.replica());
+    if (!replica.loop || report.generation() != replica.generation) return;
+    const int before = replica.loop->stats().num_preemptions();
+    try {
+      replica.loop->on_output(report.step());
+    } catch (const std::runtime_error& e) {
+      scheduler_fault(report.replica(), e.what());
+      return;
+    }
+    replica.loop->set_waiting_since(world_.now());
+    pump(report.replica());
+    num_preemptions_ += static_cast<uint64_t>(replica.loop->stats().num_preemptions() - before);
+    tell_engine(report.replica(), replica.loop->step_event(), &report.step());
+  }
+  void scheduler_fault(int r, const std::string& cause) {
+    SIM_LOG(world_, "scheduler " + std::to_string(r) + ": fault: " + cause);
+    const uint64_t generation = at(r).generation;
+    world_.send(at(r).to_supervisor, [=, this] {
+      at(r).supervisor->fault(generation, cause, death_kind(r), world_.now());
+      at(r).supervisor->check_integrity();
+    });
+  }
+
+  // --- Supervisor ---
+  SimulatedGroup& group_of(int r, uint64_t generation) { return *at(r).groups.at(generation - 1); }
+  DeathKind death_kind(int r) {
+    return group(r).crashed() ? DeathKind::kCrash : DeathKind::kUnknown;
+  }
+  void report_to_supervisor(const proto::WorkerReport& report) override {
+    SupervisorCore& supervisor = *at(report.replica()).supervisor;
+    const DeathKind kind = report.has_failed() ? death_kind(report.replica()) : DeathKind::kUnknown;
+    try {
+      supervisor.worker_report(report, world_.now(), kind);
+    } catch (const std::runtime_error& e) {
+      supervisor.fault(report.generation(), e.what(), DeathKind::kUnknown, world_.now());
+    }
+    supervisor.check_integrity();
+  }
+  void connection_lost(int r, uint64_t generation, int rank) override {
+    at(r).supervisor->worker_down(generation, rank, "its connection is gone", death_kind(r),
+                                  world_.now());
+    at(r).supervisor->check_integrity();
+  }
+  void launch_ended(int r, uint64_t generation, const std::string& status) override {
+    at(r).supervisor->launch_exited(generation, status, world_.now(), death_kind(r));
+    at(r).supervisor->check_integrity();
+  }
+  void crashes_now(const std::string& request_id) override { ++crashes_[request_id]; }
+  int steps_until_crash(const std::string& request_id) override {
+    const auto it = poison_.find(request_id);
+    return it == poison_.end() ? std::numeric_limits<int>::max() : it->second;
+  }
+
+  void launch(int r, uint64_t generation) override {
+    SIM_LOG(world_, "replica " + std::to_string(r) + ": launch " + std::to_string(generation));
+    Replica& replica = at(r);
+    for (const auto& old : replica.groups) SIM_CHECK(old->ended(), "two generations at once");
+    replica.groups.push_back(
+        std::make_unique<SimulatedGroup>(world_, *this, traits_.group, r, generation));
+    SIM_CHECK(replica.groups.size() == generation, "generations are counted");
+    replica.supervisor_to_workers.assign(static_cast<size_t>(traits_.group.size), Link());
+    replica.to_workers = replica.supervisor_to_workers;
+    if (world_.now() < traits_.launches_fail_until)
+      group(r).end("no such program");
+    else
+      group(r).launch(/*silent=*/world_.one_in(12) && ++num_silent_ > 0);
+  }
+  void stop(int r, uint64_t generation) override {
+    if (world_.one_in(10)) return;  // in vain; it is repeated
+    SimulatedGroup& target = group_of(r, generation);
+    world_.after(world_.between(0, 0.03), [&target] { target.end("stopped"); });
+  }
+  void to_worker(int r, int rank, proto::WorkerCommand command) override {
+    SimulatedGroup& to = group(r);
+    world_.send(at(r).supervisor_to_workers[static_cast<size_t>(rank)],
+                [&to, rank, command = std::move(command)] { to.command(rank, command); });
+  }
+  void group_up(int r, uint64_t generation, const CacheSize& cache) override {
+    SIM_LOG(world_, "replica " + std::to_string(r) + ": up " + std::to_string(generation));
+    world_.send(at(r).from_supervisor, [=, this] {
+      Replica& replica = at(r);
+      replica.generation = generation;
+      SchedulerConfig config = traits_.group.scheduler;
+      config.num_device_blocks = cache.num_device_blocks;
+      config.num_host_blocks = cache.num_host_blocks;
+      config.max_steps_in_flight = traits_.max_steps_in_flight;
+      replica.loop.emplace(config, kSimulatedVocab);
+      proto::SchedulerEvent event;
+      event.mutable_up();
+      tell_engine(r, std::move(event));
+    });
+  }
+  void group_down(int r, uint64_t generation, const std::string& cause, bool crashed) override {
+    SIM_LOG(world_,
+            "replica " + std::to_string(r) + ": down" + (crashed ? ", crashed: " : ": ") + cause);
+    world_.send(at(r).from_supervisor, [=, this] {
+      Replica& replica = at(r);
+      if (!replica.loop || generation != replica.generation) return;
+      proto::SchedulerEvent event;
+      event.mutable_down()->set_cause(cause);
+      event.mutable_down()->set_crashed(crashed);
+      std::set<std::string> ids;
+      for (std::string& id : replica.loop->in_flight_request_ids()) {
+        ids.insert(id);
+        event.mutable_down()->add_in_flight_request_ids(std::move(id));
+      }
+      if (crashed)
+        for (const std::string& id : ids) ++blamed_[id];
+      replica.loop.reset();
+      tell_engine(r, std::move(event));
+    });
+  }
+  void loading(int, uint64_t done, uint64_t total) override { SIM_CHECK(done <= total, "loading"); }
+  void give_up(int, const std::string& reason, bool) override {
+    if (given_up_) return;
+    given_up_ = true;
+    SIM_LOG(world_, "given up: " + reason);
+    world_.after(0.001, [this, reason] {
+      core_.give_up(reason, world_.now());
+      core_.check_integrity();
+    });
+  }
+
+  void tick() {
+    core_.tick(world_.now());
+    core_.check_integrity();
+    for (int r = 0; r < num_replicas(); ++r) {
+      Replica& replica = at(r);
+      replica.supervisor->tick(world_.now());
+      replica.supervisor->check_integrity();
+      if (replica.loop && replica.loop->steps_in_flight() > 0 &&
+          world_.now() - replica.loop->waiting_since() > traits_.step_timeout) {
+        scheduler_fault(r, "a step took too long");
+        replica.loop->set_waiting_since(world_.now());
+      }
+    }
+    world_.after(0.1, [this] { tick(); });
+  }
+
+  World& world_;
+  ClusterTraits traits_;
+  FakeTokenizer tokenizer_;
+  EngineCore core_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::unordered_map<uint64_t, const Plan*> plans_;  // by the request's seed
+  std::unordered_map<std::string, int> poison_;
+  std::unordered_map<ClientId, Client> connections_;
+  std::set<ClientId> connected_;  // as the engine sees it
+  ClientId next_client_ = 0;
+  std::unordered_map<std::string, int> crashes_, blamed_;  // by request
+  uint64_t num_preemptions_ = 0, num_silent_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace tandem::testing_support

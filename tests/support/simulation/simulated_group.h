@@ -1,0 +1,259 @@
+// One generation of one replica's workers: processes that say hello, load, run steps together (each
+// step is a collective of all ranks), die, hang, dawdle and lie.
+#pragma once
+
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/engine/supervisor_core.h"
+#include "tests/support/simulation/simulated_rank.h"
+#include "tests/support/simulation/simulated_traits.h"
+#include "tests/support/simulation/simulated_world.h"
+
+namespace tandem::testing_support {
+
+enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kReady };
+
+// Who hears of a group. Messages arrive some time after the call.
+class GroupListener {
+ public:
+  virtual ~GroupListener() = default;
+  virtual void report_to_supervisor(const proto::WorkerReport& report) = 0;
+  virtual void connection_lost(int replica, uint64_t generation, int rank) = 0;
+  virtual void launch_ended(int replica, uint64_t generation, const std::string& status) = 0;
+  virtual void report_to_scheduler(const proto::WorkerReport& report) = 0;
+  // Steps that a group survives with the request in them.
+  virtual int steps_until_crash(const std::string& request_id) = 0;
+  virtual void crashes_now(const std::string& request_id) = 0;
+};
+
+class SimulatedGroup {
+ public:
+  SimulatedGroup(World& world, GroupListener& listener, const GroupTraits& traits, int replica,
+                 uint64_t generation)
+      : world_(world),
+        listener_(listener),
+        traits_(traits),
+        replica_(replica),
+        generation_(generation),
+        ranks_(static_cast<size_t>(traits.size)) {}
+
+  bool crashed() const { return crashed_; }  // as its crash records say
+  bool ended() const { return ended_; }
+  std::optional<double> silent_since() const { return silent_since_; }
+  int size() const { return traits_.size; }
+
+  // silent: one of the ranks freezes before it has said a word.
+  void launch(bool silent) {
+    if (silent) {
+      silent_since_ = world_.now();
+      hang(world_.uniform(0, size() - 1));
+    }
+    for (int r = 0; r < size(); ++r) {
+      world_.after(world_.between(0.005, 0.05), [this, r] {
+        auto report = new_report(r);
+        report.mutable_hello()->set_protocol_version(kProtocolVersion);
+        tell_supervisor(r, report);
+      });
+    }
+  }
+  // By the launcher's own decision, or told so.
+  void end(const std::string& status) {
+    if (ended_) return;
+    ended_ = true;
+    for (Rank& rank : ranks_) rank.alive = false;
+    world_.after(world_.between(0, 0.05),
+                 [=, this] { listener_.launch_ended(replica_, generation_, status); });
+  }
+
+  void command(int r, const proto::WorkerCommand& command) {
+    Rank& rank = at(r);
+    if (!works(rank)) return;
+    if (command.has_setup()) load(r);
+    if (command.has_start()) start(r, command.start());
+    if (command.has_step()) {
+      if (!rank.model) return fail(r, "a step before the start");  // it said that it was ready
+      rank.steps.push_back(command.step());
+      try_step();
+    }
+  }
+
+  // --- Faults ---
+  void kill(int r, bool crash) {
+    Rank& rank = at(r);
+    if (!rank.alive) return;
+    SIM_LOG(world_, name(r) + (crash ? " crashes" : " is killed"));
+    crashed_ = crashed_ || crash;
+    rank.alive = false;
+    world_.send(rank.to_supervisor,
+                [this, r] { listener_.connection_lost(replica_, generation_, r); });
+    // In any order: the others lose it, the launcher ends.
+    for (int other = 0; other < size(); ++other)
+      if (works(at(other)) && at(other).model && world_.one_in(2))
+        world_.after(world_.between(0, 0.02), [this, other] { fail(other, "a peer is lost"); });
+    if (world_.one_in(2)) world_.after(world_.between(0, 0.02), [this] { end("a rank died"); });
+  }
+  void hang(int r) {
+    SIM_LOG(world_, name(r) + " hangs");
+    at(r).hung = true;
+  }
+  void dawdle(double factor) { slow_ = factor; }
+  void lie(Lie lie) {
+    if (lie != Lie::kReady) {
+      lies_.push_back(lie);
+      return;
+    }
+    if (!works(at(0))) return;
+    auto report = new_report(0);
+    report.mutable_ready();
+    tell_supervisor(0, report);
+  }
+
+ private:
+  struct Rank {
+    bool alive = true, hung = false;
+    std::unique_ptr<SimulatedRank> model;
+    std::deque<proto::StepInput> steps;
+    Link to_supervisor{0.05}, to_scheduler;
+  };
+
+  Rank& at(int r) { return ranks_[static_cast<size_t>(r)]; }
+  static bool works(const Rank& rank) { return rank.alive && !rank.hung; }
+  std::string name(int r) const {
+    return "replica " + std::to_string(replica_) + " generation " + std::to_string(generation_) +
+           " rank " + std::to_string(r);
+  }
+  proto::WorkerReport new_report(int r) const {
+    proto::WorkerReport report;
+    report.set_replica(replica_);
+    report.set_generation(generation_);
+    report.set_rank(r);
+    return report;
+  }
+  void tell_supervisor(int r, const proto::WorkerReport& report) {
+    if (!works(at(r))) return;
+    world_.send(at(r).to_supervisor, [=, this] { listener_.report_to_supervisor(report); });
+  }
+  void fail(int r, const std::string& what) {
+    auto report = new_report(r);
+    report.mutable_failed()->set_what(what);
+    tell_supervisor(r, report);
+  }
+
+  void load(int r) {
+    for (const double part : {0.3, 0.6})
+      world_.after(traits_.load_time * part, [=, this] {
+        auto report = new_report(r);
+        report.mutable_loading()->set_done(static_cast<uint64_t>(part * 10));
+        report.mutable_loading()->set_total(10);
+        tell_supervisor(r, report);
+      });
+    world_.after(traits_.load_time * world_.between(0.9, 1.5), [this, r] {
+      auto report = new_report(r);
+      const int more = r == static_cast<int>(generation_) % size() ? 0 : r + 1;
+      report.mutable_loaded()->set_num_device_blocks(traits_.num_device_blocks + more);
+      report.mutable_loaded()->set_num_host_blocks(traits_.num_host_blocks + more);
+      tell_supervisor(r, report);
+    });
+  }
+  void start(int r, const proto::WorkerStart& start) {
+    SIM_CHECK(start.num_device_blocks() == traits_.num_device_blocks, "the least");
+    SIM_CHECK(start.num_host_blocks() == traits_.num_host_blocks, "the least");
+    SchedulerConfig config = traits_.scheduler;
+    config.num_device_blocks = start.num_device_blocks();
+    config.num_host_blocks = start.num_host_blocks();
+    at(r).model = std::make_unique<SimulatedRank>(config);
+    auto report = new_report(r);
+    report.mutable_ready();
+    tell_supervisor(r, report);
+  }
+
+  // All ranks have the next step: they run it together.
+  void try_step() {
+    if (busy_) return;
+    for (const Rank& rank : ranks_)
+      if (!works(rank) || rank.steps.empty()) return;
+    busy_ = true;
+    const proto::StepInput& step = at(0).steps.front();
+    bool poison = false;
+    for (const auto& g : step.groups()) poison |= crashes(g.request_id());
+    for (const auto& d : step.deltas()) poison |= crashes(d.request_id());
+    if (poison) {
+      const int r = world_.uniform(0, size() - 1);
+      world_.after(world_.between(0, traits_.step_time), [this, r] { kill(r, /*crash=*/true); });
+      return;
+    }
+    world_.after(traits_.step_time * world_.between(0.5, 1.5) * slow_, [this] { finish_step(); });
+  }
+
+  bool crashes(const std::string& id) {
+    const int survived = listener_.steps_until_crash(id);
+    if (survived == std::numeric_limits<int>::max() || num_steps_[id]++ < survived) return false;
+    listener_.crashes_now(id);
+    return true;
+  }
+
+  void finish_step() {
+    for (const Rank& rank : ranks_)
+      if (!works(rank)) return;  // the others wait for it in vain
+    busy_ = false;
+    proto::StepOutput output;
+    for (int r = 0; r < size(); ++r) {
+      Rank& rank = at(r);
+      proto::StepOutput mine = rank.model->execute(rank.steps.front());
+      rank.steps.pop_front();
+      if (world_.one_in(16)) rank.model->check_integrity();
+      if (r == 0)
+        output = std::move(mine);
+      else
+        SIM_CHECK(mine.SerializeAsString() == output.SerializeAsString(), "ranks agree");
+    }
+    if (!lies_.empty()) falsify(output);
+    auto report = new_report(0);
+    *report.mutable_step() = std::move(output);
+    world_.send(at(0).to_scheduler, [=, this] { listener_.report_to_scheduler(report); });
+    try_step();
+  }
+
+  void falsify(proto::StepOutput& output) {
+    for (auto& group : *output.mutable_outputs()) {
+      const bool pooled = group.has_embedding() && lies_.front() == Lie::kMissing;
+      if (lies_.front() != Lie::kStep && group.samples().empty() && !pooled) continue;
+      SIM_LOG(world_, name(0) + " lies");
+      switch (lies_.front()) {
+        case Lie::kStep: output.set_step(output.step() + 1); break;
+        case Lie::kMissing:
+          if (pooled)
+            group.clear_embedding();
+          else
+            group.mutable_samples()->RemoveLast();
+          break;
+        case Lie::kTwice: *group.add_samples() = proto::SequenceOutput(group.samples(0)); break;
+        case Lie::kUnknown: group.mutable_samples(0)->set_seq_id(1'000'000); break;
+        case Lie::kToken: group.mutable_samples(0)->set_token_id(kSimulatedVocab); break;
+        case Lie::kReady: break;
+      }
+      lies_.pop_front();
+      return;
+    }
+  }
+
+  World& world_;
+  GroupListener& listener_;
+  GroupTraits traits_;
+  int replica_;
+  uint64_t generation_;
+  std::vector<Rank> ranks_;
+  std::deque<Lie> lies_;
+  std::unordered_map<std::string, int> num_steps_;  // with a poisonous request, by id
+  bool busy_ = false, crashed_ = false, ended_ = false;
+  double slow_ = 1;
+  std::optional<double> silent_since_;
+};
+
+}  // namespace tandem::testing_support
