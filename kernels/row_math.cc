@@ -1,10 +1,11 @@
-// Reductions over a row of logits (row_math.h). Sixteen independent chains, so that the compiler
+// Sixteen independent chains, so that the compiler
 // vectorises without being allowed to reorder additions.
-#include "runtime/sampling/row_math.h"
+#include "kernels/row_math.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace tandem {
 
@@ -102,6 +103,59 @@ double sum_exp(std::span<const float> values, float top) {
     sum += sum_block(std::span<const float>(block).first(part.size()));
   }
   return sum;
+}
+
+double log_sum_exp(std::span<const float> values, const Peak& peak) {
+  if (peak.has_nan || peak.value == kInfinity) return std::numeric_limits<double>::quiet_NaN();
+  if (peak.value == -kInfinity) return -kInfinity;
+  return peak.value + std::log(sum_exp(values, peak.value));
+}
+
+double log_sum_exp(std::span<const float> values) { return log_sum_exp(values, find_peak(values)); }
+
+void log_softmax(std::span<float> values, double log_sum) {
+  for (float& x : values) x = static_cast<float>(x - log_sum);
+}
+
+std::vector<int32_t> top_ids(std::span<const float> values, size_t k) {
+  struct Entry {
+    int32_t key, id;
+  };
+  const auto before = [](const Entry& a, const Entry& b) {
+    return a.key != b.key ? a.key > b.key : a.id < b.id;
+  };
+  k = std::min(k, values.size());
+  std::vector<Entry> heap;  // its front is the least of the best so far
+  const auto offer = [&](size_t i) {
+    const Entry entry{order_key(values[i]), static_cast<int32_t>(i)};
+    if (heap.size() == k) {
+      if (!before(entry, heap.front())) return;
+      std::pop_heap(heap.begin(), heap.end(), before);
+      heap.pop_back();
+    }
+    heap.push_back(entry);
+    std::push_heap(heap.begin(), heap.end(), before);
+  };
+  // Soon most blocks have nothing above the least, which is quickly said.
+  for (size_t i = 0; i < values.size() && k > 0; i += kRowBlock) {
+    const size_t end = std::min(values.size(), i + kRowBlock);
+    if (heap.size() == k &&
+        !any_above(values.subspan(i, end - i), values[static_cast<size_t>(heap.front().id)]))
+      continue;
+    for (size_t j = i; j < end; ++j) offer(j);
+  }
+  std::sort_heap(heap.begin(), heap.end(), before);
+  std::vector<int32_t> ids;
+  for (const Entry& entry : heap) ids.push_back(entry.id);
+  return ids;
+}
+
+int32_t argmax(std::span<const float> values) { return index_of(find_peak(values), values); }
+
+int32_t rank_of(std::span<const float> values, float value) {
+  int32_t rank = 1;
+  for (const float x : values) rank += x > value ? 1 : 0;
+  return rank;
 }
 
 }  // namespace tandem

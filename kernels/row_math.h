@@ -1,5 +1,6 @@
-// Reductions over a row of logits: plain loops that vectorise with baseline flags, and give the
-// same result on every call (fixed order of additions).
+// The arithmetic of rows of logits on the host, once for the CPU's ops (kernels/sampling_ops.h) and
+// for the host's sampler (runtime/sampling): plain loops that vectorise with baseline flags, and
+// give the same result on every call (fixed order of additions).
 #pragma once
 
 #include <bit>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "kernels/order_key.h"
 
@@ -59,5 +61,19 @@ double sum_exp(std::span<const float> values, float top);
 // Sum of at most kRowBlock values.
 float sum_block(std::span<const float> values);
 double sum_all(std::span<const float> values);
+
+// log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are
+// -inf. `peak`: theirs.
+double log_sum_exp(std::span<const float> values, const Peak& peak);
+double log_sum_exp(std::span<const float> values);
+// Subtracts a log-sum in double.
+void log_softmax(std::span<float> values, double log_sum);
+
+// Ids of the k largest, largest first; of equals the lower id first, NaN before all.
+std::vector<int32_t> top_ids(std::span<const float> values, size_t k);
+// Index of the largest value, the first of equals; the first NaN if there is one (as torch).
+int32_t argmax(std::span<const float> values);
+// One more than there are values above that one (1 for a NaN).
+int32_t rank_of(std::span<const float> values, float value);
 
 }  // namespace tandem

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/check_args.h"
+#include "kernels/check/check_args.h"
 #include "kernels/op_table.h"
 
 namespace tandem {

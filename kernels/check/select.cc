@@ -1,7 +1,8 @@
-// Log-sum, processors and the best of each row, draws, ranks: checks, dispatch.
+// Log-sum, processors and the best of each row; ranks: checks, dispatch.
 #include <cstring>
 
-#include "kernels/check_args.h"
+#include "kernels/check/check_args.h"
+#include "kernels/check/check_chosen.h"
 #include "kernels/op_table.h"
 
 namespace tandem::ops {
@@ -45,29 +46,6 @@ void check_histories(const SelectArgs& args, int64_t rows) {
   }
 }
 
-// What was chosen in each row: the k best, and the first of them once more.
-void check_chosen(const Tensor& ids, const Tensor& values, const Tensor& best, int64_t rows,
-                  int64_t k) {
-  const int64_t chosen[] = {rows, k};
-  check_shape_and_type(ids, chosen, 2, DType::kI32);
-  check_shape_and_type(values, chosen, 2, DType::kF32);
-  if (best.empty()) return;
-  TANDEM_CHECK_GE(best.dim(0), rows);
-  check_vector(best, best.dim(0), DType::kI32);
-}
-
-void check_rules(const Tensor& rules) {
-  if (rules.device() != Device::kCpu) return;
-  for (int64_t i = 0; i < rules.dim(0); ++i) {
-    DrawRule rule;
-    std::memcpy(static_cast<void*>(&rule), rules.row<int32_t>(i), sizeof(rule));
-    if (rule.draws == 0) continue;
-    TANDEM_CHECK(rule.temperature > 0 && rule.top_k >= 0 && rule.tail >= 0 && rule.tail <= 1 &&
-                     rule.min_p >= 0 && rule.min_p <= 1 && rule.uniform_high < (1u << 21),
-                 "a rule of a draw");
-  }
-}
-
 }  // namespace
 
 void select(Context& ctx, const SelectArgs& args) {
@@ -89,20 +67,6 @@ void select(Context& ctx, const SelectArgs& args) {
   if (rows > 0) ops_of(ctx).select(ctx, args);
 }
 
-void draw(Context& ctx, const DrawArgs& args) {
-  TANDEM_CHECK_EQ(args.logits.rank(), 2);
-  TANDEM_CHECK_EQ(args.ids.rank(), 2);
-  const int64_t rows = args.logits.dim(0), size = args.logits.dim(1);
-  check_matrix(args.logits, rows, size);
-  TANDEM_CHECK_GE(size, 1);
-  const int64_t rules[] = {rows, kDrawRuleInts};
-  check_shape_and_type(args.rules, rules, 2, DType::kI32);
-  check_rules(args.rules);
-  TANDEM_CHECK_GE(args.ids.dim(1), 1);
-  check_chosen(args.ids, args.values, args.best, rows, args.ids.dim(1));
-  if (rows > 0) ops_of(ctx).draw(ctx, args);
-}
-
 void rank_tokens(Context& ctx, const RankTokensArgs& args) {
   TANDEM_CHECK_EQ(args.logits.rank(), 2);
   TANDEM_CHECK_EQ(args.chosen.rank(), 1);
@@ -120,15 +84,6 @@ void rank_tokens(Context& ctx, const RankTokensArgs& args) {
       TANDEM_CHECK_LT(int64_t{id}, size);
     }
   if (rows > 0) ops_of(ctx).rank_tokens(ctx, args);
-}
-
-void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {
-  TANDEM_CHECK_EQ(args.ids.rank(), 1);
-  TANDEM_CHECK_EQ(args.earlier.rank(), 1);
-  check_vector(args.ids, args.ids.dim(0), DType::kI32);
-  check_vector(args.earlier, args.earlier.dim(0), DType::kI32);
-  check_range(args.ids, -args.earlier.dim(0), int64_t{1} << 31);
-  if (args.ids.dim(0) > 0) ops_of(ctx).substitute_ids(ctx, args);
 }
 
 }  // namespace tandem::ops

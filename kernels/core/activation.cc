@@ -1,8 +1,8 @@
-// Names of activation functions.
+#include "kernels/core/activation.h"
+
 #include <string>
 
 #include "base/error.h"
-#include "kernels/ops.h"
 
 namespace tandem {
 

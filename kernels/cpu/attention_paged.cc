@@ -1,15 +1,15 @@
 // The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
 // heads, whose keys lie side by side in a page.
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cpu {
 namespace {
 
-class Attention {
+class PagedAttention {
  public:
-  Attention(Context& ctx, const ops::PagedAttentionArgs& args)
+  PagedAttention(Context& ctx, const ops::PagedAttentionArgs& args)
       : args_(args),
         strides_(kv_strides(args.pages)),
         sequences_(args.kv_last_page_len.dim(0)),
@@ -113,7 +113,7 @@ class Attention {
 }  // namespace
 
 void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
-  const Attention attention(ctx, args);
+  const PagedAttention attention(ctx, args);
   run_tasks(ctx, attention.tasks(), attention);
 }
 

@@ -1,6 +1,6 @@
 // The CPU's encoder attention: a task is a range of queries of one head of one sequence; it packs
 // that head's keys and values unless its thread has just done so.
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
 namespace tandem::cpu {
@@ -9,9 +9,9 @@ namespace {
 // Queries of a task: enough that packing does not count, few enough for all threads to have some.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
 
-class Attention {
+class RaggedAttention {
  public:
-  Attention(Context& ctx, const ops::RaggedAttentionArgs& args)
+  RaggedAttention(Context& ctx, const ops::RaggedAttentionArgs& args)
       : args_(args),
         isa_(isa_kernels()),
         sequences_(args.indptr.dim(0) - 1),
@@ -93,7 +93,7 @@ class Attention {
 }  // namespace
 
 void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
-  const Attention attention(ctx, args);
+  const RaggedAttention attention(ctx, args);
   run_tasks(ctx, attention.tasks(), attention);
 }
 

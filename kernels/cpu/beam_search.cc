@@ -1,23 +1,17 @@
-// The CPU's rounds of beam search on a memory of sequences: plain, what devices are compared with.
-// (The CPU's own search, runtime/sampling/beam_search.h, does more.)
+// The CPU's rounds of beam search on a memory of sequences: what devices are compared with. They
+// rank as the host's search does (kernels/beam_order.h), which also knows when to end.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "kernels/beam_order.h"
 #include "kernels/cpu/ops_cpu.h"
-#include "kernels/order_key.h"
+#include "kernels/row_math.h"
 
 namespace tandem::cpu {
 namespace {
-
-constexpr float kImpossible = -1e9f;
-
-struct Continuation {
-  int32_t beam, token;
-  float value, score;  // of the token; of the whole sequence
-};
 
 struct Next {
   int32_t parent, token;
@@ -40,27 +34,20 @@ Round round_at(const Tensor& rounds, const Tensor& beams, int64_t i) {
   return r;
 }
 
-// The best continuations of all beams, best first; of equals the lower beam, then what the beam
-// itself prefers, then the lower token.
-std::vector<Continuation> best_continuations(const ops::SearchBeamsArgs& args, const Round& r) {
+// The best continuations of all beams, best first.
+std::vector<BeamContinuation> best_continuations(const ops::SearchBeamsArgs& args, const Round& r) {
   // (A vocabulary may be smaller than what is asked of each row.)
   const int64_t width = std::min<int64_t>(r.round.num_candidates, args.ids.dim(1));
-  std::vector<Continuation> all;
+  std::vector<BeamContinuation> all;
   for (int32_t b = 0; b < r.round.num_beams; ++b) {
     const int64_t row = r.round.first_row + (r.round.rows == 1 ? 0 : b);
     const float score = args.memory.scores.data<float>()[r.beams[static_cast<size_t>(b)].place];
     for (int64_t i = 0; i < width; ++i) {
       const float value = args.values.row<float>(row)[i];
-      all.push_back({b, args.ids.row<int32_t>(row)[i], value, value + score});
+      all.push_back({value + score, b, value, args.ids.row<int32_t>(row)[i]});
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Continuation& a, const Continuation& b) {
-    const int32_t x = order_key(a.score), y = order_key(b.score);
-    if (x != y) return x > y;
-    if (a.beam != b.beam) return a.beam < b.beam;
-    const int32_t own_x = order_key(a.value), own_y = order_key(b.value);
-    return own_x != own_y ? own_x > own_y : a.token < b.token;
-  });
+  std::stable_sort(all.begin(), all.end(), goes_before);
   all.resize(std::min(all.size(), static_cast<size_t>(r.round.num_candidates)));
   return all;
 }
@@ -69,15 +56,17 @@ std::vector<Continuation> best_continuations(const ops::SearchBeamsArgs& args, c
 std::vector<Next> next_beams(const ops::SearchBeamsArgs& args, const Round& r) {
   const std::span ends(static_cast<const int32_t*>(args.ends.raw()) + r.round.first_end,
                        static_cast<size_t>(r.round.num_ends));
-  std::vector<Next> next;
-  for (const Continuation& c : best_continuations(args, r)) {
+  const std::vector<BeamContinuation> all = best_continuations(args, r);
+  std::vector<float> scores;
+  for (const BeamContinuation& c : all) {
     const bool stops = std::find(ends.begin(), ends.end(), c.token) != ends.end();
-    const int32_t parent = r.round.rows == 1 ? 0 : c.beam;
-    next.push_back({parent, c.token, c.score + (stops ? kImpossible : 0.0f)});
+    scores.push_back(c.score + (stops ? kImpossibleScore : 0.0f));
   }
-  std::stable_sort(next.begin(), next.end(), [](const Next& a, const Next& b) {
-    return order_key(a.score) > order_key(b.score);
-  });
+  std::vector<Next> next;
+  for (const int32_t i : top_ids(scores, static_cast<size_t>(r.round.num_beams))) {
+    const BeamContinuation& c = all[static_cast<size_t>(i)];
+    next.push_back({r.round.rows == 1 ? 0 : c.beam, c.token, scores[static_cast<size_t>(i)]});
+  }
   next.resize(static_cast<size_t>(r.round.num_beams));
   return next;
 }

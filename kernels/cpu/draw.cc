@@ -1,5 +1,7 @@
-// The CPU's draws and substitutions: plain, what devices are compared with. (The CPU's sampler,
-// runtime/sampling/sampler.h, does more.)
+// The CPU's draws: plain, what devices are compared with. Masses are integers here, so that their
+// sums have no order. The host's own draws (runtime/sampling/sampler.h) add floats in the order of
+// ids, as HuggingFace does, and know every warper: tokens of the two may differ where a uniform
+// number falls on a boundary, within rounding.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -97,12 +99,6 @@ void draw(Context& ctx, const ops::DrawArgs& args) {
     if (!args.best.empty()) args.best.data<int32_t>()[row] = id;
   };
   run_tasks(ctx, args.logits.dim(0), job);
-}
-
-void substitute_ids(Context&, const ops::SubstituteIdsArgs& args) {
-  const int32_t* earlier = args.earlier.data<int32_t>();
-  for (int32_t& id : std::span(args.ids.data<int32_t>(), static_cast<size_t>(args.ids.dim(0))))
-    if (id < 0) id = earlier[-1 - id];
 }
 
 }  // namespace tandem::cpu

@@ -5,7 +5,7 @@
 // pass by.
 #include <cstring>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/packed_weight.h"
 
 namespace tandem::cpu {

@@ -1,7 +1,7 @@
-// The CPU's embeddings.
+// The CPU's ops on rows: embeddings, layer normalisation, gather.
 #include <cstring>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
 namespace tandem::cpu {
@@ -50,6 +50,25 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     if (!args.norm_weight.empty())
       isa.layer_norm_row({out, nullptr, args.norm_weight.data<float>(),
                           args.norm_bias.data<float>(), size, args.norm_eps, out});
+  });
+}
+
+void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
+  const IsaKernels& isa = isa_kernels();
+  const int64_t size = args.x.dim(1);
+  for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
+    isa.layer_norm_row({args.x.row<float>(t),
+                        args.residual.empty() ? nullptr : args.residual.row<float>(t),
+                        args.weight.data<float>(), args.bias.data<float>(), size, args.eps,
+                        args.out.row<float>(t)});
+  });
+}
+
+void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
+  const int32_t* rows = args.rows.data<int32_t>();
+  const size_t bytes = static_cast<size_t>(args.x.dim(1)) * sizeof(float);
+  for_rows(ctx, args.rows.dim(0), static_cast<int64_t>(bytes) * 2, [&](int64_t i) {
+    std::memcpy(args.out.row<float>(i), args.x.row<float>(rows[i]), bytes);
   });
 }
 

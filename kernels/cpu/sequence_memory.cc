@@ -36,4 +36,10 @@ void substitute_pages(Context&, const ops::SubstitutePagesArgs& args) {
   }
 }
 
+void substitute_ids(Context&, const ops::SubstituteIdsArgs& args) {
+  const int32_t* earlier = args.earlier.data<int32_t>();
+  for (int32_t& id : std::span(args.ids.data<int32_t>(), static_cast<size_t>(args.ids.dim(0))))
+    if (id < 0) id = earlier[-1 - id];
+}
+
 }  // namespace tandem::cpu

@@ -1,6 +1,6 @@
 // The rounds of beam search in a step on a device: what ops::search_beams needs of each, and its
-// answer. What they decide is runtime/sampling/beam_search.h's, which the scheduler runs over the same
-// candidates.
+// answer. What they decide is runtime/sampling/beam_search.h's, which the scheduler runs over the
+// same candidates.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 #include "models/model.h"
 #include "runtime/protocol/tandem.pb.h"
 

@@ -68,11 +68,14 @@ struct StepBf16 {
 };
 #endif
 
+// A word of x that was stored as the bits of a float or of two int16.
+typedef float StoredBits __attribute__((may_alias));
+
 // A step whose words of w are taken apart: first their low, then their high parts. A word of x for
 // each.
 template <class Parts>
 struct StepInParts {
-  typedef float Word;
+  typedef StoredBits Word;
   static constexpr int kWords = 2;
   static constexpr bool kIntegers = Parts::kIntegers, kOffset = false;
   template <int kRows, int kVectors>

@@ -1,5 +1,5 @@
 // The table of the level in use.
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 
 #include "kernels/core/cpu_features.h"
 

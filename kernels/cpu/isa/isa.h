@@ -106,11 +106,6 @@ struct LayerNormRow {
   float* out;  // may be x or residual
 };
 
-struct ArgmaxResult {
-  float value;  // NaN if there is one
-  int64_t index;
-};
-
 struct IsaKernels {
   void (*gemm_f32)(const GemmBlock&);
   void (*gemm_bf16)(const GemmBlock&);
@@ -127,10 +122,9 @@ struct IsaKernels {
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
-  ArgmaxResult (*argmax)(const float* x, int64_t n);
 };
 
-// Only those of the build's processor exist (kernels/cpu/isa.cc).
+// Only those of the build's processor exist (kernels/cpu/isa/isa.cc).
 extern const IsaKernels kGenericKernels;
 extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvx512Kernels;

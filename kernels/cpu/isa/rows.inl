@@ -100,26 +100,3 @@ void layer_norm_row(const LayerNormRow& r) {
     }
   }
 }
-
-ArgmaxResult argmax(const float* x, int64_t n) {
-  V best = set1(-__builtin_inff());
-  bool nan = false;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const V v = load(x + i);
-    nan = nan || any_nan(v);
-    best = max(best, v);
-  }
-  alignas(64) float lanes[kLanes];
-  store(lanes, best);
-  float value = -__builtin_inff();
-  for (int l = 0; l < kLanes; ++l)
-    if (lanes[l] > value) value = lanes[l];
-  for (; i < n; ++i) {
-    nan = nan || x[i] != x[i];
-    if (x[i] > value) value = x[i];
-  }
-  for (i = 0; i < n; ++i)
-    if (nan ? x[i] != x[i] : x[i] == value) return {x[i], i};
-  return {value, 0};
-}

@@ -1,5 +1,5 @@
 // The attention ops over their kernels: a launch for each kind of work that the plan has.
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/kv_pages.h"

@@ -46,12 +46,12 @@ struct AttentionParams {
 
 // Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
 // and sums are in f32. Every type, every head size.
-void attention_rows(const AttentionParams& params, cudaStream_t stream);
+void attention_rows(const AttentionParams& params, LaunchStream stream);
 
 // Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of
 // 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products in f32; the
 // weights of the values are rounded to the type.
 bool tiles_supported(DType dtype, int head_dim, int compute_capability);
-void attention_tiles(const AttentionParams& params, cudaStream_t stream);
+void attention_tiles(const AttentionParams& params, LaunchStream stream);
 
 }  // namespace tandem::cuda

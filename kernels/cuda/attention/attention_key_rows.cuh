@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/attention_common.cuh"
-#include "kernels/cuda/attention_lanes.cuh"
+#include "kernels/cuda/attention/attention_common.cuh"
+#include "kernels/cuda/attention/attention_lanes.cuh"
 
 namespace tandem::cuda::rows {
 

@@ -1,7 +1,7 @@
 // How rows of a head lie in the lanes of a block of attention_rows.
 #pragma once
 
-#include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/attention/attention_common.cuh"
 #include "kernels/cuda/device.cuh"
 
 namespace tandem::cuda::rows {

@@ -12,9 +12,9 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/attention_common.cuh"
-#include "kernels/cuda/attention_key_rows.cuh"
-#include "kernels/cuda/attention_lanes.cuh"
+#include "kernels/cuda/attention/attention_common.cuh"
+#include "kernels/cuda/attention/attention_key_rows.cuh"
+#include "kernels/cuda/attention/attention_lanes.cuh"
 
 namespace tandem::cuda::rows {
 
@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 :
 }
 
 template <class Type, class Stored, class Bias, int kDim, bool kAligned>
-void launch(const AttentionKernelParams& p, cudaStream_t stream) {
+void launch(const AttentionKernelParams& p, LaunchStream stream) {
   using V = Variant<Type, Stored, Bias, kDim, kAligned>;
   constexpr int kOne = kAligned ? 1 : 8, kFew = kAligned ? 4 : 8;
   const dim3 grid(static_cast<unsigned>(p.args.work_count),
@@ -323,7 +323,7 @@ void launch(const AttentionKernelParams& p, cudaStream_t stream) {
 
 // kF8: pages of F8, else of the type of the queries.
 template <bool kF8, class Bias>
-void run(const AttentionParams& params, cudaStream_t stream) {
+void run(const AttentionParams& params, LaunchStream stream) {
   const AttentionKernelParams p = kernel_params(params);
   const int dim = params.head_dim;
   for_type(params.dtype, [&](auto type) {

@@ -1,9 +1,9 @@
 // attention_rows with a bias by position.
-#include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/attention/attention_rows.cuh"
 
 namespace tandem::cuda::rows {
 
-void run_with_bias(const AttentionParams& params, cudaStream_t stream) {
+void run_with_bias(const AttentionParams& params, LaunchStream stream) {
   run<false, WithBias>(params, stream);
 }
 

@@ -1,6 +1,6 @@
 // attention_rows of pages in 8 bits. One set of kernels, with a bias or without: a test that all
 // threads answer alike, for each score.
-#include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/attention/attention_rows.cuh"
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 177  // where there are no 8-bit floats nothing calls the bias
@@ -21,7 +21,7 @@ struct PerhapsBias {
 
 }  // namespace
 
-void run_f8(const AttentionParams& params, cudaStream_t stream) {
+void run_f8(const AttentionParams& params, LaunchStream stream) {
   run<true, PerhapsBias>(params, stream);
 }
 

@@ -5,7 +5,7 @@
 // in registers (mma m16n8k16, a running softmax in f32). Rows of shared memory are 16 bytes longer
 // than a head, so that 8 of them lie in different banks. A row's keys are added in an order of its
 // own: tiles that it does not see, or not yet, change nothing.
-#include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/attention/attention_common.cuh"
 #include "kernels/cuda/mma.cuh"
 
 namespace tandem::cuda {
@@ -15,16 +15,6 @@ constexpr int kThreads = 128;
 constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
 static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
-
-[[maybe_unused]] __device__ float exp2_fast(float x) {
-#if defined(TANDEM_CUDA_EMULATED)
-  return exp2f(x);
-#else
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#endif
-}
 
 // The biases of one tile, times log2 e: of query i and key j `values[j - i + kTileRows - 1]`.
 template <bool kBias>
@@ -284,7 +274,7 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kBias>))
 }
 
 template <class Type, int kDim, bool kBias>
-void launch_variant(const AttentionKernelParams& p, cudaStream_t stream) {
+void launch_variant(const AttentionKernelParams& p, LaunchStream stream) {
   constexpr int kShared = 2 * static_cast<int>(sizeof(Stage<Type, kDim, kBias>));
   if (kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kBias>,
@@ -296,7 +286,7 @@ void launch_variant(const AttentionKernelParams& p, cudaStream_t stream) {
 }
 
 template <class Type, int kDim>
-void launch(const AttentionKernelParams& p, cudaStream_t stream) {
+void launch(const AttentionKernelParams& p, LaunchStream stream) {
   if (p.args.bias != nullptr) {
     launch_variant<Type, kDim, true>(p, stream);
   } else {
@@ -305,7 +295,7 @@ void launch(const AttentionKernelParams& p, cudaStream_t stream) {
 }
 
 template <class Type>
-void launch_dim(const AttentionKernelParams& p, cudaStream_t stream) {
+void launch_dim(const AttentionKernelParams& p, LaunchStream stream) {
   switch (p.args.head_dim) {
     case 16: return launch<Type, 16>(p, stream);
     case 32: return launch<Type, 32>(p, stream);
@@ -326,7 +316,7 @@ bool tiles_supported(DType dtype, int head_dim, int compute_capability) {
          head_dim % 16 == 0 && compute_capability >= 80;
 }
 
-void attention_tiles(const AttentionParams& params, cudaStream_t stream) {
+void attention_tiles(const AttentionParams& params, LaunchStream stream) {
   if (params.work_count == 0) return;
   TANDEM_CHECK(params.scales == nullptr, "tiles of f8 pages");
   TANDEM_CHECK(aligned_16(params), "tiles of rows that do not begin at multiples of 16 bytes");

@@ -18,11 +18,11 @@
 // ends without them. Waiting ends in any case: by the host's word, or by the clock.
 #include <algorithm>
 
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_region.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/one_shot_all_reduce.h"
-#include "kernels/cuda/one_shot_region.h"
+#include "kernels/cuda/hardware/system_scope.cuh"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/system_scope.cuh"
 
 namespace tandem::cuda {
 namespace {
@@ -140,8 +140,8 @@ void OneShotAllReduce::run(const Tensor& x) {
     using T = typename decltype(tag)::type;
     const int64_t chunk = ceil_div(ceil_div(n, blocks), kVector<T>) * kVector<T>;
     const bool vectors = reinterpret_cast<uintptr_t>(x.raw()) % sizeof(Vector<T>) == 0;
-    TANDEM_LAUNCH(one_shot_kernel<T>, static_cast<unsigned>(blocks), kThreads, 0, backend_.stream(),
-                  group_, static_cast<T*>(x.raw()), n, chunk, vectors);
+    TANDEM_LAUNCH(one_shot_kernel<T>, static_cast<unsigned>(blocks), kThreads, 0,
+                  backend_.launches(), group_, static_cast<T*>(x.raw()), n, chunk, vectors);
   });
   after_launch("one-shot all-reduce");
 }

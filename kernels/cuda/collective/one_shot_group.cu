@@ -11,9 +11,9 @@
 #include <random>
 #include <string>
 
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_region.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/one_shot_all_reduce.h"
-#include "kernels/cuda/one_shot_region.h"
 
 namespace tandem::cuda {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/weight_products.h"
+#include "kernels/cuda/linear/weight_products.h"
 
 namespace tandem::cuda {
 

@@ -10,14 +10,13 @@
 
 #include "kernels/core/padded_size.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
 
 namespace tandem::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr size_t kMaxPlans = 8192;
 // Of measuring: algorithms, rounds over them, products in a row.
 constexpr int kCandidates = 8, kRounds = 3, kRepeats = 4;
@@ -72,9 +71,8 @@ cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& bytes) {
 
 }  // namespace
 
-GemmCache::GemmCache() {
+GemmCache::GemmCache(void* workspace) : workspace_(workspace) {
   TANDEM_BLAS_CHECK(cublasLtCreate(&handle_));
-  TANDEM_CUDA_CHECK(cudaMalloc(&workspace_, kWorkspaceBytes));
 }
 
 GemmCache::~GemmCache() {

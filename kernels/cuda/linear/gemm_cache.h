@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "kernels/core/types.h"
-#include "kernels/cuda/gemm_choices.h"
+#include "kernels/cuda/linear/gemm_choices.h"
 
 namespace tandem::cuda {
 
@@ -31,7 +32,10 @@ struct GemmShape {
 
 class GemmCache {
  public:
-  GemmCache();
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what NVIDIA advises for Hopper
+
+  // Takes over the workspace: kWorkspaceBytes from cudaMalloc.
+  explicit GemmCache(void* workspace);
   ~GemmCache();
   GemmCache(const GemmCache&) = delete;
   GemmCache& operator=(const GemmCache&) = delete;

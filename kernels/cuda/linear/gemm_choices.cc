@@ -1,6 +1,6 @@
 // The file of choices (gemm_choices.h): lines of text, a checksum at the end. It is replaced as a
 // whole, so that readers see the old one or the new one.
-#include "kernels/cuda/gemm_choices.h"
+#include "kernels/cuda/linear/gemm_choices.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

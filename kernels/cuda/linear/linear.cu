@@ -1,9 +1,9 @@
 // linear(): which kernels, and their scratch.
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/linear/epilogue.cuh"
+#include "kernels/cuda/linear/weight_path.h"
+#include "kernels/cuda/linear/weight_products.h"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/weight_path.h"
-#include "kernels/cuda/weight_products.h"
 
 namespace tandem::cuda {
 namespace {
@@ -90,7 +90,7 @@ void run_fp8(Context& ctx, const ops::LinearArgs& args, const WeightProduct& p) 
 }  // namespace
 
 void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const Epilogue& epilogue,
-                    cudaStream_t stream) {
+                    LaunchStream stream) {
   const dim3 grid(static_cast<unsigned>(rows),
                   static_cast<unsigned>(ceil_div(n, kThreads * kColumns)));
   with_type(epilogue.out_type, [&](auto tag) {

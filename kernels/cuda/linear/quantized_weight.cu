@@ -6,10 +6,10 @@
 // below 1e-30 in all elements has the scale 0.
 #include <algorithm>
 
+#include "kernels/cuda/linear/quantized_weight.h"
+#include "kernels/cuda/linear/weight_products.h"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/quantized_weight.h"
 #include "kernels/cuda/stored.cuh"
-#include "kernels/cuda/weight_products.h"
 
 namespace tandem::cuda {
 namespace {
@@ -150,7 +150,7 @@ __global__ void quantize_groups_kernel(const float* x, int64_t k, uint32_t* out,
                         : __uint_as_float(__float_as_uint(r.scale) | static_cast<uint32_t>(r.zero));
 }
 
-void quantize(const Tensor& rows, Quantization q, void* out, float* scales, cudaStream_t stream) {
+void quantize(const Tensor& rows, Quantization q, void* out, float* scales, LaunchStream stream) {
   const int64_t k = rows.dim(1), pitch = quantized_pitch(q, k);
   const auto count = static_cast<unsigned>(rows.dim(0));
   const auto* x = rows.data<float>();
@@ -215,7 +215,7 @@ QuantizedWeight quantize_weight(Context& ctx, std::span<const MatrixView> parts,
   return out;
 }
 
-void widen_weight(const WeightProduct& p, void* out, cudaStream_t stream) {
+void widen_weight(const WeightProduct& p, void* out, LaunchStream stream) {
   const dim3 grid(static_cast<unsigned>(p.n), static_cast<unsigned>(ceil_div(p.k, kThreads * 8)));
   with_type(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -228,7 +228,7 @@ void widen_weight(const WeightProduct& p, void* out, cudaStream_t stream) {
   after_launch("widen_weight");
 }
 
-void quantize_rows(const WeightProduct& p, void* out, float* scales, cudaStream_t stream) {
+void quantize_rows(const WeightProduct& p, void* out, float* scales, LaunchStream stream) {
   with_type(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     TANDEM_LAUNCH((quantize_rows_kernel<T, Fp8>), static_cast<unsigned>(p.rows), kThreads, 0,

@@ -33,21 +33,21 @@ struct WeightProduct {
 };
 
 // Any shapes and types.
-void weight_rows(const WeightProduct& p, cudaStream_t stream);
+void weight_rows(const WeightProduct& p, LaunchStream stream);
 
 // Quantised weights, 16-bit activations whose rows begin at multiples of 16 bytes, k % 8 = 0,
 // compute capability 8.0. `sums`: [tile_parts(n, pitch), rows, n] f32 where there are several
 // parts.
-void weight_tiles(const WeightProduct& p, float* sums, cudaStream_t stream);
+void weight_tiles(const WeightProduct& p, float* sums, LaunchStream stream);
 
 // out from sums [parts, rows, n] f32, added in their order.
 void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const Epilogue& epilogue,
-                    cudaStream_t stream);
+                    LaunchStream stream);
 
 // The weight [n, k] in `type`: q for int8 and fp8 (exact), scale * (q - zero) for int4.
-void widen_weight(const WeightProduct& p, void* out, cudaStream_t stream);
+void widen_weight(const WeightProduct& p, void* out, LaunchStream stream);
 
 // Rows of x to e4m3 [rows, k] and scales [rows]; a row with a NaN or an infinity has the scale NaN.
-void quantize_rows(const WeightProduct& p, void* out, float* scales, cudaStream_t stream);
+void quantize_rows(const WeightProduct& p, void* out, float* scales, LaunchStream stream);
 
 }  // namespace tandem::cuda

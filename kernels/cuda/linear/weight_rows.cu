@@ -3,9 +3,9 @@
 //
 // The order of a sum is the same for any number of rows: a lane adds its elements (every 32nd piece
 // of 16 bytes of the weight) in their order, then lanes are added in a tree.
-#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/linear/epilogue.cuh"
+#include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/stored.cuh"
-#include "kernels/cuda/weight_path.h"
 
 namespace tandem::cuda {
 namespace {
@@ -202,11 +202,11 @@ bool aligned_16(const void* data, int64_t row_bytes) {
 }
 
 template <class T, class Kind, class S>
-void launch(const WeightProduct& p, cudaStream_t stream) {
+void launch(const WeightProduct& p, LaunchStream stream) {
   const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kWarps * S::kFeatures)),
                   static_cast<unsigned>(ceil_div(p.rows, S::kRows)));
   TANDEM_LAUNCH((weight_rows_kernel<T, Kind, S>), grid, kWarps * kWarpSize, 0, stream, p,
-                overlaps_launches());
+                stream.overlaps);
 }
 
 // Features below which a warp takes fewer of them: 4 would leave a multiprocessor of a large GPU
@@ -214,7 +214,7 @@ void launch(const WeightProduct& p, cudaStream_t stream) {
 constexpr int64_t kFewFeatures = 2048;
 
 template <class T, class Kind>
-void launch_rows(const WeightProduct& p, cudaStream_t stream) {
+void launch_rows(const WeightProduct& p, LaunchStream stream) {
   constexpr bool kQuantised = Kind::kRowScale || Kind::kGroups;
   const int64_t x_bytes = p.x_stride * static_cast<int64_t>(sizeof(T));
   if (p.k % Kind::kElements != 0 || !aligned_16(p.x, x_bytes) || !aligned_16(p.weight, p.pitch))
@@ -234,7 +234,7 @@ void launch_rows(const WeightProduct& p, cudaStream_t stream) {
 
 }  // namespace
 
-void weight_rows(const WeightProduct& p, cudaStream_t stream) {
+void weight_rows(const WeightProduct& p, LaunchStream stream) {
   with_type(p.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (p.quantization == Quantization::kNone) return launch_rows<T, Plain<T>>(p, stream);

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/linear/epilogue.cuh"
+#include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/stored.cuh"
-#include "kernels/cuda/weight_path.h"
 
 namespace tandem::cuda {
 namespace {
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<Kind, kTokens>))
 }
 
 template <class T, class Kind, int kTokens>
-void launch(const WeightProduct& p, float* sums, cudaStream_t stream) {
+void launch(const WeightProduct& p, float* sums, LaunchStream stream) {
   constexpr int kShared = Tile<T, Kind, kTokens>::kShared;
   if (kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(weight_tiles_kernel<T, Kind, kTokens>,
@@ -271,7 +271,7 @@ void launch(const WeightProduct& p, float* sums, cudaStream_t stream) {
 }
 
 template <class T, class Kind>
-void launch_tokens(const WeightProduct& p, float* sums, cudaStream_t stream) {
+void launch_tokens(const WeightProduct& p, float* sums, LaunchStream stream) {
   switch (tile_tokens(p.rows)) {
     case 16: return launch<T, Kind, 16>(p, sums, stream);
     case 32: return launch<T, Kind, 32>(p, sums, stream);
@@ -281,7 +281,7 @@ void launch_tokens(const WeightProduct& p, float* sums, cudaStream_t stream) {
 
 }  // namespace
 
-void weight_tiles(const WeightProduct& p, float* sums, cudaStream_t stream) {
+void weight_tiles(const WeightProduct& p, float* sums, LaunchStream stream) {
   with_quantization(p.quantization, [&](auto kind) {
     using Kind = decltype(kind);
     if (p.type == DType::kF16) return launch_tokens<__half, Kind>(p, sums, stream);

@@ -1,37 +1,15 @@
-// What libtandem_cuda.so gives out, and the table of its ops.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/devices.h"
 
 namespace tandem::cuda {
-
-const OpTable kCudaOps = {
-    pack_weight,
-    quantize_weight,
-    linear,
-    embedding,
-    layer_norm,
-    gather_rows,
-    write_kv,
-    ragged_attention,
-    paged_attention,
-    copy_blocks,
-    argmax,
-    select,
-    draw,
-    rank_tokens,
-    substitute_ids,
-    begin_sequences,
-    append_tokens,
-    search_beams,
-    move_beam_pages,
-    substitute_pages,
-};
 
 namespace {
 
 constexpr int kLeastCapability = 75;
+
+}  // namespace
 
 int device_count() {
   int count = 0;
@@ -40,7 +18,7 @@ int device_count() {
   return 0;
 }
 
-std::string problem(int index) {
+std::string device_problem(int index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
@@ -68,13 +46,4 @@ std::unique_ptr<DeviceBackend> make_backend(int index) {
   return std::make_unique<CudaBackend>(index);
 }
 
-const DevicePlugin kPlugin = {kDevicePluginVersion, device_count, problem,
-                              make_backend,         make_nccl_id, make_nccl_communicator};
-
-}  // namespace
 }  // namespace tandem::cuda
-
-extern "C" __attribute__((visibility("default"))) const tandem::DevicePlugin*
-tandem_device_plugin() {
-  return &tandem::cuda::kPlugin;
-}
