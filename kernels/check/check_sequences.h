@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/check/check_args.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem::ops {
 

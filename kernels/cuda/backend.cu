@@ -49,6 +49,8 @@ bool wants_dependent_launches() {
 
 }  // namespace
 
+CudaBackend::CudaBackend(int index, Unopened) : index_(index) {}
+
 // (Once the first constructor is through, the destructor runs whatever the body throws.)
 CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaSetDevice(index));

@@ -73,7 +73,7 @@ class CudaBackend final : public DeviceBackend {
  private:
   // Nothing is opened yet.
   struct Unopened {};
-  CudaBackend(int index, Unopened) : index_(index) {}
+  CudaBackend(int index, Unopened);
   // Page-locked memory that copies to the device pass through; an event says when it is free.
   struct Staging {
     void* data = nullptr;

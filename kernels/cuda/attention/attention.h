@@ -7,6 +7,7 @@
 
 #include "kernels/attention_plan.h"
 #include "kernels/core/types.h"
+#include "kernels/cuda/launch_stream.h"
 
 namespace tandem::cuda {
 
