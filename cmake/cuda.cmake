@@ -1,6 +1,6 @@
 # CUDA is optional. TANDEM_CUDA=AUTO looks for a toolkit and says what it found, ON fails without one, OFF does not look.
 # The CPU build is complete either way: the main binary never links a CUDA library. The backend is a plugin of its own,
-# bin/libtandem_cuda.so (kernels/cuda), built where TANDEM_CUDA_FOUND holds.
+# bin/libtandem_cuda.so (kernels/cuda, parallel), built where TANDEM_CUDA_FOUND holds.
 set(TANDEM_CUDA "AUTO" CACHE STRING "CUDA plugin: AUTO, ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT TANDEM_CUDA MATCHES "^(AUTO|ON|OFF)$")

@@ -5,27 +5,10 @@
 
 namespace tandem {
 
-const OpTable kCpuOps = {
-    cpu::pack_weight,
-    nullptr,
-    cpu::linear,
-    cpu::embedding,
-    cpu::layer_norm,
-    cpu::gather_rows,
-    cpu::write_kv,
-    cpu::ragged_attention,
-    cpu::paged_attention,
-    cpu::copy_blocks,
-    cpu::argmax,
-    cpu::select,
-    cpu::draw,
-    cpu::rank_tokens,
-    cpu::substitute_ids,
-    cpu::begin_sequences,
-    cpu::append_tokens,
-    cpu::search_beams,
-    cpu::move_beam_pages,
-    cpu::substitute_pages,
+const OpTable kCpuOps = {cpu::pack_weight, nullptr,
+#define TANDEM_OP_ENTRY(name, Args, file) cpu::name,
+                         TANDEM_OPS(TANDEM_OP_ENTRY)
+#undef TANDEM_OP_ENTRY
 };
 
 const OpTable& ops_of(const Context& ctx) {

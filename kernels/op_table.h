@@ -5,7 +5,9 @@
 #include <span>
 
 #include "kernels/core/context.h"
+#include "kernels/op_list.h"
 #include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem {
 
@@ -19,24 +21,9 @@ struct OpTable {
   Tensor (*pack_weight)(Context&, std::span<const MatrixView> parts, DType dtype);
   // The same for a quantised one; null on the CPU.
   QuantizedWeight (*quantize_weight)(Context&, std::span<const MatrixView> parts, Quantization);
-  void (*linear)(Context&, const ops::LinearArgs&);
-  void (*embedding)(Context&, const ops::EmbeddingArgs&);
-  void (*layer_norm)(Context&, const ops::LayerNormArgs&);
-  void (*gather_rows)(Context&, const ops::GatherRowsArgs&);
-  void (*write_kv)(Context&, const ops::WriteKvArgs&);
-  void (*ragged_attention)(Context&, const ops::RaggedAttentionArgs&);
-  void (*paged_attention)(Context&, const ops::PagedAttentionArgs&);
-  void (*copy_blocks)(Context&, const ops::CopyBlocksArgs&);
-  void (*argmax)(Context&, const ops::ArgmaxArgs&);
-  void (*select)(Context&, const ops::SelectArgs&);
-  void (*draw)(Context&, const ops::DrawArgs&);
-  void (*rank_tokens)(Context&, const ops::RankTokensArgs&);
-  void (*substitute_ids)(Context&, const ops::SubstituteIdsArgs&);
-  void (*begin_sequences)(Context&, const ops::BeginSequencesArgs&);
-  void (*append_tokens)(Context&, const ops::AppendTokensArgs&);
-  void (*search_beams)(Context&, const ops::SearchBeamsArgs&);
-  void (*move_beam_pages)(Context&, const ops::MoveBeamPagesArgs&);
-  void (*substitute_pages)(Context&, const ops::SubstitutePagesArgs&);
+#define TANDEM_OP_ENTRY(name, Args, file) void (*name)(Context&, const ops::Args&);
+  TANDEM_OPS(TANDEM_OP_ENTRY)
+#undef TANDEM_OP_ENTRY
 };
 
 extern const OpTable kCpuOps;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace tandem {
 
@@ -15,5 +16,8 @@ enum class Activation : uint8_t {
   kTanh,       // "tanh"
   kSigmoid,    // "sigmoid"
 };
+
+// By their names in config.json. Throws InputError (field "activation_function") for other names.
+Activation activation_from_name(std::string_view name);
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/device_backend.h"
+#include "kernels/core/host_scratch.h"
 #include "kernels/core/tensor.h"
 #include "kernels/core/thread_pool.h"
 
@@ -35,9 +36,10 @@ class Context {
 
   // The type of what goes from layer to layer. The CPU's is f32.
   DType activations() const { return activations_; }
-  // What an op of this step writes: on a device it is gone with the step.
+  // What an op of this step writes, uninitialised: on a device it is gone with the step, on the CPU
+  // with its last tensor.
   Tensor make(const Shape& shape, DType dtype) {
-    return backend_ ? backend_->scratch(shape, dtype) : Tensor(shape, dtype);
+    return backend_ ? backend_->scratch(shape, dtype) : scratch_.make(shape, dtype);
   }
   Tensor make(const Shape& shape) { return make(shape, activations_); }
 
@@ -73,6 +75,9 @@ class Context {
     return here;
   }
 
+  // Where the CPU's make() takes its memory.
+  const HostScratch& host_scratch() const { return scratch_; }
+
   // The CPU's scratch of the calling op, 64-byte aligned, at least `bytes`; valid until the next
   // call.
   void* workspace(size_t bytes) {
@@ -85,6 +90,7 @@ class Context {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<DeviceBackend> backend_;
   DType activations_ = DType::kF32;
+  HostScratch scratch_;
   Tensor workspace_;
 };
 

@@ -1,5 +1,5 @@
-// Which of the builds of the CPU kernels this process runs (kernels/cpu/isa.h). Chosen once: the
-// best that the CPU has, or what TANDEM_CPU_ISA names.
+// Which of the builds of the CPU kernels this process runs (kernels/cpu/isa/isa.h). Chosen once:
+// the best that the CPU has, or what TANDEM_CPU_ISA names.
 #pragma once
 
 #include <cstdint>

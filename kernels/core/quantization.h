@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// Integers and 8-bit floats with scales in f32 (kernels/cuda/quantized_weight.h).
+// Integers and 8-bit floats with scales in f32 (kernels/cuda/linear/quantized_weight.h).
 enum class Quantization : uint8_t {
   kNone,
   kInt8,  // a scale for each output feature

@@ -1,4 +1,4 @@
-// The CPU's ops (kernels/NAME_cpu.cc), and what they share.
+// The CPU's ops (kernels/op_list.h), and what they share.
 #pragma once
 
 #include <algorithm>
@@ -6,30 +6,17 @@
 #include <span>
 
 #include "kernels/core/context.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/op_list.h"
 #include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem::cpu {
 
 Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype);
-void linear(Context& ctx, const ops::LinearArgs& args);
-void embedding(Context& ctx, const ops::EmbeddingArgs& args);
-void layer_norm(Context& ctx, const ops::LayerNormArgs& args);
-void gather_rows(Context& ctx, const ops::GatherRowsArgs& args);
-void write_kv(Context& ctx, const ops::WriteKvArgs& args);
-void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args);
-void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args);
-void copy_blocks(Context& ctx, const ops::CopyBlocksArgs& args);
-void argmax(Context& ctx, const ops::ArgmaxArgs& args);
-void select(Context& ctx, const ops::SelectArgs& args);
-void draw(Context& ctx, const ops::DrawArgs& args);
-void rank_tokens(Context& ctx, const ops::RankTokensArgs& args);
-void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args);
-void begin_sequences(Context& ctx, const ops::BeginSequencesArgs& args);
-void append_tokens(Context& ctx, const ops::AppendTokensArgs& args);
-void search_beams(Context& ctx, const ops::SearchBeamsArgs& args);
-void move_beam_pages(Context& ctx, const ops::MoveBeamPagesArgs& args);
-void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args);
+#define TANDEM_OP_FUNCTION(name, Args, file) void name(Context& ctx, const ops::Args& args);
+TANDEM_OPS(TANDEM_OP_FUNCTION)
+#undef TANDEM_OP_FUNCTION
 
 // Of heads from `head` on.
 inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/core/types.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
 namespace tandem::cpu {

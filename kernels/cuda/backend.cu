@@ -1,6 +1,5 @@
 // Memory, copies and recordings of a CUDA device (backend.h).
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -9,10 +8,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/upload_ring.h"
 
@@ -43,48 +42,53 @@ bool is_page_locked(const void* host) {
                                              "--kv-cache-memory)");
 }
 
-std::atomic<bool> overlaps{false};
+bool wants_dependent_launches() {
+  const char* wanted = std::getenv("TANDEM_DEPENDENT_LAUNCH");
+  return wanted != nullptr && std::string_view(wanted) == "1";
+}
 
 }  // namespace
 
-bool overlaps_launches() { return overlaps.load(std::memory_order_relaxed); }
+CudaBackend::CudaBackend(int index, Unopened) : index_(index) {}
 
-void overlap_launches(int capability) {
-  const char* wanted = std::getenv("TANDEM_DEPENDENT_LAUNCH");
-  overlaps = wanted != nullptr && std::string_view(wanted) == "1" && capability >= 90;
-}
-
-CudaBackend::CudaBackend(int index) : index_(index) {
+// (Once the first constructor is through, the destructor runs whatever the body throws.)
+CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaSetDevice(index));
   cudaDeviceProp properties{};
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
-  overlap_launches(capability_);
+  overlaps_ = capability_ >= 90 && wants_dependent_launches();
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {
-    if (cudaMallocHost(&s.data, kStagingBytes) != cudaSuccess)
+    if (cudaMallocHost(&s.data, kStagingBytes) != cudaSuccess) {
+      s.data = nullptr;
       no_memory("page-locked host memory", kStagingBytes);
+    }
     TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&s.sent, cudaEventDisableTiming));
   }
   for (cudaEvent_t& mark : marks_) TANDEM_CUDA_CHECK(cudaEventCreate(&mark));
-  gemms_ = std::make_unique<GemmCache>();
+  void* workspace = nullptr;
+  if (cudaMalloc(&workspace, GemmCache::kWorkspaceBytes) != cudaSuccess)
+    no_memory(product_.c_str(), GemmCache::kWorkspaceBytes);
+  gemms_ = std::make_unique<GemmCache>(workspace);
 }
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
-  cudaStreamSynchronize(stream_);
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
   destroy_recordings();
   gemms_.reset();
   uploads_.reset();
   for (void* segment : segments_) cudaFree(segment);
-  for (const cudaEvent_t mark : marks_) cudaEventDestroy(mark);
+  for (const cudaEvent_t mark : marks_)
+    if (mark != nullptr) cudaEventDestroy(mark);
   for (const Staging& s : staging_) {
-    cudaEventDestroy(s.sent);
-    cudaFreeHost(s.data);
+    if (s.sent != nullptr) cudaEventDestroy(s.sent);
+    if (s.data != nullptr) cudaFreeHost(s.data);
   }
-  cudaStreamDestroy(stream_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
 std::string CudaBackend::name() const {
@@ -332,7 +336,7 @@ void CudaBackend::tune_products(const std::string& folder,
   gemms_->tune(product_, capability_, folder, std::move(warn));
 }
 
-cudaStream_t stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).stream(); }
+LaunchStream stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).launches(); }
 
 void after_launch(const char* op) {
   const cudaError_t error = cudaGetLastError();

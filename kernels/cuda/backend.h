@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/core/device_backend.h"
-#include "kernels/core/plugin.h"
 #include "kernels/core/scratch_arena.h"
+#include "kernels/cuda/launch_stream.h"
 
 namespace tandem::cuda {
 
@@ -24,7 +24,8 @@ class UploadRing;
 
 class CudaBackend final : public DeviceBackend {
  public:
-  // Throws InputError (kResource) if the device has no memory for the least that is needed.
+  // Throws InputError (kResource) if the device or the host has no memory for the least that is
+  // needed; what was taken until then is given back.
   explicit CudaBackend(int index);
   ~CudaBackend() override;
 
@@ -61,12 +62,18 @@ class CudaBackend final : public DeviceBackend {
   void drop_recordings();
 
   cudaStream_t stream() const { return stream_; }
+  // Where kernels go: with dependent launches from compute capability 9.0 on, where
+  // TANDEM_DEPENDENT_LAUNCH was 1 when this backend was made.
+  LaunchStream launches() const { return {stream_, overlaps_}; }
   int index() const { return index_; }
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
   int capability() const { return capability_; }
 
  private:
+  // Nothing is opened yet.
+  struct Unopened {};
+  CudaBackend(int index, Unopened);
   // Page-locked memory that copies to the device pass through; an event says when it is free.
   struct Staging {
     void* data = nullptr;
@@ -81,6 +88,7 @@ class CudaBackend final : public DeviceBackend {
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
+  bool overlaps_ = false;
   std::string product_;
   cudaStream_t stream_ = nullptr;
   std::vector<Staging> staging_;
@@ -98,11 +106,5 @@ class CudaBackend final : public DeviceBackend {
   std::chrono::steady_clock::time_point asked_since_;
   std::unique_ptr<GemmCache> gemms_;
 };
-
-// The collectives (parallel/communicators/nccl_communicator.cc, which the plugin links).
-std::string make_nccl_id();
-std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
-                                                           const std::string& id, int rank,
-                                                           int size, double timeout_seconds);
 
 }  // namespace tandem::cuda

@@ -48,7 +48,7 @@ __device__ __forceinline__ Word load_as(const void* from) {
 #if defined(__CUDA_ARCH__)
   return *static_cast<const Word*>(from);
 #else
-  return __ldg(static_cast<const Word*>(from));  // the emulator's looks at the alignment
+  return __ldg(static_cast<const Word*>(from));  // (compiled as C++ it looks at the alignment)
 #endif
 }
 

@@ -303,12 +303,6 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(DrawParams p) {
   if (p.best != nullptr) p.best[blockIdx.x] = id;
 }
 
-__global__ void substitute_kernel(int32_t* ids, int32_t size, const int32_t* earlier) {
-  wait_for_earlier_kernels();
-  const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < size && ids[i] < 0) ids[i] = earlier[-1 - ids[i]];
-}
-
 }  // namespace
 
 void draw(Context& ctx, const ops::DrawArgs& args) {
@@ -324,13 +318,6 @@ void draw(Context& ctx, const ops::DrawArgs& args) {
   TANDEM_LAUNCH(draw_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0, stream_of(ctx),
                 p);
   after_launch("draw");
-}
-
-void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args) {
-  const auto size = static_cast<int32_t>(args.ids.dim(0));
-  TANDEM_LAUNCH(substitute_kernel, static_cast<unsigned>(ceil_div(size, 128)), 128, 0,
-                stream_of(ctx), args.ids.data<int32_t>(), size, args.earlier.data<int32_t>());
-  after_launch("substitute_ids");
 }
 
 }  // namespace tandem::cuda

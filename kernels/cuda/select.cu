@@ -249,22 +249,6 @@ __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    argmax_kernel(const float* logits, int64_t stride, int32_t size, int32_t* ids) {
-  wait_for_earlier_kernels();
-  __shared__ Best warps[kWarps];
-  const float* row = logits + blockIdx.x * stride;
-  const int thread = static_cast<int>(threadIdx.x);
-  Best mine = nothing();
-  take_best(row, size, mine);
-  mine = warp_best(mine);
-  if (thread % kWarpSize == 0) warps[thread / kWarpSize] = mine;
-  __syncthreads();
-  if (thread >= kWarpSize) return;
-  mine = warp_best(thread < kWarps ? warps[thread] : nothing());
-  if (thread == 0) ids[blockIdx.x] = mine.id;
-}
-
 // A block for each row.
 __global__ void __launch_bounds__(kThreads)
     rank_kernel(const float* logits, int64_t stride, int32_t size, const int32_t* rows,
@@ -310,13 +294,6 @@ void select(Context& ctx, const ops::SelectArgs& args) {
   TANDEM_LAUNCH(select_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
                 stream_of(ctx), p);
   after_launch("select");
-}
-
-void argmax(Context& ctx, const ops::ArgmaxArgs& args) {
-  TANDEM_LAUNCH(argmax_kernel, static_cast<unsigned>(args.logits.dim(0)), kThreads, 0,
-                stream_of(ctx), args.logits.data<float>(), args.logits.row_stride(),
-                static_cast<int32_t>(args.logits.dim(1)), args.ids.data<int32_t>());
-  after_launch("argmax");
 }
 
 void rank_tokens(Context& ctx, const ops::RankTokensArgs& args) {

@@ -1,4 +1,5 @@
-// What the device keeps of sequences: their beginnings, a token more, pages that only it knows.
+// What the device keeps of sequences: their beginnings, a token more, tokens and pages that only it
+// knows.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
 
@@ -33,6 +34,12 @@ __global__ void append_kernel(const int32_t* chosen, const int32_t* places, int3
   const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < size && places[2 * i] >= 0)
     tokens[places[2 * i] * stride + places[2 * i + 1]] = chosen[i];
+}
+
+__global__ void substitute_ids_kernel(int32_t* ids, int32_t size, const int32_t* earlier) {
+  wait_for_earlier_kernels();
+  const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < size && ids[i] < 0) ids[i] = earlier[-1 - ids[i]];
 }
 
 __global__ void substitute_pages_kernel(int32_t* indices, int32_t size, const int32_t* pages,
@@ -77,6 +84,13 @@ void substitute_pages(Context& ctx, const ops::SubstitutePagesArgs& args) {
                 args.page_indices.data<int32_t>(), static_cast<int32_t>(size),
                 args.pages.data<int32_t>(), args.pages.row_stride());
   after_launch("substitute_pages");
+}
+
+void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args) {
+  const int64_t size = args.ids.dim(0);
+  TANDEM_LAUNCH(substitute_ids_kernel, blocks_of(size), kThreads, 0, stream_of(ctx),
+                args.ids.data<int32_t>(), static_cast<int32_t>(size), args.earlier.data<int32_t>());
+  after_launch("substitute_ids");
 }
 
 }  // namespace tandem::cuda

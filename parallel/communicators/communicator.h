@@ -54,7 +54,10 @@ class Communicator {
   virtual int size() const = 0;
   // How the data travels, for logs: "local", "shared memory", "MPI".
   virtual const char* transport() const = 0;
-  // In place, summed in rank order, so that the result is bitwise equal on all ranks. f32.
+  // In place; the result is bitwise equal on all ranks. On the host (f32) the parts are added in
+  // rank order, so that it depends on the parts alone. On devices (f32, f16, bf16) that holds for
+  // small sums where the devices read each other; else the order is NCCL's, which depends on the
+  // size, the number of ranks and how they are connected.
   virtual void all_reduce(const Tensor& x) = 0;
   // out is [size * x.dim(0), ...]; rank r's x becomes part r. Any type.
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -161,6 +163,31 @@ struct MpiSession::Impl {
     return mpi::make_communicator(copy(world), options, broken);
   }
 
+  // MPI has no call for it that does not block: it blocks a thread of its own, which is left behind
+  // (and the group with it) where the deadline comes first.
+  MPI_Comm of_group(MPI_Group group, int tag) const {
+    struct Made {
+      int code;
+      MPI_Comm comm;
+    };
+    std::promise<Made> promise;
+    std::future<Made> made = promise.get_future();
+    std::thread([promise = std::move(promise), of = world, group, tag]() mutable {
+      MPI_Comm comm = MPI_COMM_NULL;
+      const int code = MPI_Comm_create_group(of, group, tag, &comm);
+      promise.set_value({code, comm});
+    }).detach();
+    if (made.wait_for(timeout) != std::future_status::ready) {
+      *broken = true;
+      throw CommunicatorError("MPI_Comm_create_group: rank " + std::to_string(rank) +
+                              " of the group timed out after " + seconds_text(timeout) +
+                              " waiting for the other ranks");
+    }
+    const Made result = made.get();
+    mpi::check(result.code, "MPI_Comm_create_group");
+    return result.comm;
+  }
+
   // A communicator of ranks [first, first + count) of the world, made by them alone.
   MPI_Comm consecutive(int first, int count) const {
     MPI_Group all, some;
@@ -168,9 +195,9 @@ struct MpiSession::Impl {
     int range[1][3] = {{first, first + count - 1, 1}};
     mpi::check(MPI_Comm_group(world, &all), "MPI_Comm_group");
     mpi::check(MPI_Group_range_incl(all, 1, range, &some), "MPI_Group_range_incl");
-    mpi::check(MPI_Comm_create_group(world, some, first, &out), "MPI_Comm_create_group");
-    MPI_Group_free(&some);
     MPI_Group_free(&all);
+    out = of_group(some, first);
+    MPI_Group_free(&some);
     mpi::check(MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     return out;
   }

@@ -1,9 +1,8 @@
 // NCCL between the devices of a group, and the one-shot kernel for small sums where the devices
-// read each other (kernels/cuda/one_shot_all_reduce.h; TANDEM_ONE_SHOT_ALL_REDUCE=0 does without).
-// Part of libtandem_cuda.so only (kernels/cuda/CMakeLists.txt); without NCCL there is no group.
-#include <string>
-
-#include "kernels/cuda/backend.h"
+// read each other (kernels/cuda/collective/one_shot_all_reduce.h; TANDEM_ONE_SHOT_ALL_REDUCE=0 does
+// without). Part of libtandem_cuda.so only (parallel/CMakeLists.txt); without NCCL there is no
+// group.
+#include "parallel/communicators/nccl_communicator.h"
 
 #if defined(TANDEM_NCCL)
 
@@ -16,13 +15,15 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/one_shot_all_reduce.h"
 
 namespace tandem::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem {
 

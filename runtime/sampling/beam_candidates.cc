@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/row_math.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/philox.h"
 #include "runtime/sampling/sampler.h"
@@ -14,11 +15,6 @@
 namespace tandem {
 
 namespace {
-
-void log_softmax(std::span<float> row) {
-  const double normaliser = log_sum_exp(row);
-  for (float& x : row) x = static_cast<float>(x - normaliser);
-}
 
 // The noise is a function of the request's seed, the beam's place, the step and the token.
 std::vector<float> perturbed(const SamplerSequence& seq, std::span<const float> row) {
@@ -38,10 +34,10 @@ std::vector<float> perturbed(const SamplerSequence& seq, std::span<const float> 
 proto::BeamCandidates beam_candidates(const SamplerSequence& seq, std::span<float> logits) {
   TANDEM_CHECK(!logits.empty());
   const proto::SamplingParams& params = *seq.params;
-  log_softmax(logits);
+  log_softmax(logits, log_sum_exp(logits));
   if (needs_processing(seq)) process_logits(seq, logits);
   if (params.do_sample()) warp_logits(params, logits);
-  if (params.renormalize_logits()) log_softmax(logits);
+  if (params.renormalize_logits()) log_softmax(logits, log_sum_exp(logits));
   std::vector<float> noisy;
   if (params.do_sample()) noisy = perturbed(seq, logits);
   const auto k = static_cast<size_t>(num_beam_candidates(params));

@@ -9,30 +9,10 @@
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/sampling/row_math.h"
+#include "kernels/beam_order.h"
+#include "kernels/row_math.h"
 
 namespace tandem {
-
-namespace {
-
-constexpr float kImpossible = -1e9f;
-
-// Positions of the k largest, the largest first; of equals the lower position first, NaN before
-// all.
-std::vector<size_t> top_positions(const std::vector<float>& values, size_t k) {
-  std::vector<size_t> order(values.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  k = std::min(k, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
-                    [&](size_t a, size_t b) {
-                      const int32_t x = order_key(values[a]), y = order_key(values[b]);
-                      return x != y ? x > y : a < b;
-                    });
-  order.resize(k);
-  return order;
-}
-
-}  // namespace
 
 std::vector<int32_t> end_tokens(const proto::SamplingParams& params) {
   std::vector<int32_t> ids;
@@ -63,7 +43,7 @@ BeamSearch::BeamSearch(const proto::SamplingParams& params)
   const auto n = static_cast<size_t>(num_beams_);
   running_.assign(n, TokenTree::kRoot);
   // The beams start alike; all but the first are out of the running until they differ.
-  scores_.assign(n, kImpossible);
+  scores_.assign(n, kImpossibleScore);
   scores_[0] = 0;
   hypotheses_.resize(n);
 }
@@ -76,8 +56,7 @@ float BeamSearch::length_factor(int generated) const {
   return static_cast<float>(std::pow(static_cast<double>(generated + counted_), length_penalty_));
 }
 
-// The best continuations of all beams, best first; of equals the lower beam, then what the beam
-// itself prefers (at -1e9 sums are equal whose terms are not), then the lower token.
+// The best continuations of all beams, best first.
 std::vector<BeamSearch::Continuation> BeamSearch::best(
     std::span<const std::vector<BeamCandidate>> beams) const {
   std::vector<Continuation> all;
@@ -90,14 +69,12 @@ std::vector<BeamSearch::Continuation> BeamSearch::best(
   }
   const size_t k = std::min(all.size(), static_cast<size_t>(num_candidates_));
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(k);
-  std::partial_sort(all.begin(), middle, all.end(),
-                    [](const Continuation& a, const Continuation& b) {
-                      const int32_t x = order_key(a.key), y = order_key(b.key);
-                      if (x != y) return x > y;
-                      if (a.beam != b.beam) return a.beam < b.beam;
-                      const int32_t own_x = order_key(a.own), own_y = order_key(b.own);
-                      return own_x != own_y ? own_x > own_y : a.token < b.token;
-                    });
+  const auto rank = [](const Continuation& c) {
+    return BeamContinuation{c.key, c.beam, c.own, c.token};
+  };
+  std::partial_sort(
+      all.begin(), middle, all.end(),
+      [&](const Continuation& a, const Continuation& b) { return goes_before(rank(a), rank(b)); });
   all.erase(middle, all.end());
   return all;
 }
@@ -110,8 +87,9 @@ void BeamSearch::choose_hypotheses(const std::vector<Continuation>& best, Round&
   for (const Ending& h : hypotheses_) scores.push_back(h.score);
   const auto counts = [&](size_t i) { return best[i].ends && i < static_cast<size_t>(num_beams_); };
   for (size_t i = 0; i < best.size(); ++i)
-    scores.push_back(best[i].score / factor + (counts(i) ? 0.0f : kImpossible));
-  for (const size_t at : top_positions(scores, hypotheses_.size())) {
+    scores.push_back(best[i].score / factor + (counts(i) ? 0.0f : kImpossibleScore));
+  for (const int32_t position : top_ids(scores, hypotheses_.size())) {
+    const auto at = static_cast<size_t>(position);
     if (at < hypotheses_.size()) {
       round.hypotheses_.push_back({.hypothesis = hypotheses_[at]});
       continue;
@@ -125,8 +103,9 @@ void BeamSearch::choose_hypotheses(const std::vector<Continuation>& best, Round&
 // The best that do not end. What ends goes on only where nothing else is left.
 void BeamSearch::choose_running(const std::vector<Continuation>& best, Round& round) const {
   std::vector<float> scores;
-  for (const Continuation& c : best) scores.push_back(c.score + (c.ends ? kImpossible : 0.0f));
-  for (const size_t i : top_positions(scores, static_cast<size_t>(num_beams_))) {
+  for (const Continuation& c : best) scores.push_back(c.score + (c.ends ? kImpossibleScore : 0.0f));
+  for (const int32_t position : top_ids(scores, static_cast<size_t>(num_beams_))) {
+    const auto i = static_cast<size_t>(position);
     round.moves_.push_back({num_steps_ == 0 ? 0 : best[i].beam, best[i].token});
     round.logprobs_.push_back(best[i].logprob);
     round.scores_.push_back(scores[i]);
@@ -143,7 +122,7 @@ bool BeamSearch::can_improve(const Round& round) const {
   for (const auto& [h, beam, token, logprob] : round.hypotheses_)
     if (h.score < worst || std::isnan(h.score)) worst = h.score;
   return std::any_of(round.hypotheses_.begin(), round.hypotheses_.end(), [&](const auto& next) {
-    return possible > (next.hypothesis.ended ? worst : kImpossible);
+    return possible > (next.hypothesis.ended ? worst : kImpossibleScore);
   });
 }
 

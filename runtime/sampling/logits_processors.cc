@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/logit_edits.h"
 #include "runtime/sampling/stop_rules.h"
 
 namespace tandem {
@@ -26,19 +27,10 @@ class DenseRow {
  public:
   explicit DenseRow(std::span<float> row) : row_(row) {}
 
-  void add(int32_t id, float value) {
-    if (has(id)) at(id) += value;
-  }
-  // A negative score is multiplied, another one divided.
-  void penalise(int32_t id, float factor) {
-    if (has(id)) at(id) = at(id) < 0 ? at(id) * factor : at(id) / factor;
-  }
-  void set(int32_t id, float value) {
-    if (has(id)) at(id) = value;
-  }
-  void favour(int32_t id, float factor) {
-    if (has(id) && std::isfinite(at(id))) at(id) += std::fabs(at(id)) * factor;
-  }
+  void add(int32_t id, float value) { edit(id, ops::LogitEdit::kAdd, value); }
+  void penalise(int32_t id, float factor) { edit(id, ops::LogitEdit::kPenalise, factor); }
+  void set(int32_t id, float value) { edit(id, ops::LogitEdit::kSet, value); }
+  void favour(int32_t id, float factor) { edit(id, ops::LogitEdit::kFavour, factor); }
   void mask_all() { std::fill(row_.begin(), row_.end(), kMasked); }
   // ids: ascending.
   void mask_others(const auto& ids) {
@@ -52,8 +44,16 @@ class DenseRow {
     }
     std::fill(row_.begin() + static_cast<long>(begin), row_.end(), kMasked);
   }
-  bool penalties_apart(float, float, float) { return false; }
-  bool ngrams_apart(int) { return false; }
+  bool takes_penalties(const ops::RowHistory& history, std::span<const int32_t> tokens) {
+    penalise_tokens(history, tokens, row_);
+    return true;
+  }
+  bool takes_ngrams(int n, std::span<const int32_t> tokens) {
+    ops::RowHistory history;
+    history.ngram_size = n;
+    tandem::mask_ngrams(history, tokens, row_);
+    return true;
+  }
   void replace_invalid() {
     constexpr float kMax = std::numeric_limits<float>::max();
     for (float& score : row_) {
@@ -66,7 +66,11 @@ class DenseRow {
 
  private:
   bool has(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < row_.size(); }
-  float& at(int32_t id) { return row_[static_cast<size_t>(id)]; }
+  void edit(int32_t id, ops::LogitEdit edit, float value) {
+    if (!has(id)) return;
+    float& x = row_[static_cast<size_t>(id)];
+    x = edited(edit, x, value);
+  }
   std::span<float> row_;
 };
 
@@ -83,15 +87,15 @@ class RecordedRow {
     edits_ = {};
     edits_.masked = true;
   }
-  bool penalties_apart(float repetition, float presence, float frequency) {
+  bool takes_penalties(const ops::RowHistory& history, std::span<const int32_t>) {
     if (!history_apart_) return false;
     edits_.history.edits_before = static_cast<int32_t>(edits_.list.size());
-    edits_.history.repetition = repetition;
-    edits_.history.presence = presence;
-    edits_.history.frequency = frequency;
+    edits_.history.repetition = history.repetition;
+    edits_.history.presence = history.presence;
+    edits_.history.frequency = history.frequency;
     return true;
   }
-  bool ngrams_apart(int n) {
+  bool takes_ngrams(int n, std::span<const int32_t>) {
     if (history_apart_) edits_.history.ngram_size = n;
     return history_apart_;
   }
@@ -185,12 +189,14 @@ void penalise_presence(const SamplerSequence& seq, Row& row) {
 template <class Row>
 void penalise_history(const SamplerSequence& seq, const std::vector<int32_t>& history, Row& row) {
   const proto::SamplingParams& p = *seq.params;
-  const float repetition =
-      is_on(p.repetition_penalty()) ? static_cast<float>(p.repetition_penalty()) : 1.0f;
-  if (row.penalties_apart(repetition, static_cast<float>(p.presence_penalty()),
-                          static_cast<float>(p.frequency_penalty())))
-    return;
-  if (repetition != 1.0f) penalise_repetition(history, repetition, row);
+  ops::RowHistory penalties;
+  if (is_on(p.repetition_penalty()))
+    penalties.repetition = static_cast<float>(p.repetition_penalty());
+  penalties.presence = static_cast<float>(p.presence_penalty());
+  penalties.frequency = static_cast<float>(p.frequency_penalty());
+  penalties.first_output = static_cast<int32_t>(seq.prompt_ids.size());
+  if (row.takes_penalties(penalties, history)) return;
+  if (penalties.repetition != 1.0f) penalise_repetition(history, penalties.repetition, row);
   if (has_presence(p) && !seq.output_ids.empty()) penalise_presence(seq, row);
 }
 
@@ -268,7 +274,7 @@ void process(const SamplerSequence& seq, Row& row) {
     penalise_repetition({seq.encoder_ids.begin(), seq.encoder_ids.end()},
                         static_cast<float>(1.0 / p.encoder_repetition_penalty()), row);
   if (has_penalties(p)) penalise_history(seq, history, row);
-  if (const int n = p.no_repeat_ngram_size(); n > 0 && !row.ngrams_apart(n))
+  if (const int n = p.no_repeat_ngram_size(); n > 0 && !row.takes_ngrams(n, history))
     mask_ngrams(history, history, n, row);
   if (p.encoder_no_repeat_ngram_size() > 0)
     mask_ngrams(seq.encoder_ids, history, p.encoder_no_repeat_ngram_size(), row);

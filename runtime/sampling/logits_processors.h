@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/row_math.h"
 #include "runtime/sampling/logits_processors.h"
-#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 

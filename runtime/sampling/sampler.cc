@@ -9,20 +9,13 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/row_math.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/philox.h"
-#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 
 namespace {
-
-double log_sum_exp(std::span<const float> values, const Peak& peak) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (peak.has_nan || peak.value == kInfinity) return std::numeric_limits<double>::quiet_NaN();
-  if (peak.value == -kInfinity) return -kInfinity;
-  return peak.value + std::log(sum_exp(values, peak.value));
-}
 
 // Inverse of the cumulative distribution, in the order of the row. Falls back to the argmax where
 // there is no distribution (NaN, +inf, nothing left).
@@ -68,9 +61,7 @@ proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token,
   TANDEM_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
   proto::TokenLogprobs out;
   const float own = logits[static_cast<size_t>(token)];
-  int32_t rank = 1;
-  for (const float x : logits) rank += x > own ? 1 : 0;
-  add_entry(out, token, own - normaliser, rank);
+  add_entry(out, token, own - normaliser, rank_of(logits, own));
   const std::vector<int32_t> top = top_ids(logits, static_cast<size_t>(std::max(k, 0)));
   for (size_t i = 0; i < top.size(); ++i)
     add_entry(out, top[i], logits[static_cast<size_t>(top[i])] - normaliser,
@@ -89,43 +80,6 @@ int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
 }
 
 }  // namespace
-
-std::vector<int32_t> top_ids(std::span<const float> logits, size_t k) {
-  struct KeyedId {
-    int32_t key, id;
-  };
-  const auto before = [](const KeyedId& a, const KeyedId& b) {
-    return a.key != b.key ? a.key > b.key : a.id < b.id;
-  };
-  k = std::min(k, logits.size());
-  std::vector<KeyedId> heap;  // its front is the least of the best so far
-  const auto offer = [&](size_t i) {
-    const KeyedId entry{order_key(logits[i]), static_cast<int32_t>(i)};
-    if (heap.size() == k) {
-      if (!before(entry, heap.front())) return;
-      std::pop_heap(heap.begin(), heap.end(), before);
-      heap.pop_back();
-    }
-    heap.push_back(entry);
-    std::push_heap(heap.begin(), heap.end(), before);
-  };
-  // Soon most blocks have nothing above the least, which is quickly said.
-  for (size_t i = 0; i < logits.size() && k > 0; i += kRowBlock) {
-    const size_t end = std::min(logits.size(), i + kRowBlock);
-    if (heap.size() == k &&
-        !any_above(logits.subspan(i, end - i), logits[static_cast<size_t>(heap.front().id)]))
-      continue;
-    for (size_t j = i; j < end; ++j) offer(j);
-  }
-  std::sort_heap(heap.begin(), heap.end(), before);
-  std::vector<int32_t> ids;
-  for (const KeyedId& entry : heap) ids.push_back(entry.id);
-  return ids;
-}
-
-int32_t argmax(std::span<const float> values) { return index_of(find_peak(values), values); }
-
-double log_sum_exp(std::span<const float> values) { return log_sum_exp(values, find_peak(values)); }
 
 proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, int k) {
   return logprobs_with(logits, token, k, log_sum_exp(logits));

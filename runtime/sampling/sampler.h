@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
@@ -23,13 +22,5 @@ proto::BeamCandidates beam_candidates(const SamplerSequence& seq, std::span<floa
 // log softmax of the token, and its rank and the k most likely ones: first the token, then the top
 // k.
 proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token, int k);
-
-// Ids of the k largest, largest first; of equals the lower id first, NaN before all.
-std::vector<int32_t> top_ids(std::span<const float> logits, size_t k);
-// Index of the largest value, the first of equals; the first NaN if there is one (as torch).
-int32_t argmax(std::span<const float> values);
-// log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are
-// -inf.
-double log_sum_exp(std::span<const float> values);
 
 }  // namespace tandem

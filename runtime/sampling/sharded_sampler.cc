@@ -8,10 +8,10 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/row_math.h"
 #include "parallel/layers/layers.h"
 #include "parallel/layers/shard.h"
 #include "runtime/sampling/beam_search.h"
-#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 namespace {

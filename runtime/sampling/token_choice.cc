@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/padded_size.h"
+#include "kernels/ops.h"
 #include "models/step/step_tensors.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/philox.h"

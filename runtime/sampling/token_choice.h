@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
 

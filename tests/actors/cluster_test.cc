@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/support/cluster_client.h"
+#include "tests/support/engine/cluster_client.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 #include "tests/support/goldens/golden_embeddings.h"
 

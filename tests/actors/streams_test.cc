@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/cluster.h"
-#include "tests/support/cluster_client.h"
+#include "tests/support/engine/cluster_client.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 
 namespace tandem::actors {

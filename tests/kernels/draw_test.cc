@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem {
 namespace {

@@ -17,6 +17,7 @@
 #include "kernels/core/cpu_features.h"
 #include "kernels/ops.h"
 #include "kernels/reference.h"
+#include "kernels/sampling_ops.h"
 
 namespace tandem::testing {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-// Ops on rows: embedding, layer_norm, gather_rows, argmax.
+// Ops on rows: embedding, layer_norm, gather_rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -167,36 +167,6 @@ TEST(GatherRows, CopiesRows) {
     EXPECT_TRUE(same_bits(out.rows(i, i + 1),
                           x.rows(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(i)] + 1)));
   ops::gather_rows(ctx, {x, indices({}), Tensor({0, 33}, DType::kF32)});
-}
-
-TEST_P(RowsTest, ArgmaxFindsTheFirstLargest) {
-  Random random;
-  Context ctx(2);
-  for (int round = 0; round < 60; ++round) {
-    const int64_t r = random.integer(1, 6),
-                  v = random.pick<int64_t>({1, 2, 15, 16, 17, 100, 8192, 8193, 20000});
-    const Tensor logits = random.strided(r, v);
-    std::vector<int32_t> expected;
-    for (int64_t i = 0; i < r; ++i) {
-      float* row = logits.row<float>(i);
-      if (random.integer(0, 3) == 0)  // ties
-        for (int64_t j = 0; j < v; ++j) row[j] = static_cast<float>(random.integer(-2, 2));
-      if (random.integer(0, 3) == 0)
-        for (int n = 0; n < 2; ++n) row[random.integer(0, v - 1)] = std::nanf("");
-      if (random.integer(0, 5) == 0)
-        row[random.integer(0, v - 1)] = std::numeric_limits<float>::infinity();
-      if (random.integer(0, 9) == 0)
-        for (int64_t j = 0; j < v; ++j) row[j] = -std::numeric_limits<float>::infinity();
-      int64_t best = 0;
-      for (int64_t j = 1; j < v && !std::isnan(row[best]); ++j)
-        if (std::isnan(row[j]) || row[j] > row[best]) best = j;
-      expected.push_back(static_cast<int32_t>(best));
-    }
-    const Tensor ids({r}, DType::kI32);
-    ops::argmax(ctx, {logits, ids});
-    for (int64_t i = 0; i < r; ++i)
-      EXPECT_EQ(ids.data<int32_t>()[i], expected[static_cast<size_t>(i)]);
-  }
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Which kernels multiply a weight, and how tiles share the steps along k. (Host code: no GPU.)
-#include "kernels/cuda/weight_path.h"
+#include "kernels/cuda/linear/weight_path.h"
 
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/quantized_weight.h"
+#include "kernels/cuda/linear/quantized_weight.h"
 
 namespace tandem::cuda {
 namespace {

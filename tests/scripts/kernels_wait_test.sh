@@ -48,7 +48,7 @@ assert list(wrong(GOOD.replace("  wait_for_earlier_kernels();\n", ""))) == ["f d
 assert list(wrong(GOOD.replace("static_cast<int>(threadIdx.x)", "x[0]"))) == ["f, before it waits: const int i = x[0]"]
 
 seen, errors = 0, []
-for file in sorted(pathlib.Path(sys.argv[1]).glob("*.cu*")):
+for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.cu*")):
     seen += len(list(kernels(file.read_text())))
     errors += [f"{file}: {what}" for what in wrong(file.read_text())]
 print("\n".join(errors) or f"{seen} kernels wait for earlier ones")

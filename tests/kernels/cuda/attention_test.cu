@@ -1,6 +1,6 @@
 // The attention kernels against the reference over odd shapes, and their promises: the same bits
 // alone and in a batch, for any pages, beside any other queries.
-#include "kernels/cuda/attention_common.cuh"
+#include "kernels/cuda/attention/attention_common.cuh"
 #include "tests/kernels/cuda/attention_util.h"
 
 namespace tandem {

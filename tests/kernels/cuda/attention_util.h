@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/launch.cuh"
 #include "tests/kernels/kernels_test_util.h"
 

@@ -14,7 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
+#include "parallel/communicators/nccl_communicator.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem::cuda {

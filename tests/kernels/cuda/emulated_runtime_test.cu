@@ -37,7 +37,7 @@ class EmulatedRuntime : public testing::Test {
   void begin(cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
     ASSERT_EQ(cudaStreamBeginCapture(stream_, mode), cudaSuccess);
   }
-  // What was handed to "processes" stays (kernels/cuda/one_shot_all_reduce.h).
+  // What was handed to "processes" stays (kernels/cuda/collective/one_shot_all_reduce.h).
   const size_t before_ = cuda_emulator::allocated_bytes();
   cudaStream_t stream_, other_;
   cudaEvent_t event_;

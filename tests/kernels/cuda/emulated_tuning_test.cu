@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/gemm_cache.h"
+#include "kernels/cuda/linear/gemm_cache.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {

@@ -1,6 +1,6 @@
 // The file of choices: written and read, merged with other writers', refused where it is not what
 // was written.
-#include "kernels/cuda/gemm_choices.h"
+#include "kernels/cuda/linear/gemm_choices.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/gemm_cache.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/gemm_cache.h"
+#include "kernels/cuda/ops_cuda.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {
@@ -96,12 +96,26 @@ TEST(CudaLinear, DependentLaunches) {
     setenv("TANDEM_DEPENDENT_LAUNCH", wanted.c_str(), 1);
     Context ctx = testing::cuda_context(DType::kBF16);
     const bool hopper = static_cast<cuda::CudaBackend&>(ctx.backend()).capability() >= 90;
-    EXPECT_EQ(cuda::overlaps_launches(), hopper && wanted == "1");
+    EXPECT_EQ(cuda::stream_of(ctx).overlaps, hopper && wanted == "1");
     for (const int64_t rows : {1, 3, 8, 20})
       for (const int64_t out : {2, 7, 72})
         check(random, ctx, {rows, 200, out, 8, true, false, Activation::kGelu});
     ctx.backend().synchronize();
   }
+}
+
+// Each backend as the environment was when it was made, whatever others do.
+TEST(CudaLinear, DependentLaunchesAreABackendsOwn) {
+  const char* given = std::getenv("TANDEM_DEPENDENT_LAUNCH");
+  const std::string before = given != nullptr ? given : "0";
+  setenv("TANDEM_DEPENDENT_LAUNCH", "1", 1);
+  Context first = testing::cuda_context(DType::kBF16);
+  setenv("TANDEM_DEPENDENT_LAUNCH", "0", 1);
+  Context second = testing::cuda_context(DType::kBF16);
+  setenv("TANDEM_DEPENDENT_LAUNCH", before.c_str(), 1);
+  const bool hopper = static_cast<cuda::CudaBackend&>(first.backend()).capability() >= 90;
+  EXPECT_EQ(cuda::stream_of(first).overlaps, hopper);
+  EXPECT_FALSE(cuda::stream_of(second).overlaps);
 }
 
 #if defined(TANDEM_CUDA_EMULATED)

@@ -240,13 +240,18 @@ TEST(CudaBackend, ReplaysWithOtherInputs) {
     const Tensor tokens = to_device(ctx, table), norm = to_device(ctx, ones);
     const Tensor ids = to_device(ctx, indices({0, 1, 2, 3, 4})),
                  best = backend.allocate({rows}, DType::kI32);
+    const Tensor none = to_device(ctx, indices(std::vector<int32_t>(rows + 1, 0)));
     const auto step = [&] {
       const Tensor x = ctx.make({rows, size}), y = ctx.make({rows, size}),
                    logits = ctx.make({rows, vocabulary}, DType::kF32);
       ops::embedding(ctx, {ids, {}, tokens, {}, 1.0f, 0, 0, x});
       ops::layer_norm(ctx, {x, {}, norm, norm, 1e-5f, y});
       ops::linear(ctx, {&head, y, {}, Activation::kGelu, logits});
-      ops::argmax(ctx, {logits, best});
+      const Tensor edits = ctx.make({0, 3}, DType::kI32), edited = ctx.make({0}, DType::kF32),
+                   log_sums = ctx.make({rows}, DType::kF32),
+                   values = ctx.make({rows, 1}, DType::kF32);
+      ops::select(ctx, {logits, none.rows(0, rows), none, edits, 1, log_sums, edited,
+                        best.reshape({rows, 1}), values});
     };
     const auto choose = [&] {
       std::vector<int32_t> chosen(static_cast<size_t>(rows));

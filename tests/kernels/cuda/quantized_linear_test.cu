@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "kernels/cuda/weight_path.h"
+#include "kernels/cuda/linear/weight_path.h"
 #include "tests/kernels/cuda/quantized_util.h"
 
 namespace tandem {

@@ -1,5 +1,5 @@
 // Quantised weights as a test sees them: read back from the device and decoded one by one, by the
-// description in kernels/cuda/quantized_weight.h.
+// description in kernels/cuda/linear/quantized_weight.h.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cuda/quantized_weight.h"
+#include "kernels/cuda/linear/quantized_weight.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem::testing {

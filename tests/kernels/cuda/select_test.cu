@@ -1,4 +1,4 @@
-// select and argmax of the CUDA device against the CPU's, on rows with ties, NaNs and infinities.
+// select of the CUDA device against the CPU's, on rows with ties, NaNs and infinities.
 #include <bit>
 #include <limits>
 
@@ -30,22 +30,6 @@ Tensor random_logits(Random& random, int64_t rows, int64_t size) {
     if (kind == 6) row[random.integer(0, size - 1)] = -0.0f;
   }
   return logits;
-}
-
-TEST(CudaArgmax, IsTheCpus) {
-  Random random;
-  Context cpu(1), ctx = testing::cuda_context(DType::kF16);
-  for (const int64_t size : {1, 2, 31, 512, 513, 1023, 8193, 50265}) {
-    const int64_t rows = random.integer(1, 6);
-    const Tensor logits = random_logits(random, rows, size), want({rows}, DType::kI32);
-    ops::argmax(cpu, {logits, want});
-    const DeviceMatrix there(ctx, random, logits, DType::kF32);
-    const Tensor ids = ctx.backend().allocate({rows}, DType::kI32);
-    ops::argmax(ctx, {there.tensor(), ids});
-    const Tensor got = ctx.on_host(ids);
-    for (int64_t i = 0; i < rows; ++i)
-      EXPECT_EQ(got.data<int32_t>()[i], want.data<int32_t>()[i]) << "row " << i << " of " << size;
-  }
 }
 
 // A problem of select, on the host.

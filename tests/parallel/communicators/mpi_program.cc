@@ -1,6 +1,8 @@
 // Run by ctest as `mpirun -n N CASE`: groups of processes over both transports. Rank 0 prints
 // "every rank passed CASE" when that is so; what is wrong goes to standard error. (No exit status:
 // a job whose MPI group was aborted ends without MPI_Finalize, which mpirun calls a failure.)
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -133,8 +135,31 @@ void check_case(MpiSession& session, const std::string& what) {
   }
 }
 
+// Of groups of two, the first one's second rank does not come: the first gives up in time, although
+// MPI's own call would wait. MPI cannot be left in order after that.
+[[noreturn]] void run_late_group() {
+  using Clock = std::chrono::steady_clock;
+  MpiSession session(milliseconds(4000));
+  expect(session.size() == 4, "four ranks");
+  session.barrier();
+  if (session.rank() != 0) {
+    if (session.rank() >= 2) session.make_communicator({}, 2)->barrier();
+    std::this_thread::sleep_for(std::chrono::seconds(30));  // mpirun ends it sooner
+    std::_Exit(1);
+  }
+  const auto start = Clock::now();
+  const std::string error = error_of([&] { session.make_communicator({}, 2); });
+  expect(error.find("MPI_Comm_create_group") != std::string::npos &&
+             error.find("timed out after 4 s") != std::string::npos,
+         error);
+  expect(Clock::now() - start < std::chrono::seconds(20), "in time");
+  std::cout << "every rank passed group-late" << std::endl;
+  std::_Exit(0);
+}
+
 void run(const std::string& what) {
   expect(MpiSession::launched_by_mpi(), "launched_by_mpi");
+  if (what == "group-late") run_late_group();
   MpiSession session(std::chrono::minutes(1));
   try {
     check_case(session, what);

@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/ops.h"
 #include "kernels/order_key.h"
+#include "kernels/sampling_ops.h"
 #include "runtime/sampling/beam_search.h"
 
 namespace tandem {

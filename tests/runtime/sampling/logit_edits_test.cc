@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
-#include "kernels/ops.h"
+#include "kernels/sampling_ops.h"
 #include "runtime/sampling/logits_processors.h"
 
 namespace tandem {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/row_math.h"
 #include "runtime/sampling/philox.h"
-#include "runtime/sampling/row_math.h"
 
 namespace tandem {
 namespace {

@@ -116,6 +116,11 @@ size_t allocated_bytes() {
   return memory().used;
 }
 
+size_t pinned_bytes() {
+  std::lock_guard lock(memory().mutex);
+  return memory().pinned_bytes;
+}
+
 cudaError_t release(void* address) {
   if (!address) return cudaSuccess;
   expect_closed(address);

@@ -239,5 +239,6 @@ namespace cuda_emulator {
 cudaError_t submit(cudaStream_t stream, std::function<void()> work);
 bool is_device_memory(const void* memory);
 size_t allocated_bytes();
+size_t pinned_bytes();  // of the host
 
 }  // namespace cuda_emulator

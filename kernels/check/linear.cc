@@ -1,0 +1,62 @@
+// Linear layers: packing, checks, dispatch.
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/check/check_args.h"
+#include "kernels/op_table.h"
+
+namespace tandem {
+
+PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype,
+                           Quantization quantization)
+    : dtype_(dtype), quantization_(ctx.on_cpu() ? Quantization::kNone : quantization) {
+  TANDEM_CHECK(!parts.empty());
+  if (ctx.on_cpu()) {
+    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
+  } else {
+    TANDEM_CHECK(dtype == ctx.activations());
+  }
+  k_ = parts[0].columns;
+  if (dtype == DType::kI8 && k_ > kMaxI8Features)
+    throw not_supported("dtype", "int8 sums hold " + std::to_string(kMaxI8Features) +
+                                     " input features of a linear layer, it has " +
+                                     std::to_string(k_));
+  for (const MatrixView& part : parts) {
+    TANDEM_CHECK_EQ(part.columns, k_);
+    TANDEM_CHECK_GE(part.rows, 0);
+    TANDEM_CHECK(part.data != nullptr || part.rows * part.columns == 0);
+    TANDEM_CHECK(part.dtype == DType::kF32 || part.dtype == DType::kF16 ||
+                 part.dtype == DType::kBF16);
+    n_ += part.rows;
+  }
+  if (quantization_ == Quantization::kNone) {
+    data_ = ops_of(ctx).pack_weight(ctx, parts, dtype);
+  } else {
+    QuantizedWeight quantized = ops_of(ctx).quantize_weight(ctx, parts, quantization_);
+    data_ = std::move(quantized.data);
+    scales_ = std::move(quantized.scales);
+  }
+}
+
+namespace ops {
+
+void linear(Context& ctx, const LinearArgs& args) {
+  TANDEM_CHECK(args.weight != nullptr);
+  const PackedWeight& w = *args.weight;
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  const int64_t rows = args.x.dim(0);
+  check_activations(ctx, args.x, rows, w.in_features());
+  if (args.out.dtype() == DType::kF32) {
+    check_matrix(args.out, rows, w.out_features());
+  } else {
+    check_activations(ctx, args.out, rows, w.out_features());
+  }
+  if (!args.bias.empty())
+    check_vector(args.bias, w.out_features(), ctx.on_cpu() ? DType::kF32 : args.out.dtype());
+  if (rows == 0 || w.out_features() == 0) return;
+  ops_of(ctx).linear(ctx, args);
+}
+
+}  // namespace ops
+}  // namespace tandem

@@ -1,0 +1,120 @@
+// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
+// heads, whose keys lie side by side in a page.
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/ops_cpu.h"
+#include "kernels/kv_pages.h"
+
+namespace tandem::cpu {
+namespace {
+
+class PagedAttention {
+ public:
+  PagedAttention(Context& ctx, const ops::PagedAttentionArgs& args)
+      : args_(args),
+        strides_(kv_strides(args.pages)),
+        sequences_(args.kv_last_page_len.dim(0)),
+        qo_(args.qo_indptr.data<int32_t>()),
+        kv_(args.kv_indptr.data<int32_t>()) {
+    const IsaKernels& isa = isa_kernels();
+    attend_ = args.pages.data.dtype() == DType::kF32 ? isa.paged_attend_f32 : isa.paged_attend_bf16;
+    int64_t longest = 1, most_queries = 1, total = 0, blocks = 0;
+    for (int64_t s = 0; s < sequences_; ++s) {
+      const int64_t n = ceil_div(queries(s), kPagedQueries);
+      if (n == 0) continue;
+      longest = std::max(longest, keys(s));
+      most_queries = std::max(most_queries, std::min<int64_t>(queries(s), kPagedQueries));
+      total += n * keys(s);
+      blocks += n;
+    }
+    heads_ = heads_per_task(ctx.threads(), blocks, total, longest, most_queries);
+    slice_ = paged_scratch_floats(heads_ * most_queries, longest, args.head_dim);
+    const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
+    workspace_ = static_cast<float*>(ctx.workspace(
+        floats * sizeof(float) + static_cast<size_t>(sequences_ + 1) * sizeof(int64_t)));
+    // Behind the slices: the first block of queries of each sequence.
+    first_ = reinterpret_cast<int64_t*>(workspace_ + floats);
+    first_[0] = 0;
+    for (int64_t s = 0; s < sequences_; ++s)
+      first_[s + 1] = first_[s] + ceil_div(queries(s), kPagedQueries);
+  }
+
+  int64_t tasks() const { return first_[sequences_] * head_groups(); }
+
+  void operator()(int64_t task, int thread) const {
+    const int64_t block = task / head_groups(), group = task % head_groups();
+    const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, block) - first_ - 1;
+    const int64_t q0 = (block - first_[s]) * kPagedQueries;
+    const int64_t end = std::min(strides_.num_heads, (group + 1) * heads_);
+    attend_(heads_of(s, group * heads_, end, q0, thread));
+  }
+
+ private:
+  // As many as leave every thread some tasks, and scores that stay in cache; or so many that a task
+  // is worth claiming. `blocks` of queries see `total` keys together, and `longest` at most.
+  int64_t heads_per_task(int threads, int64_t blocks, int64_t total, int64_t longest,
+                         int64_t most_queries) const {
+    constexpr int64_t kTasksPerThread = 4, kScoreFloats = 32 << 10;
+    const int64_t element = static_cast<int64_t>(size_of(args_.pages.data.dtype()));
+    const int64_t task_bytes =
+        total * strides_.head_dim * 2 * element / std::max<int64_t>(1, blocks);
+    const int64_t shared = strides_.num_heads * blocks / (threads * kTasksPerThread);
+    const int64_t cached = kScoreFloats / (longest * most_queries);
+    const int64_t least = kTaskBytes / std::max<int64_t>(1, task_bytes);
+    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_queries);
+    return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1, most);
+  }
+
+  int64_t head_groups() const { return ceil_div(strides_.num_heads, heads_); }
+  int64_t queries(int64_t s) const { return qo_[s + 1] - qo_[s]; }
+  int64_t keys(int64_t s) const {
+    return strides_.block_size * (kv_[s + 1] - kv_[s] - 1) +
+           args_.kv_last_page_len.data<int32_t>()[s];
+  }
+
+  PagedHeads heads_of(int64_t s, int64_t head, int64_t end, int64_t q0, int thread) const {
+    const size_t element = size_of(args_.pages.data.dtype());
+    const std::byte* pages = static_cast<const std::byte*>(args_.pages.data.raw()) +
+                             static_cast<size_t>(head * strides_.head) * element;
+    PagedHeads h{};
+    h.heads = static_cast<int>(end - head);
+    h.q = args_.q.row<float>(qo_[s] + q0) + head * strides_.head_dim;
+    h.ldq = args_.q.row_stride();
+    h.queries = static_cast<int>(std::min<int64_t>(kPagedQueries, queries(s) - q0));
+    h.k = pages;
+    h.v = pages + static_cast<size_t>(strides_.kv) * element;
+    h.page_stride = strides_.block;
+    h.head_stride = strides_.head;
+    h.key_stride = strides_.token;
+    h.pages = args_.kv_page_indices.data<int32_t>() + kv_[s];
+    h.block_size = static_cast<int>(strides_.block_size);
+    h.keys = args_.causal ? keys(s) - queries(s) + q0 + 1 : keys(s);
+    h.causal_step = args_.causal ? 1 : 0;
+    h.head_dim = args_.head_dim;
+    h.scale = args_.scale;
+    h.scratch = workspace_ + thread * slice_;
+    h.out = args_.out.row<float>(qo_[s] + q0) + head * strides_.head_dim;
+    h.ldo = args_.out.row_stride();
+    h.bias = head_bias(args_.bias, head);
+    h.position = keys(s) - queries(s) + q0;
+    return h;
+  }
+
+  const ops::PagedAttentionArgs& args_;
+  KvStrides strides_;
+  int64_t sequences_;
+  const int32_t* qo_;
+  const int32_t* kv_;
+  void (*attend_)(const PagedHeads&);
+  int64_t heads_, slice_;
+  float* workspace_;
+  int64_t* first_;
+};
+
+}  // namespace
+
+void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
+  const PagedAttention attention(ctx, args);
+  run_tasks(ctx, attention.tasks(), attention);
+}
+
+}  // namespace tandem::cpu

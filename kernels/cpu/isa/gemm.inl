@@ -1,0 +1,296 @@
+// The matrix product: micro-kernels of up to 6 rows by 16 to 64 columns over a panel of a packed
+// weight.
+//
+// In f32 and bf16 an output element is one chain of fused products over k in ascending order,
+// starting from zero, whatever the tile's shape; cutting k into blocks stores and reloads the
+// accumulator and changes no bit. Latency is hidden by the number of columns and rows, never by
+// splitting k.
+//
+// In int8 the accumulators are the bits of int32 sums, which are exact, and become floats at the
+// end.
+//
+// Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
+// keeps the accumulators in memory otherwise.
+
+struct Tile {
+  const void* x;
+  int64_t ldx;
+  const void* w;
+  int64_t steps;
+  float* c;
+  int64_t ldc;
+  bool accumulate;
+  const char* prefetch;  // advances by a panel row (256 bytes) each step
+};
+
+// A step of k: kWords words of a row of x, 64 words of a panel.
+struct StepF32 {
+  typedef float Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false, kOffset = false;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    V wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = load(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V xv = set1(x[i * ldx]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = fma(xv, wv[j], acc[i * kVectors + j]);
+    }
+  }
+};
+
+#ifdef TANDEM_ISA_BF16
+// Two bf16 products in one instruction; a word of x is a pair.
+struct StepBf16 {
+  typedef uint32_t Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = false, kOffset = false;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    __m512i wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const __m512i xv = _mm512_set1_epi32(static_cast<int>(x[i * ldx]));
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] =
+            _mm512_dpbf16_ps(acc[i * kVectors + j], (__m512bh)xv, (__m512bh)wv[j]);
+    }
+  }
+};
+#endif
+
+// A word of x that was stored as the bits of a float or of two int16.
+typedef float StoredBits __attribute__((may_alias));
+
+// A step whose words of w are taken apart: first their low, then their high parts. A word of x for
+// each.
+template <class Parts>
+struct StepInParts {
+  typedef StoredBits Word;
+  static constexpr int kWords = 2;
+  static constexpr bool kIntegers = Parts::kIntegers, kOffset = false;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    V wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::low(load(w + j * kLanes));
+    add_products<kRows, kVectors>(acc, x, ldx, wv);
+    asm("" : "+r"(w));  // load again: both parts would not fit the registers
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = Parts::high(load(w + j * kLanes));
+    add_products<kRows, kVectors>(acc, x + 1, ldx, wv);
+  }
+
+ private:
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void add_products(V (&acc)[kRows * kVectors], const Word* x,
+                                                  int64_t ldx, const V (&wv)[kVectors]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V xv = set1(x[i * ldx]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = Parts::add_product(xv, wv[j], acc[i * kVectors + j]);
+    }
+  }
+};
+
+#ifndef TANDEM_ISA_BF16
+// Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
+struct Bf16Parts {
+  static constexpr bool kIntegers = false;
+  [[gnu::always_inline]] static V low(V w) { return low_bf16(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_bf16(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) { return fma(x, w, acc); }
+};
+typedef StepInParts<Bf16Parts> StepBf16;
+#endif
+
+#ifdef TANDEM_ISA_VNNI
+// Four products of int8 in one instruction. It takes x as uint8: x + 128, which the sums of the
+// columns of w make up for in the end (wrapping around on the way changes nothing).
+struct StepI8 {
+  typedef uint32_t Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = true, kOffset = true;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    __m512i wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = _mm512_loadu_si512(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const __m512i xv = _mm512_set1_epi32(static_cast<int>(x[i * ldx]));
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = _mm512_castsi512_ps(
+            _mm512_dpbusd_epi32(_mm512_castps_si512(acc[i * kVectors + j]), xv, wv[j]));
+    }
+  }
+};
+#else
+// Four products of int8, widened to int16: of k 0 and 2, then of 1 and 3. (Pairs of products in
+// int16, as vpmaddubsw gives them, would overflow.)
+struct I8Parts {
+  static constexpr bool kIntegers = true;
+  [[gnu::always_inline]] static V low(V w) { return low_i8(w); }
+  [[gnu::always_inline]] static V high(V w) { return high_i8(w); }
+  [[gnu::always_inline]] static V add_product(V x, V w, V acc) {
+    return add_i16_products(x, w, acc);
+  }
+};
+typedef StepInParts<I8Parts> StepI8;
+#endif
+
+template <class Step, int kRows, int kVectors, int kPrefetch>
+[[gnu::noinline]] void tile(const Tile& t) {
+  using Word = typename Step::Word;
+  V acc[kRows * kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j)
+      acc[i * kVectors + j] = t.accumulate ? load(t.c + i * t.ldc + j * kLanes) : zero();
+  const Word* x = static_cast<const Word*>(t.x);
+  const float* w = static_cast<const float*>(t.w);
+  const char* ahead = t.prefetch;
+  const int64_t ldx = t.ldx;
+  for (int64_t s = t.steps; s > 0; --s) {
+    Step::template multiply<kRows, kVectors>(acc, x, ldx, w);
+    x += Step::kWords;
+    w += kPanelColumns;
+#pragma GCC unroll 16
+    for (int j = 0; j < kPrefetch; ++j)
+      __builtin_prefetch(ahead + 64 * j, 0, kPrefetch == 4 ? 3 : 2);
+    ahead += kPanelColumns * 4;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) store(t.c + i * t.ldc + j * kLanes, acc[i * kVectors + j]);
+}
+
+// Columns of a tile by its rows: as many as the registers hold, so that few rows have enough
+// chains.
+constexpr int tile_columns(int rows) {
+  return kLanes == 16 ? 64 : kLanes == 8 ? (rows == 1 ? 64 : rows <= 3 ? 32 : 16) : 16;
+}
+
+typedef void (*TileFunction)(const Tile&);
+
+// By rows - 1 and by the lines prefetched in a step.
+template <class Step, int kPrefetch>
+struct TileTable {
+  static constexpr TileFunction table[kMaxTileRows] = {
+      tile<Step, 1, tile_columns(1) / kLanes, kPrefetch>,
+      tile<Step, 2, tile_columns(2) / kLanes, kPrefetch>,
+      tile<Step, 3, tile_columns(3) / kLanes, kPrefetch>,
+      tile<Step, 4, tile_columns(4) / kLanes, kPrefetch>,
+      tile<Step, 5, tile_columns(5) / kLanes, kPrefetch>,
+      tile<Step, 6, tile_columns(6) / kLanes, kPrefetch>};
+};
+// For the last columns of a panel.
+template <class Step>
+struct NarrowTable {
+  static constexpr TileFunction table[kMaxTileRows] = {
+      tile<Step, 1, 16 / kLanes, 0>, tile<Step, 2, 16 / kLanes, 0>, tile<Step, 3, 16 / kLanes, 0>,
+      tile<Step, 4, 16 / kLanes, 0>, tile<Step, 5, 16 / kLanes, 0>, tile<Step, 6, 16 / kLanes, 0>};
+};
+
+template <class Step>
+TileFunction select_tile(int rows, int prefetch) {
+  if constexpr (kLanes >= 8) {
+    switch (prefetch) {
+      case 4: return TileTable<Step, 4>::table[rows - 1];
+      case 2: return TileTable<Step, 2>::table[rows - 1];
+      case 1: return TileTable<Step, 1>::table[rows - 1];
+      default: break;
+    }
+  }
+  return TileTable<Step, 0>::table[rows - 1];
+}
+
+// The lanes of the bias at column j, of those that matter.
+inline V bias_at(const GemmBlock& b, int j) {
+  const int rest = b.columns - j;
+  return rest >= kLanes ? load(b.bias + j) : load_n(b.bias + j, rest);
+}
+
+// Row i ends: integer sums become floats, times the scales of their columns and of the row; then
+// the bias and the activation. (All 64 columns of c may be written.)
+template <class Step>
+inline void finish_row(const GemmBlock& b, int64_t i) {
+  float* c = b.c + i * b.ldc;
+  if (Step::kIntegers || b.bias != nullptr) {
+    const V scale = Step::kIntegers ? set1(b.row_scales[i]) : zero();
+    for (int j = 0; j < b.columns; j += kLanes) {
+      V v = load(c + j);
+      if constexpr (Step::kIntegers) {
+        if (Step::kOffset) v = subtract_i32(v, load(b.column_offsets + j));
+        v = float_of_i32(v) * load(b.column_scales + j) * scale;
+      }
+      store(c + j, b.bias != nullptr ? v + bias_at(b, j) : v);
+    }
+  }
+  if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
+}
+
+// Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several
+// share the lines of the next block among the first of them.
+struct PrefetchPlan {
+  int passes;  // that prefetch
+  int lines;   // per step of a pass
+};
+inline PrefetchPlan plan_prefetch(const GemmBlock& b, int64_t passes) {
+  if (passes == 1) return {1, 4};
+  if (b.next == nullptr) return {0, 0};
+  return passes < 4 ? PrefetchPlan{2, 2} : PrefetchPlan{4, 1};
+}
+
+constexpr int64_t kStreamAhead = 4096;  // bytes
+
+template <class Step>
+void gemm(const GemmBlock& b) {
+  using Word = typename Step::Word;
+  const int64_t groups = (b.rows + kMaxTileRows - 1) / kMaxTileRows;
+  const int64_t small = b.rows / groups, larger = b.rows % groups;  // groups of small + 1 rows
+  int64_t passes = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int width = tile_columns(static_cast<int>(g < larger ? small + 1 : small));
+    passes += (b.columns + width - 1) / width;
+  }
+  const PrefetchPlan plan = plan_prefetch(b, passes);
+  const Word* x = static_cast<const Word*>(b.x);
+  int64_t pass = 0;
+  for (int64_t g = 0, row = 0; g < groups; ++g) {
+    const int rows = static_cast<int>(g < larger ? small + 1 : small);
+    const int width = tile_columns(rows);
+    Tile t{x + row * b.ldx, b.ldx, b.w, b.steps, b.c + row * b.ldc, b.ldc, b.accumulate, nullptr};
+    for (int column = 0; column < b.columns; column += width) {
+      const bool ahead = pass < plan.passes;
+      t.w = static_cast<const float*>(b.w) + column;
+      t.c = b.c + row * b.ldc + column;
+      t.prefetch = passes == 1 ? static_cast<const char*>(b.w) + kStreamAhead
+                   : ahead     ? static_cast<const char*>(b.next) + pass * plan.lines * 64
+                               : nullptr;
+      ++pass;
+      const bool narrow = b.columns - column <= 16 && width > 16;
+      (narrow ? NarrowTable<Step>::table[rows - 1]
+              : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
+    }
+    if (b.finish)
+      for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
+    row += rows;
+  }
+}

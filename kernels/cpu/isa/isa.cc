@@ -1,0 +1,39 @@
+// The table of the level in use.
+#include "kernels/cpu/isa/isa.h"
+
+#include "kernels/core/cpu_features.h"
+
+namespace tandem::cpu {
+namespace {
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+const IsaKernels& isa_kernels() {
+  switch (cpu_isa()) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512Bf16: return kAvx512Bf16Kernels;
+    case CpuIsa::kAvx512Vnni: return kAvx512VnniKernels;
+    case CpuIsa::kAvx512: return kAvx512Kernels;
+    case CpuIsa::kAvx2: return kAvx2Kernels;
+#endif
+    default: return kGenericKernels;
+  }
+}
+
+int64_t ragged_packed_floats(int64_t keys, int head_dim) {
+  return round_up(keys, kPanelColumns) * head_dim +
+         round_up(keys * round_up(head_dim, kPanelColumns), kLanes16);
+}
+
+int64_t ragged_scratch_floats(int64_t keys, int head_dim) {
+  return round_up(int64_t{kRaggedRows} * head_dim, kLanes16) + kRaggedRows * kPanelColumns +
+         kRaggedRows * (round_up(keys, kPanelColumns) + kLanes16);
+}
+
+int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim) {
+  return rows * (2 * round_up(head_dim, kLanes16) + round_up(keys, kLanes16));
+}
+
+}  // namespace tandem::cpu

@@ -1,0 +1,143 @@
+// The inner loops of the CPU backend: one table of functions for each CpuIsa, from one source
+// (kernels/cpu/*.inl) that is compiled once per level with that level's flags.
+//
+// This header and the .inl files hold no inline function and use nothing of the standard library: a
+// function with external linkage compiled with AVX-512 could be the copy that the linker keeps for
+// all.
+//
+// All levels give the same bits in f32 and in int8: sums of floats run in one fixed order (one
+// chain per output element in the matrix products; 16 lanes and a fixed tree in reductions),
+// products are fused, and nothing else is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/activation.h"
+
+namespace tandem::cpu {
+
+constexpr int kPanelColumns = 64;  // output features in a panel of a packed weight
+constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes
+constexpr int kLanes16 = 16;       // lanes of a reduction
+
+// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
+// bytes of w, and of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two
+// rounded floats), or in int8 i8_step_words words (four uint8, or two int16 pairs).
+struct GemmBlock {
+  const void* x;  // [rows][steps]
+  int64_t ldx;    // 4-byte words from row to row
+  int64_t rows;
+  const void* w;  // [steps][64], 4 bytes each
+  int64_t steps;
+  const void* next;  // block to prefetch meanwhile, of as many steps; or nullptr
+  int columns;       // of the panel that matter, 1..64
+  float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
+  int64_t ldc;
+  bool accumulate;    // start from c, else from 0
+  bool finish;        // then add the bias and apply the activation, to `columns`
+  const float* bias;  // [columns] or nullptr
+  Activation activation;
+  // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
+  // times the sums of the columns of w.
+  const float* row_scales;      // [rows]
+  const float* column_scales;   // [64]
+  const float* column_offsets;  // [64]
+};
+
+// What attention adds to the scores of a head: values[clamp(key - query + zero, 0, last)].
+struct HeadBias {
+  const float* values;  // nullptr: nothing
+  int64_t last;
+  int64_t zero;
+};
+
+// One head of one sequence in the encoder: keys and values as they come from the projection.
+struct RaggedHead {
+  const float* q;  // [queries][ldq]
+  const float* k;  // [keys][ldk]
+  const float* v;  // [keys][ldv]
+  int64_t ldq, ldk, ldv, queries, keys;
+  int head_dim;
+  float scale;
+  float* packed;   // ragged_packed_floats()
+  float* scratch;  // ragged_scratch_floats()
+  float* out;      // [queries][ldo]
+  int64_t ldo;
+  HeadBias bias;
+  int64_t position;  // of the first query
+};
+constexpr int kRaggedRows = 24;  // queries at a time
+
+// Some heads of one sequence in the paged cache, and some consecutive queries: at most kPagedRows
+// pairs of a head and a query.
+constexpr int kPagedQueries = 8;
+constexpr int kPagedRows = 128;
+struct PagedHeads {
+  int heads;
+  int queries;
+  const float* q;  // of the first head; head h stands h * head_dim further
+  int64_t ldq;
+  const void* k;  // of page 0, the first head
+  const void* v;
+  int64_t page_stride;  // elements
+  int64_t head_stride;  // elements
+  int64_t key_stride;   // elements from key to key in a page
+  const int32_t* pages;
+  int block_size;
+  int64_t keys;     // that the first query sees
+  int causal_step;  // 1: each further query sees one key more; 0: all see the same
+  int head_dim;
+  float scale;
+  float* scratch;  // paged_scratch_floats()
+  float* out;      // as q
+  int64_t ldo;
+  HeadBias bias;     // of the first head; the others' follow
+  int64_t position;  // of the first query
+};
+
+struct LayerNormRow {
+  const float* x;
+  const float* residual;  // or nullptr
+  const float* weight;
+  const float* bias;
+  int64_t size;
+  float eps;
+  float* out;  // may be x or residual
+};
+
+struct IsaKernels {
+  void (*gemm_f32)(const GemmBlock&);
+  void (*gemm_bf16)(const GemmBlock&);
+  int bf16_step_words;
+  // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
+  void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
+  void (*gemm_i8)(const GemmBlock&);
+  int i8_step_words;
+  // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
+  float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
+  void (*activate)(Activation, float* x, int64_t n);
+  void (*layer_norm_row)(const LayerNormRow&);
+  void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
+  void (*ragged_attend)(const RaggedHead&);  // from `packed`
+  void (*paged_attend_f32)(const PagedHeads&);
+  void (*paged_attend_bf16)(const PagedHeads&);
+};
+
+// Only those of the build's processor exist (kernels/cpu/isa/isa.cc).
+extern const IsaKernels kGenericKernels;
+extern const IsaKernels kAvx2Kernels;
+extern const IsaKernels kAvx512Kernels;
+extern const IsaKernels kAvx512VnniKernels;
+extern const IsaKernels kAvx512Bf16Kernels;
+
+// Those of cpu_isa().
+const IsaKernels& isa_kernels();
+
+// Sizes of scratch memory, in floats; multiples of 16.
+int64_t ragged_packed_floats(int64_t keys, int head_dim);
+int64_t ragged_scratch_floats(int64_t keys, int head_dim);
+// Of `rows` pairs of a head and a query that see at most so many keys.
+int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
+
+}  // namespace tandem::cpu

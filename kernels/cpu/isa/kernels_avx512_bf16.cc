@@ -1,0 +1,32 @@
+// The kernels of CpuIsa::kAvx512Bf16; compiled with the flags of that level
+// (kernels/CMakeLists.txt).
+#include <immintrin.h>
+
+#include "kernels/cpu/isa/isa.h"
+
+#define TANDEM_ISA_VNNI 1
+#define TANDEM_ISA_BF16 1
+
+namespace tandem::cpu {
+namespace {
+#include "kernels/cpu/isa/simd_avx512.inl"
+//
+#include "kernels/cpu/isa/transpose_x86.inl"
+//
+#include "kernels/cpu/isa/math.inl"
+//
+#include "kernels/cpu/isa/gemm.inl"
+#include "kernels/cpu/isa/rows.inl"
+//
+#include "kernels/cpu/isa/quantise.inl"
+//
+#include "kernels/cpu/isa/softmax.inl"
+//
+#include "kernels/cpu/isa/attention_paged.inl"
+#include "kernels/cpu/isa/attention_ragged.inl"
+}  // namespace
+
+#define TANDEM_ISA_TABLE kAvx512Bf16Kernels
+#include "kernels/cpu/isa/table.inl"
+
+}  // namespace tandem::cpu

@@ -1,0 +1,102 @@
+// Ops on single rows. Reductions have 16 lanes: lane i takes elements i, i + 16, ... in order.
+
+// Loads lanes [0, n) of 16 into parts, zero beyond.
+inline void load16(V (&v)[kParts], const float* p, int64_t n) {
+  if (n >= kLanes16) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kParts; ++i) v[i] = load(p + i * kLanes);
+    return;
+  }
+  for (int i = 0; i < kParts; ++i) {
+    const int64_t rest = n - i * kLanes;
+    v[i] = rest <= 0 ? zero()
+                     : load_n(p + i * kLanes, rest < kLanes ? static_cast<int>(rest) : kLanes);
+  }
+}
+
+inline uint32_t bits_of(float f) {
+  uint32_t u;
+  __builtin_memcpy(&u, &f, sizeof u);
+  return u;
+}
+
+// The bits of x rounded to bf16, as a float.
+inline uint32_t round_to_bf16(float x) {
+  const uint32_t u = bits_of(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (u | 0x400000u) & 0xffff0000u;
+  return (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
+}
+
+#ifdef TANDEM_ISA_BF16
+void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+  int64_t i = 0;
+  for (; i + 32 <= k; i += 32)
+    _mm512_storeu_si512(out + i / 2, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16),
+                                                                  _mm512_loadu_ps(x + i)));
+  for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
+  if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
+}
+#else
+void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+  for (int64_t i = 0; i < k; ++i) out[i] = round_to_bf16(x[i]);
+  if (k % 2 != 0) out[k] = 0;
+}
+#endif
+
+// x + residual at [i, i + n) of 16.
+inline void load_sum(V (&v)[kParts], const LayerNormRow& r, int64_t i, int64_t n) {
+  load16(v, r.x + i, n);
+  if (r.residual == nullptr) return;
+  V t[kParts];
+  load16(t, r.residual + i, n);
+#pragma GCC unroll 16
+  for (int p = 0; p < kParts; ++p) v[p] = v[p] + t[p];
+}
+
+void layer_norm_row(const LayerNormRow& r) {
+  V sum[kParts], v[kParts];
+  for (int p = 0; p < kParts; ++p) sum[p] = zero();
+  for (int64_t i = 0; i < r.size; i += kLanes16) {
+    load_sum(v, r, i, r.size - i);
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) sum[p] = sum[p] + v[p];
+  }
+  const float mean = reduce_add(sum) / static_cast<float>(r.size);
+
+  V squares[kParts];
+  for (int p = 0; p < kParts; ++p) squares[p] = zero();
+  for (int64_t i = 0; i < r.size; i += kLanes16) {
+    load_sum(v, r, i, r.size - i);
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) {
+      V d = v[p] - set1(mean);
+      const int64_t rest = r.size - i - p * kLanes;
+      if (rest < kLanes) {  // lanes beyond the row do not count
+        alignas(64) float t[kLanes];
+        store(t, d);
+        d = rest <= 0 ? zero() : load_n(t, static_cast<int>(rest));
+      }
+      squares[p] = fma(d, d, squares[p]);
+    }
+  }
+  const float variance = reduce_add(squares) / static_cast<float>(r.size);
+  const float scale = 1.0f / __builtin_sqrtf(variance + r.eps);
+
+  for (int64_t i = 0; i < r.size; i += kLanes16) {
+    V weight[kParts], bias[kParts];
+    const int64_t rest = r.size - i;
+    load_sum(v, r, i, rest);
+    load16(weight, r.weight + i, rest);
+    load16(bias, r.bias + i, rest);
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) {
+      const V y = fma((v[p] - set1(mean)) * set1(scale), weight[p], bias[p]);
+      const int64_t left = rest - p * kLanes;
+      if (left >= kLanes) {
+        store(r.out + i + p * kLanes, y);
+      } else if (left > 0) {
+        store_n(r.out + i + p * kLanes, y, static_cast<int>(left));
+      }
+    }
+  }
+}

@@ -1,0 +1,75 @@
+// The CPU's ops on rows: embeddings, layer normalisation, gather.
+#include <cstring>
+
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/ops_cpu.h"
+
+namespace tandem::cpu {
+namespace {
+
+void load_row(const Tensor& table, int64_t row, float* out) {
+  const int64_t size = table.dim(1);
+  if (table.dtype() == DType::kF32) {
+    std::memcpy(out, table.row<float>(row), static_cast<size_t>(size) * sizeof(float));
+    return;
+  }
+  const uint16_t* from = table.row<uint16_t>(row);
+  for (int64_t i = 0; i < size; ++i) out[i] = bf16_to_float(from[i]);
+}
+
+void add_row(const Tensor& table, int64_t row, float* out) {
+  const int64_t size = table.dim(1);
+  if (table.dtype() == DType::kF32) {
+    const float* from = table.row<float>(row);
+    for (int64_t i = 0; i < size; ++i) out[i] += from[i];
+    return;
+  }
+  const uint16_t* from = table.row<uint16_t>(row);
+  for (int64_t i = 0; i < size; ++i) out[i] += bf16_to_float(from[i]);
+}
+
+}  // namespace
+
+void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
+  const int64_t size = args.tokens.dim(1);
+  const int32_t* ids = args.ids.data<int32_t>();
+  const IsaKernels& isa = isa_kernels();
+  for_rows(ctx, args.ids.dim(0), size * 12, [&](int64_t t) {
+    float* out = args.out.row<float>(t);
+    const int64_t id = int64_t{ids[t]} - args.first_id;
+    if (id >= 0 && id < args.tokens.dim(0)) {
+      load_row(args.tokens, id, out);
+      if (args.scale != 1.0f)
+        for (int64_t i = 0; i < size; ++i) out[i] *= args.scale;
+    } else {
+      std::memset(out, 0, static_cast<size_t>(size) * sizeof(float));
+    }
+    if (!args.positions.empty())
+      add_row(args.positions, int64_t{args.position_ids.data<int32_t>()[t]} + args.position_offset,
+              out);
+    if (!args.norm_weight.empty())
+      isa.layer_norm_row({out, nullptr, args.norm_weight.data<float>(),
+                          args.norm_bias.data<float>(), size, args.norm_eps, out});
+  });
+}
+
+void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
+  const IsaKernels& isa = isa_kernels();
+  const int64_t size = args.x.dim(1);
+  for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
+    isa.layer_norm_row({args.x.row<float>(t),
+                        args.residual.empty() ? nullptr : args.residual.row<float>(t),
+                        args.weight.data<float>(), args.bias.data<float>(), size, args.eps,
+                        args.out.row<float>(t)});
+  });
+}
+
+void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
+  const int32_t* rows = args.rows.data<int32_t>();
+  const size_t bytes = static_cast<size_t>(args.x.dim(1)) * sizeof(float);
+  for_rows(ctx, args.rows.dim(0), static_cast<int64_t>(bytes) * 2, [&](int64_t i) {
+    std::memcpy(args.out.row<float>(i), args.x.row<float>(rows[i]), bytes);
+  });
+}
+
+}  // namespace tandem::cpu

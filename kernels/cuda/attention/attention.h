@@ -1,0 +1,58 @@
+// The attention kernels, as the ops call them. Checked by the caller.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/attention_plan.h"
+#include "kernels/core/types.h"
+#include "kernels/cuda/launch_stream.h"
+
+namespace tandem::cuda {
+
+struct AttentionParams {
+  DType dtype;  // of q, k, v (pages or rows) and out: f32, f16 or bf16
+  // f8 pages (attention_rows only): the exponents of their scales, else null. `pages` are bytes.
+  const uint8_t* scales = nullptr;
+  const void* q;
+  int64_t q_stride;  // elements from one row to the next; a row is [num_heads, head_dim]
+  void* out;
+  int64_t out_stride;
+
+  // Keys and values in pages (KvPages; strides in elements as in kernels/kv_pages.h) ...
+  const void* pages = nullptr;  // null: ragged
+  const int32_t* page_indices = nullptr;
+  int64_t page_stride = 0, value_offset = 0, head_stride = 0, token_stride = 0;
+  int32_t block_size = 0;
+  // ... or in rows, beside q.
+  const void* k = nullptr;
+  const void* v = nullptr;
+  int64_t k_stride = 0, v_stride = 0;
+
+  const AttentionWork* work;             // 16-byte aligned
+  int32_t work_count;                    // blocks in x; heads in y
+  int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (AttentionPlan's
+                                         // row_queries; 1 and up to 4 have kernels of their own)
+  float* partials;   // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor
+  int32_t* tickets;  // [tickets, num_heads], 0 before and after each call
+  int num_heads;
+  int head_dim;  // 1 .. 256
+  float scale;
+
+  // [num_heads, bias_columns] (ops::PositionBias), or null.
+  const float* bias = nullptr;
+  int32_t bias_columns = 0, bias_zero = 0;
+};
+
+// Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
+// and sums are in f32. Every type, every head size.
+void attention_rows(const AttentionParams& params, LaunchStream stream);
+
+// Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of
+// 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products in f32; the
+// weights of the values are rounded to the type.
+bool tiles_supported(DType dtype, int head_dim, int compute_capability);
+void attention_tiles(const AttentionParams& params, LaunchStream stream);
+
+}  // namespace tandem::cuda

@@ -1,0 +1,72 @@
+// Where attention of few queries finds its keys and values.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/attention/attention_common.cuh"
+#include "kernels/cuda/attention/attention_lanes.cuh"
+
+namespace tandem::cuda::rows {
+
+// Where the keys and values of an item and a head are.
+template <class Stored>
+struct KeyRows {
+  using Element = typename Stored::Element;
+  static constexpr bool kF8 = std::is_same_v<Stored, F8>;
+  const Element* k;
+  const Element* v;
+  int64_t k_row, v_row, page_stride;
+  Divider page;
+  const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
+  int32_t first_page, block_size;
+  // Of f8 pages: the scales of this head's keys and values, beside each other as pages and rows
+  // are.
+  const uint8_t* k_scales = nullptr;
+  const uint8_t* v_scales = nullptr;
+  int64_t scale_row = 0, scale_page = 0;
+
+  // Fills `staged` with the chunk's page numbers; the caller synchronises.
+  __device__ KeyRows(const AttentionKernelParams& p, const AttentionWork& work, int head,
+                     int32_t* staged)
+      : k_row(p.k_row), v_row(p.v_row), page(p.page), pages(staged) {
+    const bool paged = p.args.pages != nullptr;
+    const int64_t at = paged ? head * p.args.head_stride : int64_t{head} * p.args.head_dim;
+    k = static_cast<const Element*>(p.k_base) + at;
+    v = static_cast<const Element*>(p.v_base) + at;
+    page_stride = p.args.page_stride;
+    block_size = p.args.block_size;
+    first_page = page.quotient(work.key_begin);
+    if (paged) {
+      const int32_t count = page.quotient(work.key_end - 1) - first_page + 1;
+      for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
+        staged[i] = p.args.page_indices[work.kv_base + first_page + i];
+    } else {
+      if (threadIdx.x == 0) staged[0] = 0;
+      k += work.kv_base * k_row;
+      v += work.kv_base * v_row;
+    }
+    if constexpr (kF8) {
+      const int size = p.args.head_dim;
+      k_scales = p.args.scales + at / size;
+      v_scales = k_scales + p.args.value_offset / size;
+      scale_row = k_row / size;
+      scale_page = page_stride / size;
+    }
+  }
+
+  template <class S>
+  __device__ void load(int32_t key, int head_dim, S& key_slice, S& value_slice) const {
+    // No branch: the loads of several keys go out together.
+    const int32_t index = page.quotient(key);
+    const int64_t row = key - index * block_size, offset = pages[index - first_page] * page_stride;
+    key_slice.load(k + (offset + row * k_row), head_dim);
+    value_slice.load(v + (offset + row * v_row), head_dim);
+    if constexpr (kF8) {
+      const int64_t scale = pages[index - first_page] * scale_page + row * scale_row;
+      key_slice.scale = k_scales[scale];
+      value_slice.scale = v_scales[scale];
+    }
+  }
+};
+
+}  // namespace tandem::cuda::rows

@@ -1,0 +1,133 @@
+// How rows of a head lie in the lanes of a block of attention_rows.
+#pragma once
+
+#include "kernels/cuda/attention/attention_common.cuh"
+#include "kernels/cuda/device.cuh"
+
+namespace tandem::cuda::rows {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarpSize;
+
+// How heads of up to kDim elements lie in lanes.
+template <class Type, int kDim>
+struct Lanes {
+  static constexpr int kElements = 16 / static_cast<int>(sizeof(typename Type::Element));
+  static constexpr int kVectors = kDim > kElements* kWarpSize ? kDim / (kElements * kWarpSize) : 1;
+  static constexpr int kSlice = kElements * kVectors;  // elements of a lane
+  static constexpr int kLanes = kDim / kSlice;         // of a key
+  static constexpr int kGroups = kThreads / kLanes;    // keys of a block at a time
+
+  // The element that a lane's `i`th is.
+  static __device__ int element(int i) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    return (i / kElements * kLanes + lane) * kElements + i % kElements;
+  }
+};
+
+// A lane's part of a row, as loaded.
+template <class Type, int kDim, bool kAligned>
+struct Slice {
+  using L = Lanes<Type, kDim>;
+  uint4 bits[L::kVectors];
+
+  __device__ void load(const typename Type::Element* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kVectors; ++i) {
+      const int at = L::element(i * L::kElements);
+      bits[i] = at < head_dim ? load_as<uint4>(row + at) : uint4{0, 0, 0, 0};
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kVectors; ++i) Type::widen_16_bytes(bits[i], out + i * L::kElements);
+  }
+};
+
+// Of rows that begin anywhere.
+template <class Type, int kDim>
+struct Slice<Type, kDim, false> {
+  using L = Lanes<Type, kDim>;
+  float values[L::kSlice];
+
+  __device__ void load(const typename Type::Element* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) {
+      const int at = L::element(i);
+      values[i] = at < head_dim ? Type::widen(row[at]) : 0.0f;
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) out[i] = values[i];
+  }
+};
+
+// A lane's part of a key or a value, and what its sum is to be multiplied with.
+template <class Type, class Stored, int kDim, bool kAligned>
+struct KvSlice : Slice<Type, kDim, kAligned> {
+  __device__ float scaled(float x) const { return x; }
+};
+
+// `scale` is 2^(byte - 127).
+template <class Type, int kDim>
+struct KvSlice<Type, F8, kDim, true> {
+  using L = Lanes<Type, kDim>;
+  static constexpr int kWords = L::kElements / 4;  // of 4 bytes: a lane has as many elements
+  struct alignas(4 * kWords) Words {
+    uint32_t words[kWords];
+  };
+  Words bits[L::kVectors];
+  uint32_t scale;
+
+  __device__ void load(const uint8_t* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kVectors; ++i) {
+      const int at = L::element(i * L::kElements);
+      bits[i] = {};
+      if (at < head_dim) {
+        if constexpr (kWords == 2) {
+          const uint2 pair = load_as<uint2>(row + at);
+          bits[i].words[0] = pair.x;
+          bits[i].words[1] = pair.y;
+        } else {
+          bits[i].words[0] = load_as<uint32_t>(row + at);
+        }
+      }
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; i += 4) {
+      const uint32_t four = bits[i / L::kElements].words[i % L::kElements / 4];
+      const float2 low = widen_e4m3(four & 0xffffu), high = widen_e4m3(four >> 16);
+      out[i] = low.x;
+      out[i + 1] = low.y;
+      out[i + 2] = high.x;
+      out[i + 3] = high.y;
+    }
+  }
+  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+};
+
+template <class Type, int kDim>
+struct KvSlice<Type, F8, kDim, false> {
+  using L = Lanes<Type, kDim>;
+  float values[L::kSlice];
+  uint32_t scale;
+
+  __device__ void load(const uint8_t* row, int head_dim) {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) {
+      const int at = L::element(i);
+      values[i] = at < head_dim ? widen_e4m3(row[at]).x : 0.0f;
+    }
+  }
+  __device__ void widen(float (&out)[L::kSlice]) const {
+#pragma unroll
+    for (int i = 0; i < L::kSlice; ++i) out[i] = values[i];
+  }
+  __device__ float scaled(float x) const { return x * __uint_as_float(scale << 23); }
+};
+
+}  // namespace tandem::cuda::rows

@@ -1,0 +1,27 @@
+// attention_rows of pages and rows in the queries' type, without a bias; the way to the others.
+#include "kernels/cuda/attention/attention_rows.cuh"
+
+namespace tandem::cuda {
+namespace rows {
+
+// attention_rows_bias.cu, attention_rows_f8.cu
+void run_with_bias(const AttentionParams& params, LaunchStream stream);
+void run_f8(const AttentionParams& params, LaunchStream stream);
+
+}  // namespace rows
+
+void attention_rows(const AttentionParams& params, LaunchStream stream) {
+  if (params.work_count == 0) return;
+  TANDEM_CHECK(params.head_dim >= 1 && params.head_dim <= 256);
+  TANDEM_CHECK(params.most_queries >= 1 && params.most_queries <= kRowsPerBlock);
+  if (params.scales != nullptr) {
+    TANDEM_CHECK(params.pages != nullptr, "rows in 8 bits");
+    rows::run_f8(params, stream);
+  } else if (params.bias != nullptr) {
+    rows::run_with_bias(params, stream);
+  } else {
+    rows::run<false, rows::NoBias>(params, stream);
+  }
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,10 @@
+// attention_rows with a bias by position.
+#include "kernels/cuda/attention/attention_rows.cuh"
+
+namespace tandem::cuda::rows {
+
+void run_with_bias(const AttentionParams& params, LaunchStream stream) {
+  run<false, WithBias>(params, stream);
+}
+
+}  // namespace tandem::cuda::rows

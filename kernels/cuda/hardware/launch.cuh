@@ -1,0 +1,41 @@
+// How nvcc's kernels are launched (kernels/cuda/launch.cuh describes the macros).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "kernels/cuda/launch_stream.h"
+
+#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)    \
+  ::tandem::cuda::launch_kernel(kernel, (grid), (block), (shared), \
+                                (stream)__VA_OPT__(, ) __VA_ARGS__)
+#define TANDEM_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+
+namespace tandem::cuda {
+
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Failures are left in cudaGetLastError.
+template <class... Parameters, class... Arguments>
+void launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                   LaunchStream stream, Arguments&&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream.stream;
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = stream.overlaps ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace tandem::cuda

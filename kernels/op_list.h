@@ -1,0 +1,29 @@
+// The list of ops: OP(name, arguments, file). ops.h and sampling_ops.h declare and describe them;
+// the tables of the devices and the declarations of their functions are made of this list. The
+// files of an op have its third column as their name, or begin with it and "_": one in
+// kernels/check and at least one each in kernels/cpu and kernels/cuda
+// (tests/scripts/op_files_test.sh).
+//
+// A new op: its arguments and contract in ops.h, a line here, and a function in each of the three.
+#pragma once
+
+// clang-format off
+#define TANDEM_OPS(OP)                                                                           \
+  OP(linear, LinearArgs, linear)                                                                 \
+  OP(embedding, EmbeddingArgs, rows)                                                             \
+  OP(layer_norm, LayerNormArgs, rows)                                                            \
+  OP(gather_rows, GatherRowsArgs, rows)                                                          \
+  OP(write_kv, WriteKvArgs, kv)                                                                  \
+  OP(copy_blocks, CopyBlocksArgs, kv)                                                            \
+  OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
+  OP(paged_attention, PagedAttentionArgs, attention)                                             \
+  OP(select, SelectArgs, select)                                                                 \
+  OP(rank_tokens, RankTokensArgs, select)                                                        \
+  OP(draw, DrawArgs, draw)                                                                       \
+  OP(begin_sequences, BeginSequencesArgs, sequence_memory)                                       \
+  OP(append_tokens, AppendTokensArgs, sequence_memory)                                           \
+  OP(substitute_ids, SubstituteIdsArgs, sequence_memory)                                         \
+  OP(substitute_pages, SubstitutePagesArgs, sequence_memory)                                     \
+  OP(search_beams, SearchBeamsArgs, beam_search)                                                 \
+  OP(move_beam_pages, MoveBeamPagesArgs, beam_search)
+// clang-format on

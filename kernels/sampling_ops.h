@@ -1,0 +1,205 @@
+// The ops between logits and the next step: choosing tokens, and what a device keeps of sequences
+// so that it goes on before the host knows them. They are a device's; on the CPU tests run them as
+// what devices are compared with, and the host's sampler (runtime/sampling) shares their arithmetic
+// of rows (kernels/row_math.h, kernels/logit_edits.h). Conventions: kernels/ops.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace tandem::ops {
+
+// What logits processors do to single entries of a row, in the list's order. `value` is a float.
+enum class LogitEdit : int32_t {
+  kAdd,       // x + value
+  kPenalise,  // x < 0 ? x * value : x / value
+  kSet,       // value
+  kFavour,    // x + |x| * value where x is finite
+};
+// How a row is processed: bits.
+enum : int32_t {
+  kRowLogSoftmax = 1,  // processors see x - log_sum rather than x
+  kRowMasked = 2,      // every entry is -inf before the edits (a forced token)
+};
+
+// What a row's processors see of its sequence in SequenceMemory. Between two parts of its edits
+// come the penalties, once for each distinct token of the sequence: first x < 0 ? x * repetition :
+// x / repetition; then, of tokens that occur n > 0 times from first_output on, x + -(frequency *
+// n), and x + -presence behind that. After all edits, what would complete an n-gram of the sequence
+// for the second time is masked. Tokens outside of the row are passed over. (Both compare tokens
+// with tokens: length^2 / 2 comparisons for penalties, length * ngram_size for n-grams, by all
+// threads of a row's block; a decoder's 1024 tokens fit a cache.)
+struct RowHistory {
+  int32_t place = 0;
+  int32_t length = 0;        // tokens of the sequence
+  int32_t first_output = 0;  // those before it are the prompt
+  int32_t edits_before = 0;  // of the row's edits, how many come before the penalties
+  int32_t ngram_size = 0;    // 0: none
+  float repetition = 1.0f;   // 1: no penalty
+  float presence = 0.0f;     // both 0: no penalty
+  float frequency = 0.0f;
+};
+constexpr int kRowHistoryInts = sizeof(RowHistory) / sizeof(int32_t);
+
+// For each row: the log of the sum of its exponentials; then its processors; then the k largest of
+// what is left, largest first, of equals the lower id first, a NaN before all. Processors work in
+// place: `logits` of rows without any stay as they are. Edits of one entry are adjacent (in each of
+// the two parts of RowHistory).
+struct SelectArgs {
+  Tensor logits;          // [R, V] f32
+  Tensor flags;           // [R] i32
+  Tensor edit_indptr;     // [R + 1] i32, into edits
+  Tensor edits;           // [E, 3] i32: id, LogitEdit, the bits of the value
+  int k;                  // 1 .. kMaxSelect, at most V
+  Tensor log_sums;        // [R] f32: NaN for a row with a NaN or +inf, -inf where all are -inf
+  Tensor edited;          // [E] f32: what the entry held before any edit
+  Tensor ids;             // [R, k] i32
+  Tensor values;          // [R, k] f32
+  Tensor best = {};       // [at least R] i32, or empty: ids[r][0] once more
+  Tensor histories = {};  // [R, kRowHistoryInts] i32, or empty
+  Tensor tokens = {};     // SequenceMemory's, with `histories`
+};
+constexpr int kMaxSelect = 64;
+void select(Context& ctx, const SelectArgs& args);
+
+// Draws a token of each row whose rule says so, from what select() left of the logits, and puts it
+// and its logit before the temperature in the place of the best. HuggingFace's warpers, in its
+// order: temperature; the k largest and their equals; without the least likely that hold at most
+// `tail` of what is left, of equals the lower id first; those at least min_p times as likely as the
+// best. What is left is drawn from by the inverse of the cumulative distribution in the order of
+// ids. A row with a NaN or +inf, or nothing left, keeps its best.
+// Likelihoods are fixed-point numbers, multiples of 2^-44 of the best's: their sums do not depend
+// on an order, and there is no rounding but that of exp().
+struct DrawRule {
+  int32_t draws = 0;          // 0: the row is left as it is
+  float temperature = 1.0f;   // > 0
+  int32_t top_k = 0;          // 0: all
+  float tail = 0.0f;          // 1 - top_p, below 1; the least likely, which go; one entry stays
+  float min_p = 0.0f;         // at most 1; 0: all
+  uint32_t uniform_high = 0;  // 53 bits, times 2^-53
+  uint32_t uniform_low = 0;
+  int32_t unused = 0;
+};
+constexpr int kDrawRuleInts = sizeof(DrawRule) / sizeof(int32_t);
+struct DrawArgs {
+  Tensor logits;     // [R, V] f32
+  Tensor rules;      // [R, kDrawRuleInts] i32
+  Tensor ids;        // [R, k] i32
+  Tensor values;     // [R, k] f32
+  Tensor best = {};  // as in SelectArgs
+};
+void draw(Context& ctx, const DrawArgs& args);
+
+// Where tokens stand in their rows: values[i] = logits[i][id] with id = chosen[rows[i]], and one
+// more than there are entries above that (1 for a NaN).
+struct RankTokensArgs {
+  Tensor logits;  // [L, V] f32
+  Tensor rows;    // [L] i32, into chosen
+  Tensor chosen;  // [N] i32
+  Tensor values;  // [L] f32
+  Tensor ranks;   // [L] i32
+};
+void rank_tokens(Context& ctx, const RankTokensArgs& args);
+
+// --- Sequences that a device knows before the host does -----------------------------------------
+
+// A place for each, by a number that the host gives.
+struct SequenceMemory {
+  Tensor tokens;  // [P, L] i32: the decoder's so far, its prompt first
+  Tensor pages;   // [P, B] i32: of a beam: the full pages of its self-attention, in order
+  Tensor scores;  // [P] f32: of a running beam
+};
+
+// Puts sequences into their places: of data[first ...] first the tokens, then the pages.
+struct SequenceBegin {
+  int32_t place;
+  int32_t first;
+  int32_t tokens, pages;  // how many
+  float score;
+  int32_t unused[3] = {};
+};
+constexpr int kSequenceBeginInts = sizeof(SequenceBegin) / sizeof(int32_t);
+struct BeginSequencesArgs {
+  SequenceMemory memory;
+  Tensor sequences;  // [S, kSequenceBeginInts] i32
+  Tensor data;       // [D] i32
+};
+void begin_sequences(Context& ctx, const BeginSequencesArgs& args);
+
+// tokens[place][length] = chosen[r] with (place, length) = places[r]; a place below 0 is skipped.
+struct AppendTokensArgs {
+  Tensor chosen;  // [at least R] i32
+  Tensor places;  // [R, 2] i32
+  Tensor tokens;  // SequenceMemory's
+};
+void append_tokens(Context& ctx, const AppendTokensArgs& args);
+
+// A round of beam search for each group: from the candidates of its running beams (select()'s, of
+// log-softmaxed rows) to the next running beams. The decisions, ties and float32 arithmetic of
+// runtime/sampling/beam_search.h, except that nobody counts steps here: the host knows when it
+// ends.
+struct BeamRound {
+  int32_t first_row;       // of its beams in ids and values
+  int32_t rows;            // num_beams; or 1 in the first round: all go on from that row, beam 0's
+  int32_t num_beams;       // 0: nothing to do
+  int32_t num_candidates;  // of each row, and of all: the best so many decide
+  int32_t first_beam;      // in `beams`, and in the outputs
+  int32_t length;          // tokens of each beam; the chosen one is put behind them
+  int32_t full_pages;      // of each beam, once this step's tokens are in the cache
+  int32_t first_end;       // in `ends`: tokens with which a beam ends
+  int32_t num_ends;
+  int32_t unused[3] = {};
+};
+constexpr int kBeamRoundInts = sizeof(BeamRound) / sizeof(int32_t);
+// A beam of a round. Full pages are shared by whoever goes on from them. The one behind them, which
+// is not full, is the beam's own: its contents move (move_beam_pages).
+struct BeamPlace {
+  int32_t place;
+  int32_t page;    // behind the full ones; below 0: there are no tokens in it yet
+  int32_t filled;  // the page that this step filled, the last of the full ones; below 0: none
+  int32_t unused = 0;
+};
+constexpr int kBeamPlaceInts = sizeof(BeamPlace) / sizeof(int32_t);
+constexpr int kMaxDeviceBeams = 32;
+struct SearchBeamsArgs {
+  Tensor ids;     // [R, k] i32
+  Tensor values;  // [R, k] f32
+  Tensor rounds;  // [G, kBeamRoundInts] i32
+  Tensor beams;   // [N, kBeamPlaceInts] i32
+  Tensor ends;    // [E] i32
+  // Rows of a group's beams change places, then get their token, score and filled page.
+  SequenceMemory memory;
+  Tensor parents;  // [N] i32 out: which of the group's beams a beam goes on from
+  Tensor chosen;   // [N] i32 out: and with which token
+  Tensor best;     // [at least N] i32 out: the same tokens once more
+};
+void search_beams(Context& ctx, const SearchBeamsArgs& args);
+
+// What is in the page of beam parents[i] comes to be in that of beam i, for all beams of a round at
+// once; where the rounds' beams have such pages.
+struct MoveBeamPagesArgs {
+  std::span<const Tensor> pools;  // [num_blocks, ...] each
+  Tensor rounds, beams, parents;  // as above
+};
+void move_beam_pages(Context& ctx, const MoveBeamPagesArgs& args);
+
+// An index below 0 stands for a page that only the device knows: -1 - (place << 16 | i) becomes
+// pages[place][i].
+constexpr int kPlacePageBits = 16;
+struct SubstitutePagesArgs {
+  Tensor page_indices;  // [N] i32
+  Tensor pages;         // SequenceMemory's
+};
+void substitute_pages(Context& ctx, const SubstitutePagesArgs& args);
+
+// ids[i] below 0 becomes earlier[-1 - ids[i]]: a token that only the device knows so far.
+struct SubstituteIdsArgs {
+  Tensor ids;      // [T] i32
+  Tensor earlier;  // [N] i32
+};
+void substitute_ids(Context& ctx, const SubstituteIdsArgs& args);
+
+}  // namespace tandem::ops

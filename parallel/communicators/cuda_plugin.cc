@@ -1,0 +1,19 @@
+// What libtandem_cuda.so gives out: the devices of kernels/cuda, joined by NCCL's groups.
+#include "kernels/core/plugin.h"
+#include "kernels/cuda/devices.h"
+#include "parallel/communicators/nccl_communicator.h"
+
+namespace tandem {
+namespace {
+
+const DevicePlugin kPlugin = {kDevicePluginVersion, cuda::device_count,
+                              cuda::device_problem, cuda::make_backend,
+                              cuda::make_nccl_id,   cuda::make_nccl_communicator};
+
+}  // namespace
+}  // namespace tandem
+
+extern "C" __attribute__((visibility("default"))) const tandem::DevicePlugin*
+tandem_device_plugin() {
+  return &tandem::kPlugin;
+}

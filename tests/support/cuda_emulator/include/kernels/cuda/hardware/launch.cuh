@@ -1,0 +1,16 @@
+// Stands in for kernels/cuda/hardware/launch.cuh.
+#pragma once
+
+#include "cuda_emulator.h"
+
+#define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)                                \
+  ::cuda_emulator::launch((grid), (block), (shared), (stream), [=](const auto&... arguments) { \
+    kernel(arguments...);                                                                      \
+  } __VA_OPT__(, ) __VA_ARGS__)
+#define TANDEM_DYNAMIC_SHARED(name) unsigned char* name = ::cuda_emulator::dynamic_shared()
+
+namespace tandem::cuda {
+
+inline void wait_for_earlier_kernels() { ::cuda_emulator::wait_for_earlier_kernels(); }
+
+}  // namespace tandem::cuda
