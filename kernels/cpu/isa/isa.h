@@ -1,5 +1,5 @@
 // The inner loops of the CPU backend: one table of functions for each CpuIsa, from one source
-// (kernels/cpu/*.inl) that is compiled once per level with that level's flags.
+// (kernels/cpu/isa/*.inl) that is compiled once per level with that level's flags.
 //
 // This header and the .inl files hold no inline function and use nothing of the standard library: a
 // function with external linkage compiled with AVX-512 could be the copy that the linker keeps for
