@@ -1,5 +1,5 @@
-// Whoever executes steps: one rank's model, a worker, or what tests put in their place. Synchronous;
-// one thread.
+// Whoever executes steps: a rank's model, a worker, or what tests put in their place.
+// Synchronous; one thread.
 #pragma once
 
 #include <deque>
