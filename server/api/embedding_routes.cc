@@ -101,7 +101,8 @@ class EmbeddingJob final : public EngineJob {
     });
   }
 
-  static std::string body_of(const EmbeddingRequest& request, const std::vector<EncodedInput>& parts) {
+  static std::string body_of(const EmbeddingRequest& request,
+                             const std::vector<EncodedInput>& parts) {
     Json data = Json::array();
     int tokens = 0;
     for (const EncodedInput& part : parts) {

@@ -115,7 +115,8 @@ bool begins_as_token_ids(const nlohmann::json& value) {
 }
 
 std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
-  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt)) return {std::move(prompt)};
+  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt))
+    return {std::move(prompt)};
   if (!prompt.is_array())
     throw invalid_request("prompt", "expected a string, token ids, or a list of them");
   if (prompt.empty()) throw invalid_request("prompt", "the list is empty");
