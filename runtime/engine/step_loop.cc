@@ -36,7 +36,7 @@ std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::Scheduler
 
 void StepLoop::add(const proto::AddRequest& request) {
   auto group = make_sequence_group(request);
-  if (!request.alone() || in_flight_.empty()) return scheduler_.add_seq_group(std::move(group));
+  if (!request.alone() || steps_in_flight() == 0) return scheduler_.add_seq_group(std::move(group));
   scheduler_.check_admissible(*group);
   TANDEM_CHECK(alone_ == nullptr, "two requests that are to run alone");
   alone_ = std::move(group);
@@ -64,27 +64,24 @@ std::optional<proto::StepInput> StepLoop::next_step(double now) {
 bool StepLoop::next_step(double now, proto::StepInput& step) {
   if (steps_in_flight() >= config_.max_steps_in_flight) return false;
   if (alone_) {
-    if (!in_flight_.empty()) return false;
+    if (steps_in_flight() > 0) return false;
     scheduler_.add_seq_group(std::move(alone_));
   }
   if (!scheduler_.has_unfinished()) return false;
   scheduler_.schedule(now, step);
   if (!has_work(step)) return false;
-  InFlight record{step.step(), now, {}};
-  for (const auto& group : step.groups()) record.request_ids.push_back(group.request_id());
-  for (const auto& delta : step.deltas()) record.request_ids.push_back(delta.request_id());
-  if (in_flight_.empty()) waiting_since_ = now;
-  in_flight_.push_back(std::move(record));
+  if (steps_in_flight() == 1) waiting_since_ = now;
   return true;
 }
 
 void StepLoop::check_answer(const proto::StepOutput& output) const {
-  if (in_flight_.empty())
+  const uint64_t expected = scheduler_.steps_in_flight().oldest_number();
+  if (expected == 0)
     throw std::runtime_error("step output " + std::to_string(output.step()) +
                              ": no step is in flight");
-  if (output.step() != in_flight_.front().step)
+  if (output.step() != expected)
     throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
-                             std::to_string(in_flight_.front().step));
+                             std::to_string(expected));
   if (!(output.encoder_seconds() >= 0 && std::isfinite(output.encoder_seconds())))
     throw std::runtime_error("step output: encoder_seconds: " +
                              std::to_string(output.encoder_seconds()));
@@ -121,8 +118,6 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
 void StepLoop::on_output(const proto::StepOutput& output) {
   check_answer(output);
   scheduler_.complete_step(output);
-  completed_scheduled_at_ = in_flight_.front().scheduled_at;
-  in_flight_.pop_front();
   ++steps_completed_;
   encoder_seconds_ += output.encoder_seconds();
   for (const auto& group : output.outputs()) {
@@ -143,20 +138,13 @@ void StepLoop::on_output(const proto::StepOutput& output) {
 
 proto::SchedulerEvent StepLoop::step_event() {
   proto::SchedulerEvent event;
-  event.set_scheduled_at(completed_scheduled_at_);
+  event.set_scheduled_at(scheduler_.completed_scheduled_at());
   for (proto::BeamResult& result : scheduler_.take_beam_results())
     *event.add_beam_results() = std::move(result);
   for (proto::RequestPreempted& preempted : scheduler_.take_preempted())
     *event.add_preempted() = std::move(preempted);
   *event.mutable_stats() = stats();
   return event;
-}
-
-std::vector<std::string> StepLoop::in_flight_request_ids() const {
-  std::vector<std::string> ids;
-  for (const InFlight& step : in_flight_)
-    ids.insert(ids.end(), step.request_ids.begin(), step.request_ids.end());
-  return ids;
 }
 
 proto::SchedulerStats StepLoop::stats() const {

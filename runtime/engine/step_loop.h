@@ -1,14 +1,13 @@
 // The decisions of a SchedulerActor, and of LLMEngine: when the next step goes to the workers of
-// one replica, and what their answers mean. Synchronous; one thread; no clock, no I/O. One object
-// per generation of the worker group: when the group dies, so does this, and the engine core adds
-// the requests anew.
+// one replica, and what their answers mean. The scheduler keeps the ledger of steps in flight.
+// Synchronous; one thread; no clock, no I/O. One object per generation of the worker group: when
+// the group dies, so does this, and the engine core adds the requests anew.
 //
 // Run-ahead: while a step computes, the next one is scheduled and sent; tokens reach it on the
 // workers. What ends by a token (EOS, stop token, length) ends here at once; stop strings are the
 // engine's, and reach this as finish_sequence.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,36 +44,30 @@ class StepLoop {
   // preemptions, statistics.
   proto::SchedulerEvent step_event();
 
-  int steps_in_flight() const { return static_cast<int>(in_flight_.size()); }
+  int steps_in_flight() const { return scheduler_.num_steps_in_flight(); }
   uint64_t steps_completed() const { return steps_completed_; }
   // When the oldest step in flight was sent, or became the oldest.
   double waiting_since() const { return waiting_since_; }
   void set_waiting_since(double now) { waiting_since_ = now; }
   // Of all steps in flight.
-  std::vector<std::string> in_flight_request_ids() const;
+  std::vector<std::string> in_flight_request_ids() const {
+    return scheduler_.in_flight_request_ids();
+  }
   proto::SchedulerStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }
   bool has_unfinished() const { return alone_ || scheduler_.has_unfinished(); }
   void check_integrity() const { scheduler_.check_integrity(); }
 
  private:
-  struct InFlight {
-    uint64_t step;
-    double scheduled_at;
-    std::vector<std::string> request_ids;
-  };
-
   void check_answer(const proto::StepOutput& output) const;
 
   SchedulerConfig config_;
   int vocab_size_;
   Scheduler scheduler_;
-  std::deque<InFlight> in_flight_;
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
   double encoder_seconds_ = 0;
   double waiting_since_ = 0;
-  double completed_scheduled_at_ = 0;  // when the step just completed was scheduled
 };
 
 }  // namespace tandem
