@@ -9,7 +9,7 @@
 #include "actors/internal.h"
 #include "actors/preparer_queue.h"
 #include "runtime/engine/supervisor_core.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::actors {

@@ -14,7 +14,7 @@
 #include "actors/network/process_limits.h"
 #include "actors/worker_process.h"
 #include "runtime/engine/supervisor_core.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 
 namespace tandem::actors {
 namespace {

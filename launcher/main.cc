@@ -18,7 +18,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/parse_error.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 
 namespace {
 

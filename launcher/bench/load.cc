@@ -25,7 +25,7 @@
 #include "base/printable.h"
 #include "launcher/bench/answer.h"
 #include "launcher/curl.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 
 namespace tandem::bench {
 namespace {

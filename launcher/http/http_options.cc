@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "runtime/execution/engine_config.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 
 namespace tandem::launcher {
 namespace {

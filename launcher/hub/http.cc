@@ -14,7 +14,7 @@
 
 #include "base/printable.h"
 #include "launcher/curl.h"
-#include "runtime/protocol/version.h"
+#include "runtime/version.h"
 
 namespace tandem::hub {
 namespace {
