@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -109,21 +110,13 @@ TEST_F(HttpFrontendTest, ProbesFindAnEngineUntilTheEnd) {
   for (int round = 0; round < 3; ++round) {
     life = std::make_shared<EngineLife>();
     start();
-    std::atomic<bool> stop{false};
-    std::vector<std::thread> probes;
-    for (int i = 0; i < 4; ++i)
-      probes.emplace_back([&, port = http->port()] {
-        while (!stop) {
-          RawClient client(port);
-          client.send(message("GET /health"));
-          client.read_all(200ms);
-          if (life->gone) break;
-        }
-      });
+    std::vector<std::unique_ptr<RawClient>> probes;
+    for (int i = 0; i < 40; ++i) {
+      probes.push_back(std::make_unique<RawClient>(http->port()));
+      probes.back()->send(message("GET /health"));
+    }
     wait_until([&] { return life->asked > 4; });
     http.reset();
-    stop = true;
-    for (std::thread& probe : probes) probe.join();
     EXPECT_TRUE(life->gone);
     EXPECT_FALSE(life->used_when_gone);
   }
