@@ -1,4 +1,5 @@
-// A plain version of every op: double precision inside, no threads, no tricks. For tests.
+// Plain versions of the ops of kernels/ops.h that add: double precision inside, no threads, no
+// tricks. For tests. (Those of kernels/sampling_ops.h are compared with the CPU's.)
 #pragma once
 
 #include <span>
