@@ -22,7 +22,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log_text.h"
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "server/api/application.h"

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/stop_rules.h"
