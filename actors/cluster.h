@@ -40,9 +40,9 @@ struct ClusterConfig {
 struct ClusterStatus {
   int replicas_up = 0;
   uint64_t loading_done = 0, loading_total = 0;  // bytes
-  int restarts = 0;
-  std::optional<std::string> given_up;  // the reason; the cluster will not recover
-  bool bad_input = false;               // given up because of the model or a flag
+  int restarts = 0;                              // launches of worker groups after their first
+  std::optional<std::string> given_up;           // the reason; the cluster will not recover
+  bool bad_input = false;                        // given up because of the model or a flag
   bool drained = false;
   bool stopped = false;
 };
@@ -85,7 +85,7 @@ class Cluster {
   // Ends everything now. Idempotent; returns when no worker is left.
   void stop();
 
-  struct Impl;  // for client/in_process.h
+  struct Impl;  // for in_process_engine.h and clients in this process
   Impl& impl() { return *impl_; }
 
  private:

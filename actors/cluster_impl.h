@@ -1,4 +1,4 @@
-// What is behind Cluster, for those who live in the same actor system (client/in_process.h).
+// What is behind Cluster, for those who live in the same actor system (in_process_engine.h).
 #pragma once
 
 #include "actors/internal.h"

@@ -1,15 +1,22 @@
 // EngineActor: clients on one side, schedulers on the other, EngineCore's decisions between. Text
 // is prepared by threads of their own, so that a long input delays no step.
+//
+// Requests of this process are the core's one client that acknowledges nothing; what it is sent
+// goes to their callbacks, here in the actor's thread.
 
 #include <unordered_map>
 
 #include "actors/internal.h"
+#include "actors/preparer_queue.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/request/request_json.h"
 #include "runtime/version.h"
 
 namespace tandem::actors {
 namespace {
+
+constexpr size_t kNumPreparers = 2;
+constexpr ClientId kThisProcess = 0;
 
 using PreparerHandle = caf::typed_actor<caf::reacts_to<EngineActorHandle, PrepareJob>>;
 
@@ -18,7 +25,7 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
   self->set_exception_handler(stop_loudly("preparer"));
   return {[self, shared](const EngineActorHandle& engine, const PrepareJob& job) {
     const proto::SubmitRequest& submit = job.submit->submit();
-    PrepareResult result{submit.request_id(), nullptr, nullptr};
+    PrepareResult result{job.preparer, submit.request_id(), nullptr, nullptr};
     try {
       const auto params = submit.params_json().empty() ? nlohmann::json::object()
                                                        : parse_json_line(submit.params_json());
@@ -34,14 +41,20 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
   }};
 }
 
+InputError engine_closed() {
+  return InputError(ErrorKind::kUnavailable, "the server has closed its engine");
+}
+
 struct EngineState : EngineOutbox {
   // Handles by the core's numbers for them.
   std::unordered_map<ClientId, ClientHandle> clients;
   std::unordered_map<caf::actor_addr, ClientId> ids;
-  ClientId next_client = 1;
+  ClientId next_client = kThisProcess + 1;
+  LocalStreams local;
+  bool local_closed = false;
   std::vector<SchedulerHandle> schedulers;
-  PreparerHandle preparers[2];
-  size_t next_preparer = 0;
+  PreparerHandle preparers[kNumPreparers];
+  PreparerQueue<ClientMessage> to_prepare{kNumPreparers};
   std::shared_ptr<Shared> shared;
   std::unique_ptr<EngineCore> core;
   EngineActorHandle::pointer self = nullptr;
@@ -51,9 +64,61 @@ struct EngineState : EngineOutbox {
                SchedulerCommandMessage(std::move(command)));
   }
   void to_client(ClientId client, proto::ServerMessage message) override {
-    self->send(clients.at(client), ServerMessage(std::move(message)));
+    if (client == kThisProcess)
+      local.deliver(std::move(message));
+    else
+      self->send(clients.at(client), ServerMessage(std::move(message)));
   }
 
+  // --- Requests of this process ---
+  void submit_local(const LocalSubmit& request) {
+    try {
+      if (local_closed) throw engine_closed();
+      core->reserve(kThisProcess, request.submit->submit(), now());
+      local.add(request.stream);
+      prepare(request.submit);
+    } catch (const InputError& e) {
+      request.stream->fail(e);
+    }
+  }
+  template <class Error>
+  void end_local(const std::string& id, const Error& error) {
+    const auto stream = local.take(id);
+    if (!stream) return;  // it has ended, or is another client's
+    core->cancel(id, now());
+    stream->fail(error);
+  }
+  void cancel_local(const std::string& id) {
+    proto::Error error;
+    error.set_type("cancelled");
+    error.set_message("the request was cancelled");
+    end_local(id, error);
+  }
+  void close_local() {
+    local_closed = true;
+    while (local.size() > 0) end_local(local.any(), engine_closed());
+  }
+
+  // --- Preparing ---
+  void prepare(const ClientMessage& submit) {
+    to_prepare.add(submit);
+    feed_preparers();
+  }
+  void feed_preparers() {
+    while (const auto assignment = to_prepare.next())
+      self->send(preparers[assignment->preparer], EngineActorHandle(self),
+                 PrepareJob{assignment->preparer, assignment->job});
+  }
+  void on_prepared(const PrepareResult& r) {
+    to_prepare.set_free(r.preparer);
+    feed_preparers();
+    if (r.request)
+      core->prepared(r.request_id, std::move(*r.request), now());
+    else
+      core->failed(r.request_id, *r.error, now());
+  }
+
+  // --- Clients of other processes ---
   void refuse(const ClientHandle& client, const std::string& id, const InputError& error) {
     proto::ServerMessage message;
     proto::RequestChunk& chunk = *message.add_chunks();
@@ -99,7 +164,7 @@ struct EngineState : EngineOutbox {
         const proto::SubmitRequest& submit = message->submit();
         try {
           core->reserve(id, submit, now());
-          self->send(preparers[next_preparer++ % 2], EngineActorHandle(self), PrepareJob{message});
+          prepare(message);
         } catch (const InputError& e) {
           refuse(client, submit.request_id(), e);
         }
@@ -126,8 +191,12 @@ struct EngineState : EngineOutbox {
 
   void send_info(const ClientHandle& client, uint64_t query) {
     proto::ServerMessage message;
-    proto::ServerInfo& info = *message.mutable_info();
-    info.set_query(query);
+    *message.mutable_info() = info();
+    message.mutable_info()->set_query(query);
+    self->send(client, ServerMessage(std::move(message)));
+  }
+  proto::ServerInfo info() {
+    proto::ServerInfo info;
     info.set_protocol_version(kProtocolVersion);
     info.set_version(kVersion);
     info.set_model(shared->config.engine.model.string());
@@ -135,13 +204,14 @@ struct EngineState : EngineOutbox {
     info.set_tensor_parallel_size(shared->config.tensor_parallel_size);
     info.set_num_restarts(shared->board.get().restarts);
     core->fill_info(info, now());
-    self->send(client, ServerMessage(std::move(message)));
+    return info;
   }
 
   void tick() {
     core->tick(now());
     if (core->draining() && core->idle())
       shared->board.update([](ClusterStatus& s) { s.drained = true; });
+    shared->info.set(info());
     self->delayed_send(self, kTickInterval, Tick{});
   }
 };
@@ -152,6 +222,8 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
   s.self = self;
   s.shared = shared;
   s.core = std::make_unique<EngineCore>(shared->config.requests, shared->processor->tokenizer(), s);
+  s.core->client_connected(kThisProcess, /*acknowledges=*/false);
+  shared->info.set(s.info());
   self->set_exception_handler(stop_loudly("engine"));
   for (auto& p : s.preparers) p = self->spawn<caf::linked + caf::detached>(preparer, shared);
   self->set_down_handler([self](caf::down_msg& down) { self->state.disconnect(down.source); });
@@ -161,18 +233,16 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
         self->state.on_client(client, message);
       },
       [self](const Wiring& wiring) { self->state.schedulers = wiring.schedulers; },
-      [self](const PrepareResult& r) {
-        if (r.request)
-          self->state.core->prepared(r.request_id, std::move(*r.request), now());
-        else
-          self->state.core->failed(r.request_id, *r.error, now());
-      },
+      [self](const PrepareResult& r) { self->state.on_prepared(r); },
       [self](const SchedulerEventMessage& event, const WorkerReportMessage& report) {
         if (report->has_step())
           self->state.core->replica_step(*event, report->step(), now());
         else
           self->state.core->replica_event(*event, now());
       },
+      [self](const LocalSubmit& request) { self->state.submit_local(request); },
+      [self](const LocalCancel& c) { self->state.cancel_local(c.request_id); },
+      [self](const LocalClose&) { self->state.close_local(); },
       [self](const Drain&) { self->state.core->drain(); },
       [self](const GiveUp& g) { self->state.core->give_up(g.reason, now()); },
       [self](const Tick&) { self->state.tick(); },

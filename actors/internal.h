@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/cluster.h"
+#include "actors/local_streams.h"
 #include "actors/network/messages.h"
 #include "runtime/request/request_processor.h"
 
@@ -23,11 +24,23 @@ using SchedulerEventMessage = Pb<proto::SchedulerEvent>;
 
 struct Tick {};
 struct Pump {};
+// From InProcessEngine.
+struct LocalSubmit {
+  ClientMessage submit;
+  std::shared_ptr<LocalStream> stream;
+};
+struct LocalCancel {
+  std::string request_id;
+};
+// Answered once no stream of this process is open; none is opened afterwards.
+struct LocalClose {};
 // A request goes to a preparing actor, and comes back prepared or refused.
 struct PrepareJob {
+  size_t preparer = 0;
   ClientMessage submit;
 };
 struct PrepareResult {
+  size_t preparer = 0;
   std::string request_id;
   std::shared_ptr<PreparedRequest> request;  // null: refused
   std::shared_ptr<InputError> error;
@@ -69,7 +82,9 @@ struct Wiring {
 using EngineActorHandle =
     EngineHandle::extend<caf::reacts_to<Wiring>, caf::reacts_to<PrepareResult>,
                          caf::reacts_to<SchedulerEventMessage, WorkerReportMessage>,
-                         caf::reacts_to<Drain>, caf::reacts_to<GiveUp>, caf::reacts_to<Tick>>;
+                         caf::reacts_to<LocalSubmit>, caf::reacts_to<LocalCancel>,
+                         caf::reacts_to<LocalClose>, caf::reacts_to<Drain>, caf::reacts_to<GiveUp>,
+                         caf::reacts_to<Tick>>;
 using SupervisorHandle =
     ReportHandle::extend<caf::reacts_to<StartAll>, caf::reacts_to<ShutDown>,
                          caf::reacts_to<GroupFault>, caf::reacts_to<LaunchExited>,
@@ -110,12 +125,30 @@ class StatusBoard {
   ClusterStatus status_;
 };
 
+// The engine's figures, as of its last tick.
+class InfoBoard {
+ public:
+  void set(proto::ServerInfo info) {
+    const std::lock_guard lock(mutex_);
+    info_ = std::move(info);
+  }
+  proto::ServerInfo get() const {
+    const std::lock_guard lock(mutex_);
+    return info_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  proto::ServerInfo info_;
+};
+
 // What all actors of a cluster share; immutable but for what is thread-safe itself.
 struct Shared {
   ClusterConfig config;
   std::shared_ptr<RequestProcessor> processor;
   DType dtype = DType::kF32;
   StatusBoard board;
+  InfoBoard info;
 };
 
 EngineActorHandle spawn_engine(caf::actor_system& system, std::shared_ptr<Shared> shared);
@@ -140,6 +173,9 @@ WorkerHandle spawn_worker(caf::actor_system& system, ReportHandle supervisor,
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::Pump)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::LocalSubmit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::LocalCancel)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::LocalClose)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::PrepareJob)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::PrepareResult)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::GroupUp)

@@ -51,6 +51,7 @@ struct SupervisorState : SupervisorOutbox {
   void launch(int replica, uint64_t generation) override {
     group(replica).clear();
     told[static_cast<size_t>(replica)] = false;
+    if (generation > 1) shared->board.update([](ClusterStatus& s) { ++s.restarts; });
     spdlog::info("replica {}: starting {} worker(s), generation {}", replica,
                  shared->config.tensor_parallel_size, generation);
     launcher->launch(replica, generation, shared->config.tensor_parallel_size);
@@ -97,7 +98,7 @@ struct SupervisorState : SupervisorOutbox {
     told[static_cast<size_t>(replica)] = true;
     spdlog::log(shutting_down ? spdlog::level::debug : spdlog::level::warn, "replica {}: down: {}",
                 replica, cause);
-    shared->board.update([](ClusterStatus& s) { --s.replicas_up, ++s.restarts; });
+    shared->board.update([](ClusterStatus& s) { --s.replicas_up; });
   }
   void loading(int replica, uint64_t done, uint64_t total) override {
     if (replica != 0) return;  // the others do the same

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{64} << 20;
+constexpr size_t kMaxBytes = size_t{128} << 20;
 constexpr int kMaxDepth = 200;
 
 std::string line_and_column(std::string_view text, size_t offset) {

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Parses a file of at most 64 MB, nested at most 200 deep. Throws InputError naming the file (and
+// Parses a file of at most 128 MB, nested at most 200 deep. Throws InputError naming the file (and
 // the line and the column). Of duplicate keys the last one wins, as in Python.
 nlohmann::json load_json(const std::filesystem::path& file);
 

@@ -28,10 +28,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/in_process_engine.h"
 #include "benchmarks/support/control_plane_report.h"
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
-#include "client/local/cluster_client.h"
 #include "runtime/engine/request_state.h"
 #include "runtime/scheduling/scheduler.h"
 
@@ -185,12 +185,11 @@ Figures measure_loop(const Options& o, int sequences) {
 
 // --- Clusters ------------------------------------------------------------------------------------
 
-// Counts the CPU time of the client's dispatcher thread apart from the engine's.
-struct ClientLoad {
-  std::atomic<bool> known{false}, measured{false};
-  clockid_t clock{};
+// Takes the news as the HTTP server does, in the engine's thread.
+struct EngineLoad {
+  std::atomic<bool> measured{false};
 
-  void submit(client::Client& client, const Options& o, int sequences) {
+  void submit(EngineApi& engine, const Options& o, int sequences) {
     const json params = {{"max_tokens", tokens_for(o)},
                          {"num_beams", 1},
                          {"ignore_eos", true},
@@ -198,20 +197,16 @@ struct ClientLoad {
     std::vector<int32_t> source;
     for (int t = 0; t < kSourceTokens; ++t) source.push_back(10 + t);
     for (int i = 0; i < sequences; ++i) {
-      client::Request request;
+      EngineApi::Request request;
       request.id = "request-" + std::to_string(i);
-      request.prompt = client::Prompt::token_ids(source);
+      request.prompt_json = json{{"prompt_token_ids", source}}.dump();
       request.params_json = params.dump();
-      client.submit(request, [this](const proto::RequestChunk& chunk) {
+      engine.submit(request, [this](proto::RequestChunk chunk) {
         if (chunk.has_error() && !measured)
           std::fprintf(stderr, "%s\n", chunk.error().message().c_str());
-        if (known.load(std::memory_order_relaxed)) return;
-        pthread_getcpuclockid(pthread_self(), &clock);
-        known = true;
       });
     }
   }
-  int64_t cpu_ns() const { return known ? clock_ns(clock) : 0; }
 };
 
 void wait_for_steps(StepTrace& trace, int64_t steps, actors::Cluster& cluster) {
@@ -225,18 +220,17 @@ void wait_for_steps(StepTrace& trace, int64_t steps, actors::Cluster& cluster) {
 
 Figures measure(actors::Cluster& cluster, StepTrace& trace, const Options& o, int sequences,
                 int ranks, bool here) {
-  ClientLoad load;
-  client::Client client = client::connect_to(cluster, "bench");
-  load.submit(client, o, sequences);
+  EngineLoad load;
+  actors::InProcessEngine engine(cluster);
+  load.submit(engine, o, sequences);
   while (first_full_step(trace, sequences) == StepTrace::kMaxSteps)
     wait_for_steps(trace, trace.rank(0).num_ended.load() + 1, cluster);
   const int64_t first = first_full_step(trace, sequences) + kWarmUp, last = first + o.steps;
   struct Snapshot {
-    int64_t step, process, client;
+    int64_t step, process;
   };
   const auto snapshot = [&] {
-    return Snapshot{trace.rank(0).num_ended.load() - 1, clock_ns(CLOCK_PROCESS_CPUTIME_ID),
-                    load.cpu_ns()};
+    return Snapshot{trace.rank(0).num_ended.load() - 1, clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
   };
   wait_for_steps(trace, first, cluster);
   const Snapshot a = snapshot();
@@ -248,10 +242,9 @@ Figures measure(actors::Cluster& cluster, StepTrace& trace, const Options& o, in
   for (int r = 0; here && r < ranks; ++r)
     workers += trace.rank(r).steps[b.step].cpu - trace.rank(r).steps[a.step].cpu;
   const double steps = static_cast<double>(b.step - a.step) * 1e3;
-  out.client_cpu = static_cast<double>(b.client - a.client) / steps;
-  out.engine_cpu = static_cast<double>(b.process - a.process - workers) / steps - out.client_cpu;
+  out.engine_cpu = static_cast<double>(b.process - a.process - workers) / steps;
   load.measured = true;
-  client.close();
+  engine.close();
   return out;
 }
 
@@ -326,7 +319,7 @@ int run(const Options& o) {
   if (!o.as_json)
     std::printf(
         "| sequences | set-up | ranks | period us | p99 | added | least | round trip | engine CPU "
-        "| client CPU |\n|---|---|---|---|---|---|---|---|---|---|\n");
+        "|\n|---|---|---|---|---|---|---|---|---|\n");
   json all = json::array();
   for (const int sequences : o.sequences) {
     std::vector<Row> rows;

@@ -6,8 +6,22 @@
 namespace tandem::client {
 namespace {
 
+constexpr const char* kClosedType = "connection_error";
+constexpr const char* kClosed = "the client was closed";
+
 std::exception_ptr closed_error() {
-  return std::make_exception_ptr(ClientError("connection_error", "the client was closed"));
+  return std::make_exception_ptr(ClientError(kClosedType, kClosed));
+}
+
+// Its last news, to its callback too.
+void end_closed(Stream& stream) {
+  StreamNews news;
+  news.stream = stream.key;
+  news.finished = true;
+  news.error.emplace();
+  news.error->set_type(kClosedType);
+  news.error->set_message(kClosed);
+  stream.add(std::move(news));
 }
 
 }  // namespace
@@ -18,12 +32,14 @@ void Dispatcher::on_consumed(std::function<void(uint64_t, uint64_t)> consumed) {
 }
 
 void Dispatcher::add(const std::shared_ptr<Stream>& stream) {
-  const std::lock_guard lock(mutex_);
-  if (finished_) {
-    stream->fail(closed_error());
-  } else {
-    streams_[stream->key] = stream;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!finished_) {
+      streams_[stream->key] = stream;
+      return;
+    }
   }
+  end_closed(*stream);
 }
 
 void Dispatcher::add_info(uint64_t query, Info promise) {
@@ -109,7 +125,7 @@ void Dispatcher::hand_out(Delivery delivery) {
 
 // Nothing is added any more.
 void Dispatcher::fail_all() {
-  for (const auto& [key, stream] : streams_) stream->fail(closed_error());
+  for (const auto& [key, stream] : streams_) end_closed(*stream);
   for (auto& [query, promise] : infos_) promise.set_exception(closed_error());
   streams_.clear();
   infos_.clear();

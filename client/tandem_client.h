@@ -145,7 +145,8 @@ class Client {
 
   // Never waits for the server. on_chunk is called from the client's own thread, for one chunk at a
   // time, in order, each token once. While it runs nothing else is delivered, and in the end the
-  // server waits too: it must not wait for requests of this client, nor close it.
+  // server waits too: it must not wait for requests of this client, nor close it. Of a client that
+  // has been closed, submit() itself calls it, with an error.
   RequestHandle submit(const Request& request, ChunkCallback on_chunk = {});
   // They come in with the first one, however many they are, unless they name another batch.
   std::vector<RequestHandle> submit_batch(const std::vector<Request>& requests);

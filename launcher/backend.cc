@@ -47,6 +47,15 @@ ErrorKind kind_named(const std::string& type) {
   return ErrorKind::kUnavailable;  // the connection
 }
 
+}  // namespace
+
+InputError to_input_error(const std::string& type, const std::string& what,
+                          const std::string& field) {
+  return InputError(kind_named(type), what, field);
+}
+
+namespace {
+
 class ClientBackend final : public Backend {
  public:
   explicit ClientBackend(client::Client client) : client_(std::move(client)) {}
@@ -111,7 +120,7 @@ class ClientBackend final : public Backend {
       try {
         out.push_back({number, handle.get(), {}});
       } catch (const client::ClientError& e) {
-        out.push_back({number, {}, InputError(kind_named(e.type()), e.what(), e.param())});
+        out.push_back({number, {}, to_input_error(e.type(), e.what(), e.param())});
       }
     }
     return out;

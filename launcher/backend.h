@@ -39,6 +39,10 @@ class Backend {
   ChunkSink sink_;  // may be empty
 };
 
+// What a peer or an engine said is wrong.
+InputError to_input_error(const std::string& type, const std::string& what,
+                          const std::string& field);
+
 std::unique_ptr<Backend> make_local_backend(std::unique_ptr<LLMEngine> engine);
 std::unique_ptr<Backend> make_client_backend(client::Client client);
 

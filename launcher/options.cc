@@ -103,7 +103,7 @@ CLI::Option* ModelOptions::add_model_flags(CLI::App& app, const char* names) {
   return option->type_name("DIR|ORG/NAME");
 }
 
-std::filesystem::path ModelOptions::find_model(hub::Part part,
+std::filesystem::path ModelOptions::find_model(hub::ModelFiles part,
                                                const std::function<bool()>& stop) const {
   return hub::find_model({model, revision, download_dir, part}, hub::Settings::from_environment(),
                          stop);

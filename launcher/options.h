@@ -21,7 +21,7 @@ struct ModelOptions {
   // names: of the option, "--model"; with --revision and --download-dir.
   CLI::Option* add_model_flags(CLI::App& app, const char* names);
   // The directory, downloaded if need be. stop: see hub::find_model. Throws InputError.
-  std::filesystem::path find_model(hub::Part part = hub::Part::kCheckpoint,
+  std::filesystem::path find_model(hub::ModelFiles part = hub::ModelFiles::kCheckpoint,
                                    const std::function<bool()>& stop = {}) const;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "text/pipeline/special_tokens.h"
 

@@ -95,15 +95,4 @@ std::string read_text_file(const std::filesystem::path& file) {
   return text;
 }
 
-nlohmann::json parse_json(const std::string& text, const std::string& file) {
-  // The parser would take a NUL for the end of the text.
-  if (const size_t at = text.find('\0'); at != text.npos)
-    throw invalid_model(file, "a NUL byte at byte " + std::to_string(at + 1));
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& e) {  // its text has the line and the column
-    throw invalid_model(file, printable(e.what(), 400));
-  }
-}
-
 }  // namespace tandem

@@ -43,7 +43,5 @@ class JsonView {
 
 // Whole text of a regular file; InputError if it cannot be read or is past all bounds.
 std::string read_text_file(const std::filesystem::path& file);
-// Errors name the file, the line and the column.
-nlohmann::json parse_json(const std::string& text, const std::string& file);
 
 }  // namespace tandem

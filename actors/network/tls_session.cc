@@ -40,7 +40,7 @@ HandshakeWatch::Ticket HandshakeWatch::add(int fd) {
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMaxHandshakes) {
     // It may stand first for a moment yet; the next is not shut down twice.
-    for (Entry& entry : entries_) {
+    for (StoredSession& entry : entries_) {
       if (entry.deadline == Clock::time_point::min()) continue;
       ::shutdown(entry.fd, SHUT_RDWR);
       entry.deadline = Clock::time_point::min();
@@ -58,7 +58,7 @@ void HandshakeWatch::remove(Ticket ticket) {
 void HandshakeWatch::expire() {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
-  for (Entry& entry : entries_) {
+  for (StoredSession& entry : entries_) {
     if (entry.deadline > now) break;
     ::shutdown(entry.fd, SHUT_RDWR);  // its owner sees the end, and closes it
   }

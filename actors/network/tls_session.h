@@ -18,11 +18,11 @@ namespace tandem::actors {
 class HandshakeWatch {
  public:
   using Clock = std::chrono::steady_clock;
-  struct Entry {
+  struct StoredSession {
     int fd;
     Clock::time_point deadline;
   };
-  using Ticket = std::list<Entry>::iterator;
+  using Ticket = std::list<StoredSession>::iterator;
 
   // Shuts the oldest down if there are too many.
   Ticket add(int fd);
@@ -32,7 +32,7 @@ class HandshakeWatch {
 
  private:
   std::mutex mutex_;
-  std::list<Entry> entries_;  // oldest first
+  std::list<StoredSession> entries_;  // oldest first
 };
 
 // Requires a certificate of the configured authority on both sides. Throws std::runtime_error.

@@ -12,7 +12,7 @@ namespace tandem::bench {
 
 // One measurement, in microseconds.
 struct Figures {
-  double period = 0, p99 = 0, added = 0, round_trip = 0, engine_cpu = 0, client_cpu = 0;
+  double period = 0, p99 = 0, added = 0, round_trip = 0, engine_cpu = 0;
 };
 
 inline double quantile(std::vector<double> values, double q) {
@@ -45,12 +45,11 @@ inline void print(const std::vector<Row>& rows) {
   const Row* floor = nullptr;
   for (const Row& row : rows) {
     if (row.setup == "floor") floor = &row;
-    std::printf("| %d | %s | %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |\n",
-                row.sequences, row.setup.c_str(), row.ranks, row.median(&Figures::period),
+    std::printf("| %d | %s | %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |\n", row.sequences,
+                row.setup.c_str(), row.ranks, row.median(&Figures::period),
                 row.median(&Figures::p99), row.median(&Figures::added),
                 row.least(&Figures::period) - floor->least(&Figures::period),
-                row.median(&Figures::round_trip), row.median(&Figures::engine_cpu),
-                row.median(&Figures::client_cpu));
+                row.median(&Figures::round_trip), row.median(&Figures::engine_cpu));
   }
   std::fflush(stdout);
 }
@@ -62,8 +61,7 @@ inline nlohmann::json to_json(const Row& row) {
                              {"p99_us", f.p99},
                              {"added_us", f.added},
                              {"round_trip_us", f.round_trip},
-                             {"engine_cpu_us", f.engine_cpu},
-                             {"client_cpu_us", f.client_cpu}});
+                             {"engine_cpu_us", f.engine_cpu}});
   return out;
 }
 

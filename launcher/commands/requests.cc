@@ -9,11 +9,12 @@
 #include <optional>
 #include <utility>
 
+#include "actors/in_process_engine.h"
 #include "base/readable_text.h"
-#include "client/local/cluster_client.h"
 #include "launcher/backend.h"
 #include "launcher/cluster/prepare_host.h"
 #include "launcher/commands/command.h"
+#include "launcher/engine_backend.h"
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
@@ -184,11 +185,10 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   const auto cluster = start_cluster(options.cluster, engine, job);
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });
-  int status = 0;
-  {
-    const auto backend = make_client_backend(client::connect_to(*cluster, options.command));
-    status = work(*backend);
-  }
+  actors::InProcessEngine api(*cluster);
+  const auto backend = make_engine_backend(api);
+  const int status = work(*backend);
+  api.close();
   cluster->stop();
   return status;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "actors/in_process_engine.h"
 #include "actors/network/process_limits.h"
 #include "base/error.h"
 #include "launcher/cluster/cluster_options.h"
@@ -81,7 +82,8 @@ int serve(const Options& options, const EngineConfig& engine,
                  cluster->cluster_port());
   std::optional<HttpFrontend> http;
   if (!options.http.off) {
-    http.emplace(http_config, *cluster);
+    http.emplace(http_config, std::make_unique<actors::InProcessEngine>(*cluster),
+                 cluster->request_processor());
     spdlog::info("HTTP at {}://{}:{}/", http_config.tls_certificate.empty() ? "http" : "https",
                  http_config.host, http->port());
   }
@@ -118,7 +120,7 @@ int run(Options& options) {
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     http.max_requests = std::min(http.max_requests, options.cluster.config.requests.max_requests);
     engine.model =
-        options.engine.find_model(hub::Part::kCheckpoint, [] { return wait_for_signal(0) != 0; });
+        options.engine.find_model(hub::ModelFiles::kCheckpoint, [] { return wait_for_signal(0) != 0; });
     prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());

@@ -50,7 +50,7 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
 }
 
 int run(const Options& options) {
-  const auto tokenizer = Tokenizer::load(options.model.find_model(hub::Part::kTokenizer));
+  const auto tokenizer = Tokenizer::load(options.model.find_model(hub::ModelFiles::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
       std::cout << json(tokenize(*tokenizer, text, !options.no_special)["ids"]).dump() << "\n";

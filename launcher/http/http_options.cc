@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "launcher/http/http_engine.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 
@@ -145,19 +144,18 @@ struct HttpFrontend::Pool {
   boost::asio::thread_pool threads{1};
 };
 
-HttpFrontend::HttpFrontend(server::ServerConfig config, actors::Cluster& cluster)
-    : config_(std::move(config)) {
+HttpFrontend::HttpFrontend(server::ServerConfig config, std::unique_ptr<EngineApi> engine,
+                           const RequestProcessor& processor)
+    : config_(std::move(config)), engine_(std::move(engine)) {
   try {
-    start(cluster);
+    start(processor);
   } catch (const boost::system::system_error& e) {  // of its constructors: no thread, no descriptor
     throw std::system_error(e.code().value(), std::generic_category(), e.what());
   }
 }
 
-void HttpFrontend::start(actors::Cluster& cluster) {
-  engine_ = make_http_engine(cluster);
+void HttpFrontend::start(const RequestProcessor& processor) {
   pool_ = std::make_unique<Pool>();
-  const RequestProcessor& processor = cluster.request_processor();
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,
       processor.model_config().d_model, kVersion, server::Metrics(config_.model_names.front())});
@@ -166,12 +164,17 @@ void HttpFrontend::start(actors::Cluster& cluster) {
   };
   application_ = std::make_unique<server::Application>(*context_);
   http_ = std::make_unique<server::HttpServer>(config_, *application_);
-  context_->num_connections = [this] { return http_ ? http_->num_connections() : 0; };
+  context_->num_connections = [this] { return http_->num_connections(); };
+  http_->start();  // what its threads read is complete
 }
 
+// Whoever holds a connection goes before the sockets' event loop, which goes with the server.
 HttpFrontend::~HttpFrontend() {
-  engine_.reset();
+  http_->stop();
+  pool_->threads.stop();
   pool_->threads.join();
+  pool_.reset();
+  engine_.reset();
   http_.reset();
 }
 

@@ -1,11 +1,12 @@
-// Flags of the HTTP server, and the server of one cluster.
+// Flags of the HTTP server, and the server of one engine.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
-#include "actors/cluster.h"
+#include "runtime/engine/engine_api.h"
+#include "runtime/request/request_processor.h"
 #include "server/api/application.h"
 #include "server/http/config.h"
 #include "server/http/http_server.h"
@@ -20,24 +21,27 @@ struct HttpOptions {
   void add(CLI::App& app);  // but --host, which the ports share
   // Checked, with keys read and names set. Throws InputError naming the flag.
   server::ServerConfig parse(const std::string& model, const std::string& host) const;
-  // That the server will start: its own, one for what would hold them up, one for the figures.
-  int threads() const { return config.threads + 2; }
+  // That the server will start: its own, and one for what would hold them up.
+  int threads() const { return config.threads + 1; }
 };
 
-// Serves HTTP from its construction on; 503 until the cluster is up. The cluster outlives it.
+// Serves HTTP from its construction on; 503 until the engine is ready.
 class HttpFrontend {
  public:
-  HttpFrontend(server::ServerConfig config, actors::Cluster& cluster);
+  // `processor`, the engine's own, and what the engine refers to outlive it.
+  HttpFrontend(server::ServerConfig config, std::unique_ptr<EngineApi> engine,
+               const RequestProcessor& processor);
+  // Connections end first, then the engine: handlers call it to the last.
   ~HttpFrontend();
   uint16_t port() const { return http_->port(); }
-  // After the cluster has drained: lets the last answers go out.
+  // After the engine has drained: lets the last answers go out.
   void finish();
 
  private:
-  void start(actors::Cluster& cluster);
+  void start(const RequestProcessor& processor);
 
   server::ServerConfig config_;
-  std::unique_ptr<server::EngineApi> engine_;
+  std::unique_ptr<EngineApi> engine_;
   struct Pool;
   std::unique_ptr<Pool> pool_;  // for what would hold up connections
   std::unique_ptr<server::AppContext> context_;

@@ -150,14 +150,14 @@ void Cache::note_absent(const std::string& commit, const std::string& file) cons
   std::ofstream(note, std::ios::app);
 }
 
-std::string missing_from(const fs::path& snapshot, Part part) {
+std::string missing_from(const fs::path& snapshot, ModelFiles part) {
   std::error_code error;
   std::set<std::string> there;
   for (const auto& entry : fs::directory_iterator(snapshot, error))
     if (entry.is_regular_file(error)) there.insert(entry.path().filename().string());
   const auto have = [&](const char* name) { return there.count(name) > 0; };
   if (!have("config.json")) return "config.json";
-  if (part == Part::kTokenizer)
+  if (part == ModelFiles::kTokenizer)
     return have("tokenizer.json") || (have("vocab.json") && have("merges.txt")) ? ""
                                                                                 : "tokenizer.json";
   for (const char* kind : {"model.safetensors", "pytorch_model.bin"}) {

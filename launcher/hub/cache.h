@@ -63,7 +63,7 @@ class Cache {
 };
 
 // A file that a snapshot lacks for what the command reads, empty if none.
-std::string missing_from(const std::filesystem::path& snapshot, Part part);
+std::string missing_from(const std::filesystem::path& snapshot, ModelFiles part);
 
 InputError cannot_write(const std::filesystem::path& file, int error);
 

@@ -16,7 +16,7 @@ struct ModelSource {
   std::string model;              // directory or id
   std::string revision = "main";  // of a repository
   std::string download_dir;       // the cache; empty: as the environment says
-  Part part = Part::kCheckpoint;
+  ModelFiles part = ModelFiles::kCheckpoint;
 };
 
 // The directory, which for a repository is a snapshot in the cache. Shows the progress of downloads

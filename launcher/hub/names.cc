@@ -93,13 +93,13 @@ bool is_blob_name(std::string_view etag) {
                      [](char c) { return is_word(c) || c == '-' || c == '.'; });
 }
 
-Selection select_files(const std::set<std::string>& there, Part part) {
+Selection select_files(const std::set<std::string>& there, ModelFiles part) {
   Selection out;
   const auto take = [&](const char* name) {
     (there.count(name) ? out.files : out.absent).push_back(name);
   };
   for (const char* name : kTokenizerFiles) take(name);
-  if (part == Part::kTokenizer) return out;
+  if (part == ModelFiles::kTokenizer) return out;
   take(kGenerationConfig);
   for (const Weights& weights : kWeights) {
     if (there.count(weights.file) == 0) continue;

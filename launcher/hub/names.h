@@ -29,7 +29,7 @@ bool is_plain_file_name(std::string_view name);
 bool is_blob_name(std::string_view etag);
 
 // What a command reads of a model.
-enum class Part { kTokenizer, kCheckpoint };
+enum class ModelFiles { kTokenizer, kCheckpoint };
 
 struct Selection {
   std::vector<std::string> files;   // small ones, an index included
@@ -39,7 +39,7 @@ struct Selection {
 };
 
 // Out of a repository's files. Throws InputError if there are no weights that Tandem reads.
-Selection select_files(const std::set<std::string>& there, Part part);
+Selection select_files(const std::set<std::string>& there, ModelFiles part);
 // The shards of an index, each of them in `there`. Throws InputError.
 std::vector<std::string> shards_of(const nlohmann::json& index, const std::string& index_name,
                                    const std::set<std::string>& there);

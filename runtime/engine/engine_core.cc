@@ -37,8 +37,9 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
 
 // --- Clients -------------------------------------------------------------------------------------
 
-void EngineCore::client_connected(ClientId client) {
-  TANDEM_CHECK(clients_.emplace(client, ClientWindow()).second, "client ids are used once");
+void EngineCore::client_connected(ClientId client, bool acknowledges) {
+  TANDEM_CHECK(clients_.emplace(client, ClientWindow(acknowledges)).second,
+               "client ids are used once");
 }
 
 void EngineCore::client_gone(ClientId client, double now) {
@@ -257,6 +258,7 @@ void EngineCore::flush(ClientId client, double now) {
   if (window.news.empty() || !window.has_credit()) return;
   proto::ServerMessage message;
   message.set_number(window.next_message());
+  std::vector<std::string> delivered;  // whose last chunk nobody acknowledges
   for (const std::string& id : window.news) {
     Entry& entry = entries_.at(id);
     proto::RequestChunk& chunk = *message.add_chunks();
@@ -269,11 +271,15 @@ void EngineCore::flush(ClientId client, double now) {
     add_decoded_tokens(chunk);
     if (entry.phase == Phase::kDone) {
       entry.last_sent = true;
-      window.wait_for_acknowledgement(message.number(), id);
+      if (window.acknowledges())
+        window.wait_for_acknowledgement(message.number(), id);
+      else
+        delivered.push_back(id);
     }
   }
   window.news.clear();
   outbox_.to_client(client, std::move(message));
+  for (const std::string& id : delivered) erase(entries_.find(id));
 }
 
 void EngineCore::flush_all(double now) {

@@ -52,7 +52,9 @@ class EngineCore {
   EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer, EngineOutbox& outbox);
 
   // --- clients ---
-  void client_connected(ClientId client);
+  // acknowledges false: a client in this process, which takes whatever it is sent. It has no
+  // window, and a request is forgotten once its last chunk has gone out.
+  void client_connected(ClientId client, bool acknowledges = true);
   // Its requests go on for orphan_timeout, in case it comes back as another connection.
   void client_gone(ClientId client, double now);
   // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id

@@ -41,12 +41,17 @@ class StreamCursor {
   std::vector<Position> seqs_;
 };
 
-// A connected client: a window of unacknowledged messages, and the requests with news for it.
+// A connected client: a window of unacknowledged messages, and the requests with news for it. One
+// that acknowledges nothing has no window.
 class ClientWindow {
  public:
   static constexpr uint64_t kMaxUnacknowledged = 16;
 
-  bool has_credit() const { return next_ - 1 - acknowledged_ < kMaxUnacknowledged; }
+  explicit ClientWindow(bool acknowledges = true) : acknowledges_(acknowledges) {}
+  bool acknowledges() const { return acknowledges_; }
+  bool has_credit() const {
+    return !acknowledges_ || next_ - 1 - acknowledged_ < kMaxUnacknowledged;
+  }
   uint64_t next_message() { return next_++; }
   // Cumulative. Returns the requests whose last chunk is known to have arrived.
   std::vector<std::string> acknowledge(uint64_t message);
@@ -58,6 +63,7 @@ class ClientWindow {
   std::set<std::string> news;      // those of them that have something to send
 
  private:
+  bool acknowledges_;
   uint64_t next_ = 1, acknowledged_ = 0;
   std::map<uint64_t, std::vector<std::string>> last_chunks_;
 };

@@ -35,7 +35,7 @@ void SupervisorCore::start(double now) {
 }
 
 void SupervisorCore::launch(double now) {
-  ++generation_;
+  if (++generation_ > 1) ++restarts_;
   ranks_.assign(static_cast<size_t>(config_.size), Rank());
   state_ = State::kStarting;
   deadline_ = now + config_.startup_timeout;
@@ -211,7 +211,6 @@ void SupervisorCore::restart_or_give_up(double now) {
     return;
   }
   restart_times_.push_back(now);
-  ++restarts_;
   state_ = State::kBackingOff;
   deadline_ = now + backoff_;
   backoff_ = std::min(backoff_ * 2, config_.max_backoff);
@@ -254,7 +253,7 @@ void SupervisorCore::check_integrity() const {
   TANDEM_CHECK_EQ(generation_ == 0, state_ == State::kIdle && ranks_.empty());
   if (state_ == State::kUp) TANDEM_CHECK(all_at_least(Stage::kReady));
   TANDEM_CHECK_LE(static_cast<int>(restart_times_.size()), config_.max_restarts);
-  TANDEM_CHECK_GE(restarts_, static_cast<int>(restart_times_.size()));
+  TANDEM_CHECK_GE(restarts_ + 1, static_cast<int>(restart_times_.size()));  // one may be due
 }
 
 }  // namespace tandem

@@ -82,7 +82,7 @@ class SupervisorCore {
 
   State state() const { return state_; }
   uint64_t generation() const { return generation_; }
-  int restarts() const { return restarts_; }                     // so far
+  int restarts() const { return restarts_; }                     // launches after the first
   const std::string& last_cause() const { return last_cause_; }  // of the last end of a group
   bool gone() const { return state_ == State::kGivenUp || state_ == State::kIdle; }
   void check_integrity() const;

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "server/api/engine_api.h"
+#include "runtime/engine/engine_api.h"
 #include "server/api/metrics.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"

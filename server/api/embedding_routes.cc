@@ -22,7 +22,7 @@ struct EmbeddingRequest {
   bool base64 = false;
 };
 
-bool is_ids(const nlohmann::json& value) {
+bool is_token_ids(const nlohmann::json& value) {
   return value.is_array() && !value.empty() &&
          std::all_of(value.begin(), value.end(),
                      [](const nlohmann::json& id) { return id.is_number_integer(); });
@@ -30,7 +30,7 @@ bool is_ids(const nlohmann::json& value) {
 
 // Sets inputs and is_list.
 void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
-  if (input.is_string() || is_ids(input)) {
+  if (input.is_string() || is_token_ids(input)) {
     r.inputs.push_back(std::move(input));
     return;
   }
@@ -42,7 +42,7 @@ void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
                                        std::to_string(most) + " fit a request");
   r.is_list = true;
   for (nlohmann::json& one : input) {
-    if (!one.is_string() && !is_ids(one))
+    if (!one.is_string() && !is_token_ids(one))
       throw invalid_request("input[" + std::to_string(r.inputs.size()) + "]",
                             "expected a text or token ids");
     r.inputs.push_back(std::move(one));
@@ -73,13 +73,13 @@ class EmbeddingJob final : public EngineJob {
         parts_(request_.inputs.size()) {}
 
  private:
-  struct Part {
+  struct EncodedInput {
     int tokens = 0;
     proto::Embedding embedding;
   };
 
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
-    Part& part = parts_[index];
+    EncodedInput& part = parts_[index];
     if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
     if (chunk.has_embedding()) part.embedding = chunk.embedding();
     if (!chunk.finished() && !chunk.has_error()) return;
@@ -101,10 +101,10 @@ class EmbeddingJob final : public EngineJob {
     });
   }
 
-  static std::string body_of(const EmbeddingRequest& request, const std::vector<Part>& parts) {
+  static std::string body_of(const EmbeddingRequest& request, const std::vector<EncodedInput>& parts) {
     Json data = Json::array();
     int tokens = 0;
-    for (const Part& part : parts) {
+    for (const EncodedInput& part : parts) {
       tokens += part.tokens;
       Json embedding;
       if (request.base64)
@@ -121,7 +121,7 @@ class EmbeddingJob final : public EngineJob {
   }
 
   const EmbeddingRequest request_;
-  std::vector<Part> parts_;
+  std::vector<EncodedInput> parts_;
 };
 
 }  // namespace

@@ -23,19 +23,20 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
   // The client chooses the id, and may choose one twice.
   static std::atomic<uint64_t> serial{0};
   const std::string unique = id_ + "-" + std::to_string(serial++);
-  parts_.resize(requests.size());
+  submissions_.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].id = parts_[i].id = unique + "-" + std::to_string(i);
-    if (i > 0) requests[i].batch = parts_[0].id;
+    requests[i].id = submissions_[i].id = unique + "-" + std::to_string(i);
+    if (i > 0) requests[i].batch = submissions_[0].id;
     app_.engine.submit(requests[i],
-                       [self = shared_from_this(), i](const proto::RequestChunk& chunk) {
-                         self->exchange_->post([self, i, chunk] { self->receive(i, chunk); });
+                       [self = shared_from_this(), i](proto::RequestChunk chunk) {
+                         self->exchange_->post(
+                             [self, i, c = std::move(chunk)] { self->receive(i, c); });
                        });
   }
 }
 
 void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
-  Part& part = parts_[request];
+  Submission& part = submissions_[request];
   if (part.done) return;
   on_chunk(request, chunk);
   if (!chunk.finished() && !chunk.has_error()) return;
@@ -48,7 +49,7 @@ void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
     log_fault(chunk.error());
     fail(renamed(request, chunk.error()));
     cancel();
-  } else if (num_done_ == parts_.size()) {
+  } else if (num_done_ == submissions_.size()) {
     ended_ = true;
     finish();
   }
@@ -75,7 +76,7 @@ proto::Error EngineJob::renamed(size_t request, const proto::Error& error) const
 // What is still under way; the engine answers each with an error, which ends its part.
 void EngineJob::cancel() {
   ended_ = true;
-  for (const Part& part : parts_)
+  for (const Submission& part : submissions_)
     if (!part.done) app_.engine.cancel(part.id);
 }
 

@@ -49,11 +49,11 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   void log_fault(const proto::Error& error) const;
   proto::Error renamed(size_t request, const proto::Error& error) const;
 
-  struct Part {
+  struct Submission {
     std::string id;
     bool done = false;
   };
-  std::vector<Part> parts_;
+  std::vector<Submission> submissions_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   size_t num_done_ = 0;
   bool ended_ = false;  // nobody waits for more

@@ -49,7 +49,7 @@ void GenerationJob::start() {
 }
 
 void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
-  Part& part = parts_[index];
+  PromptProgress& part = parts_[index];
   count_tokens(part, chunk);
   if (chunk.finished() || chunk.has_error()) count_end(part, chunk);
   if (ended() || chunk.has_error()) return;
@@ -59,7 +59,7 @@ void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
   for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
 }
 
-void GenerationJob::count_tokens(Part& part, const proto::RequestChunk& chunk) {
+void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk& chunk) {
   if (chunk.has_inputs()) {  // they may come twice
     usage_.prompt_tokens -= part.prompt_tokens;
     part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
@@ -113,7 +113,7 @@ void GenerationJob::begin_stream() {
       exchange_->write(format_.first_event(choice.index, usage_));
 }
 
-void GenerationJob::count_end(const Part& part, const proto::RequestChunk& chunk) {
+void GenerationJob::count_end(const PromptProgress& part, const proto::RequestChunk& chunk) {
   Metrics::Ended ended;
   ended.reason = "stop";
   for (const proto::CompletionChunk& news : chunk.outputs())

@@ -21,7 +21,7 @@ class GenerationJob final : public EngineJob {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Part {  // a prompt
+  struct PromptProgress {  // a prompt
     int prompt_tokens = 0, output_tokens = 0;
     Clock::time_point last_token;
     double first_token = -1;  // seconds since the arrival; -1: none yet
@@ -32,14 +32,14 @@ class GenerationJob final : public EngineJob {
   void fail(const proto::Error& error) override;
   void finish() override;
   void take(size_t part, const proto::CompletionChunk& news);
-  void count_tokens(Part& part, const proto::RequestChunk& chunk);
-  void count_end(const Part& part, const proto::RequestChunk& chunk);
+  void count_tokens(PromptProgress& part, const proto::RequestChunk& chunk);
+  void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);
   void begin_stream();
 
   const GenerationRequest request_;
   const GenerationFormat format_;
   const Clock::time_point begun_ = Clock::now();
-  std::vector<Part> parts_;
+  std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
   Usage usage_;                  // of all parts
   bool streaming_ = false;

@@ -110,12 +110,12 @@ void set_params(nlohmann::json body, const ServerConfig& config, GenerationReque
   check_copies(dump_line(r.params).size(), r.prompts.size(), config, "prompt");
 }
 
-bool is_ids(const nlohmann::json& value) {
+bool begins_as_token_ids(const nlohmann::json& value) {
   return value.is_array() && !value.empty() && value.front().is_number();
 }
 
 std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
-  if (prompt.is_string() || prompt.is_object() || is_ids(prompt)) return {std::move(prompt)};
+  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt)) return {std::move(prompt)};
   if (!prompt.is_array())
     throw invalid_request("prompt", "expected a string, token ids, or a list of them");
   if (prompt.empty()) throw invalid_request("prompt", "the list is empty");

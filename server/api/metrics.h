@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/api/engine_api.h"
+#include "runtime/engine/engine_api.h"
 
 namespace tandem::server {
 

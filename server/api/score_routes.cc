@@ -35,13 +35,13 @@ class ScoreJob final : public EngineJob {
         parts_(pairs_.first.size() + pairs_.second.size()) {}
 
  private:
-  struct Part {  // a text: the first ones, then the second ones
+  struct EncodedText {  // a text: the first ones, then the second ones
     int tokens = 0;
     proto::Embedding embedding;
   };
 
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
-    Part& part = parts_[index];
+    EncodedText& part = parts_[index];
     if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
     if (chunk.has_embedding()) part.embedding = chunk.embedding();
     if (chunk.finished() || chunk.has_error()) count_end(chunk, part.tokens);
@@ -58,7 +58,7 @@ class ScoreJob final : public EngineJob {
   void finish() override {
     Json data = Json::array();
     int tokens = 0;
-    for (const Part& part : parts_) tokens += part.tokens;
+    for (const EncodedText& part : parts_) tokens += part.tokens;
     for (size_t i = 0; i < pairs_.size(); ++i)
       data.push_back({{"index", i},
                       {"object", "score"},
@@ -75,7 +75,7 @@ class ScoreJob final : public EngineJob {
 
   const std::string model_;
   const TextPairs pairs_;
-  std::vector<Part> parts_;
+  std::vector<EncodedText> parts_;
 };
 
 // vLLM's names of the two sides.

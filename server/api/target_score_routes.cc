@@ -22,13 +22,13 @@ class TargetScoreJob final : public EngineJob {
         parts_(pairs_.size()) {}
 
  private:
-  struct Part {
+  struct TargetScore {
     int source_tokens = 0, target_start = 0;
     std::vector<proto::TokenLogprobs> logprobs;
   };
 
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
-    Part& part = parts_[index];
+    TargetScore& part = parts_[index];
     if (chunk.has_inputs()) {
       part.source_tokens = chunk.inputs().encoder_prompt_token_ids_size();
       part.target_start = chunk.inputs().target_start();
@@ -50,7 +50,7 @@ class TargetScoreJob final : public EngineJob {
   void finish() override {
     Json data = Json::array();
     int tokens = 0;
-    for (const Part& part : parts_) {
+    for (const TargetScore& part : parts_) {
       // Of the decoder's tokens behind the first; the target begins at target_start.
       const size_t first = static_cast<size_t>(std::max(1, part.target_start)) - 1;
       Json ids = Json::array(), values = Json::array();
@@ -84,7 +84,7 @@ class TargetScoreJob final : public EngineJob {
 
   const std::string model_;
   const TextPairs pairs_;
-  std::vector<Part> parts_;
+  std::vector<TargetScore> parts_;
 };
 
 }  // namespace

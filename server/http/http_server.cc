@@ -88,7 +88,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   void ended(Connection& connection) override;
 
   using Line = std::list<Connection*>;  // whoever waits longest stands in front
-  struct Entry {
+  struct OpenConnection {
     std::weak_ptr<Connection> connection;
     Line* line = nullptr;  // null: it is being served
     Line::iterator place;
@@ -97,8 +97,8 @@ struct HttpServer::Impl final : ConnectionOwner {
     bool leaving = false;  // it makes room for another
   };
   Line* line_of(Activity activity);
-  void join_line(Entry& entry, Connection& connection, Activity activity);
-  void leave_line(Entry& entry);
+  void join_line(OpenConnection& entry, Connection& connection, Activity activity);
+  void leave_line(OpenConnection& entry);
 
   const ServerConfig& config;
   std::unique_ptr<asio::ssl::context> tls;
@@ -109,7 +109,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   asio::steady_timer pause{acceptor.get_executor()};
   std::vector<std::thread> threads;
   std::mutex mutex;  // of what follows
-  std::unordered_map<Connection*, Entry> connections;
+  std::unordered_map<Connection*, OpenConnection> connections;
   Line silent, idle, reading;
   size_t num_leaving = 0;
   Clock::time_point told;
@@ -167,7 +167,7 @@ void HttpServer::Impl::take(tcp::socket socket) {
     return;
   }
   const auto connection = std::make_shared<Connection>(std::move(socket), shared, crowded);
-  Entry& entry = connections[connection.get()];
+  OpenConnection& entry = connections[connection.get()];
   entry.connection = connection;
   join_line(entry, *connection, Activity::kSilent);
   connection->start();
@@ -187,7 +187,7 @@ bool HttpServer::Impl::make_room(bool spare_new) {
   const size_t many = std::min(kForHealth, config.max_connections / 2);
   for (Line* line : {&silent, &idle, &reading}) {
     if (line->empty()) continue;
-    Entry& entry = connections.at(line->front());
+    OpenConnection& entry = connections.at(line->front());
     const bool spared = line == &reading || (line == &silent && silent.size() < many);
     if (spare_new && spared && Clock::now() - entry.since < kGrace) continue;
     leave_line(entry);
@@ -209,21 +209,21 @@ HttpServer::Impl::Line* HttpServer::Impl::line_of(Activity activity) {
   return nullptr;
 }
 
-void HttpServer::Impl::join_line(Entry& entry, Connection& connection, Activity activity) {
+void HttpServer::Impl::join_line(OpenConnection& entry, Connection& connection, Activity activity) {
   entry.activity = activity;
   entry.since = Clock::now();
   entry.line = line_of(activity);
   if (entry.line != nullptr) entry.place = entry.line->insert(entry.line->end(), &connection);
 }
 
-void HttpServer::Impl::leave_line(Entry& entry) {
+void HttpServer::Impl::leave_line(OpenConnection& entry) {
   if (entry.line != nullptr) entry.line->erase(entry.place);
   entry.line = nullptr;
 }
 
 void HttpServer::Impl::is_now(Connection& connection, Activity activity) {
   const std::lock_guard lock(mutex);
-  Entry& entry = connections.at(&connection);
+  OpenConnection& entry = connections.at(&connection);
   if (entry.leaving) {
     if (activity == Activity::kIdle) return;
     // Its request was faster than the order to leave.
@@ -246,6 +246,10 @@ HttpServer::HttpServer(const ServerConfig& config, ConnectionHooks& hooks)
     : impl_(std::make_unique<Impl>(config, hooks)) {
   impl_->listen();
   impl_->accept();
+}
+
+void HttpServer::start() {
+  const ServerConfig& config = impl_->config;
   try {
     for (int i = 0; i < std::max(1, config.threads); ++i)
       impl_->threads.emplace_back([this] { impl_->io.run(); });

@@ -11,17 +11,20 @@ namespace tandem::server {
 
 class HttpServer {
  public:
-  // Listens at once. Throws InputError naming the flag: an address that does not resolve, a port in
-  // use, a certificate that cannot be read. config and hooks outlive the server.
+  // Listens at once: connections are taken, and wait for start(). Throws InputError naming the flag:
+  // an address that does not resolve, a port in use, a certificate that cannot be read. config and
+  // hooks outlive the server.
   HttpServer(const ServerConfig& config, ConnectionHooks& hooks);
-  // stop(). No Exchange may be used afterwards.
+  // stop(). No Exchange may be used afterwards, or still be held.
   ~HttpServer();
 
+  // Starts the threads, which call the hooks. Throws std::system_error if there is no thread. Once.
+  void start();
   uint16_t port() const;
   int num_connections() const;
   // Takes no new connections; those there are end with their answers.
   void drain();
-  // Ends all connections and the threads. Idempotent.
+  // Ends all connections and the threads: no hook and no handler runs afterwards. Idempotent.
   void stop();
 
  private:

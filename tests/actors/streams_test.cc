@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/cluster.h"
-#include "client/local/cluster_client.h"
+#include "tests/support/cluster_client.h"
 #include "tests/support/golden_cluster_config.h"
 
 namespace tandem::actors {

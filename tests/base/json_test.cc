@@ -74,8 +74,8 @@ TEST(JsonErrors, Depth) {
 TEST(JsonErrors, Size) {
   TempDir dir;
   const auto file = dir.write("big.json", "{}");
-  std::filesystem::resize_file(file, (64 << 20) + 1);
-  EXPECT_INPUT_ERROR(load_json(file), "big.json", "67108865 bytes");
+  std::filesystem::resize_file(file, (128 << 20) + 1);
+  EXPECT_INPUT_ERROR(load_json(file), "big.json", "134217729 bytes");
 }
 
 }  // namespace

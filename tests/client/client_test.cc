@@ -65,6 +65,25 @@ class ClientTest : public ::testing::Test {
   test::TempDir directory_;
 };
 
+TEST_F(ClientTest, WhatIsSubmittedAfterTheEndFailsAtOnce) {
+  FakeServer server;
+  Client client = Client::connect({.address = server.address});
+  std::string under_way, afterwards;
+  const auto note = [](std::string& type) {
+    return [&type](const proto::RequestChunk& chunk) {
+      EXPECT_TRUE(chunk.finished());
+      type += chunk.error().type();
+    };
+  };
+  const RequestHandle open = client.submit({.prompt = "hang"}, note(under_way));
+  client.close();
+  EXPECT_EQ(error_type(open), "connection_error");
+  EXPECT_EQ(under_way, "connection_error");
+  const RequestHandle late = client.submit({.prompt = "count 3"}, note(afterwards));
+  EXPECT_EQ(afterwards, "connection_error");
+  EXPECT_EQ(error_type(late), "connection_error");
+}
+
 TEST_F(ClientTest, SubmitsAndStreams) {
   FakeServer server;
   Client client = Client::connect({.address = server.address});

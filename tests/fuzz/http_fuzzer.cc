@@ -96,7 +96,7 @@ class Answer final : public server::Exchange {
 };
 
 // Looks at requests as the engine does, and answers at once.
-class Engine final : public server::EngineApi {
+class Engine final : public EngineApi {
  public:
   void submit(const Request& request, OnChunk on_chunk) override {
     proto::RequestChunk chunk;
@@ -117,10 +117,10 @@ class Engine final : public server::EngineApi {
       chunk.mutable_error()->set_param(e.param());
     }
     chunk.set_finished(true);
-    on_chunk(chunk);
+    on_chunk(std::move(chunk));
   }
   void cancel(const std::string&) override {}  // its last chunk is on its way
-  server::EngineStatus status() override { return {.ready = true, .reason = "", .info = {}}; }
+  EngineStatus status() override { return {.ready = true, .reason = "", .info = {}}; }
 
  private:
   static void say(int index, const proto::SamplingParams& params, proto::RequestChunk& chunk) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "text/tokenizer_pipeline.h"
 

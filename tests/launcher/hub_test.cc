@@ -89,24 +89,24 @@ TEST(HubNames, FilesOfACheckpoint) {
                                      "model.safetensors", "model.safetensors.index.json",
                                      "pytorch_model.bin", "pytorch_model.bin.index.json",
                                      "README.md",         "../config.json"};
-  Selection s = select_files(all, Part::kCheckpoint);
+  Selection s = select_files(all, ModelFiles::kCheckpoint);
   EXPECT_EQ(s.files, (std::vector<std::string>{"config.json", "tokenizer.json"}));
   EXPECT_EQ(s.weights, "model.safetensors");
   EXPECT_EQ(s.index, "");
   EXPECT_EQ(s.absent.size(), 6u);
   std::set<std::string> some = all;
   some.erase("model.safetensors");
-  s = select_files(some, Part::kCheckpoint);
+  s = select_files(some, ModelFiles::kCheckpoint);
   EXPECT_EQ(s.weights, "");
   EXPECT_EQ(s.index, "model.safetensors.index.json");
   EXPECT_EQ(s.files.back(), s.index);
   some.erase("model.safetensors.index.json");
-  EXPECT_EQ(select_files(some, Part::kCheckpoint).weights, "pytorch_model.bin");
+  EXPECT_EQ(select_files(some, ModelFiles::kCheckpoint).weights, "pytorch_model.bin");
   some.erase("pytorch_model.bin");
-  EXPECT_EQ(select_files(some, Part::kCheckpoint).index, "pytorch_model.bin.index.json");
+  EXPECT_EQ(select_files(some, ModelFiles::kCheckpoint).index, "pytorch_model.bin.index.json");
   some.erase("pytorch_model.bin.index.json");
-  EXPECT_THROW(select_files(some, Part::kCheckpoint), InputError);
-  EXPECT_EQ(select_files(some, Part::kTokenizer).weights, "");
+  EXPECT_THROW(select_files(some, ModelFiles::kCheckpoint), InputError);
+  EXPECT_EQ(select_files(some, ModelFiles::kTokenizer).weights, "");
 }
 
 TEST(HubNames, Shards) {
@@ -219,28 +219,28 @@ TEST_F(HubCache, LayoutIsHuggingFaces) {
 }
 
 TEST_F(HubCache, WhatASnapshotLacks) {
-  EXPECT_EQ(missing_from(root_ / "none", Part::kTokenizer), "config.json");
+  EXPECT_EQ(missing_from(root_ / "none", ModelFiles::kTokenizer), "config.json");
   write("config.json", "{}");
-  EXPECT_EQ(missing_from(root_, Part::kTokenizer), "tokenizer.json");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kTokenizer), "tokenizer.json");
   write("vocab.json", "{}");
   write("merges.txt", "");
-  EXPECT_EQ(missing_from(root_, Part::kTokenizer), "");
-  EXPECT_EQ(missing_from(root_, Part::kCheckpoint), "model.safetensors");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kTokenizer), "");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kCheckpoint), "model.safetensors");
   write("model.safetensors.index.json", R"({"weight_map": {"a": "s1", "b": "s2"}})");
   write("s1", "");
-  EXPECT_EQ(missing_from(root_, Part::kCheckpoint), "s2");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kCheckpoint), "s2");
   fs::create_symlink("nowhere", root_ / "s2");
-  EXPECT_EQ(missing_from(root_, Part::kCheckpoint), "s2");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kCheckpoint), "s2");
   fs::remove(root_ / "s2");
   write("s2", "");
-  EXPECT_EQ(missing_from(root_, Part::kCheckpoint), "");
+  EXPECT_EQ(missing_from(root_, ModelFiles::kCheckpoint), "");
   // What is no index is told by whoever reads the checkpoint.
   for (const char* text : {"[]", "3", "{\"weight_map\": 3}"}) {
     write("model.safetensors.index.json", text);
-    EXPECT_EQ(missing_from(root_, Part::kCheckpoint), "") << text;
+    EXPECT_EQ(missing_from(root_, ModelFiles::kCheckpoint), "") << text;
   }
   write("model.safetensors.index.json", "{");
-  EXPECT_THROW(missing_from(root_, Part::kCheckpoint), InputError);
+  EXPECT_THROW(missing_from(root_, ModelFiles::kCheckpoint), InputError);
 }
 
 TEST_F(HubCache, OneHolderOfALock) {
@@ -264,18 +264,18 @@ TEST_F(HubCache, OneHolderOfALock) {
 
 TEST_F(HubCache, DirectoriesWinAndMistakesSayBoth) {
   const Settings offline = settings({{"HF_HUB_OFFLINE", "1"}, {"HF_HOME", root_.string()}});
-  EXPECT_EQ(find_model({root_.string(), "main", {}, Part::kCheckpoint}, offline, {}), root_);
+  EXPECT_EQ(find_model({root_.string(), "main", {}, ModelFiles::kCheckpoint}, offline, {}), root_);
   for (const std::string& model :
        {std::string("/nowhere"), std::string("a/b/c"), std::string("..."), std::string()}) {
     try {
-      find_model({model, "main", {}, Part::kCheckpoint}, offline, {});
+      find_model({model, "main", {}, ModelFiles::kCheckpoint}, offline, {});
       FAIL() << model;
     } catch (const InputError& e) {
       EXPECT_EQ(e.param(), "model");
       EXPECT_NE(std::string(e.what()).find("neither a directory nor the id"), std::string::npos);
     }
   }
-  EXPECT_THROW(find_model({"org/name", "../x", {}, Part::kCheckpoint}, offline, {}), InputError);
+  EXPECT_THROW(find_model({"org/name", "../x", {}, ModelFiles::kCheckpoint}, offline, {}), InputError);
 }
 
 TEST(HubAnswers, HeadsThatAreNoHubs) {

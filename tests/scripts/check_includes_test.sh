@@ -29,7 +29,8 @@ expect() {
 }
 
 expect 0 'leftwards' runtime/a.cc '#include "kernels/ops.h"' '#include "models/model.h"' '#include "runtime/a.h"'
-expect 0 'a subfolder of its own' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'
+expect 0 'a room to the left' runtime/scheduling/a.h '#include "runtime/protocol/version.h"'
+expect 1 'a room to the right' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'
 expect 1 'rightwards' kernels/a.cc '#include "models/model.h"'
 expect 1 'rightwards by one' models/core/a.h '#include "runtime/request/params.h"'
 expect 1 'rightwards with blanks' models/a.h '  #  include   "runtime/request/params.h"'
@@ -39,7 +40,10 @@ expect 1 'rightwards in a fragment' kernels/cpu/a.inl '#include "runtime/request
 expect 0 'a comment' kernels/a.h '// #include "runtime/request/params.h"'
 expect 1 'client to server' client/a.h '#include "server/http/http.h"'
 expect 1 'server to client' server/a.h '#include "client/client.h"'
-expect 0 'server to actors' server/a.h '#include "actors/engine.h"'
+expect 1 'server to actors' server/a.h '#include "actors/engine.h"'
+expect 0 'server to the interface of engines' server/a.h '#include "runtime/engine/engine_api.h"'
+expect 1 'server to an engine' server/api/a.h '#include "runtime/engine/engine_core.h"'
+expect 0 'launcher to actors' launcher/a.h '#include "actors/engine.h"'
 expect 1 'launcher from runtime' runtime/a.h '#include "launcher/options.h"'
 expect 1 'not from the root' runtime/a.h '#include "params.h"'
 expect 1 'upwards' runtime/a.h '#include "../kernels/ops.h"'

@@ -88,7 +88,10 @@ class HttpServerTest : public ::testing::Test {
     config.header_timeout = config.body_timeout = config.write_timeout = 400ms;
     config.idle_timeout = 800ms;
   }
-  void start() { server = std::make_unique<server::HttpServer>(config, hooks); }
+  void start() {
+    server = std::make_unique<server::HttpServer>(config, hooks);
+    server->start();
+  }
   std::string ask(const std::string& bytes, const std::string& enough = "") {
     if (!server) start();
     RawClient client(server->port());

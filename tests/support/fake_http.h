@@ -92,7 +92,7 @@ class FakeExchange final : public server::Exchange {
   server::HttpRequest request_;
 };
 
-class FakeEngineApi final : public server::EngineApi {
+class FakeEngineApi final : public EngineApi {
  public:
   void submit(const Request& request, OnChunk on_chunk) override {
     requests.push_back(request);
@@ -105,7 +105,7 @@ class FakeEngineApi final : public server::EngineApi {
     chunk.set_finished(true);
     callbacks.at(id)(chunk);
   }
-  server::EngineStatus status() override { return state; }
+  EngineStatus status() override { return state; }
   std::optional<proto::Error> refuse_unread() override { return full; }
   std::optional<proto::Error> full;
 
@@ -143,7 +143,7 @@ class FakeEngineApi final : public server::EngineApi {
   std::vector<Request> requests;
   std::map<std::string, OnChunk> callbacks;
   std::vector<std::string> cancelled;
-  server::EngineStatus state;
+  EngineStatus state;
 
  private:
   std::map<size_t, bool> told_;

@@ -235,6 +235,8 @@ TEST_F(Directory, WithoutATokenizer) {
 TEST_F(Directory, MalformedJsonIsNamedWithItsLine) {
   write("tokenizer.json", "{\n  \"model\": }");
   EXPECT_THAT(error().what(), AllOf(HasSubstr("tokenizer.json"), HasSubstr("line 2, column 12")));
+  write("tokenizer.json", std::string(5'000'000, '['));  // a parser's stack is no bound
+  EXPECT_THAT(error().what(), AllOf(HasSubstr("tokenizer.json"), HasSubstr("nested deeper")));
   write("tokenizer.json", kDocument.dump());
   write("special_tokens_map.json", "[]");
   EXPECT_THAT(error().what(), HasSubstr("special_tokens_map.json: expected an object"));

@@ -155,6 +155,8 @@ TEST_F(SupervisorCoreTest, WhileItStopsNothingElseCounts) {
   EXPECT_THAT(heard(), ElementsAre("stop 1"));
   exited();
   exited();
+  EXPECT_EQ(core().restarts(), 0);  // it is due
+  tick(1);
   EXPECT_EQ(core().restarts(), 1);
 }
 
@@ -182,6 +184,7 @@ TEST_F(SupervisorCoreTest, BackoffDoublesUntilSomethingComesUp) {
     tick(0.2);
     EXPECT_THAT(heard(), ElementsAre(testing::StartsWith("launch")));
   }
+  EXPECT_EQ(core().restarts(), 4);  // though it was never up
   come_up();
   die();
   exited();
@@ -269,6 +272,7 @@ TEST_F(SupervisorCoreTest, ShutDownWhileItRuns) {
   EXPECT_THAT(heard(), ElementsAre("stop 1"));
   exited();
   EXPECT_TRUE(core().gone());
+  EXPECT_EQ(core().restarts(), 0);
 }
 TEST_F(SupervisorCoreTest, ShutDownWhileItStopsOrWaits) {
   start_and_come_up();
@@ -283,6 +287,8 @@ TEST_F(SupervisorCoreTest, ShutDownWhileItBacksOff) {
   die();
   exited();
   core().shut_down(now);
+  core().check_integrity();
+  EXPECT_EQ(core().restarts(), 0);
   EXPECT_TRUE(core().gone());
   heard();
   tick(100);

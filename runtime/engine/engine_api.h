@@ -1,5 +1,5 @@
-// What the HTTP server needs of an engine. The launcher implements it (launcher/http/http_engine.h); the
-// server knows neither actors nor clients.
+// An engine as its users in the same process see it, the HTTP server above all. Implemented beside
+// the actors (actors/in_process_engine.h); neither actors nor clients are in sight here.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "runtime/protocol/tandem.pb.h"
 
-namespace tandem::server {
+namespace tandem {
 
 struct EngineStatus {
   bool ready = false;     // requests are being computed
@@ -28,19 +28,20 @@ class EngineApi {
     int32_t priority = 0;
     std::string batch;  // id of the first request of its HTTP request: it comes in if that one does
   };
-  // News of a request; the last chunk has `finished` or an `error`. From a thread of the engine's,
-  // in order; must not block.
-  using OnChunk = std::function<void(const proto::RequestChunk&)>;
+  // News of a request; the last chunk has `finished` or an `error`, and always comes. From a thread
+  // of the engine's, or from submit() itself; one at a time, in order. Must not block.
+  using OnChunk = std::function<void(proto::RequestChunk)>;
 
   virtual ~EngineApi() = default;
   // Any thread; never waits. What is wrong with the request comes as a chunk.
   virtual void submit(const Request& request, OnChunk on_chunk) = 0;
+  // Its last chunk is an error of type "cancelled", unless another came before. Any thread.
   virtual void cancel(const std::string& id) = 0;
   // While the engine is full: what it answers whoever comes, whatever is asked, so that this need
   // not be read. Each call counts as a request that was refused. Any thread; never waits.
   virtual std::optional<proto::Error> refuse_unread() { return std::nullopt; }
-  // At most a few tenths of a second old.
+  // At most a few tenths of a second old. Any thread; never waits.
   virtual EngineStatus status() = 0;
 };
 
-}  // namespace tandem::server
+}  // namespace tandem

@@ -1,0 +1,254 @@
+// InProcessEngine: what the HTTP server gets of an engine, until both have ended.
+#include "actors/in_process_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/golden_cluster_config.h"
+
+namespace tandem::actors {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+// What one request has heard.
+class Listener {
+ public:
+  EngineApi::OnChunk callback() {
+    return [this](proto::RequestChunk chunk) {
+      const std::lock_guard lock(mutex_);
+      EXPECT_FALSE(ended_) << "news after the last chunk";
+      ended_ = chunk.finished() || chunk.has_error();
+      ++chunks_;
+      if (chunk.has_error()) error_ = chunk.error();
+      for (const auto& news : chunk.outputs())
+        tokens_.insert(tokens_.end(), news.token_ids().begin(), news.token_ids().end());
+      changed_.notify_all();
+    };
+  }
+  bool ends(std::chrono::seconds most = 60s) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, most, [this] { return ended_; });
+  }
+  bool hears_a_token() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 60s, [this] { return !tokens_.empty(); });
+  }
+  bool ended() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  int chunks() const { return chunks_; }
+  const std::vector<int>& tokens() const { return tokens_; }
+  const std::string& error() const { return error_.type(); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  int chunks_ = 0;
+  std::vector<int> tokens_;
+  proto::Error error_;
+};
+
+// Slow enough for tests to interfere.
+class SlowWorker final : public Worker {
+ public:
+  proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
+    return worker_->load(setup, progress);
+  }
+  void start(const proto::WorkerStart& start) override { worker_->start(start); }
+  proto::StepOutput execute(const proto::StepInput& step) override {
+    std::this_thread::sleep_for(3ms);
+    return worker_->execute(step);
+  }
+  void abort() override { worker_->abort(); }
+
+ private:
+  std::unique_ptr<Worker> worker_ = make_model_worker([](const proto::WorkerSetup&) {
+    return std::shared_ptr<Communicator>(make_local_communicator());
+  });
+};
+
+constexpr int kMany = 120;  // tokens; the model has 128 positions
+
+class InProcessEngineTest : public ::testing::Test {
+ protected:
+  explicit InProcessEngineTest(
+      const ClusterConfig& config = testing::golden_cluster_config("bart-tiny"))
+      : cluster(config, [] { return std::make_unique<SlowWorker>(); }),
+        engine(std::make_unique<InProcessEngine>(cluster)) {}
+
+  static EngineApi::Request request(const std::string& id, int max_tokens) {
+    EngineApi::Request r;
+    r.id = id;
+    r.prompt_json = R"("a small lighthouse on the coast")";
+    r.params_json = json{{"max_tokens", max_tokens}, {"num_beams", 1}, {"ignore_eos", true}}.dump();
+    return r;
+  }
+  static bool eventually(const std::function<bool()>& condition) {
+    for (int i = 0; i < 2000 && !condition(); ++i) std::this_thread::sleep_for(10ms);
+    return condition();
+  }
+
+  Cluster cluster;
+  std::unique_ptr<InProcessEngine> engine;
+};
+
+TEST_F(InProcessEngineTest, AnswersAsHuggingFace) {
+  const json golden = testing::load_golden("bart-tiny");
+  std::vector<std::unique_ptr<Listener>> heard;
+  std::vector<std::vector<int>> expected;
+  for (const auto& c : golden.at("cases")) {
+    if (!c.contains("output_ids") || c.contains("sequences")) continue;
+    EngineApi::Request r;
+    r.id = "golden-" + std::to_string(heard.size());
+    r.prompt_json = json{{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+                         {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}}
+                        .dump();
+    r.params_json = c.at("generation").dump();
+    auto ids = c.at("output_ids").get<std::vector<int>>();
+    ids.erase(ids.begin(),
+              ids.begin() + static_cast<std::ptrdiff_t>(c.at("decoder_prompt_ids").size()));
+    expected.push_back(std::move(ids));
+    heard.push_back(std::make_unique<Listener>());
+    engine->submit(r, heard.back()->callback());
+  }
+  ASSERT_GE(heard.size(), 10u);
+  for (size_t i = 0; i < heard.size(); ++i) {
+    ASSERT_TRUE(heard[i]->ends());
+    EXPECT_EQ(heard[i]->error(), "");
+    EXPECT_EQ(heard[i]->tokens(), expected[i]);
+  }
+  const EngineStatus status = engine->status();
+  EXPECT_TRUE(status.ready);
+  EXPECT_FALSE(status.draining);
+  // Nothing waits for an acknowledgement.
+  EXPECT_TRUE(eventually([&] { return engine->status().info.num_requests() == 0; }));
+  cluster.drain();
+  EXPECT_TRUE(eventually([&] { return cluster.status().drained; }));
+  EXPECT_TRUE(engine->status().draining);
+}
+
+TEST_F(InProcessEngineTest, EveryStepIsToldAtOnce) {
+  Listener heard;
+  engine->submit(request("x", 40), heard.callback());
+  ASSERT_TRUE(heard.ends());
+  EXPECT_EQ(heard.tokens().size(), 40u);
+  EXPECT_GE(heard.chunks(), 40);  // however far behind whoever listens is
+}
+
+TEST_F(InProcessEngineTest, WhatIsWrongComesAsAChunk) {
+  Listener bad_json, bad_field, twice, first;
+  EngineApi::Request r = request("bad", 5);
+  r.params_json = "{";
+  engine->submit(r, bad_json.callback());
+  r = request("worse", 5);
+  r.params_json = R"({"temperature": -1})";
+  engine->submit(r, bad_field.callback());
+  engine->submit(request("x", kMany), first.callback());
+  engine->submit(request("x", 4), twice.callback());
+  for (Listener* heard : {&bad_json, &bad_field, &twice}) {
+    ASSERT_TRUE(heard->ends());
+    EXPECT_EQ(heard->error(), "invalid_request_error");
+  }
+  engine->cancel("x");
+  ASSERT_TRUE(first.ends());
+}
+
+TEST_F(InProcessEngineTest, CancelEndsIt) {
+  Listener heard;
+  engine->submit(request("x", kMany), heard.callback());
+  ASSERT_TRUE(heard.hears_a_token());
+  engine->cancel("x");
+  engine->cancel("x");
+  engine->cancel("nobody");
+  ASSERT_TRUE(heard.ends());
+  EXPECT_EQ(heard.error(), "cancelled");
+  EXPECT_TRUE(eventually([&] { return engine->status().info.num_requests() == 0; }));
+}
+
+// The server waits for the last chunk of what it submits, whenever that is.
+TEST_F(InProcessEngineTest, EverythingEndsWhenItCloses) {
+  Listener under_way, afterwards;
+  engine->submit(request("x", kMany), under_way.callback());
+  ASSERT_TRUE(under_way.hears_a_token());
+  engine->close();
+  EXPECT_TRUE(under_way.ended());
+  EXPECT_EQ(under_way.error(), "unavailable_error");
+  engine->submit(request("y", 4), afterwards.callback());
+  ASSERT_TRUE(afterwards.ends(5s));
+  EXPECT_EQ(afterwards.error(), "unavailable_error");
+  engine->close();
+}
+
+TEST_F(InProcessEngineTest, EverythingEndsWithTheCluster) {
+  Listener under_way, afterwards;
+  engine->submit(request("x", kMany), under_way.callback());
+  ASSERT_TRUE(under_way.hears_a_token());
+  cluster.stop();
+  ASSERT_TRUE(under_way.ends(5s));
+  EXPECT_EQ(under_way.error(), "unavailable_error");
+  engine->submit(request("y", 4), afterwards.callback());
+  ASSERT_TRUE(afterwards.ends(5s));
+  EXPECT_EQ(afterwards.error(), "unavailable_error");
+  engine->cancel("y");
+  EXPECT_EQ(engine->status().info.num_restarts(), 0);  // its end is none
+  engine.reset();
+}
+
+// Requests that come while it closes end too, one way or the other.
+TEST_F(InProcessEngineTest, ClosesUnderLoad) {
+  std::vector<std::unique_ptr<Listener>> heard;
+  for (int i = 0; i < 400; ++i) heard.push_back(std::make_unique<Listener>());
+  std::thread load([&] {
+    for (size_t i = 0; i < heard.size(); ++i)
+      engine->submit(request("x" + std::to_string(i), 3 + static_cast<int>(i % 5)),
+                     heard[i]->callback());
+  });
+  ASSERT_TRUE(heard[20]->ends());
+  engine->close();
+  load.join();
+  for (const auto& one : heard) ASSERT_TRUE(one->ends(5s));
+}
+
+class FullEngineTest : public InProcessEngineTest {
+ protected:
+  static ClusterConfig config() {
+    ClusterConfig c = testing::golden_cluster_config("bart-tiny");
+    c.requests.max_requests = 1;
+    return c;
+  }
+  FullEngineTest() : InProcessEngineTest(config()) {}
+};
+
+TEST_F(FullEngineTest, RepeatsARefusalForAWhile) {
+  Listener first, second;
+  EXPECT_FALSE(engine->refuse_unread());
+  engine->submit(request("x", kMany), first.callback());
+  ASSERT_TRUE(first.hears_a_token());
+  engine->submit(request("y", 4), second.callback());
+  ASSERT_TRUE(second.ends());
+  EXPECT_EQ(second.error(), "overloaded_error");
+  const auto before = engine->status().info.refused_queue_time();
+  if (const auto repeated = engine->refuse_unread()) {  // unless 20 ms have passed
+    EXPECT_EQ(repeated->type(), "overloaded_error");
+    EXPECT_GT(engine->status().info.refused_queue_time(), before);
+  }
+  EXPECT_TRUE(eventually([&] { return !engine->refuse_unread(); }));
+  engine->cancel("x");
+  ASSERT_TRUE(first.ends());
+}
+
+}  // namespace
+}  // namespace tandem::actors
