@@ -9,7 +9,6 @@
 #include "actors/internal.h"
 #include "actors/preparer_queue.h"
 #include "runtime/engine/supervisor_core.h"
-#include "runtime/request/request_json.h"
 #include "runtime/version.h"
 
 namespace tandem::actors {
@@ -27,11 +26,8 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
     const proto::SubmitRequest& submit = job.submit->submit();
     PrepareResult result{job.preparer, submit.request_id(), nullptr, nullptr};
     try {
-      const auto params = submit.params_json().empty() ? nlohmann::json::object()
-                                                       : parse_json_line(submit.params_json());
-      if (!params.is_object()) throw invalid_request("params", "must be an object");
       result.request = std::make_shared<PreparedRequest>(
-          shared->processor->prepare(parse_json_line(submit.prompt_json()), params));
+          shared->processor->prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
       result.error = std::make_shared<InputError>(e);
     } catch (const std::exception& e) {
@@ -151,13 +147,17 @@ struct EngineState : EngineOutbox {
       if (message->hello().protocol_version() != kProtocolVersion) {
         refuse(client, "",
                invalid_request("protocol_version",
-                               "the server speaks version " + std::to_string(kProtocolVersion)));
+                               version_mismatch("client", message->hello().protocol_version(),
+                                                "server")));
       } else {
         connect(client);
       }
       return;
     }
-    if (known == ids.end()) return;  // no hello: not a client
+    if (known == ids.end()) {  // no hello, or one of another version, which this tells it
+      if (message->has_get_info()) send_info(client, message->get_info().query());
+      return;
+    }
     const ClientId id = known->second;
     switch (message->message_case()) {
       case proto::ClientMessage::kSubmit: {

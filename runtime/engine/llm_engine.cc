@@ -1,3 +1,5 @@
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/engine/llm_engine.h"
 
 #include <utility>
@@ -36,8 +38,13 @@ double LLMEngine::now() const {
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
                             const nlohmann::json& params, int priority) {
+  add_request(request_id, read_prompt(prompt), read_options(params), priority);
+}
+
+void LLMEngine::add_request(const std::string& request_id, const proto::Prompt& prompt,
+                            const proto::GenerationOptions& options, int priority) {
   if (requests_.count(request_id)) throw invalid_request("request_id", request_id + " is in use");
-  auto request = std::make_unique<RequestState>(request_id, processor_.prepare(prompt, params),
+  auto request = std::make_unique<RequestState>(request_id, processor_.prepare(prompt, options),
                                                 tokenizer(), now(), priority);
   request->set_first_seq_id(next_seq_id_);
   scheduler_->add_seq_group(make_sequence_group(request->add_request()));

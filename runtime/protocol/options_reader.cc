@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -305,6 +306,27 @@ void check_options(const Options& options) {
     if (it != table().rows.end() && it->second.kind.check)
       it->second.kind.check(options, field, it->first);
   }
+}
+
+void override_options(const Options& over, Options& options) {
+  const auto* reflection = Options::GetReflection();
+  for (const std::string& name : over.off())
+    if (const Field* field = Options::descriptor()->FindFieldByName(name))
+      reflection->ClearField(&options, field);
+  std::vector<const Field*> given;
+  reflection->ListFields(over, &given);
+  std::set<std::string> names;
+  for (const Field* field : given) {
+    names.insert(field->name());
+    if (!field->is_repeated()) reflection->ClearField(&options, field);
+  }
+  // What it gives is no longer off, nor twice.
+  names.insert(over.off().begin(), over.off().end());
+  auto& off = *options.mutable_off();
+  off.erase(std::remove_if(off.begin(), off.end(),
+                           [&](const std::string& name) { return names.contains(name); }),
+            off.end());
+  options.MergeFrom(over);
 }
 
 ModelOptions read_model_options(const json& generation, int vocab_size) {

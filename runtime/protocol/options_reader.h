@@ -22,6 +22,9 @@ proto::GenerationOptions read_options(const nlohmann::json& params);
 // The bounds of options that somebody else may have made: as read_options().
 void check_options(const proto::GenerationOptions& options);
 
+// What `over` says, or switches off, takes the place of what `options` say.
+void override_options(const proto::GenerationOptions& over, proto::GenerationOptions& options);
+
 struct ModelOptions {
   proto::GenerationOptions options;
   UnbuiltOptions not_built;

@@ -64,13 +64,30 @@ void set_pooling(const json& prompt, proto::Prompt& out) {
     if (!normalize.is_null()) throw invalid_request("normalize", "needs \"pooling\"");
     return;
   }
-  if (out.has_decoder() || out.has_target())
-    throw invalid_request("pooling",
-                          "is of the encoder's output; leave out decoder_prompt and target");
   *out.mutable_pooling() = read_pooling(kind, normalize);
 }
 
+void check_part(const proto::PromptPart& part, const std::string& name) {
+  const std::string& field = part.field().empty() ? name : part.field();
+  if (part.content_case() == proto::PromptPart::CONTENT_NOT_SET)
+    throw invalid_request(field, "is missing");
+  if (part.has_token_ids() && part.token_ids().ids().empty())
+    throw invalid_request(field, "must not be empty");
+}
+
 }  // namespace
+
+void check_prompt(const proto::Prompt& prompt) {
+  check_part(prompt.encoder(), "prompt");
+  if (prompt.has_decoder()) check_part(prompt.decoder(), "decoder_prompt");
+  if (prompt.has_target()) check_part(prompt.target(), "target");
+  if (!prompt.has_pooling()) return;
+  if (prompt.has_decoder() || prompt.has_target())
+    throw invalid_request("pooling",
+                          "is of the encoder's output; leave out decoder_prompt and target");
+  if (!proto::Pooling::Kind_IsValid(prompt.pooling().kind()))
+    throw invalid_request("pooling", "is not one of mean, cls, last");
+}
 
 proto::PromptPart read_prompt_part(const json& value, const std::string& field) {
   if (value.is_string()) return text_part(value.get<std::string>(), field);
@@ -140,6 +157,7 @@ proto::Prompt read_prompt(const json& prompt) {
       throw invalid_request("append_eos", "says something about a target only");
   }
   set_pooling(prompt, out);
+  check_prompt(out);
   return out;
 }
 

@@ -17,6 +17,8 @@ namespace tandem {
 // Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
 // multi-modal data (not built yet). Ids are not compared with a vocabulary.
 proto::Prompt read_prompt(const nlohmann::json& prompt);
+// What read_prompt() would refuse, of a prompt that somebody else may have made.
+void check_prompt(const proto::Prompt& prompt);
 // A string, a list of ids, or an object with either; `field` is what messages call it.
 proto::PromptPart read_prompt_part(const nlohmann::json& value, const std::string& field);
 // kind: "mean", "cls" or "last"; normalize: a bool, or null for yes.

@@ -45,16 +45,6 @@ bool is_off(const Options& options, const std::string& name) {
   return std::find(options.off().begin(), options.off().end(), name) != options.off().end();
 }
 
-Options options_over(const Options& request, const Options& model) {
-  Options out = model;
-  for (const std::string& name : request.off())
-    if (const Field* field = Options::descriptor()->FindFieldByName(name))
-      Options::GetReflection()->ClearField(&out, field);
-  for (const Field* field : fields_of(request)) Options::GetReflection()->ClearField(&out, field);
-  out.MergeFrom(request);
-  return out;
-}
-
 // By the fields' types and names, so that none is forgotten.
 void check_vocabulary(const Options& options, int vocab_size) {
   for (const Field* field : fields_of(options)) {

@@ -27,10 +27,6 @@ inline InputError conflict(const std::string& param, const std::string& message)
 // Whether the options switch a parameter off by its name.
 bool is_off(const proto::GenerationOptions& options, const std::string& name);
 
-// `request` over `model`: what the request says, or switches off, hides what the model says.
-proto::GenerationOptions options_over(const proto::GenerationOptions& request,
-                                      const proto::GenerationOptions& model);
-
 // Throws InputError naming the parameter that has a token id outside the vocabulary.
 void check_vocabulary(const proto::GenerationOptions& options, int vocab_size);
 

@@ -242,7 +242,8 @@ proto::SamplingParams ParamsResolver::resolve(const Options& request,
                                               const PromptLengths& lengths) const {
   check_vocabulary(request, vocab_size_);
   check_built(request, defaults_.not_built);
-  const Options both = options_over(request, defaults_.options);
+  Options both = defaults_.options;
+  override_options(request, both);
   const OptionSources sources{request, defaults_.options, both, lengths,
                               config_.max_position_embeddings};
   proto::SamplingParams out;

@@ -133,8 +133,6 @@ void assign(const Ids& ids, Repeated* out) {
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver) {
-  if (prompt.encoder().content_case() == proto::PromptPart::CONTENT_NOT_SET)
-    throw invalid_request("prompt", "is missing");
   const PromptParams with = resolver.prompt_params(options);
   const std::string& field = prompt.encoder().field();
   Ids encoder = tokenise(prompt.encoder(), tokenizer, with.add_special_tokens);

@@ -4,6 +4,7 @@
 
 #include "models/registry.h"
 #include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/bad_words.h"
 
 namespace tandem {
@@ -40,6 +41,7 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
 
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
+  check_prompt(prompt);
   check_options(options);
   PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_);
   if (prepared.pooling)
