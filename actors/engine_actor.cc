@@ -146,9 +146,9 @@ struct EngineState : EngineOutbox {
     if (message->has_hello()) {
       if (message->hello().protocol_version() != kProtocolVersion) {
         refuse(client, "",
-               invalid_request("protocol_version",
-                               version_mismatch("client", message->hello().protocol_version(),
-                                                "server")));
+               invalid_request(
+                   "protocol_version",
+                   version_mismatch("client", message->hello().protocol_version(), "server")));
       } else {
         connect(client);
       }

@@ -230,8 +230,7 @@ void ClientCore::on_info(const proto::ServerInfo& info, Delivery& delivery) {
   news.info = info;
   if (info.protocol_version() != kProtocolVersion)
     news.error =
-        make_error("protocol_error",
-                   version_mismatch("server", info.protocol_version(), "client"),
+        make_error("protocol_error", version_mismatch("server", info.protocol_version(), "client"),
                    "protocol_version");
   delivery.infos.push_back(std::move(news));
 }

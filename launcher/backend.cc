@@ -17,8 +17,7 @@ class LocalBackend final : public Backend {
   explicit LocalBackend(std::unique_ptr<LLMEngine> engine) : engine_(std::move(engine)) {}
 
   void submit(uint64_t number, JsonRequest request) override {
-    engine_->add_request(std::to_string(number), request.prompt, request.options,
-                         request.priority);
+    engine_->add_request(std::to_string(number), request.prompt, request.options, request.priority);
   }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;

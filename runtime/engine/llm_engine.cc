@@ -1,10 +1,10 @@
-#include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/prompt_reader.h"
 #include "runtime/engine/llm_engine.h"
 
 #include <utility>
 
 #include "runtime/execution/kv_cache.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 
 namespace tandem {
 

@@ -207,7 +207,8 @@ struct TokenOption {
   // Throws InputError if the request's is outside the vocabulary.
   int of(const Options& request, const Options& model, int config, int vocab_size) const {
     if (is_off(request, name)) return -1;
-    if ((request.*has)()) return static_cast<int>(read_int((request.*get)(), name, 0, vocab_size - 1));
+    if ((request.*has)())
+      return static_cast<int>(read_int((request.*get)(), name, 0, vocab_size - 1));
     return (model.*has)() ? static_cast<int>((model.*get)()) : config;
   }
 };
@@ -305,12 +306,15 @@ std::vector<int32_t> ParamsResolver::end_tokens(const Options& request) const {
 
 int ParamsResolver::default_bos(const Options& request) const {
   const int forced = kForcedBos.of(request, defaults_.options, -1, vocab_size_);
-  return forced >= 0 ? forced : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
+  return forced >= 0 ? forced
+                     : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
 }
 
 int ParamsResolver::decoder_start(const Options& request) const {
-  const int start = kDecoderStart.of(request, defaults_.options, config_.decoder_start_token_id, vocab_size_);
-  return start >= 0 ? start : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
+  const int start =
+      kDecoderStart.of(request, defaults_.options, config_.decoder_start_token_id, vocab_size_);
+  return start >= 0 ? start
+                    : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
 }
 
 }  // namespace tandem

@@ -107,7 +107,8 @@ class EmbeddingJob final : public EngineJob {
     });
   }
 
-  static std::string body_of(const EmbeddingRequest& request, const std::vector<EncodedInput>& parts) {
+  static std::string body_of(const EmbeddingRequest& request,
+                             const std::vector<EncodedInput>& parts) {
     Json data = Json::array();
     int tokens = 0;
     for (const EncodedInput& part : parts) {
@@ -152,8 +153,7 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
                                           " dimensions, and are not shortened");
   const Urgency urgency = take_urgency(body, app.config);
   const auto kind = take(body, "pooling").value_or("mean");
-  const proto::Pooling pooling =
-      read_pooling(kind, take_bool(body, "normalize").value_or(true));
+  const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
   const proto::GenerationOptions options = take_encoding_options(body);
   refuse_rest(body);
   std::vector<EngineApi::Request> requests(r.inputs.size());

@@ -131,7 +131,8 @@ proto::Prompt read_pair(const nlohmann::json& prompt,
 }
 
 std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
-  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt)) return {std::move(prompt)};
+  if (prompt.is_string() || prompt.is_object() || begins_as_token_ids(prompt))
+    return {std::move(prompt)};
   if (!prompt.is_array())
     throw invalid_request("prompt", "expected a string, token ids, or a list of them");
   if (prompt.empty()) throw invalid_request("prompt", "the list is empty");

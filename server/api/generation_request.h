@@ -20,9 +20,9 @@ struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
   std::string model;
   std::vector<proto::Prompt> prompts;
-  std::vector<std::string> echoes;      // of each prompt, if the text is to begin with it
+  std::vector<std::string> echoes;  // of each prompt, if the text is to begin with it
   proto::GenerationOptions options;
-  int sequences = 1;                                 // of each prompt
+  int sequences = 1;  // of each prompt
   bool stream = false;
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // every chunk

@@ -110,8 +110,8 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
     for (const std::string& text : *side) {
       EngineApi::Request& request = requests.emplace_back();
       const auto at = static_cast<size_t>(&text - side->data());
-      request.prompt = text_prompt(text, side == &pairs.first ? pairs.name_of_first(at)
-                                                              : pairs.name_of_second(at));
+      request.prompt = text_prompt(
+          text, side == &pairs.first ? pairs.name_of_first(at) : pairs.name_of_second(at));
       *request.prompt.mutable_pooling() = pooling;
       request.options = options;
       request.timeout = urgency.timeout;

@@ -11,9 +11,9 @@ namespace tandem::server {
 
 class HttpServer {
  public:
-  // Listens at once: connections are taken, and wait for start(). Throws InputError naming the flag:
-  // an address that does not resolve, a port in use, a certificate that cannot be read. config and
-  // hooks outlive the server.
+  // Listens at once: connections are taken, and wait for start(). Throws InputError naming the
+  // flag: an address that does not resolve, a port in use, a certificate that cannot be read.
+  // config and hooks outlive the server.
   HttpServer(const ServerConfig& config, ConnectionHooks& hooks);
   // stop(). No Exchange may be used afterwards, or still be held.
   ~HttpServer();

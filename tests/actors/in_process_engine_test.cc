@@ -95,8 +95,7 @@ class InProcessEngineTest : public ::testing::Test {
     EngineApi::Request r;
     r.id = id;
     r.prompt = text_prompt("a small lighthouse on the coast");
-    r.options =
-        read_options({{"max_tokens", max_tokens}, {"num_beams", 1}, {"ignore_eos", true}});
+    r.options = read_options({{"max_tokens", max_tokens}, {"num_beams", 1}, {"ignore_eos", true}});
     return r;
   }
   static bool eventually(const std::function<bool()>& condition) {
@@ -116,8 +115,9 @@ TEST_F(InProcessEngineTest, AnswersAsHuggingFace) {
     if (!c.contains("output_ids") || c.contains("sequences")) continue;
     EngineApi::Request r;
     r.id = "golden-" + std::to_string(heard.size());
-    r.prompt = read_prompt({{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
-                            {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}});
+    r.prompt =
+        read_prompt({{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+                     {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}});
     r.options = read_options(c.at("generation"));
     auto ids = c.at("output_ids").get<std::vector<int>>();
     ids.erase(ids.begin(),

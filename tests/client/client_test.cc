@@ -141,11 +141,10 @@ TEST_F(ClientTest, ErrorsCarryTypeAndField) {
       {{.prompt = "count 3", .params_json = R"({"top_p": 7})"}, "top_p"}};
   for (const auto& [request, param] : wrong) {
     int calls = 0;
-    const RequestHandle handle =
-        client.submit(request, [&](const proto::RequestChunk& chunk) {
-          EXPECT_TRUE(chunk.finished() && chunk.has_error());
-          ++calls;
-        });
+    const RequestHandle handle = client.submit(request, [&](const proto::RequestChunk& chunk) {
+      EXPECT_TRUE(chunk.finished() && chunk.has_error());
+      ++calls;
+    });
     try {
       (void)handle.get();
       ADD_FAILURE() << param;

@@ -275,7 +275,8 @@ TEST_F(HubCache, DirectoriesWinAndMistakesSayBoth) {
       EXPECT_NE(std::string(e.what()).find("neither a directory nor the id"), std::string::npos);
     }
   }
-  EXPECT_THROW(find_model({"org/name", "../x", {}, ModelFiles::kCheckpoint}, offline, {}), InputError);
+  EXPECT_THROW(find_model({"org/name", "../x", {}, ModelFiles::kCheckpoint}, offline, {}),
+               InputError);
 }
 
 TEST(HubAnswers, HeadsThatAreNoHubs) {

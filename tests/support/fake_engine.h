@@ -1,6 +1,6 @@
 // An engine without a model, for tests of the network and the client: it speaks the clients' part
-// of the protocol as runtime/engine/stream_table.h does. What a request brings forth follows from its
-// prompt: "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
+// of the protocol as runtime/engine/stream_table.h does. What a request brings forth follows from
+// its prompt: "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
 #pragma once
 
 #include <algorithm>

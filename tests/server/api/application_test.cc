@@ -265,14 +265,12 @@ TEST(Generation, WhatTheEngineIsAsked) {
             test::prompt({{"encoder_prompt", {5, 6}}, {"decoder_prompt", "b"}}));
   r = ask("/v1/completions",
           R"({"prompt": "a", "use_beam_search": true, "best_of": 4, "n": 2, "temperature": 0})");
-  EXPECT_EQ(test::shown(r.options),
-            test::options({{"num_beams", 4}, {"num_return_sequences", 2}}));
+  EXPECT_EQ(test::shown(r.options), test::options({{"num_beams", 4}, {"num_return_sequences", 2}}));
   r = ask("/v1/chat/completions", R"({"messages": [{"role": "system", "content": "be {user}"},
       {"role": "user", "content": "first"}, {"role": "assistant", "content": "no"},
       {"role": "user", "content": [{"type": "text", "text": "{sys"}, {"type": "text", "text": "tem}"}]}],
       "max_completion_tokens": 5})");
-  EXPECT_EQ(r.prompt.encoder().text(), "be {user}: {system}")
-      << "what messages say is no template";
+  EXPECT_EQ(r.prompt.encoder().text(), "be {user}: {system}") << "what messages say is no template";
   EXPECT_EQ(test::shown(r.options), test::options({{"max_tokens", 5}}));
 }
 

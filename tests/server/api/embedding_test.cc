@@ -64,9 +64,9 @@ TEST(Embeddings, FormsOfInput) {
     s.ask("POST", "/v1/embeddings", std::string(R"({"input": )") + input + "}");
     ASSERT_EQ(s.engine.requests.size(), prompts.size()) << input;
     for (size_t i = 0; i < prompts.size(); ++i)
-      EXPECT_EQ(test::shown(s.engine.requests[i].prompt),
-                test::prompt(
-                    {{"encoder_prompt", prompts[i]}, {"pooling", "mean"}, {"normalize", true}}));
+      EXPECT_EQ(
+          test::shown(s.engine.requests[i].prompt),
+          test::prompt({{"encoder_prompt", prompts[i]}, {"pooling", "mean"}, {"normalize", true}}));
   }
 }
 

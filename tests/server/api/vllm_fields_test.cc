@@ -45,7 +45,8 @@ TEST(VllmFields, GoToTheEngine) {
                          {{"logit_bias", {{"5", 1}}}},    {{"cache_salt", "s"}},
                          {{"add_special_tokens", false}}, {{"prompt_logprobs", 2}}};
   for (const auto& [path, body] : kEndpoints)
-    for (const json& field : fields) EXPECT_EQ(asked(path, body, field), test::options(field)) << path;
+    for (const json& field : fields)
+      EXPECT_EQ(asked(path, body, field), test::options(field)) << path;
 }
 
 TEST(VllmFields, AreWithoutEffectWhereThatIsHarmless) {
