@@ -2,6 +2,9 @@
 // field of GenerationOptions has its name.
 #include "runtime/protocol/options_reader.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>

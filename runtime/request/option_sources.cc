@@ -1,5 +1,8 @@
 #include "runtime/request/option_sources.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <vector>
 

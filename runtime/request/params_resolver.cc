@@ -7,6 +7,9 @@
 // before. So nothing is generated in vain, and a target may fill the decoder to its last position.
 #include "runtime/request/params_resolver.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
