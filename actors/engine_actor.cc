@@ -27,11 +27,8 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
     const proto::SubmitRequest& submit = job.submit->submit();
     PrepareResult result{job.preparer, submit.request_id(), nullptr, nullptr};
     try {
-      const auto params = submit.params_json().empty() ? nlohmann::json::object()
-                                                       : parse_json_line(submit.params_json());
-      if (!params.is_object()) throw invalid_request("params", "must be an object");
       result.request = std::make_shared<PreparedRequest>(
-          shared->processor->prepare(parse_json_line(submit.prompt_json()), params));
+          shared->processor->prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
       result.error = std::make_shared<InputError>(e);
     } catch (const std::exception& e) {
@@ -150,14 +147,18 @@ struct EngineState : EngineOutbox {
     if (message->has_hello()) {
       if (message->hello().protocol_version() != kProtocolVersion) {
         refuse(client, "",
-               invalid_request("protocol_version",
-                               "the server speaks version " + std::to_string(kProtocolVersion)));
+               invalid_request(
+                   "protocol_version",
+                   version_mismatch("client", message->hello().protocol_version(), "server")));
       } else {
         connect(client);
       }
       return;
     }
-    if (known == ids.end()) return;  // no hello: not a client
+    if (known == ids.end()) {  // no hello, or one of another version, which this tells it
+      if (message->has_get_info()) send_info(client, message->get_info().query());
+      return;
+    }
     const ClientId id = known->second;
     switch (message->message_case()) {
       case proto::ClientMessage::kSubmit: {

@@ -54,12 +54,12 @@ InProcessEngine::InProcessEngine(Cluster& cluster)
 
 InProcessEngine::~InProcessEngine() { close(); }
 
-void InProcessEngine::submit(const Request& r, OnChunk on_chunk) {
+void InProcessEngine::submit(Request r, OnChunk on_chunk) {
   proto::ClientMessage message;
   proto::SubmitRequest& submit = *message.mutable_submit();
   submit.set_request_id(r.id);
-  submit.set_prompt_json(r.prompt_json);
-  submit.set_params_json(r.params_json);
+  *submit.mutable_prompt() = std::move(r.prompt);
+  *submit.mutable_options() = std::move(r.options);
   submit.set_timeout(r.timeout);
   submit.set_priority(r.priority);
   submit.set_batch(r.batch);

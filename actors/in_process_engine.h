@@ -16,7 +16,7 @@ class InProcessEngine final : public EngineApi {
   explicit InProcessEngine(Cluster& cluster);
   ~InProcessEngine() override;  // closes
 
-  void submit(const Request& request, OnChunk on_chunk) override;
+  void submit(Request request, OnChunk on_chunk) override;
   void cancel(const std::string& id) override;
   std::optional<proto::Error> refuse_unread() override;
   EngineStatus status() override;

@@ -33,6 +33,8 @@
 #include "benchmarks/support/fork_launcher.h"
 #include "benchmarks/support/timed_worker.h"
 #include "runtime/engine/make_sequence_group.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace {
@@ -199,8 +201,8 @@ struct EngineLoad {
     for (int i = 0; i < sequences; ++i) {
       EngineApi::Request request;
       request.id = "request-" + std::to_string(i);
-      request.prompt_json = json{{"prompt_token_ids", source}}.dump();
-      request.params_json = params.dump();
+      request.prompt = read_prompt({{"prompt_token_ids", source}});
+      request.options = read_options(params);
       engine.submit(request, [this](proto::RequestChunk chunk) {
         if (chunk.has_error() && !measured)
           std::fprintf(stderr, "%s\n", chunk.error().message().c_str());

@@ -17,8 +17,11 @@
 #include "client/client_actor.h"
 #include "client/dispatcher.h"
 #include "client/in_process.h"
+#include "client/input_errors.h"
 #include "client/stream.h"
 #include "client/tandem_client.h"
+#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/options_reader.h"
 
 namespace tandem::client {
 namespace {
@@ -75,6 +78,16 @@ struct Client::Impl {
     });
     dispatcher->add(stream);
     return stream;
+  }
+
+  // Ends a stream that has not reached the core.
+  void fail(StreamKey stream, proto::Error error) {
+    Delivery delivery;
+    StreamNews& news = delivery.streams.emplace_back();
+    news.stream = stream;
+    news.finished = true;
+    news.error = std::move(error);
+    dispatcher->deliver(std::move(delivery));
   }
 
   std::shared_future<proto::ServerInfo> ask_info() {
@@ -229,13 +242,36 @@ Client connect_in_process(caf::actor_system& system, const actors::EngineHandle&
 
 // --- Requests ------------------------------------------------------------------------------------
 
+namespace {
+
+// With params_json over `options`. Throws InputError.
+proto::GenerationOptions options_of(const Request& request) {
+  proto::GenerationOptions options = request.options;
+  if (request.params_json.empty()) return options;
+  const nlohmann::json params = parse_json_line(request.params_json);
+  if (!params.is_object()) throw invalid_request("params", "must be an object");
+  override_options(read_options(params), options);
+  return options;
+}
+
+}  // namespace
+
 RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
   auto stream =
       impl_->new_stream(request.id.empty() ? random_id() : request.id, std::move(on_chunk));
   proto::SubmitRequest message;
   message.set_request_id(stream->id);
-  message.set_prompt_json(request.prompt.json());
-  message.set_params_json(request.params_json);
+  *message.mutable_prompt() = request.prompt.message();
+  proto::Error wrong = request.prompt.error();
+  try {
+    *message.mutable_options() = options_of(request);
+  } catch (const InputError& e) {
+    if (wrong.type().empty()) wrong = to_message(e);
+  }
+  if (!wrong.type().empty()) {
+    impl_->fail(stream->key, std::move(wrong));
+    return RequestHandle(std::move(stream));
+  }
   message.set_timeout(request.timeout);
   message.set_priority(request.priority);
   message.set_batch(request.batch);

@@ -99,6 +99,10 @@ void ClientCore::on_message(uint64_t connection, const proto::ServerMessage& mes
     if (received_ - consumed_ > kMaxUnconsumed)
       return break_connection("the server does not wait for acknowledgements", now);
   }
+  for (const proto::RequestChunk& chunk : message.chunks())
+    if (chunk.request_id().empty() && chunk.has_error())  // about this client, not a request
+      return close("protocol_error", chunk.error().message() + " (this client speaks version " +
+                                         std::to_string(kProtocolVersion) + " of the protocol)");
   Delivery delivery;
   delivery.connection = connection_;
   delivery.number = message.number();
@@ -226,9 +230,7 @@ void ClientCore::on_info(const proto::ServerInfo& info, Delivery& delivery) {
   news.info = info;
   if (info.protocol_version() != kProtocolVersion)
     news.error =
-        make_error("protocol_error",
-                   "the server speaks version " + std::to_string(info.protocol_version()) +
-                       " of the protocol, this client version " + std::to_string(kProtocolVersion),
+        make_error("protocol_error", version_mismatch("server", info.protocol_version(), "client"),
                    "protocol_version");
   delivery.infos.push_back(std::move(news));
 }

@@ -1,46 +1,77 @@
-// Prompts as JSON (docs/jsonl.md).
-#include <nlohmann/json.hpp>
-
+// Prompts, and the JSON that they may be given as (docs/jsonl.md).
+#include "base/error.h"
+#include "client/input_errors.h"
 #include "client/tandem_client.h"
+#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/prompt_reader.h"
 
 namespace tandem::client {
 
+namespace {
+
+// Where JSON would have the part: messages name it so. The first error stays.
+void set_part(const Prompt& from, const std::string& field, proto::PromptPart* part,
+              proto::Error& error) {
+  const proto::Prompt& message = from.message();
+  if (!error.type().empty()) return;
+  error = from.error();
+  if (message.has_decoder() || message.has_target() || message.has_pooling())
+    error = to_message(invalid_request(field, "must be a text or token ids"));
+  *part = message.encoder();
+  part->set_field(field);
+}
+
+}  // namespace
+
 Prompt::Prompt(const std::string& text) {
   try {
-    json_ = nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
+    message_ = text_prompt(text);
+  } catch (const InputError&) {
     throw ClientError("invalid_request_error", "prompt: the text is not UTF-8", "prompt");
   }
 }
 Prompt::Prompt(const char* text) : Prompt(std::string(text)) {}
 
 Prompt Prompt::token_ids(const std::vector<int32_t>& ids) {
-  return raw_json("{\"prompt_token_ids\":" + nlohmann::json(ids).dump() + "}");
+  Prompt prompt;
+  proto::PromptPart& part = *prompt.message_.mutable_encoder();
+  part.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  part.set_field("prompt.prompt_token_ids");
+  return prompt;
 }
 
 Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {
-  return raw_json("{\"encoder_prompt\":" + encoder.json_ + ",\"decoder_prompt\":" + decoder.json_ +
-                  "}");
+  Prompt prompt;
+  set_part(encoder, "prompt.encoder_prompt", prompt.message_.mutable_encoder(), prompt.error_);
+  set_part(decoder, "prompt.decoder_prompt", prompt.message_.mutable_decoder(), prompt.error_);
+  return prompt;
 }
 
 // A pair stays one, with the target beside its two sides.
 Prompt Prompt::with_target(const Prompt& source, const Prompt& target, bool append_eos) {
-  const auto side = nlohmann::json::parse(source.json_, nullptr, /*allow_exceptions=*/false);
-  const bool pair = side.is_object() && side.contains("encoder_prompt");
-  const std::string sides = pair ? source.json_.substr(0, source.json_.rfind('}'))
-                                 : "{\"encoder_prompt\":" + source.json_;
-  return raw_json(sides + ",\"target\":" + target.json_ +
-                  ",\"append_eos\":" + (append_eos ? "true" : "false") + "}");
+  Prompt prompt = source;
+  set_part(target, "target", prompt.message_.mutable_target(), prompt.error_);
+  prompt.message_.set_append_eos(append_eos);
+  return prompt;
 }
 
 Prompt Prompt::pooled(const Prompt& source, const std::string& pooling, bool normalize) {
-  return raw_json("{\"encoder_prompt\":" + source.json_ + ",\"pooling\":" + Prompt(pooling).json_ +
-                  ",\"normalize\":" + (normalize ? "true" : "false") + "}");
+  Prompt prompt = source;
+  try {
+    *prompt.message_.mutable_pooling() = read_pooling(pooling, normalize);
+  } catch (const InputError& error) {
+    if (prompt.error_.type().empty()) prompt.error_ = to_message(error);
+  }
+  return prompt;
 }
 
-Prompt Prompt::raw_json(std::string json) {
+Prompt Prompt::raw_json(const std::string& json) {
   Prompt prompt;
-  prompt.json_ = std::move(json);
+  try {
+    prompt.message_ = read_prompt(parse_json_line(json));
+  } catch (const InputError& error) {
+    prompt.error_ = to_message(error);
+  }
   return prompt;
 }
 

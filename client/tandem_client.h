@@ -44,8 +44,8 @@ class ClientError : public std::runtime_error {
   double retry_after_;
 };
 
-// The encoder's input, and the decoder's if it is not the model's default. Keeps the JSON that is
-// sent. Throws ClientError (invalid_request_error) where a text is not UTF-8.
+// The encoder's input, and the decoder's if it is not the model's default. Throws ClientError
+// (invalid_request_error) where a text is not UTF-8.
 class Prompt {
  public:
   Prompt() = default;
@@ -60,13 +60,18 @@ class Prompt {
   // embedding_of() the output.
   static Prompt pooled(const Prompt& source, const std::string& pooling = "mean",
                        bool normalize = true);
-  // As in docs/jsonl.md. The server checks it.
-  static Prompt raw_json(std::string json);
+  // As in docs/jsonl.md. What is wrong with it, the request fails with.
+  static Prompt raw_json(const std::string& json);
+  // As it is sent.
+  explicit Prompt(proto::Prompt message) : message_(std::move(message)) {}
 
-  const std::string& json() const { return json_; }
+  const proto::Prompt& message() const { return message_; }
+  // Why there is no message: what was wrong with the JSON; a type of "" if nothing was.
+  const proto::Error& error() const { return error_; }
 
  private:
-  std::string json_;
+  proto::Prompt message_;
+  proto::Error error_;
 };
 
 // How likely a target is to the model, behind a source (docs/scoring.md). Natural logarithms.
@@ -91,6 +96,8 @@ struct Request {
   int32_t priority = 0;          // smaller is served first
   // The id of another request, with which this one comes in if it has (docs/serving.md, Overload).
   std::string batch = {};
+  // The same as params_json, field by field; what params_json says comes before.
+  proto::GenerationOptions options = {};
 };
 
 // What has been added since the call before; the last one has `finished`, and `error` if it failed.

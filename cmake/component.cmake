@@ -11,7 +11,8 @@ function(tandem_component name)
   add_library(Tandem::${name} ALIAS tandem_${name})
   target_include_directories(tandem_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
   list(TRANSFORM ARG_DEPENDS PREPEND tandem_)
-  target_link_libraries(tandem_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LIBRARIES} tandem_options)
+  target_link_libraries(tandem_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LIBRARIES}
+                        $<BUILD_INTERFACE:tandem_options>)
 endfunction()
 
 # Compile options of our own code.

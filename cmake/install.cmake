@@ -34,7 +34,7 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 install(FILES client/tandem_client.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/client COMPONENT client)
 install(FILES ${CMAKE_BINARY_DIR}/generated/runtime/protocol/tandem.pb.h runtime/protocol/tandem.proto
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/runtime/protocol COMPONENT client)
-install(TARGETS tandem_client tandem_actor_protocol tandem_protocol EXPORT TandemTargets
+install(TARGETS tandem_client tandem_actor_protocol tandem_request_reader tandem_protocol tandem_base EXPORT TandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
 install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${package} COMPONENT client)

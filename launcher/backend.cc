@@ -20,8 +20,8 @@ class LocalBackend final : public Backend {
     });
   }
 
-  void submit(uint64_t number, const JsonRequest& request) override {
-    engine_->add_request(std::to_string(number), request.prompt, request.params, request.priority);
+  void submit(uint64_t number, JsonRequest request) override {
+    engine_->add_request(std::to_string(number), request.prompt, request.options, request.priority);
   }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
@@ -47,10 +47,10 @@ class ClientBackend final : public Backend {
     client_.close();
   }
 
-  void submit(uint64_t number, const JsonRequest& json) override {
+  void submit(uint64_t number, JsonRequest json) override {
     client::Request request;
-    request.prompt = client::Prompt::raw_json(dump_line(json.prompt));
-    request.params_json = dump_line(json.params);
+    request.prompt = client::Prompt(std::move(json.prompt));
+    request.options = std::move(json.options);
     request.priority = json.priority;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(mutex_);

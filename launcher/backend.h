@@ -26,7 +26,7 @@ class Backend {
 
   virtual ~Backend() = default;
   // Throws InputError if the request is at fault; it may also come with poll().
-  virtual void submit(uint64_t number, const JsonRequest& request) = 0;
+  virtual void submit(uint64_t number, JsonRequest request) = 0;
   // From now on poll() hands on what is new of each request, before its end.
   using ChunkSink = std::function<void(uint64_t number, const proto::RequestChunk& chunk)>;
   void stream_to(ChunkSink sink) { sink_ = std::move(sink); }

@@ -16,14 +16,14 @@ class EngineBackend final : public Backend {
  public:
   explicit EngineBackend(EngineApi& engine) : engine_(engine) {}
 
-  void submit(uint64_t number, const JsonRequest& json) override {
+  void submit(uint64_t number, JsonRequest json) override {
     EngineApi::Request request;
     request.id = "request-" + std::to_string(next_id_++);
-    request.prompt_json = dump_line(json.prompt);
-    request.params_json = dump_line(json.params);
+    request.prompt = std::move(json.prompt);
+    request.options = std::move(json.options);
     request.priority = json.priority;
     outputs_[number].set_request_id(request.id);
-    engine_.submit(request, [inbox = inbox_, number](proto::RequestChunk chunk) {
+    engine_.submit(std::move(request), [inbox = inbox_, number](proto::RequestChunk chunk) {
       const std::lock_guard lock(inbox->mutex);
       inbox->chunks.emplace_back(number, std::move(chunk));
       inbox->changed.notify_one();

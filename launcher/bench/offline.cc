@@ -64,15 +64,13 @@ class Batch {
   static constexpr size_t kMostWaiting = 4096;  // more than an engine runs at once
 
   void submit(size_t i) {
-    JsonRequest request;
-    request.prompt = items_[i].prompt;
-    request.params = nlohmann::json::object();
+    nlohmann::json params = nlohmann::json::object();
     if (items_[i].output_len > 0)
-      request.params = {{"max_tokens", items_[i].output_len}, {"ignore_eos", true}};
-    request.params.update(extra_);
+      params = {{"max_tokens", items_[i].output_len}, {"ignore_eos", true}};
+    params.update(extra_);
     requests_[i].sent = seconds_since(begun_);
     try {
-      backend_.submit(i, request);
+      backend_.submit(i, request_from_json({{"prompt", items_[i].prompt}}, params));
     } catch (const InputError& e) {
       end(i, &e);
     }

@@ -15,6 +15,8 @@
 #include "models/load_model.h"
 #include "models/registry.h"
 #include "runtime/execution/encoder_runner.h"
+#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "text/tokenizer.h"
@@ -105,10 +107,11 @@ struct Inputs {
 Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const ModelConfig& config) {
   Inputs inputs;
   const ParamsResolver resolver(config, config.vocab_size);
-  const auto add = [&](const json& id, const json& prompt, const std::string& where) {
+  proto::GenerationOptions with;
+  with.set_allow_empty_prompt(true);
+  const auto add = [&](const json& id, const proto::Prompt& prompt, const std::string& where) {
     try {
-      const auto prepared = preprocess(parse_prompt(prompt), {{"allow_empty_prompt", true}},
-                                       &tokenizer, config, resolver);
+      const auto prepared = preprocess(prompt, with, &tokenizer, config, resolver);
       const auto& tokens = prepared.inputs.encoder_prompt_token_ids();
       inputs.tokens.emplace_back(tokens.begin(), tokens.end());
     } catch (const InputError& e) {
@@ -118,7 +121,7 @@ Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const Mod
   };
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      add(inputs.ids.size(), text, "text " + std::to_string(inputs.ids.size() + 1));
+      add(inputs.ids.size(), text_prompt(text), "text " + std::to_string(inputs.ids.size() + 1));
     return inputs;
   }
   LineReader reader(open_input(options.input.empty() ? "-" : options.input));

@@ -4,6 +4,9 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "runtime/protocol/json_line.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 
 namespace tandem::launcher {
 namespace {
@@ -22,17 +25,14 @@ class GenerateFormat final : public RequestFormat {
   GenerateFormat(bool jsonl, json defaults) : jsonl_(jsonl), defaults_(std::move(defaults)) {}
 
   JsonRequest read(const std::string& line, json& id) const override {
-    JsonRequest request;
     if (jsonl_) {
       const json parsed = parse_json_line(line);
       if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-      request = request_from_json(parsed);
-    } else {
-      request.prompt = line;
+      return request_from_json(parsed, defaults_);
     }
-    json params = defaults_;
-    params.update(request.params);
-    request.params = std::move(params);
+    JsonRequest request;
+    request.prompt = text_prompt(line);
+    request.options = read_options(defaults_);
     return request;
   }
 

@@ -43,8 +43,7 @@ class Session {
     const uint64_t number = submitted_++;
     try {
       if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
-      const JsonRequest request = format_.read(line.text, id);
-      backend_.submit(number, request);
+      backend_.submit(number, format_.read(line.text, id));
       ids_.emplace(number, id);
     } catch (const InputError& e) {
       fail(number, e, id);

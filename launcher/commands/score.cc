@@ -8,6 +8,7 @@
 #include "client/tandem_client.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "runtime/protocol/json_line.h"
 
 namespace tandem::launcher {
 namespace {
@@ -78,13 +79,7 @@ class ScoreFormat final : public RequestFormat {
   JsonRequest read(const std::string& line, json& id) const override {
     json parsed = parse_json_line(line);
     if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-    JsonRequest request = score_request_from_json(parsed);
-    json params = options_.params();
-    params.update(request.params);
-    request.params = std::move(params);
-    if (options_.no_eos && !request.prompt.contains("append_eos"))
-      request.prompt["append_eos"] = false;
-    return request;
+    return score_request_from_json(parsed, options_.params(), !options_.no_eos);
   }
 
   std::string write(const proto::RequestOutput& output, const json& id,

@@ -7,6 +7,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
 #include "launcher/options.h"
+#include "runtime/protocol/json_line.h"
 #include "runtime/request/request_json.h"
 #include "text/tokenizer.h"
 

@@ -21,10 +21,10 @@ struct EngineStatus {
 class EngineApi {
  public:
   struct Request {
-    std::string id;           // unique among unfinished requests
-    std::string prompt_json;  // docs/jsonl.md
-    std::string params_json;  // docs/parameters.md
-    double timeout = 0;       // seconds; 0: none
+    std::string id;  // unique among unfinished requests
+    proto::Prompt prompt;
+    proto::GenerationOptions options;
+    double timeout = 0;  // seconds; 0: none
     int32_t priority = 0;
     std::string batch;  // id of the first request of its HTTP request: it comes in if that one does
   };
@@ -34,7 +34,7 @@ class EngineApi {
 
   virtual ~EngineApi() = default;
   // Any thread; never waits. What is wrong with the request comes as a chunk.
-  virtual void submit(const Request& request, OnChunk on_chunk) = 0;
+  virtual void submit(Request request, OnChunk on_chunk) = 0;
   // Its last chunk is an error of type "cancelled", unless another came before. Any thread.
   virtual void cancel(const std::string& id) = 0;
   // While the engine is full: what it answers whoever comes, whatever is asked, so that this need

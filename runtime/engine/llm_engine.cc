@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/request_error.h"
 
 namespace tandem {
@@ -55,7 +57,12 @@ double LLMEngine::now() const {
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
                             const nlohmann::json& params, int priority) {
-  PreparedRequest request = processor_.prepare(prompt, params);
+  add_request(request_id, read_prompt(prompt), read_options(params), priority);
+}
+
+void LLMEngine::add_request(const std::string& request_id, const proto::Prompt& prompt,
+                            const proto::GenerationOptions& options, int priority) {
+  PreparedRequest request = processor_.prepare(prompt, options);
   proto::SubmitRequest submit;
   submit.set_request_id(request_id);
   submit.set_priority(priority);

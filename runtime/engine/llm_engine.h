@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,9 +28,11 @@ class LLMEngine : private EngineOutbox {
   LLMEngine(const LLMEngine&) = delete;
   LLMEngine& operator=(const LLMEngine&) = delete;
 
-  // Validates, tokenises and queues a request; prompt and params as JSON (runtime/request/prompt.h,
-  // runtime/request/params.h). Of smaller priority is served first. Throws InputError, and then
-  // nothing has changed. request_id must be unused.
+  // Validates, tokenises and queues a request. Of smaller priority is served first. Throws
+  // InputError, and then nothing has changed. request_id must be unused.
+  void add_request(const std::string& request_id, const proto::Prompt& prompt,
+                   const proto::GenerationOptions& options, int priority = 0);
+  // The same as JSON (runtime/protocol/prompt_reader.h, runtime/protocol/options_reader.h).
   void add_request(const std::string& request_id, const nlohmann::json& prompt,
                    const nlohmann::json& params, int priority = 0);
   bool abort_request(const std::string& request_id);

@@ -102,8 +102,7 @@ bool SupervisorCore::worker_report(const proto::WorkerReport& report, double now
 
 void SupervisorCore::hello(const proto::WorkerHello& hello, int rank) {
   if (hello.protocol_version() != kProtocolVersion)
-    fail("hello.protocol_version", std::to_string(hello.protocol_version()) + " instead of " +
-                                       std::to_string(kProtocolVersion));
+    fail("hello.protocol_version", version_mismatch("worker", hello.protocol_version(), "server"));
   ranks_[static_cast<size_t>(rank)].stage = Stage::kLoading;
   // Loading begins with a meeting of all: one that waited for the others there would not hear that
   // they are not coming.

@@ -1,42 +1,17 @@
-// Prompts of a request: JSON → Prompt → token ids of encoder and decoder.
-//
-// A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
-// the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
-// the encoder's. A pair may have a "target": P too, which is to be scored instead of generating
-// anything, up to an end token ("append_eos": false: without one). Or the encoder's output is all
-// that is wanted: {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
+// The prompt of a request → token ids of encoder and decoder.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
-
-struct PromptPart {
-  std::variant<std::string, std::vector<int32_t>> content;
-  std::string field;  // where it stands in the request, for messages: "prompt.encoder_prompt"
-};
-
-struct Prompt {
-  PromptPart encoder;
-  std::optional<PromptPart> decoder = {};
-  std::optional<PromptPart> target = {};
-  bool append_eos = true;
-  std::optional<proto::Pooling> pooling = {};  // normalised unless the prompt says otherwise
-};
-
-// Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
-// multi-modal data (not built yet).
-Prompt parse_prompt(const nlohmann::json& prompt);
 
 struct PreparedPrompt {
   proto::EncoderDecoderInputs inputs;
@@ -52,7 +27,7 @@ struct PreparedPrompt {
 // truncate_prompt_tokens says so (the tail is cut, the end tokens stay), makes the decoder prompt,
 // and checks ids and the encoder's length. `tokenizer` may be null if the model has none: then text
 // is an error. Throws InputError with the field and the numbers.
-PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params,
+PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver);
 

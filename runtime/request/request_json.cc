@@ -5,14 +5,13 @@
 
 #include "base/json_fields.h"
 #include "base/readable_text.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kMaxDepth = 64;
-constexpr size_t kMaxQuoted = 300;
 
 json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
@@ -48,47 +47,21 @@ nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
   return out;
 }
 
-json parse_json_line(std::string_view line) {
-  bool too_deep = false;
-  const auto depth_limit = [&](int depth, json::parse_event_t, json&) {
-    if (depth > kMaxDepth) too_deep = true;
-    return depth <= kMaxDepth;  // deeper parts are dropped, not stored
-  };
-  // The parser would take a NUL for the end of the text, whatever follows.
-  if (const size_t at = line.find('\0'); at != std::string_view::npos)
-    throw InputError(ErrorKind::kInvalidRequest,
-                     "not valid JSON: a NUL byte at byte " + std::to_string(at + 1));
-  json value;
-  try {
-    value = json::parse(line, depth_limit);
-  } catch (const json::exception& e) {
-    std::string what = e.what();
-    const size_t colon = what.find("] ");
-    if (colon != std::string::npos) what = what.substr(colon + 2);
-    // It quotes a whole string, however long that is.
-    if (what.size() > kMaxQuoted) what = what.substr(0, kMaxQuoted) + "...";
-    throw InputError(ErrorKind::kInvalidRequest, "not valid JSON: " + what);
-  }
-  if (too_deep)
-    throw InputError(ErrorKind::kInvalidRequest,
-                     "JSON is nested deeper than " + std::to_string(kMaxDepth) + " levels");
-  return value;
-}
-
-JsonRequest request_from_json(const json& line) {
+JsonRequest request_from_json(const json& line, const json& defaults) {
   if (!line.is_object())
     throw InputError(ErrorKind::kInvalidRequest,
                      std::string("a request must be a JSON object, not ") + line.type_name());
   JsonRequest request;
+  json params = defaults;
   for (const auto& [key, value] : line.items()) {
     if (key == "id") {
       request.id = value;
     } else if (key == "prompt") {
-      request.prompt = value;
+      continue;
     } else if (key == "params") {
       if (!value.is_object() && !value.is_null())
         throw invalid_request("params", std::string("must be an object, not ") + value.type_name());
-      if (value.is_object()) request.params = value;
+      if (value.is_object()) params.update(value);
     } else if (key == "priority") {
       constexpr auto kLeast = std::numeric_limits<int32_t>::min();
       constexpr auto kMost = std::numeric_limits<int32_t>::max();
@@ -99,10 +72,12 @@ JsonRequest request_from_json(const json& line) {
     }
   }
   if (!line.contains("prompt")) throw invalid_request("prompt", "is missing");
+  request.prompt = read_prompt(line["prompt"]);
+  request.options = read_options(params);
   return request;
 }
 
-JsonRequest score_request_from_json(const json& line) {
+JsonRequest score_request_from_json(const json& line, const json& defaults, bool append_eos) {
   if (!line.is_object()) return request_from_json(line);
   json rest = json::object(), sides = json::object();
   for (const auto& [key, value] : line.items()) {
@@ -125,8 +100,9 @@ JsonRequest score_request_from_json(const json& line) {
   }
   if (!sides.contains("target") || sides["target"].is_null())
     throw invalid_request("target", "is missing");
+  if (!sides.contains("append_eos")) sides["append_eos"] = append_eos;
   rest["prompt"] = std::move(sides);
-  return request_from_json(rest);
+  return request_from_json(rest, defaults);
 }
 
 json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t line,

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
@@ -12,22 +11,24 @@
 
 namespace tandem {
 
-// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/request/prompt.h's, params
-// runtime/request/params.h's.
 struct JsonRequest {
   nlohmann::json id;  // null where it is absent
-  nlohmann::json prompt;
-  nlohmann::json params = nlohmann::json::object();
+  proto::Prompt prompt;
+  proto::GenerationOptions options;
   int32_t priority = 0;  // smaller is served first
 };
 
-// Parses a line of JSON: malformed text, deep nesting and invalid UTF-8 are InputErrors.
-nlohmann::json parse_json_line(std::string_view line);
-// Checks the keys; what is inside prompt and params is checked later.
-JsonRequest request_from_json(const nlohmann::json& line);
+// {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/protocol/prompt_reader.h's,
+// params runtime/protocol/options_reader.h's; `defaults` are params under those of the line.
+// Throws InputError naming the field.
+JsonRequest request_from_json(const nlohmann::json& line,
+                              const nlohmann::json& defaults = nlohmann::json::object());
 // A line of `tandem score`: as above, with "target": P and "append_eos" beside (or in) the prompt;
-// "encoder_prompt" and "decoder_prompt" may stand there too, instead of "prompt".
-JsonRequest score_request_from_json(const nlohmann::json& line);
+// "encoder_prompt" and "decoder_prompt" may stand there too, instead of "prompt". append_eos: where
+// the line does not say.
+JsonRequest score_request_from_json(const nlohmann::json& line,
+                                    const nlohmann::json& defaults = nlohmann::json::object(),
+                                    bool append_eos = true);
 
 // tokenizer: for the text of tokens that have none with them (decoded_token); may be null.
 nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,

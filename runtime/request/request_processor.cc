@@ -3,6 +3,8 @@
 #include <random>
 
 #include "models/registry.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/bad_words.h"
 
 namespace tandem {
@@ -37,18 +39,20 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {}
 
-PreparedRequest RequestProcessor::prepare(const nlohmann::json& prompt,
-                                          const nlohmann::json& params) {
-  PreparedPrompt prepared =
-      preprocess(parse_prompt(prompt), params, tokenizer_.get(), config_, resolver_);
+PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
+                                          const proto::GenerationOptions& options) {
+  check_prompt(prompt);
+  check_options(options);
+  PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_);
   if (prepared.pooling)
-    return {std::move(prepared.inputs), resolver_.resolve_pooling(params, *prepared.pooling)};
+    return {std::move(prepared.inputs), resolver_.resolve_pooling(options, *prepared.pooling)};
   const std::optional<int32_t> last = prepared.last_target_token;
   PreparedRequest request{std::move(prepared.inputs),
-                          last ? resolver_.resolve_scoring(params, prepared.lengths, *last)
-                               : resolver_.resolve(params, prepared.lengths)};
+                          last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
+                               : resolver_.resolve(options, prepared.lengths)};
+  const auto& words = options.bad_words().texts();
   if (!last)
-    for (const auto& ids : bad_words_ids(resolver_.prompt_params(params).bad_words, *tokenizer_))
+    for (const auto& ids : bad_words_ids({words.begin(), words.end()}, *tokenizer_))
       request.params.add_bad_words_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
   if (!request.params.has_seed())
     request.params.set_seed(scramble(next_seed_.fetch_add(kSeedStep) + kSeedStep));

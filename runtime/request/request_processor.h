@@ -1,15 +1,14 @@
-// The first half of a request's life: JSON → token ids and resolved parameters.
+// The first half of a request's life: what is asked for → token ids and resolved parameters.
 #pragma once
 
 #include <atomic>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_error.h"
 #include "text/tokenizer.h"
@@ -29,7 +28,7 @@ class RequestProcessor {
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
 
   // Validates, tokenises, truncates, resolves. Throws InputError naming the field.
-  PreparedRequest prepare(const nlohmann::json& prompt, const nlohmann::json& params);
+  PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation_request.h"
 #include "server/api/json_body.h"
@@ -20,6 +21,11 @@ struct EmbeddingRequest {
   std::vector<nlohmann::json> inputs;  // each a text, or token ids
   bool is_list = false;                // of inputs; otherwise there is one
   bool base64 = false;
+
+  // For messages: the field of an input.
+  std::string field_of(size_t i) const {
+    return is_list ? "input[" + std::to_string(i) + "]" : "input";
+  }
 };
 
 bool is_token_ids(const nlohmann::json& value) {
@@ -88,7 +94,7 @@ class EmbeddingJob final : public EngineJob {
 
   std::string field_of(size_t index, const std::string& field) const override {
     if (field.rfind("prompt", 0) != 0) return field;
-    return request_.is_list ? "input[" + std::to_string(index) + "]" : "input";
+    return request_.field_of(index);
   }
 
   std::string list_field() const override { return "input"; }
@@ -146,17 +152,15 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
                                           std::to_string(app.embedding_size) +
                                           " dimensions, and are not shortened");
   const Urgency urgency = take_urgency(body, app.config);
-  const auto pooling = take(body, "pooling").value_or("mean");
-  const bool normalize = take_bool(body, "normalize").value_or(true);
-  Json params = Json::object();
-  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens"})
-    if (auto value = take(body, name)) params[name] = *value;
+  const auto kind = take(body, "pooling").value_or("mean");
+  const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
+  const proto::GenerationOptions options = take_encoding_options(body);
   refuse_rest(body);
   std::vector<EngineApi::Request> requests(r.inputs.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].prompt_json =
-        dump({{"encoder_prompt", r.inputs[i]}, {"pooling", pooling}, {"normalize", normalize}});
-    requests[i].params_json = dump(params);
+    *requests[i].prompt.mutable_encoder() = read_prompt_part(r.inputs[i], r.field_of(i));
+    *requests[i].prompt.mutable_pooling() = pooling;
+    requests[i].options = options;
     requests[i].timeout = urgency.timeout;
     requests[i].priority = urgency.priority;
   }

@@ -27,9 +27,10 @@ void EngineJob::start(std::vector<EngineApi::Request> requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = submissions_[i].id = unique + "-" + std::to_string(i);
     if (i > 0) requests[i].batch = submissions_[0].id;
-    app_.engine.submit(requests[i], [self = shared_from_this(), i](proto::RequestChunk chunk) {
-      self->exchange_->post([self, i, c = std::move(chunk)] { self->receive(i, c); });
-    });
+    app_.engine.submit(
+        std::move(requests[i]), [self = shared_from_this(), i](proto::RequestChunk chunk) {
+          self->exchange_->post([self, i, c = std::move(chunk)] { self->receive(i, c); });
+        });
   }
 }
 

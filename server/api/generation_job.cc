@@ -41,11 +41,11 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
 
 void GenerationJob::start() {
   EngineApi::Request r;
-  r.params_json = dump(request_.params);
+  r.options = request_.options;
   r.timeout = request_.timeout;
   r.priority = request_.priority;
   std::vector<EngineApi::Request> requests(request_.prompts.size(), r);
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt_json = dump(request_.prompts[i]);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt = request_.prompts[i];
   EngineJob::start(std::move(requests));
 }
 

@@ -4,7 +4,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "runtime/request/request_json.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "server/api/foreign_fields.h"
 #include "server/api/json_body.h"
 #include "server/http/url.h"
@@ -90,7 +91,7 @@ void take_common(nlohmann::json& body, const ServerConfig& config, GenerationReq
   }
 }
 
-void set_params(nlohmann::json body, const ServerConfig& config, GenerationRequest& r) {
+void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequest& r) {
   translate_beam_search(body);
   // OpenAI's default is to sample, so several sequences are no contradiction there.
   const bool several = count_of(body) > 1 || (has(body, "best_of") && body["best_of"] != 1);
@@ -106,12 +107,27 @@ void set_params(nlohmann::json body, const ServerConfig& config, GenerationReque
   if (all > kMaxSequences)
     throw invalid_request("n", std::to_string(all) + " sequences; at most " +
                                    std::to_string(kMaxSequences) + " fit a request");
-  r.params = std::move(body);
-  check_copies(dump_line(r.params).size(), r.prompts.size(), config, "prompt");
+  r.options = read_options(body);
+  check_copies(r.options.ByteSizeLong(), r.prompts.size(), config, "prompt");
 }
 
 bool begins_as_token_ids(const nlohmann::json& value) {
   return value.is_array() && !value.empty() && value.front().is_number();
+}
+
+std::optional<proto::PromptPart> take_decoder_prompt(nlohmann::json& body) {
+  const auto prompt = take(body, "decoder_prompt");
+  if (!prompt) return std::nullopt;
+  return read_prompt_part(*prompt, "prompt.decoder_prompt");
+}
+
+proto::Prompt read_pair(const nlohmann::json& prompt,
+                        const std::optional<proto::PromptPart>& decoder) {
+  if (!decoder) return read_prompt(prompt);
+  proto::Prompt pair;
+  *pair.mutable_encoder() = read_prompt_part(prompt, "prompt.encoder_prompt");
+  *pair.mutable_decoder() = *decoder;
+  return pair;
 }
 
 std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
@@ -208,6 +224,13 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
   return out;
 }
 
+proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
+  nlohmann::json params = nlohmann::json::object();
+  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens"})
+    if (auto value = take(body, name)) params[name] = std::move(*value);
+  return read_options(params);
+}
+
 InputError unknown_model(const ServerConfig& config, const std::string& name) {
   return {ErrorKind::kNotFound,
           "model: \"" + name.substr(0, 200) + "\" is not served here; \"" +
@@ -231,7 +254,7 @@ GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& conf
   take_common(body, config, r);
   auto prompt = take(body, "prompt");
   if (!prompt) throw invalid_request("prompt", "is missing");
-  const auto decoder_prompt = take(body, "decoder_prompt");
+  const auto decoder_prompt = take_decoder_prompt(body);
   const bool echo = take_bool(body, "echo").value_or(false);
   if (const auto suffix = take_string(body, "suffix"); suffix && !suffix->empty())
     throw not_supported("suffix", "this kind of model does not insert");
@@ -240,19 +263,15 @@ GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& conf
     throw invalid_request("prompt", std::to_string(prompts.size()) + " prompts; at most " +
                                         std::to_string(config.max_prompts) + " fit a request");
   if (decoder_prompt)
-    check_copies(dump_line(*decoder_prompt).size(), prompts.size(), config, "decoder_prompt");
+    check_copies(decoder_prompt->ByteSizeLong(), prompts.size(), config, "decoder_prompt");
   for (nlohmann::json& one : prompts) {
     if (echo) {
       if (!one.is_string()) throw invalid_request("echo", "needs prompts that are texts");
       r.echoes.push_back(one.get<std::string>());
     }
-    if (decoder_prompt)
-      r.prompts.push_back(
-          {{"encoder_prompt", std::move(one)}, {"decoder_prompt", *decoder_prompt}});
-    else
-      r.prompts.push_back(std::move(one));
+    r.prompts.push_back(read_pair(one, decoder_prompt));
   }
-  set_params(std::move(body), config, r);
+  set_options(std::move(body), config, r);
   return r;
 }
 
@@ -265,11 +284,7 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   const auto messages = take(body, "messages");
   if (!messages) throw invalid_request("messages", "is missing");
   const std::string text = encoder_text(*messages, config.prompt_template);
-  const auto decoder_prompt = take(body, "decoder_prompt");
-  if (decoder_prompt)
-    r.prompts.push_back({{"encoder_prompt", text}, {"decoder_prompt", *decoder_prompt}});
-  else
-    r.prompts.push_back(text);
+  r.prompts.push_back(read_pair(text, take_decoder_prompt(body)));
   if (const auto most = take(body, "max_completion_tokens")) {
     if (body.contains("max_tokens") && body["max_tokens"] != *most)
       throw invalid_request("max_completion_tokens", "and max_tokens differ");
@@ -280,7 +295,7 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   if (top && !logprobs.value_or(false))
     throw invalid_request("top_logprobs", "needs \"logprobs\": true");
   if (logprobs.value_or(false)) body["logprobs"] = top.value_or(0);
-  set_params(std::move(body), config, r);
+  set_options(std::move(body), config, r);
   return r;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/protocol/tandem.pb.h"
 #include "server/http/config.h"
 
 namespace tandem::server {
@@ -18,10 +19,10 @@ enum class Endpoint { kCompletions, kChat };
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
   std::string model;
-  std::vector<nlohmann::json> prompts;  // docs/jsonl.md
-  std::vector<std::string> echoes;      // of each prompt, if the text is to begin with it
-  nlohmann::json params = nlohmann::json::object();  // docs/parameters.md
-  int sequences = 1;                                 // of each prompt
+  std::vector<proto::Prompt> prompts;
+  std::vector<std::string> echoes;  // of each prompt, if the text is to begin with it
+  proto::GenerationOptions options;
+  int sequences = 1;  // of each prompt
   bool stream = false;
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // every chunk
@@ -42,6 +43,9 @@ struct Urgency {
   double timeout = 0;
 };
 Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
+
+// Takes out of the body what requests that only encode may say of their texts.
+proto::GenerationOptions take_encoding_options(nlohmann::json& body);
 
 InputError unknown_model(const ServerConfig& config, const std::string& name);
 // Takes "model" out of the body: the name for the answer. Throws unknown_model().

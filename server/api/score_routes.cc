@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation_request.h"
 #include "server/api/json_body.h"
@@ -100,19 +101,19 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const std::string model = check_model(app.config, body);
   TextPairs pairs = take_sides(body, app.config);
   const Urgency urgency = take_urgency(body, app.config);
-  const auto pooling = take(body, "pooling").value_or("mean");
-  Json params = Json::object();
-  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens"})
-    if (auto value = take(body, name)) params[name] = *value;
+  const proto::Pooling pooling = read_pooling(take(body, "pooling").value_or("mean"), false);
+  const proto::GenerationOptions options = take_encoding_options(body);
   for (const char* name : {"user", "use_activation"}) body.erase(name);
   refuse_rest(body);
   std::vector<EngineApi::Request> requests;
   for (const auto* side : {&pairs.first, &pairs.second})
     for (const std::string& text : *side) {
       EngineApi::Request& request = requests.emplace_back();
-      request.prompt_json =
-          dump({{"encoder_prompt", text}, {"pooling", pooling}, {"normalize", false}});
-      request.params_json = dump(params);
+      const auto at = static_cast<size_t>(&text - side->data());
+      request.prompt = text_prompt(
+          text, side == &pairs.first ? pairs.name_of_first(at) : pairs.name_of_second(at));
+      *request.prompt.mutable_pooling() = pooling;
+      request.options = options;
       request.timeout = urgency.timeout;
       request.priority = urgency.priority;
     }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation_request.h"
 #include "server/api/json_body.h"
@@ -100,9 +101,12 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
     check_copies(pairs.first.front().size(), pairs.size(), app.config, "prompt");
   std::vector<EngineApi::Request> requests(pairs.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].prompt_json = dump({{"encoder_prompt", pairs.first[pairs.first_of(i)]},
-                                    {"target", pairs.second[i]},
-                                    {"append_eos", append_eos}});
+    const size_t first = pairs.first_of(i);
+    proto::Prompt& prompt = requests[i].prompt;
+    prompt = text_prompt(pairs.first[first], pairs.name_of_first(first));
+    prompt.mutable_target()->set_text(pairs.second[i]);
+    prompt.mutable_target()->set_field(pairs.name_of_second(i));
+    prompt.set_append_eos(append_eos);
     requests[i].timeout = urgency.timeout;
     requests[i].priority = urgency.priority;
   }

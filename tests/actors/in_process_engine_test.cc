@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 
 namespace tandem::actors {
@@ -92,8 +94,8 @@ class InProcessEngineTest : public ::testing::Test {
   static EngineApi::Request request(const std::string& id, int max_tokens) {
     EngineApi::Request r;
     r.id = id;
-    r.prompt_json = R"("a small lighthouse on the coast")";
-    r.params_json = json{{"max_tokens", max_tokens}, {"num_beams", 1}, {"ignore_eos", true}}.dump();
+    r.prompt = text_prompt("a small lighthouse on the coast");
+    r.options = read_options({{"max_tokens", max_tokens}, {"num_beams", 1}, {"ignore_eos", true}});
     return r;
   }
   static bool eventually(const std::function<bool()>& condition) {
@@ -113,10 +115,10 @@ TEST_F(InProcessEngineTest, AnswersAsHuggingFace) {
     if (!c.contains("output_ids") || c.contains("sequences")) continue;
     EngineApi::Request r;
     r.id = "golden-" + std::to_string(heard.size());
-    r.prompt_json = json{{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
-                         {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}}
-                        .dump();
-    r.params_json = c.at("generation").dump();
+    r.prompt =
+        read_prompt({{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}},
+                     {"decoder_prompt", {{"prompt_token_ids", c.at("decoder_prompt_ids")}}}});
+    r.options = read_options(c.at("generation"));
     auto ids = c.at("output_ids").get<std::vector<int>>();
     ids.erase(ids.begin(),
               ids.begin() + static_cast<std::ptrdiff_t>(c.at("decoder_prompt_ids").size()));
@@ -149,16 +151,16 @@ TEST_F(InProcessEngineTest, EveryStepIsToldAtOnce) {
 }
 
 TEST_F(InProcessEngineTest, WhatIsWrongComesAsAChunk) {
-  Listener bad_json, bad_field, twice, first;
+  Listener no_prompt, bad_field, twice, first;
   EngineApi::Request r = request("bad", 5);
-  r.params_json = "{";
-  engine->submit(r, bad_json.callback());
+  r.prompt.Clear();
+  engine->submit(r, no_prompt.callback());
   r = request("worse", 5);
-  r.params_json = R"({"temperature": -1})";
+  r.options.set_temperature(-1);
   engine->submit(r, bad_field.callback());
   engine->submit(request("x", kMany), first.callback());
   engine->submit(request("x", 4), twice.callback());
-  for (Listener* heard : {&bad_json, &bad_field, &twice}) {
+  for (Listener* heard : {&no_prompt, &bad_field, &twice}) {
     ASSERT_TRUE(heard->ends());
     EXPECT_EQ(heard->error(), "invalid_request_error");
   }

@@ -27,7 +27,7 @@ struct Sink : ClientOutbox {
 proto::SubmitRequest submission(const std::string& id, double timeout = 0) {
   proto::SubmitRequest request;
   request.set_request_id(id);
-  request.set_prompt_json("\"x\"");
+  request.mutable_prompt()->mutable_encoder()->set_text("x");
   request.set_timeout(timeout);
   return request;
 }
@@ -276,6 +276,29 @@ TEST_F(ClientCoreTest, TheVersionIsChecked) {
   ASSERT_EQ(sink.delivered.size(), 1u);
   ASSERT_TRUE(sink.delivered[0].infos.at(0).error);
   EXPECT_EQ(sink.delivered[0].infos[0].error->type(), "protocol_error");
+  EXPECT_EQ(sink.delivered[0].infos[0].error->message(),
+            "the server speaks version 99 of the protocol, this client version 4: both must be of "
+            "the same release of Tandem");
+}
+
+// A server that turns this client away, as those of version 3 do, answers nothing else.
+TEST_F(ClientCoreTest, BeingTurnedAwayIsTold) {
+  open("a");
+  core.query_info(3, 0);
+  proto::ServerMessage message;
+  proto::RequestChunk& chunk = *message.add_chunks();
+  chunk.set_finished(true);
+  chunk.mutable_error()->set_type("invalid_request_error");
+  chunk.mutable_error()->set_message("protocol_version: the server speaks version 3");
+  core.on_message(1, message, 0);
+  EXPECT_EQ(error_type(), "protocol_error;");
+  ASSERT_FALSE(sink.delivered.empty());
+  const Delivery& last = sink.delivered.back();
+  ASSERT_EQ(last.infos.size(), 1u);
+  EXPECT_EQ(last.infos[0].error->type(), "protocol_error");
+  const std::string& text = last.infos[0].error->message();
+  EXPECT_NE(text.find("the server speaks version 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("this client speaks version 4"), std::string::npos) << text;
 }
 
 TEST_F(ClientCoreTest, AfterCloseEverythingFailsAtOnce) {

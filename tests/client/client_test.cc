@@ -131,12 +131,46 @@ TEST_F(ClientTest, ErrorsCarryTypeAndField) {
     EXPECT_EQ(e.param(), "prompt");
   }
   EXPECT_THROW(Prompt("\xff\xfe"), ClientError);
+  // What is read here fails here, the same way.
+  const std::pair<Request, const char*> wrong[] = {
+      {{.prompt = Prompt::raw_json("not json")}, ""},
+      {{.prompt = Prompt::raw_json(R"({"prompt": 5})")}, "prompt.prompt"},
+      {{.prompt = Prompt::pair(Prompt::pair("a", "b"), "c")}, "prompt.encoder_prompt"},
+      {{.prompt = Prompt::pooled("a", "most")}, "pooling"},
+      {{.prompt = "count 3", .params_json = "[1]"}, "params"},
+      {{.prompt = "count 3", .params_json = R"({"top_p": 7})"}, "top_p"}};
+  for (const auto& [request, param] : wrong) {
+    int calls = 0;
+    const RequestHandle handle = client.submit(request, [&](const proto::RequestChunk& chunk) {
+      EXPECT_TRUE(chunk.finished() && chunk.has_error());
+      ++calls;
+    });
+    try {
+      (void)handle.get();
+      ADD_FAILURE() << param;
+    } catch (const ClientError& e) {
+      EXPECT_EQ(e.type(), "invalid_request_error");
+      EXPECT_EQ(e.param(), param);
+    }
+    EXPECT_EQ(calls, 1);
+  }
   EXPECT_EQ(error_type(client.resume("unknown")), "not_found_error");
 }
 
+TEST_F(ClientTest, PromptsAreFields) {
+  const Prompt pair = Prompt::pair(Prompt::token_ids({5, 6}), "b");
+  const Prompt raw =
+      Prompt::raw_json(R"({"encoder_prompt": [5, 6], "decoder_prompt": "b", "target": "c"})");
+  EXPECT_EQ(Prompt::with_target(pair, "c").message().ShortDebugString(),
+            raw.message().ShortDebugString());
+  EXPECT_FALSE(Prompt::with_target(pair, "c", false).message().append_eos());
+}
+
 TEST_F(ClientTest, Embeddings) {
-  EXPECT_EQ(Prompt::pooled("a \"b\"", "cls", false).json(),
-            R"({"encoder_prompt":"a \"b\"","pooling":"cls","normalize":false})");
+  const Prompt pooled = Prompt::pooled("a \"b\"", "cls", false);
+  EXPECT_EQ(pooled.message().encoder().text(), "a \"b\"");
+  EXPECT_EQ(pooled.message().pooling().kind(), proto::Pooling::CLS);
+  EXPECT_FALSE(pooled.message().pooling().normalize());
   proto::RequestOutput output;
   output.set_finished(true);
   EXPECT_THROW((void)embedding_of(output), ClientError) << "text";

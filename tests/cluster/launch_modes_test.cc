@@ -9,11 +9,17 @@ namespace {
 
 using nlohmann::json;
 
+json ids_of(const proto::PromptPart& part) {
+  return std::vector<int32_t>(part.token_ids().ids().begin(), part.token_ids().ids().end());
+}
+
 std::string golden_lines() {
   std::string out;
   for (const LoadCase& c : sound_cases())
     out += json{{"id", c.name},
-                {"prompt", json::parse(c.request.prompt.json())},
+                {"prompt",
+                 {{"encoder_prompt", ids_of(c.request.prompt.message().encoder())},
+                  {"decoder_prompt", ids_of(c.request.prompt.message().decoder())}}},
                 {"params", json::parse(c.request.params_json)}}
                .dump() +
            "\n";

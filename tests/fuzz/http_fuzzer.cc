@@ -22,7 +22,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log_text.h"
-#include "runtime/request/params.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "server/api/application.h"
@@ -98,17 +100,17 @@ class Answer final : public server::Exchange {
 // Looks at requests as the engine does, and answers at once.
 class Engine final : public EngineApi {
  public:
-  void submit(const Request& request, OnChunk on_chunk) override {
+  void submit(Request request, OnChunk on_chunk) override {
     proto::RequestChunk chunk;
     try {
-      const json params =
-          request.params_json.empty() ? json::object() : json::parse(request.params_json);
-      const PreparedPrompt prepared = preprocess(parse_prompt(json::parse(request.prompt_json)),
-                                                 params, &tokenizer_, model_, resolver_);
+      check_prompt(request.prompt);
+      check_options(request.options);
+      const PreparedPrompt prepared =
+          preprocess(request.prompt, request.options, &tokenizer_, model_, resolver_);
       const auto last = prepared.last_target_token;
       const proto::SamplingParams resolved =
-          last ? resolver_.resolve_scoring(params, prepared.lengths, *last)
-               : resolver_.resolve(params, prepared.lengths);
+          last ? resolver_.resolve_scoring(request.options, prepared.lengths, *last)
+               : resolver_.resolve(request.options, prepared.lengths);
       *chunk.mutable_inputs() = prepared.inputs;
       for (int i = 0; i < 3; ++i) say(i, resolved, chunk);
     } catch (const InputError& e) {

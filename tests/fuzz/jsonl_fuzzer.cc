@@ -8,7 +8,9 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "runtime/request/params.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/stop_rules.h"
@@ -68,11 +70,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const json& prompt = request.contains("prompt") ? request["prompt"] : null;
   const json& params = request.contains("params") ? request["params"] : null;
   try {
+    const proto::GenerationOptions options = read_options(params);
+    check_options(options);
     const PreparedPrompt prepared =
-        preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
+        preprocess(read_prompt(prompt), options, &tokenizer, config, resolver);
     const auto last = prepared.last_target_token;
-    generate(prepared, last ? resolver.resolve_scoring(params, prepared.lengths, *last)
-                            : resolver.resolve(params, prepared.lengths));
+    generate(prepared, last ? resolver.resolve_scoring(options, prepared.lengths, *last)
+                            : resolver.resolve(options, prepared.lengths));
   } catch (const InputError&) {
   }
   try {  // the same as a generation_config.json
@@ -80,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (request.contains("params")) defaults.swap(request["params"]);
     ModelConfig other = make_config();
     other.generation = std::move(defaults);
-    ParamsResolver(other, kVocab).resolve(json::object(), {2, true});
+    ParamsResolver(other, kVocab).resolve({}, {2, true});
   } catch (const InputError&) {
   }
   return 0;

@@ -3,7 +3,8 @@
 set -eu
 source=$1
 build=$2
-for library in client/libtandem_client.a actors/libtandem_actor_protocol.a runtime/libtandem_protocol.a; do
+for library in client/libtandem_client.a actors/libtandem_actor_protocol.a runtime/libtandem_protocol.a \
+  runtime/libtandem_request_reader.a base/libtandem_base.a; do
   [ -f "$build/$library" ] || exit 77 # not built
 done
 folder=$(mktemp -d)

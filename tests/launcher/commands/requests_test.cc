@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/request/params_not_built.h"
-#include "runtime/request/params_schema.h"
+#include "runtime/protocol/options_reader.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/processes/process.h"
 
@@ -51,7 +50,7 @@ const std::vector<std::vector<std::string>> kBackends = {
 TEST(Requests, ABadValueOfAnyParameterNamesItAndDisturbsNobody) {
   const json good = {{"id", "good"}, {"prompt", "text"}, {"params", {{"max_new_tokens", 4}}}};
   std::vector<std::string> names;
-  for (const std::string& name : parameter_names())
+  for (const std::string& name : option_names())
     if (!is_without_effect(name)) names.push_back(name);
   ASSERT_GT(names.size(), 80u);
   std::vector<json> requests = {good};

@@ -11,6 +11,8 @@
 
 #include "models/load_model.h"
 #include "runtime/execution/model_runner.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/prompt.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tests/support/goldens/goldens.h"
@@ -57,9 +59,10 @@ class Recorder {
                     .num_host_blocks = kHostBlocks}) {}
 
   void add(const json& prompt, const json& params) {
-    const auto prepared = preprocess(parse_prompt(prompt), params, nullptr, config_, resolver_);
-    auto resolved = prepared.pooling ? resolver_.resolve_pooling(params, *prepared.pooling)
-                                     : resolver_.resolve(params, prepared.lengths);
+    const proto::GenerationOptions options = read_options(params);
+    const auto prepared = preprocess(read_prompt(prompt), options, nullptr, config_, resolver_);
+    auto resolved = prepared.pooling ? resolver_.resolve_pooling(options, *prepared.pooling)
+                                     : resolver_.resolve(options, prepared.lengths);
     if (!resolved.has_seed()) resolved.set_seed(next_id_);
     std::vector<std::unique_ptr<Sequence>> seqs;
     for (int i = 0; i < num_sequences(resolved); ++i)

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 
 namespace tandem::params_test {
 
@@ -34,7 +34,7 @@ inline constexpr PromptLengths kStartOnly{1, false};
 inline SamplingParams resolve(const json& params, const char* generation = "{}",
                               PromptLengths lengths = kDefaultPrompt) {
   const ModelConfig config = bart(generation);
-  return ParamsResolver(config, kVocab).resolve(params, lengths);
+  return ParamsResolver(config, kVocab).resolve(read_options(params), lengths);
 }
 
 inline InputError error_of(const json& params, const char* generation = "{}",

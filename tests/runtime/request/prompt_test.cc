@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
@@ -38,7 +39,8 @@ Result prepare(const json& prompt, const json& params = json::object(),
                const ModelConfig& config = config_of()) {
   const FakeTokenizer tokenizer;
   const ParamsResolver resolver(config, kVocab);
-  const PreparedPrompt out = preprocess(parse_prompt(prompt), params, &tokenizer, config, resolver);
+  const PreparedPrompt out =
+      preprocess(read_prompt(prompt), read_options(params), &tokenizer, config, resolver);
   const auto& encoder = out.inputs.encoder_prompt_token_ids();
   const auto& decoder = out.inputs.prompt_token_ids();
   EXPECT_EQ(out.lengths.decoder_prompt_len, decoder.size());
@@ -235,7 +237,7 @@ TEST(Prompt, DeepNestingIsJustAWrongType) {
        {text, "{\"prompt\": " + text + "}", "{\"prompt_token_ids\": " + text + "}",
         "{\"encoder_prompt\": \"a\", \"decoder_prompt\": " + text + "}",
         "{\"prompt\": \"a\", \"multi_modal_data\": " + text + "}"})
-    EXPECT_THROW(parse_prompt(json::parse(prompt)), InputError) << prompt.substr(0, 40);
+    EXPECT_THROW(read_prompt(json::parse(prompt)), InputError) << prompt.substr(0, 40);
 }
 
 TEST(Prompt, IdsOutsideTheVocabulary) {
@@ -267,10 +269,11 @@ TEST(Prompt, InvalidUtf8) {
 TEST(Prompt, WithoutATokenizerOrAStart) {
   ModelConfig config = config_of();
   const ParamsResolver resolver(config, kVocab);
-  EXPECT_NO_THROW(preprocess(parse_prompt(J("[5, 6]")), {}, nullptr, config, resolver));
-  EXPECT_NO_THROW(preprocess(parse_prompt(J("[5, 6]")), {{"truncate_prompt_tokens", 1}}, nullptr,
-                             config, resolver));
-  EXPECT_THROW(preprocess(parse_prompt("text"), {}, nullptr, config, resolver), InputError);
+  EXPECT_NO_THROW(preprocess(read_prompt(J("[5, 6]")), {}, nullptr, config, resolver));
+  EXPECT_NO_THROW(preprocess(read_prompt(J("[5, 6]")),
+                             read_options({{"truncate_prompt_tokens", 1}}), nullptr, config,
+                             resolver));
+  EXPECT_THROW(preprocess(read_prompt("text"), {}, nullptr, config, resolver), InputError);
   config.decoder_start_token_id = config.bos_token_id = -1;
   EXPECT_THROW(prepare("a", json::object(), config), InputError);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/protocol/json_line.h"
+
 namespace tandem {
 namespace {
 
@@ -29,7 +31,7 @@ TEST(RequestJson, PrioritiesThatAreNone) {
 // A parser of C strings ends at the NUL and takes what stands in front.
 TEST(RequestJson, NothingButWhitespaceMayFollow) {
   const std::string good = R"({"prompt": "x"})";
-  EXPECT_EQ(parse(good + " \t\r\n").prompt, "x");
+  EXPECT_EQ(parse(good + " \t\r\n").prompt.encoder().text(), "x");
   for (const std::string& bad :
        {good + '\0', good + '\0' + "garbage", '\0' + good, good + good, good + "}", good + "\x01"})
     EXPECT_THROW(parse(bad), InputError) << bad;

@@ -16,8 +16,8 @@ TEST(Generation, WholeAnswer) {
   const auto e = s.ask("POST", "/v1/completions",
                        R"({"prompt": "source", "max_tokens": 9, "model": "alias"})");
   ASSERT_EQ(s.engine.requests.size(), 1u);
-  EXPECT_EQ(s.engine.requests[0].prompt_json, R"("source")");
-  EXPECT_EQ(s.engine.requests[0].params_json, R"({"max_tokens":9})");
+  EXPECT_EQ(s.engine.requests[0].prompt.encoder().text(), "source");
+  EXPECT_EQ(test::shown(s.engine.requests[0].options), test::options({{"max_tokens", 9}}));
   EXPECT_EQ(s.context.prompts_under_way, 1);
   s.engine.say(0, "two ", {5, 6});
   e->run_posted();
@@ -65,8 +65,8 @@ TEST(Generation, ChatStreamBeginsWithTheRole) {
   const auto e = s.ask("POST", "/v1/chat/completions",
                        R"({"messages": [{"role": "user", "content": "hello"}], "stream": true,
                            "n": 2, "logprobs": true, "top_logprobs": 0})");
-  EXPECT_EQ(s.engine.requests[0].prompt_json, R"("hello")");
-  EXPECT_EQ(json::parse(s.engine.requests[0].params_json)["do_sample"], true) << "OpenAI's default";
+  EXPECT_EQ(s.engine.requests[0].prompt.encoder().text(), "hello");
+  EXPECT_TRUE(s.engine.requests[0].options.do_sample()) << "OpenAI's default";
   s.engine.say(0, "x", {5}, "", 1);
   s.engine.say(0, "y", {6}, "stop", 0, false);
   s.engine.say(0, "z", {7}, "stop", 1);
@@ -254,25 +254,24 @@ TEST(Generation, WhatTheEngineIsAsked) {
   auto r = ask("/v1/completions",
                R"({"prompt": "a", "temperature": null, "stop": null, "num_beams": null,
                                       "user": "u", "priority": -3, "timeout": 4})");
-  EXPECT_EQ(r.params_json, R"({"num_beams":null})")
+  EXPECT_EQ(test::shown(r.options), test::options({{"num_beams", nullptr}}))
       << "null of HuggingFace's names switches them off";
   EXPECT_EQ(r.priority, -3);
   EXPECT_EQ(r.timeout, 4);
   r = ask("/v1/completions", R"({"prompt": "a", "timeout": 400})");
   EXPECT_EQ(r.timeout, 10) << "the server's bound";
   r = ask("/v1/completions", R"({"prompt": [5, 6], "decoder_prompt": "b"})");
-  EXPECT_EQ(json::parse(r.prompt_json),
-            json({{"encoder_prompt", {5, 6}}, {"decoder_prompt", "b"}}));
+  EXPECT_EQ(test::shown(r.prompt),
+            test::prompt({{"encoder_prompt", {5, 6}}, {"decoder_prompt", "b"}}));
   r = ask("/v1/completions",
           R"({"prompt": "a", "use_beam_search": true, "best_of": 4, "n": 2, "temperature": 0})");
-  EXPECT_EQ(json::parse(r.params_json), json({{"num_beams", 4}, {"num_return_sequences", 2}}));
+  EXPECT_EQ(test::shown(r.options), test::options({{"num_beams", 4}, {"num_return_sequences", 2}}));
   r = ask("/v1/chat/completions", R"({"messages": [{"role": "system", "content": "be {user}"},
       {"role": "user", "content": "first"}, {"role": "assistant", "content": "no"},
       {"role": "user", "content": [{"type": "text", "text": "{sys"}, {"type": "text", "text": "tem}"}]}],
       "max_completion_tokens": 5})");
-  EXPECT_EQ(json::parse(r.prompt_json), "be {user}: {system}")
-      << "what messages say is no template";
-  EXPECT_EQ(json::parse(r.params_json), json({{"max_tokens", 5}}));
+  EXPECT_EQ(r.prompt.encoder().text(), "be {user}: {system}") << "what messages say is no template";
+  EXPECT_EQ(test::shown(r.options), test::options({{"max_tokens", 5}}));
 }
 
 TEST(Generation, Metrics) {

@@ -25,9 +25,9 @@ TEST(Embeddings, OneForEachInput) {
                            "priority": -2, "timeout": 1.5})");
   ASSERT_EQ(s.engine.requests.size(), 2u);
   const auto& request = s.engine.requests[1];
-  EXPECT_EQ(json::parse(request.prompt_json),
-            json({{"encoder_prompt", "b"}, {"pooling", "cls"}, {"normalize", false}}));
-  EXPECT_EQ(json::parse(request.params_json), json({{"truncate_prompt_tokens", 9}}));
+  EXPECT_EQ(test::shown(request.prompt),
+            test::prompt({{"encoder_prompt", "b"}, {"pooling", "cls"}, {"normalize", false}}));
+  EXPECT_EQ(test::shown(request.options), test::options({{"truncate_prompt_tokens", 9}}));
   EXPECT_EQ(request.priority, -2);
   EXPECT_EQ(request.timeout, 1.5);
   answer(s, 1, {4, 5, 6});
@@ -64,8 +64,9 @@ TEST(Embeddings, FormsOfInput) {
     s.ask("POST", "/v1/embeddings", std::string(R"({"input": )") + input + "}");
     ASSERT_EQ(s.engine.requests.size(), prompts.size()) << input;
     for (size_t i = 0; i < prompts.size(); ++i)
-      EXPECT_EQ(json::parse(s.engine.requests[i].prompt_json),
-                json({{"encoder_prompt", prompts[i]}, {"pooling", "mean"}, {"normalize", true}}));
+      EXPECT_EQ(
+          test::shown(s.engine.requests[i].prompt),
+          test::prompt({{"encoder_prompt", prompts[i]}, {"pooling", "mean"}, {"normalize", true}}));
   }
 }
 

@@ -55,7 +55,7 @@ TEST_F(Amplification, Templates) {
                      {{"role", "user"}, {"content", "{system}"}}}}})
                  .dump());
   ASSERT_EQ(server.engine.requests.size(), 1u);
-  EXPECT_EQ(json::parse(server.engine.requests[0].prompt_json), system + " {system} {system}");
+  EXPECT_EQ(server.engine.requests[0].prompt.encoder().text(), system + " {system} {system}");
 }
 
 }  // namespace

@@ -25,10 +25,10 @@ TEST(Scores, OneTextForAll) {
                            "timeout": 1.5, "use_activation": true, "add_special_tokens": false})");
   ASSERT_EQ(s.engine.requests.size(), 3u) << "each text once";
   const auto& request = s.engine.requests[2];
-  EXPECT_EQ(json::parse(request.prompt_json),
-            json({{"encoder_prompt", "c"}, {"pooling", "cls"}, {"normalize", false}}));
-  EXPECT_EQ(json::parse(request.params_json),
-            json({{"truncate_prompt_tokens", 9}, {"add_special_tokens", false}}));
+  EXPECT_EQ(test::shown(request.prompt),
+            test::prompt({{"encoder_prompt", "c"}, {"pooling", "cls"}, {"normalize", false}}));
+  EXPECT_EQ(test::shown(request.options),
+            test::options({{"truncate_prompt_tokens", 9}, {"add_special_tokens", false}}));
   EXPECT_EQ(request.priority, -2);
   EXPECT_EQ(request.timeout, 1.5);
   answer(s, 2, {-3, -4}, 3);
@@ -63,7 +63,7 @@ TEST(Scores, OneTextForEachUnderEveryName) {
     const auto e = s.ask("POST", "/score", body);
     ASSERT_EQ(s.engine.requests.size(), 4u) << body;
     for (size_t i = 0; i < 4; ++i)
-      EXPECT_EQ(json::parse(s.engine.requests[i].prompt_json)["encoder_prompt"],
+      EXPECT_EQ(s.engine.requests[i].prompt.encoder().text(),
                 std::string(1, static_cast<char>('a' + i)));
     answer(s, 0, {1, 0}, 1);
     answer(s, 1, {0, 0}, 1);  // torch: 0, not a division by it

@@ -16,8 +16,8 @@ TEST(TargetScores, OneForEachTarget) {
   const auto e = s.ask("POST", "/v1/target_scores",
                        R"({"prompt": "source", "target": ["a", "b"], "append_eos": false})");
   ASSERT_EQ(s.engine.requests.size(), 2u);
-  EXPECT_EQ(json::parse(s.engine.requests[1].prompt_json),
-            json({{"encoder_prompt", "source"}, {"target", "b"}, {"append_eos", false}}));
+  EXPECT_EQ(test::shown(s.engine.requests[1].prompt),
+            test::prompt({{"encoder_prompt", "source"}, {"target", "b"}, {"append_eos", false}}));
   for (size_t i = 0; i < 2; ++i) {
     proto::RequestChunk chunk;
     chunk.mutable_inputs()->set_target_start(2);

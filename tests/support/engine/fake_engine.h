@@ -101,14 +101,14 @@ class FakeEngine {
     caf::anon_send(link.handle, actors::ServerMessage(std::move(answer)));
   }
   void submit(caf::event_based_actor* self, Link& link, const proto::SubmitRequest& r) {
-    const std::string& prompt = r.prompt_json();
+    const std::string& prompt = r.prompt().encoder().text();
     if (requests_.count(r.request_id()) > 0)
       return refuse(self, link, r.request_id(), "invalid_request_error", "request_id");
-    if (prompt == "\"fail\"")
+    if (prompt == "fail")
       return refuse(self, link, r.request_id(), "invalid_request_error", "prompt");
     Running& request = requests_[r.request_id()];
-    request.hangs = prompt.compare(0, 7, "\"count ") != 0;
-    request.total = request.hangs ? 1 : std::atoi(prompt.c_str() + 7);
+    request.hangs = prompt.compare(0, 6, "count ") != 0;
+    request.total = request.hangs ? 1 : std::atoi(prompt.c_str() + 6);
     request.client = link.handle.address();
   }
   void resume(caf::event_based_actor* self, Link& link, const proto::ResumeRequest& r) {

@@ -12,10 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "server/api/application.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::test {
+
+// What the engine is asked, as text: prompts without the names of their fields.
+inline std::string shown(const proto::GenerationOptions& options) {
+  return options.ShortDebugString();
+}
+inline std::string shown(proto::Prompt prompt) {
+  prompt.mutable_encoder()->clear_field();
+  if (prompt.has_decoder()) prompt.mutable_decoder()->clear_field();
+  if (prompt.has_target()) prompt.mutable_target()->clear_field();
+  return prompt.ShortDebugString();
+}
+// The same of JSON.
+inline std::string options(const nlohmann::json& params) { return shown(read_options(params)); }
+inline std::string prompt(const nlohmann::json& json) { return shown(read_prompt(json)); }
 
 class FakeExchange final : public server::Exchange {
  public:
@@ -94,9 +110,9 @@ class FakeExchange final : public server::Exchange {
 
 class FakeEngineApi final : public EngineApi {
  public:
-  void submit(const Request& request, OnChunk on_chunk) override {
-    requests.push_back(request);
+  void submit(Request request, OnChunk on_chunk) override {
     callbacks[request.id] = std::move(on_chunk);
+    requests.push_back(std::move(request));
   }
   void cancel(const std::string& id) override {
     cancelled.push_back(id);

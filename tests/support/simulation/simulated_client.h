@@ -108,7 +108,8 @@ class SimulatedClient {
     message.mutable_submit()->set_request_id(plan.id);
     message.mutable_submit()->set_timeout(plan.timeout);
     // Which of the plans of that id: stands for the prompt.
-    message.mutable_submit()->set_prompt_json(std::to_string(plan.request.params.seed()));
+    message.mutable_submit()->mutable_prompt()->mutable_encoder()->set_text(
+        std::to_string(plan.request.params.seed()));
     port_.send(connection_, message);
   }
 

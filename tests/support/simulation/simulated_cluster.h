@@ -138,7 +138,7 @@ class SimulatedCluster : public EngineOutbox,
     const double now = world_.now();
     try {
       if (message.has_submit()) {
-        const Plan& plan = *plans_.at(std::stoull(message.submit().prompt_json()));
+        const Plan& plan = *plans_.at(std::stoull(message.submit().prompt().encoder().text()));
         core_.reserve(connection->id, message.submit(), now);
         SIM_LOG(world_, "engine: reserves " + plan.id);
         world_.after(world_.one_in(15) ? 0.6 : world_.between(0, 0.01), [this, &plan] {

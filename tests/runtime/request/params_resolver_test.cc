@@ -1,6 +1,6 @@
 // Resolution of parameters: lengths as HuggingFace counts them, when to sample, defaults,
 // conflicts.
-#include "runtime/request/params.h"
+#include "runtime/request/params_resolver.h"
 
 #include <gtest/gtest.h>
 
@@ -108,8 +108,10 @@ TEST(Params, ModelsWithoutATableOfPositions) {
   ModelConfig config = bart();
   config.max_position_embeddings = 0;
   const ParamsResolver resolver(config, kVocab);
-  EXPECT_EQ(resolver.resolve({{"max_tokens", 100000}}, kStartOnly).max_tokens(), 100000);
-  EXPECT_THROW(resolver.resolve({{"max_tokens", int64_t{1} << 40}}, kStartOnly), InputError);
+  EXPECT_EQ(resolver.resolve(read_options({{"max_tokens", 100000}}), kStartOnly).max_tokens(),
+            100000);
+  EXPECT_THROW(resolver.resolve(read_options({{"max_tokens", int64_t{1} << 40}}), kStartOnly),
+               InputError);
 }
 
 // --- sampling ----------------------------------------------------------------------------------
@@ -348,16 +350,19 @@ TEST(Params, PromptParams) {
   const ModelConfig config = bart();
   const ParamsResolver resolver(config, kVocab);
   EXPECT_FALSE(resolver.prompt_params({}).truncate_prompt_tokens);
-  EXPECT_EQ(resolver.prompt_params({{"truncate_prompt_tokens", 5}}).truncate_prompt_tokens, 5);
-  EXPECT_EQ(resolver.prompt_params({{"truncate_prompt_tokens", -1}}).truncate_prompt_tokens,
-            kPositions);
-  EXPECT_THROW(resolver.prompt_params({{"truncate_prompt_tokens", 0}}), InputError);
+  EXPECT_EQ(
+      resolver.prompt_params(read_options({{"truncate_prompt_tokens", 5}})).truncate_prompt_tokens,
+      5);
+  EXPECT_EQ(
+      resolver.prompt_params(read_options({{"truncate_prompt_tokens", -1}})).truncate_prompt_tokens,
+      kPositions);
+  EXPECT_THROW(read_options({{"truncate_prompt_tokens", 0}}), InputError);
 }
 
 TEST(Params, StartAndBos) {
   const auto bos = [](const json& params, const char* generation = "{}") {
     const ModelConfig config = bart(generation);
-    return ParamsResolver(config, kVocab).default_bos(params);
+    return ParamsResolver(config, kVocab).default_bos(read_options(params));
   };
   EXPECT_EQ(bos({}), 0);
   EXPECT_EQ(bos({}, R"({"forced_bos_token_id": 7})"), 7);
@@ -368,7 +373,7 @@ TEST(Params, StartAndBos) {
   EXPECT_EQ(bos({{"bos_token_id", nullptr}}), -1);
   const auto start = [](const json& params, const char* generation = "{}") {
     const ModelConfig config = bart(generation);
-    return ParamsResolver(config, kVocab).decoder_start(params);
+    return ParamsResolver(config, kVocab).decoder_start(read_options(params));
   };
   EXPECT_EQ(start({}), 2);
   EXPECT_EQ(start({{"decoder_start_token_id", 5}}, R"({"decoder_start_token_id": 4})"), 5);

@@ -4,11 +4,11 @@
 
 #include "models/config/config.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "runtime/request/params_sources.h"
+#include "runtime/request/option_sources.h"
 
 namespace tandem {
 
 // Into `out`. Throws InputError where nothing would be left to choose.
-void set_tokens(const Sources& s, const ModelConfig& config, proto::SamplingParams& out);
+void set_tokens(const OptionSources& s, const ModelConfig& config, proto::SamplingParams& out);
 
 }  // namespace tandem

@@ -1,11 +1,10 @@
-// The names, and their errors (params_not_built.h).
-#include "runtime/request/params_not_built.h"
+// The names, and their errors (unbuilt_options.h).
+#include "runtime/protocol/unbuilt_options.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <map>
 
-#include "base/error.h"
 #include "base/json_fields.h"
 
 namespace tandem {
@@ -17,7 +16,7 @@ namespace {
 using Names = std::map<std::string, json, std::less<>>;
 
 // With the values (besides null) that leave them off.
-const Names& not_built() {
+const Names& off_values() {
   static const Names names = [] {
     Names all;
     const auto add = [&all](const char* off, std::initializer_list<const char*> these) {
@@ -94,34 +93,27 @@ std::string reason(const std::string& name, const std::string& asked) {
 
 }  // namespace
 
-bool read_not_built(const std::string& name, const json& value, GenerationOptions& out) {
-  const auto it = not_built().find(name);
-  if (it == not_built().end()) return false;
+Unbuilt unbuilt_state(const std::string& name, const json& value) {
+  const auto it = off_values().find(name);
+  if (it == off_values().end()) return Unbuilt::kUnknownName;
   const json& off = it->second;
-  if (value.is_null() || std::find(off.begin(), off.end(), value) != off.end())
-    out.switched_off.push_back(name);
-  else
-    out.not_built[name] = describe(value);
-  return true;
+  const bool is_off = value.is_null() || std::find(off.begin(), off.end(), value) != off.end();
+  return is_off ? Unbuilt::kOff : Unbuilt::kAskedFor;
 }
 
 bool is_without_effect(const std::string& name) { return contains(kWithoutEffect, name); }
 
-std::vector<std::string> names_not_built() {
+std::vector<std::string> unbuilt_names() {
   std::vector<std::string> names(std::begin(kWithoutEffect), std::end(kWithoutEffect));
-  for (const auto& [name, off] : not_built()) names.push_back(name);
+  for (const auto& [name, off] : off_values()) names.push_back(name);
   return names;
 }
 
-void check_built(const GenerationOptions& request, const GenerationOptions& model) {
-  if (!request.not_built.empty()) {
-    const auto& [name, value] = *request.not_built.begin();
-    throw not_supported(name, reason(name, value + " asked for"));
-  }
-  for (const auto& [name, value] : model.not_built)
-    if (!contains(request.switched_off, name))
-      throw not_supported(name, reason(name, value + " asked for by the model's defaults; null "
-                                                     "switches it off"));
+InputError not_built(const std::string& name, const std::string& value, bool by_model) {
+  const std::string asked =
+      value +
+      (by_model ? " asked for by the model's defaults; null switches it off" : " asked for");
+  return not_supported(name, reason(name, asked));
 }
 
 }  // namespace tandem

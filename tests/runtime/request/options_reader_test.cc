@@ -1,8 +1,9 @@
 // Every name that a request's params may have: good and bad values, and the documentation.
-#include "runtime/request/params_schema.h"
+#include "runtime/protocol/options_reader.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -198,7 +199,7 @@ TEST(Params, EveryNameIsTested) {
     EXPECT_FALSE(p.good.empty() || p.bad.empty()) << name;
   }
   for (const auto& [name, p] : not_built()) tested.insert(name);
-  const std::vector<std::string> names = parameter_names();
+  const std::vector<std::string> names = option_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), tested);
 }
 
@@ -206,7 +207,7 @@ TEST(Params, EveryNameIsDocumented) {
   std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/docs/parameters.md");
   std::ostringstream text;
   text << file.rdbuf();
-  for (const std::string& name : parameter_names())
+  for (const std::string& name : option_names())
     EXPECT_NE(text.str().find("`" + name + "`"), std::string::npos) << name;
 }
 
@@ -217,16 +218,18 @@ TEST(Params, GoodValues) {
     std::vector<json> good = parameter.good;
     good.push_back(nullptr);
     for (const json& value : good)
-      EXPECT_NO_THROW(resolver.resolve({{name, value}}, kDefaultPrompt)) << name << " " << value;
+      EXPECT_NO_THROW(resolver.resolve(read_options({{name, value}}), kDefaultPrompt))
+          << name << " " << value;
   }
   for (const auto& [name, parameter] : not_built()) {
     std::vector<json> good = parameter.good;
     good.push_back(nullptr);
     for (const json& value : good)
-      EXPECT_NO_THROW(resolver.resolve({{name, value}}, kDefaultPrompt)) << name << " " << value;
+      EXPECT_NO_THROW(resolver.resolve(read_options({{name, value}}), kDefaultPrompt))
+          << name << " " << value;
   }
   for (const std::string& name : kWithoutEffect)
-    EXPECT_NO_THROW(resolver.resolve({{name, true}}, kDefaultPrompt));
+    EXPECT_NO_THROW(resolver.resolve(read_options({{name, true}}), kDefaultPrompt));
 }
 
 TEST(Params, BadValues) {
@@ -260,76 +263,6 @@ TEST(Params, ListsHaveBounds) {
   expect_error("bad_words_ids", {{"bad_words_ids", json::array({longer})}});
 }
 
-// What each value alone may be, but not both.
-TEST(Params, BadCombinations) {
-  const std::vector<std::pair<std::string, const char*>> cases = {
-      {"max_tokens", R"({"max_tokens": 5, "max_new_tokens": 5})"},
-      {"max_tokens", R"({"max_tokens": 5, "max_length": 9})"},
-      {"min_tokens", R"({"min_tokens": 2, "min_new_tokens": 2})"},
-      {"min_tokens", R"({"min_tokens": 2, "min_length": 2})"},
-      {"min_tokens", R"({"min_tokens": 6, "max_tokens": 5})"},
-      {"temperature", R"({"do_sample": true, "temperature": 0})"},
-      {"n", R"({"n": 2})"},
-      {"n", R"({"n": 2, "temperature": 0})"},
-      {"n", R"({"n": 2, "num_return_sequences": 3, "do_sample": true})"},
-      {"n", R"({"n": 5, "num_beams": 4})"},
-      {"n", R"({"n": 5, "num_beams": 4, "do_sample": true})"},
-      {"num_return_sequences", R"({"num_return_sequences": 5, "num_beams": 4})"},
-      {"num_return_sequences", R"({"num_return_sequences": 2})"},
-      {"best_of", R"({"best_of": 2})"},
-      {"best_of", R"({"best_of": 2, "temperature": 0})"},
-      {"best_of", R"({"best_of": 2, "n": 3, "do_sample": true})"},
-      {"best_of", R"({"best_of": 2, "num_return_sequences": 3, "do_sample": true})"},
-      {"best_of", R"({"best_of": 3, "n": 2, "num_beams": 4})"},
-      {"best_of", R"({"best_of": 3, "num_beams": 4, "do_sample": true})"},
-      {"best_of", R"({"best_of": 1, "n": 2, "num_beams": 4})"},
-      {"stop", R"({"stop": "a", "stop_strings": "b"})"},
-      {"stop", R"({"stop": "a", "num_beams": 2})"},
-      {"stop_strings", R"({"stop_strings": "a", "num_beams": 2})"},
-      {"stop_token_ids", R"({"stop_token_ids": 3, "num_beams": 2})"},
-      {"logprobs", R"({"logprobs": 1, "num_beams": 2})"},
-      {"forced_bos_token_id", R"({"forced_bos_token_id": 4, "suppress_tokens": [4]})"},
-      {"forced_eos_token_id", R"({"forced_eos_token_id": 4, "suppress_tokens": [4]})"},
-      {"allowed_token_ids", R"({"allowed_token_ids": [4, 9], "suppress_tokens": [9, 3, 4]})"},
-  };
-  for (const auto& [name, params] : cases) {
-    SCOPED_TRACE(params);
-    expect_error(name, json::parse(params));
-  }
-  // HuggingFace warns, and goes on.
-  EXPECT_NO_THROW(resolve({{"length_penalty", 2}, {"early_stopping", true}}));
-  EXPECT_NO_THROW(resolve({{"do_sample", false}, {"temperature", 0.5}, {"top_k", 5}}));
-}
-
-TEST(Params, Scoring) {
-  const ModelConfig config = bart(R"({"forced_eos_token_id": 2, "min_length": 9, "num_beams": 4,
-                                      "no_repeat_ngram_size": 3, "suppress_tokens": [7]})");
-  const ParamsResolver resolver(config, kVocab);
-  const SamplingParams p = resolver.resolve_scoring({{"logprobs", 3}}, {5, false}, 7);
-  EXPECT_EQ(p.max_tokens(), 1);
-  EXPECT_EQ(p.n(), 1);
-  ASSERT_EQ(p.forced_eos_token_id_size(), 1);
-  EXPECT_EQ(p.forced_eos_token_id(0), 7);
-  EXPECT_EQ(p.logprobs(), 3);
-  EXPECT_EQ(p.prompt_logprobs(), 3);
-  EXPECT_EQ(p.num_beams(), 1);  // nothing of the model's defaults
-  EXPECT_EQ(p.min_tokens(), 0);
-  EXPECT_EQ(p.suppress_tokens_size(), 0);
-  EXPECT_EQ(resolver.resolve_scoring({}, {5, false}, 7).logprobs(), 0);
-  EXPECT_NO_THROW(resolver.resolve_scoring({{"temperature", nullptr}}, {5, false}, 7));
-  const json refused = {{"temperature", 1},  {"max_tokens", 5}, {"num_beams", 1}, {"stop", "x"},
-                        {"use_cache", true}, {"logprobs", 101}, {"quux", 1}};
-  for (const auto& [name, value] : refused.items()) try {
-      resolver.resolve_scoring({{name, value}}, {5, false}, 7);
-      ADD_FAILURE() << name;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.param(), name);
-    }
-  EXPECT_EQ(resolver.end_tokens({}), Ids{2});
-  EXPECT_EQ(resolver.end_tokens({{"eos_token_id", {4, 5}}}), (Ids{4, 5}));
-  EXPECT_TRUE(resolver.end_tokens({{"eos_token_id", nullptr}}).empty());
-}
-
 TEST(Params, UnknownNamesGetTheNearestOne) {
   expect_error("temprature", {{"temprature", 1}}, "did you mean temperature?");
   expect_error("maxNewTokens", {{"maxNewTokens", 1}}, "did you mean max_new_tokens?");
@@ -346,22 +279,76 @@ TEST(Params, DeepNestingIsJustAWrongType) {
   constexpr size_t kDepth = 200000;  // a copy would overflow the stack
   json params = json::object(),
        deep = json::parse(std::string(kDepth, '[') + std::string(kDepth, ']'));
-  for (const std::string& name : parameter_names()) {
+  for (const std::string& name : option_names()) {
     params[name].swap(deep);
     if (kWithoutEffect.contains(name))
-      EXPECT_NO_THROW(read_request_options(params, kVocab)) << name;
-    else if (!not_built().contains(name))
-      EXPECT_THROW(read_request_options(params, kVocab), InputError) << name;
+      EXPECT_NO_THROW(read_options(params)) << name;
     else
-      EXPECT_FALSE(read_request_options(params, kVocab).not_built.empty()) << name;
+      EXPECT_THROW(read_options(params), InputError) << name;
     // A generation_config.json may be as odd.
     try {
-      read_default_options(params, kVocab);
+      read_model_options(params, kVocab);
     } catch (const InputError& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel);
     }
     params[name].swap(deep);
     params.clear();
+  }
+}
+
+// Options that did not come out of JSON: those of a program that fills the message itself.
+TEST(Params, WhatComesOverTheWireHasTheSameBounds) {
+  using Options = proto::GenerationOptions;
+  const auto error_of = [](const auto& fill) {
+    Options options;
+    fill(options);
+    try {
+      check_options(options);
+    } catch (const InputError& error) {
+      return error.param();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(error_of([](Options& o) { o.set_top_p(2); }), "top_p");
+  EXPECT_EQ(error_of([](Options& o) { o.set_temperature(std::nan("")); }), "temperature");
+  EXPECT_EQ(error_of([](Options& o) { o.set_n(0); }), "n");
+  EXPECT_EQ(error_of([](Options& o) { o.set_n(kMaxSequences + 1); }), "n");
+  EXPECT_EQ(error_of([](Options& o) { o.set_truncate_prompt_tokens(0); }),
+            "truncate_prompt_tokens");
+  EXPECT_EQ(error_of([](Options& o) { o.set_cache_salt(""); }), "cache_salt");
+  EXPECT_EQ(error_of([](Options& o) { o.mutable_stop()->add_texts(""); }), "stop");
+  EXPECT_EQ(error_of([](Options& o) { o.mutable_bad_words_ids()->add_lists(); }), "bad_words_ids");
+  EXPECT_EQ(error_of([](Options& o) { o.mutable_allowed_token_ids(); }), "allowed_token_ids");
+  EXPECT_EQ(error_of([](Options& o) { (*o.mutable_logit_bias()->mutable_of())[3] = 101; }),
+            "logit_bias");
+  EXPECT_EQ(error_of([](Options& o) { o.mutable_sequence_bias()->add_biases(); }), "sequence_bias");
+  EXPECT_EQ(error_of([](Options& o) { o.mutable_exponential_decay_length_penalty(); }),
+            "exponential_decay_length_penalty");
+  EXPECT_EQ(error_of([](Options& o) {
+              o.set_early_stopping(static_cast<SamplingParams::EarlyStopping>(7));
+            }),
+            "early_stopping");
+  EXPECT_EQ(error_of([](Options& o) { o.set_forced_bos_token_id(-1); }), "forced_bos_token_id");
+  for (const auto& [name, parameter] : parameters())
+    for (const json& value : parameter.good)
+      EXPECT_NO_THROW(check_options(read_options({{name, value}}))) << name << " " << value;
+  // The vocabulary is the engine's to know.
+  const ModelConfig config = bart();
+  const ParamsResolver resolver(config, kVocab);
+  Options other;
+  other.set_forced_bos_token_id(int64_t{1} << 40);
+  EXPECT_NO_THROW(check_options(other));
+  EXPECT_THROW(resolver.default_bos(other), InputError);
+  EXPECT_THROW(resolver.resolve(other, kDefaultPrompt), InputError);
+}
+
+TEST(Params, EveryFieldOfTheMessageIsReadUnderItsName) {
+  std::set<std::string> names;
+  for (const auto& [name, parameter] : parameters()) names.insert(name);
+  const auto* fields = proto::GenerationOptions::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    const std::string& name = fields->field(i)->name();
+    if (name != "off" && name != "without_effect") EXPECT_TRUE(names.contains(name)) << name;
   }
 }
 

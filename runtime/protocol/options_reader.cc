@@ -1,0 +1,359 @@
+// The table of parameter names (options_reader.h), and the reading of JSON by it. A parameter's
+// field of GenerationOptions has its name.
+#include "runtime/protocol/options_reader.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "runtime/protocol/option_values.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+using Options = proto::GenerationOptions;
+using Source = OptionSource;
+using Field = google::protobuf::FieldDescriptor;
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// A kind of values: reads one that is not null into its field; checks one that is there.
+struct Kind {
+  std::function<void(const json&, const Source&, const Field*, Options&)> read;
+  std::function<void(const Options&, const Field*, const std::string& name)> check = {};
+};
+
+Kind integer(int64_t lo, int64_t hi) {
+  return {[=](const json& value, const Source& source, const Field* field, Options& out) {
+            Options::GetReflection()->SetInt64(&out, field, read_int(value, source.name, lo, hi));
+          },
+          [=](const Options& options, const Field* field, const std::string& name) {
+            read_int(Options::GetReflection()->GetInt64(options, field), name, lo, hi);
+          }};
+}
+
+Kind number(Range range) {
+  return {[=](const json& value, const Source& source, const Field* field, Options& out) {
+            Options::GetReflection()->SetDouble(&out, field,
+                                                read_number(value, source.name, range));
+          },
+          [=](const Options& options, const Field* field, const std::string& name) {
+            read_number(Options::GetReflection()->GetDouble(options, field), name, range);
+          }};
+}
+
+Kind boolean() {
+  return {[](const json& value, const Source& source, const Field* field, Options& out) {
+    Options::GetReflection()->SetBool(&out, field, read_bool(value, source.name));
+  }};
+}
+
+// The vocabulary of a request's is compared by the engine; the model's own is at hand.
+Kind token() {
+  Kind kind = integer(0, kAny);
+  kind.read = [](const json& value, const Source& source, const Field* field, Options& out) {
+    const int64_t most = source.from_model ? source.num_ids - 1 : kAny;
+    Options::GetReflection()->SetInt64(&out, field, read_int(value, source.name, 0, most));
+  };
+  return kind;
+}
+
+// Checkpoints have ids here that the model cannot produce; those of requests are checked.
+Kind descriptive_token() {
+  Kind kind = token();
+  kind.read = [strict = kind.read](const json& value, const Source& source, const Field* field,
+                                   Options& out) {
+    const bool usable = value.is_number_integer() && value.get<double>() >= 0 &&
+                        value.get<double>() < source.num_ids;
+    if (usable || !source.from_model) strict(value, source, field, out);
+  };
+  return kind;
+}
+
+// vLLM's number of alternatives. OpenAI's booleans: true is 0 (the token's own), false is none.
+Kind logprobs() {
+  Kind kind = integer(0, kMaxLogprobs);
+  kind.read = [number = kind.read](const json& value, const Source& source, const Field* field,
+                                   Options& out) {
+    if (value == false)
+      out.add_off(source.name);
+    else if (value == true)
+      Options::GetReflection()->SetInt64(&out, field, 0);
+    else
+      number(value, source, field, out);
+  };
+  return kind;
+}
+
+Kind truncation() {
+  const auto check = [](const Options& options, const Field*, const std::string& name) {
+    if (options.truncate_prompt_tokens() == 0 || options.truncate_prompt_tokens() < -1)
+      throw invalid_request(name, "must be >= 1, or -1 for all that the model takes, not " +
+                                      std::to_string(options.truncate_prompt_tokens()));
+  };
+  return {integer(-1, kAny).read, check};
+}
+
+Kind seed() {
+  return {[](const json& value, const Source& source, const Field*, Options& out) {
+    out.set_seed(read_seed(value, source));
+  }};
+}
+
+Kind salt() {
+  return {[](const json& value, const Source& source, const Field*, Options& out) {
+            out.set_cache_salt(read_string(value, source.name));
+          },
+          [](const Options& options, const Field*, const std::string& name) {
+            check_salt(options.cache_salt(), name);
+          }};
+}
+
+Kind early_stopping() {
+  return {[](const json& value, const Source& source, const Field*, Options& out) {
+            out.set_early_stopping(read_early_stopping(value, source));
+          },
+          [](const Options& options, const Field*, const std::string& name) {
+            if (!proto::SamplingParams::EarlyStopping_IsValid(options.early_stopping()))
+              throw invalid_request(name, "must be true, false or \"never\"");
+          }};
+}
+
+// Of a field that is a message.
+template <class Message>
+Kind message(Message (*read)(const json&, const Source&),
+             void (*check)(const Message&, const std::string&) = nullptr) {
+  Kind kind;
+  kind.read = [read](const json& value, const Source& source, const Field* field, Options& out) {
+    static_cast<Message&>(*Options::GetReflection()->MutableMessage(&out, field)) =
+        read(value, source);
+  };
+  if (check != nullptr)
+    kind.check = [check](const Options& options, const Field* field, const std::string& name) {
+      check(static_cast<const Message&>(Options::GetReflection()->GetMessage(options, field)),
+            name);
+    };
+  return kind;
+}
+
+// Whose name it is. Only HuggingFace's are read from a generation_config.json.
+enum class Origin { kHuggingFace, kVllm, kBoth };
+
+struct Row {
+  Origin origin;
+  const Field* field;
+  Kind kind;
+};
+
+struct Table {
+  std::map<std::string, Row, std::less<>> rows;
+
+  void add(const char* name, Origin origin, Kind kind) {
+    const Field* field = Options::descriptor()->FindFieldByName(name);
+    TANDEM_CHECK(field != nullptr);
+    rows[name] = {origin, field, std::move(kind)};
+  }
+};
+
+void add_lengths(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm;
+  t.add("max_length", hf, integer(1, kAny));
+  t.add("max_new_tokens", hf, integer(1, kAny));
+  t.add("max_tokens", vllm, integer(1, kAny));
+  t.add("min_length", hf, integer(0, kAny));
+  t.add("min_new_tokens", hf, integer(0, kAny));
+  t.add("min_tokens", vllm, integer(0, kAny));
+  t.add("truncate_prompt_tokens", vllm, truncation());
+  t.add("allow_empty_prompt", vllm, boolean());
+}
+
+void add_prompts(Table& t) {
+  t.add("add_special_tokens", Origin::kVllm, boolean());
+  t.add("cache_salt", Origin::kVllm, salt());
+}
+
+void add_sampling(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
+  t.add("do_sample", hf, boolean());
+  t.add("n", vllm, integer(1, kMaxSequences));
+  t.add("best_of", vllm, integer(1, kMaxSequences));
+  t.add("num_return_sequences", hf, integer(1, kMaxSequences));
+  t.add("num_beams", hf, integer(1, kMaxSequences));
+  t.add("length_penalty", hf, number({.lo = -1e3, .hi = 1e3}));
+  t.add("early_stopping", hf, early_stopping());
+  t.add("temperature", both, number({.lo = 0, .hi = 1e6}));
+  t.add("top_k", both, integer(-1, std::numeric_limits<int32_t>::max()));
+  t.add("top_p", both, number({.lo = 0, .hi = 1}));
+  t.add("min_p", both, number({.lo = 0, .hi = 1}));
+  t.add("typical_p", hf, number({.lo = 0, .hi = 1, .open_lo = true}));
+  t.add("epsilon_cutoff", hf, number({.lo = 0, .hi = 1, .open_hi = true}));
+  t.add("eta_cutoff", hf, number({.lo = 0, .hi = 1, .open_hi = true}));
+  t.add("top_h", hf, number({.lo = 0, .hi = 1, .open_lo = true}));
+  t.add("seed", vllm, seed());
+}
+
+void add_processors(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm, both = Origin::kBoth;
+  constexpr int64_t kMaxNgram = std::numeric_limits<int32_t>::max();
+  t.add("repetition_penalty", both, number({.lo = 0, .hi = 1e6, .open_lo = true}));
+  t.add("encoder_repetition_penalty", hf, number({.lo = 0, .hi = 1e6, .open_lo = true}));
+  t.add("presence_penalty", vllm, number({.lo = -2, .hi = 2}));
+  t.add("frequency_penalty", vllm, number({.lo = -2, .hi = 2}));
+  t.add("no_repeat_ngram_size", hf, integer(0, kMaxNgram));
+  t.add("encoder_no_repeat_ngram_size", hf, integer(0, kMaxNgram));
+  t.add("bad_words_ids", hf, message(read_id_lists, check_id_lists));
+  t.add("bad_words", vllm, message(read_bad_words, check_bad_words));
+  t.add("allowed_token_ids", vllm, message(read_ids, check_allowed_ids));
+  t.add("suppress_tokens", hf, message(read_compared_ids));
+  t.add("begin_suppress_tokens", hf, message(read_compared_ids));
+  t.add("forced_bos_token_id", hf, token());
+  t.add("forced_eos_token_id", hf, message(read_compared_ids));
+  t.add("eos_token_id", hf, message(read_compared_ids));
+  t.add("bos_token_id", hf, descriptive_token());
+  t.add("decoder_start_token_id", hf, token());
+  t.add("pad_token_id", hf, descriptive_token());
+  t.add("renormalize_logits", hf, boolean());
+  t.add("remove_invalid_values", hf, boolean());
+  t.add("logit_bias", vllm, message(read_logit_bias, check_logit_bias));
+  t.add("sequence_bias", hf, message(read_sequence_bias, check_sequence_bias));
+  t.add("exponential_decay_length_penalty", hf, message(read_decay, check_decay));
+}
+
+void add_output(Table& t) {
+  const auto hf = Origin::kHuggingFace, vllm = Origin::kVllm;
+  t.add("stop", vllm, message(read_texts, check_stop_strings));
+  t.add("stop_strings", hf, message(read_texts, check_stop_strings));
+  t.add("stop_token_ids", vllm, message(read_compared_ids));
+  t.add("ignore_eos", vllm, boolean());
+  t.add("include_stop_str_in_output", vllm, boolean());
+  t.add("skip_special_tokens", vllm, boolean());
+  t.add("logprobs", vllm, logprobs());
+  t.add("prompt_logprobs", vllm, logprobs());
+}
+
+const Table& table() {
+  static const Table all = [] {
+    Table t;
+    add_lengths(t);
+    add_prompts(t);
+    add_sampling(t);
+    add_processors(t);
+    add_output(t);
+    return t;
+  }();
+  return all;
+}
+
+void read_row(const Row& row, const json& value, const Source& source, Options& out) {
+  if (value.is_null()) {
+    out.add_off(source.name);
+    return;
+  }
+  row.kind.read(value, source, row.field, out);
+  const bool given = Options::GetReflection()->HasField(out, row.field);
+  if (given && row.kind.check) row.kind.check(out, row.field, source.name);
+}
+
+// False: it is no such name.
+bool read_unbuilt(const std::string& name, const json& value, Options& out,
+                  UnbuiltOptions& asked_for) {
+  const Unbuilt state = unbuilt_state(name, value);
+  if (state == Unbuilt::kOff) out.add_off(name);
+  if (state == Unbuilt::kAskedFor) asked_for[name] = describe(value);
+  return state != Unbuilt::kUnknownName;
+}
+
+}  // namespace
+
+Options read_options(const json& params) {
+  Options out;
+  if (params.is_null()) return out;
+  if (!params.is_object())
+    throw invalid_request("params", "must be an object, not " + describe(params));
+  UnbuiltOptions asked_for;
+  for (const auto& [name, value] : params.items()) {
+    if (const auto it = table().rows.find(name); it != table().rows.end()) {
+      read_row(it->second, value, {name, std::numeric_limits<int32_t>::max(), false}, out);
+    } else if (is_without_effect(name)) {
+      if (!value.is_null()) out.add_without_effect(name);
+    } else if (!read_unbuilt(name, value, out, asked_for)) {
+      const std::string shown = describe(json(name));
+      throw InputError(ErrorKind::kInvalidRequest,
+                       "unknown parameter " + shown + suggestion(name, option_names()), name);
+    }
+  }
+  if (!asked_for.empty()) {
+    const auto& [name, value] = *asked_for.begin();
+    throw not_built(name, value, /*by_model=*/false);
+  }
+  return out;
+}
+
+void check_options(const Options& options) {
+  std::vector<const Field*> given;
+  Options::GetReflection()->ListFields(options, &given);
+  for (const Field* field : given) {
+    const auto it = table().rows.find(field->name());
+    if (it != table().rows.end() && it->second.kind.check)
+      it->second.kind.check(options, field, it->first);
+  }
+}
+
+void override_options(const Options& over, Options& options) {
+  const auto* reflection = Options::GetReflection();
+  for (const std::string& name : over.off())
+    if (const Field* field = Options::descriptor()->FindFieldByName(name))
+      reflection->ClearField(&options, field);
+  std::vector<const Field*> given;
+  reflection->ListFields(over, &given);
+  std::set<std::string> names;
+  for (const Field* field : given) {
+    names.insert(field->name());
+    if (!field->is_repeated()) reflection->ClearField(&options, field);
+  }
+  // What it gives is no longer off, nor twice.
+  names.insert(over.off().begin(), over.off().end());
+  auto& off = *options.mutable_off();
+  off.erase(std::remove_if(off.begin(), off.end(),
+                           [&](const std::string& name) { return names.contains(name); }),
+            off.end());
+  options.MergeFrom(over);
+}
+
+ModelOptions read_model_options(const json& generation, int vocab_size) {
+  ModelOptions out;
+  if (!generation.is_object()) return out;
+  for (const auto& [name, value] : generation.items()) {
+    const auto it = table().rows.find(name);
+    try {
+      if (it != table().rows.end() && it->second.origin != Origin::kVllm)
+        read_row(it->second, value, {name, vocab_size, true}, out.options);
+    } catch (const InputError& error) {
+      throw invalid_model("generation_config.json", error.what());
+    }
+    // What HuggingFace would return besides the tokens is the business of requests.
+    if (!name.starts_with("output_")) read_unbuilt(name, value, out.options, out.not_built);
+  }
+  return out;
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names = unbuilt_names();
+  for (const auto& [name, row] : table().rows) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tandem

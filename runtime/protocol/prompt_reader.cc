@@ -1,0 +1,164 @@
+#include "runtime/protocol/prompt_reader.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "base/utf8.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormats =
+    "a string, a list of token ids, {\"prompt\": ...}, {\"prompt_token_ids\": [...]} or "
+    "{\"encoder_prompt\": ..., \"decoder_prompt\": ...}";
+
+void check_keys(const json& object, const std::string& field,
+                const std::vector<std::string>& known) {
+  for (const auto& [key, value] : object.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw invalid_request(field, "unknown key " + describe(json(key)) + suggestion(key, known));
+}
+
+// Absent, null and {} are no data.
+void refuse_data(const json& object, const std::string& field, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null() || (it->is_object() && it->empty())) return;
+  throw not_supported(field + "." + key, "not built yet");
+}
+
+proto::PromptPart text_part(std::string text, const std::string& field) {
+  proto::PromptPart part;
+  part.set_text(std::move(text));
+  part.set_field(field);
+  return part;
+}
+
+proto::PromptPart ids_part(const json& value, const std::string& field) {
+  // The vocabulary is compared where the model is known.
+  const std::vector<int32_t> ids =
+      read_token_ids(value, field, std::numeric_limits<int32_t>::max());
+  if (ids.empty()) throw invalid_request(field, "must not be empty");
+  proto::PromptPart part;
+  part.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  part.set_field(field);
+  return part;
+}
+
+const json& value_of(const json& object, const char* key) {
+  static const json null;
+  const auto it = object.find(key);
+  return it == object.end() ? null : *it;
+}
+
+void set_pooling(const json& prompt, proto::Prompt& out) {
+  const json &kind = value_of(prompt, "pooling"), &normalize = value_of(prompt, "normalize");
+  if (kind.is_null()) {
+    if (!normalize.is_null()) throw invalid_request("normalize", "needs \"pooling\"");
+    return;
+  }
+  *out.mutable_pooling() = read_pooling(kind, normalize);
+}
+
+void check_part(const proto::PromptPart& part, const std::string& name) {
+  const std::string& field = part.field().empty() ? name : part.field();
+  if (part.content_case() == proto::PromptPart::CONTENT_NOT_SET)
+    throw invalid_request(field, "is missing");
+  if (part.has_token_ids() && part.token_ids().ids().empty())
+    throw invalid_request(field, "must not be empty");
+}
+
+}  // namespace
+
+void check_prompt(const proto::Prompt& prompt) {
+  check_part(prompt.encoder(), "prompt");
+  if (prompt.has_decoder()) check_part(prompt.decoder(), "decoder_prompt");
+  if (prompt.has_target()) check_part(prompt.target(), "target");
+  if (!prompt.has_pooling()) return;
+  if (prompt.has_decoder() || prompt.has_target())
+    throw invalid_request("pooling",
+                          "is of the encoder's output; leave out decoder_prompt and target");
+  if (!proto::Pooling::Kind_IsValid(prompt.pooling().kind()))
+    throw invalid_request("pooling", "is not one of mean, cls, last");
+}
+
+proto::PromptPart read_prompt_part(const json& value, const std::string& field) {
+  if (value.is_string()) return text_part(value.get<std::string>(), field);
+  if (value.is_array()) return ids_part(value, field);
+  if (!value.is_object())
+    throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
+  check_keys(
+      value, field,
+      {"prompt", "prompt_token_ids", "prompt_tokens", "multi_modal_data", "mm_processor_kwargs"});
+  refuse_data(value, field, "multi_modal_data");
+  refuse_data(value, field, "mm_processor_kwargs");
+  std::string found;
+  for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens"}) {
+    if (!value.contains(key)) continue;
+    if (!found.empty()) throw invalid_request(field, "has both " + found + " and " + key);
+    found = key;
+  }
+  if (found.empty()) throw invalid_request(field, "has neither prompt nor prompt_token_ids");
+  const std::string inner = field + "." + found;
+  if (found == "prompt") return text_part(read_string(value[found], inner), inner);
+  return ids_part(value[found], inner);
+}
+
+proto::Pooling read_pooling(const json& kind, const json& normalize) {
+  static const std::map<std::string, proto::Pooling::Kind> kinds = {
+      {"mean", proto::Pooling::MEAN}, {"cls", proto::Pooling::CLS}, {"last", proto::Pooling::LAST}};
+  const auto it = kind.is_string() ? kinds.find(kind.get<std::string>()) : kinds.end();
+  if (it == kinds.end())
+    throw invalid_request("pooling", describe(kind) + " is not one of mean, cls, last");
+  proto::Pooling out;
+  out.set_kind(it->second);
+  out.set_normalize(normalize.is_null() || read_bool(normalize, "normalize"));
+  return out;
+}
+
+proto::Prompt text_prompt(const std::string& text, const std::string& field) {
+  check_utf8(text, field);
+  proto::Prompt out;
+  *out.mutable_encoder() = text_part(text, field);
+  return out;
+}
+
+proto::Prompt read_prompt(const json& prompt) {
+  const auto has = [&](const char* key) { return prompt.is_object() && prompt.contains(key); };
+  const bool is_pair = has("encoder_prompt") || has("decoder_prompt") || has("target") ||
+                       has("append_eos") || has("pooling") || has("normalize");
+  proto::Prompt out;
+  if (!is_pair) {
+    *out.mutable_encoder() = read_prompt_part(prompt, "prompt");
+    return out;
+  }
+  check_keys(prompt, "prompt",
+             {"encoder_prompt", "decoder_prompt", "target", "append_eos", "pooling", "normalize"});
+  if (!prompt.contains("encoder_prompt"))
+    throw invalid_request("prompt.encoder_prompt",
+                          "is missing: only the decoder's prompt may be left out");
+  *out.mutable_encoder() = read_prompt_part(prompt["encoder_prompt"], "prompt.encoder_prompt");
+  if (const json& decoder = value_of(prompt, "decoder_prompt"); !decoder.is_null())
+    *out.mutable_decoder() = read_prompt_part(decoder, "prompt.decoder_prompt");
+  if (const json& target = value_of(prompt, "target"); !target.is_null()) {
+    *out.mutable_target() = read_prompt_part(target, "target");
+    out.set_append_eos(true);
+  }
+  if (const json& append = value_of(prompt, "append_eos"); !append.is_null()) {
+    out.set_append_eos(read_bool(append, "append_eos"));
+    if (!out.has_target())
+      throw invalid_request("append_eos", "says something about a target only");
+  }
+  set_pooling(prompt, out);
+  check_prompt(out);
+  return out;
+}
+
+}  // namespace tandem

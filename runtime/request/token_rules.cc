@@ -1,0 +1,62 @@
+// Token ids among the parameters (token_rules.h).
+#include "runtime/request/token_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace tandem {
+
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+bool subset(const auto& inner, const auto& outer) {
+  Ids sorted(outer.begin(), outer.end());
+  std::sort(sorted.begin(), sorted.end());
+  return std::all_of(inner.begin(), inner.end(), [&](int32_t id) {
+    return std::binary_search(sorted.begin(), sorted.end(), id);
+  });
+}
+
+// HuggingFace refuses to force a token that is suppressed too: nothing would be left to choose.
+void check_forced(const proto::SamplingParams& out) {
+  const auto refuse = [](const char* name) {
+    throw conflict(name, "is in suppress_tokens too: nothing would be left to choose");
+  };
+  const Ids bos(out.has_forced_bos_token_id() ? 1 : 0, out.forced_bos_token_id());
+  if (!bos.empty() && subset(bos, out.suppress_tokens())) refuse("forced_bos_token_id");
+  if (!out.forced_eos_token_id().empty() &&
+      subset(out.forced_eos_token_id(), out.suppress_tokens()))
+    refuse("forced_eos_token_id");
+  if (!out.allowed_token_ids().empty() && subset(out.allowed_token_ids(), out.suppress_tokens()))
+    refuse("allowed_token_ids");
+}
+
+}  // namespace
+
+void set_tokens(const OptionSources& s, const ModelConfig& config, proto::SamplingParams& out) {
+  const proto::GenerationOptions& both = s.both;
+  *out.mutable_bad_words_ids() = both.bad_words_ids().lists();
+  Ids allowed(both.allowed_token_ids().ids().begin(), both.allowed_token_ids().ids().end());
+  std::sort(allowed.begin(), allowed.end());
+  allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
+  out.mutable_allowed_token_ids()->Assign(allowed.begin(), allowed.end());
+  *out.mutable_suppress_tokens() = both.suppress_tokens().ids();
+  *out.mutable_begin_suppress_tokens() = both.begin_suppress_tokens().ids();
+  if (both.has_forced_bos_token_id())
+    out.set_forced_bos_token_id(static_cast<int32_t>(both.forced_bos_token_id()));
+  *out.mutable_forced_eos_token_id() = both.forced_eos_token_id().ids();
+  *out.mutable_eos_token_id() = both.eos_token_id().ids();
+  if (!both.has_eos_token_id() && !is_off(s.request, "eos_token_id"))
+    for (const int id : config.eos_token_id)
+      if (id >= 0) out.add_eos_token_id(id);
+  // A forced BOS, if the sequence starts with one token, comes before the first free choice.
+  const bool bos_follows = s.prompt_len() == 1 && out.has_forced_bos_token_id();
+  out.set_begin_index(static_cast<int32_t>(s.prompt_len()) + (bos_follows ? 1 : 0));
+  *out.mutable_logit_bias() = both.logit_bias().of();
+  *out.mutable_sequence_bias() = both.sequence_bias().biases();
+  check_forced(out);
+}
+
+}  // namespace tandem
