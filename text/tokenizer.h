@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "text/tokenizer_rule.h"
 
 namespace tandem {
+
+struct TokenizerRule;  // text/tokenizer_rule.h
 
 class Tokenizer {
  public:

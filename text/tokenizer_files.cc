@@ -45,6 +45,12 @@ const TokenizerRule* find_rule(std::span<const TokenizerRule> rules, const std::
   return nullptr;
 }
 
+const TokenizerRule* rule_of(const CheckpointFiles& in, std::span<const TokenizerRule> rules) {
+  std::string model_type;
+  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
+  return find_rule(rules, class_name(in.config, in.model_config), model_type);
+}
+
 // The merges of merges.txt, one a line, as tokenizer.json has them.
 json read_merges(const fs::path& file) {
   const std::string text = read_text_file(file);
@@ -158,8 +164,8 @@ TokenizerFiles combine_sentencepiece(CheckpointFiles in, const TokenizerRule& ru
   out.file = in.vocabulary.name;
   out.added_tokens = {tokens.to_add({})};
   out.document = json::object();
-  out.sentencepiece = {std::move(in.vocabulary.value), std::move(in.source), std::move(in.target),
-                       tokens.content("unk_token")};
+  out.sentencepiece = SentencePieceFiles{std::move(in.vocabulary.value), std::move(in.source),
+                                         std::move(in.target), tokens.content("unk_token")};
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
   read_settings(in.config, out);
   return out;
@@ -178,12 +184,6 @@ TokenizerFiles tokenizer_from_document(json document, const std::string& file) {
   out.file = file;
   out.added_tokens.push_back(read_added_tokens(JsonView(out.document, file)));
   return out;
-}
-
-const TokenizerRule* rule_of(const CheckpointFiles& in, std::span<const TokenizerRule> rules) {
-  std::string model_type;
-  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
-  return find_rule(rules, class_name(in.config, in.model_config), model_type);
 }
 
 TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules) {
@@ -223,7 +223,9 @@ TokenizerFiles read_tokenizer_files(const fs::path& directory,
   files.model_config = read_optional(directory / "config.json");
   const TokenizerRule* rule = rule_of(files, rules);
   if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece) {
-    files.vocabulary = read_optional(directory / "vocab.json");
+    files.vocabulary.name = (directory / "vocab.json").string();
+    files.vocabulary.value =
+        parse_json(read_text_file(directory / "vocab.json"), files.vocabulary.name);
     files.source = read_piece_model(directory / "source.spm");
     files.target = read_piece_model(directory / "target.spm");
     return combine(std::move(files), rules);

@@ -1,6 +1,7 @@
 #include "models/blocks/attention.h"
 
 #include <cmath>
+#include <string>
 
 #include "base/error.h"
 

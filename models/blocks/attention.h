@@ -42,7 +42,7 @@ struct AttentionOptions {
   Bias bias = Bias::kRequired;  // of the projections
   // Added to the scores, by distance; of this rank's heads. Not of cross-attention.
   ops::PositionBias position_bias = {};
-  Names names = {};
+  Names names;
 
   // Scores scaled by 1 / sqrt(head_dim).
   static AttentionOptions scaled(int heads, int head_dim);

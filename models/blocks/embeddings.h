@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "models/config/config.h"
 #include "parallel/layers/layers.h"

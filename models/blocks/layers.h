@@ -37,7 +37,7 @@ struct LayerOptions {
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
   FeedForwardOptions feed_forward;
   float eps = 1e-5f;  // of the norms
-  Names names = {};
+  Names names;
 };
 
 class EncoderLayer {

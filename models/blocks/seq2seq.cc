@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
+
 namespace tandem {
 namespace {
 
@@ -69,13 +71,13 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       build_(build),
       parts_(std::move(parts)),
       encoder_heads_(heads_of(build, encoder_side)),
-      decoder_heads_(heads_of(build, decoder_side)) {
+      decoder_heads_(heads_of(build, decoder_side)),
+      encoder_norm_(norm_of(encoder, build, encoder_side)),
+      decoder_norm_(norm_of(decoder, build, decoder_side)) {
   for (int i = 0; i < encoder_side.num_layers; ++i)
     encoder_layers_.emplace_back(encoder / "layers" / i, build.of_many_rows(), encoder_side.layer);
   for (int i = 0; i < decoder_side.num_layers; ++i)
     decoder_layers_.emplace_back(decoder / "layers" / i, build, decoder_side.layer);
-  encoder_norm_ = norm_of(encoder, build, encoder_side);
-  decoder_norm_ = norm_of(decoder, build, decoder_side);
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {

@@ -50,7 +50,7 @@ TEST(SentencePiece, SegmentsAsTheLibrary) {
 
 std::string varint(uint64_t n) {
   std::string out;
-  for (; n >= 128; n >>= 7) out += static_cast<char>(n & 127 | 128);
+  for (; n >= 128; n >>= 7) out += static_cast<char>((n & 127) | 128);
   return out + static_cast<char>(n);
 }
 std::string number(int field, uint64_t value) {
