@@ -84,6 +84,11 @@ ModelLimits limits_of(const ModelConfig& config) {
   return (family != nullptr ? family->limits : encoder_decoder_limits)(config);
 }
 
+DecoderPromptRule decoder_prompt_rule(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
+  return family != nullptr ? family->decoder_prompt : plain_decoder_prompt;
+}
+
 ModelLimits Model::limits() const { return limits_of(config()); }
 
 std::vector<TokenizerRule> tokenizer_rules() {

@@ -55,8 +55,6 @@ bool is_supported(const std::string& architecture);
 const ModelFamily& find_family(const ModelConfig& config);
 std::vector<std::string> architectures();
 
-ModelLimits limits_of(const ModelConfig& config);
-
 // The rules of all families, and a tokenizer with them.
 std::vector<TokenizerRule> tokenizer_rules();
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);

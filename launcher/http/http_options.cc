@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "launcher/http/http_engine.h"
-#include "models/family.h"
+#include "models/config/limits.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 

@@ -32,4 +32,7 @@ DecoderPrompt plain_decoder_prompt(const std::optional<std::vector<int32_t>>& gi
 DecoderPrompt start_and_bos_prompt(const std::optional<std::vector<int32_t>>& given,
                                    const DecoderPromptContext& context);
 
+// The rule of the configuration's family (models/family.h), the plain one where there is none.
+DecoderPromptRule decoder_prompt_rule(const ModelConfig& config);
+
 }  // namespace tandem

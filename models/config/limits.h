@@ -26,4 +26,8 @@ struct ModelLimits {
   }
 };
 
+struct ModelConfig;
+// As the configuration's family has them (models/family.h).
+ModelLimits limits_of(const ModelConfig& config);
+
 }  // namespace tandem

@@ -81,7 +81,7 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) const {
 }
 
 RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
-                                     Range part)
+                                     Range part, Bias has_bias)
     : build_(b) {
   const HostTensor t = w.get("weight", {out, in});
   const MatrixView view = view_of(t, all_of(out), part);

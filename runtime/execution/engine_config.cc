@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "kernels/core/plugin.h"
-#include "models/family.h"
+#include "models/config/limits.h"
 #include "runtime/execution/kv_cache.h"
 
 namespace tandem {

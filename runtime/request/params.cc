@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "models/family.h"
 #include "runtime/request/params_not_built.h"
 #include "runtime/request/params_sources.h"
 #include "runtime/request/params_tokens.h"

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/utf8.h"
-#include "models/family.h"
+#include "models/config/decoder_prompt.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -186,11 +186,6 @@ void add_target(const Prompt& prompt, const json& params, const Tokenizer* token
   out.inputs.set_target_start(static_cast<int32_t>(decoder.size()));
   out.last_target_token = target.back();
   decoder.insert(decoder.end(), target.begin(), target.end() - 1);
-}
-
-DecoderPromptRule decoder_prompt_rule(const ModelConfig& config) {
-  const ModelFamily* family = family_of_type(config.model_type);
-  return family != nullptr ? family->decoder_prompt : plain_decoder_prompt;
 }
 
 template <class Repeated>

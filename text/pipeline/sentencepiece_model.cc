@@ -9,19 +9,12 @@
 namespace tandem {
 namespace {
 
-struct Span {
-  size_t begin = std::string_view::npos, end = 0;
-};
-
-// The first ">>…<<" with something inside, as long as its line allows (Python's ">>.+<<").
-Span find_code(std::string_view text, size_t from) {
-  for (size_t begin = text.find(">>", from); begin != std::string_view::npos;
-       begin = text.find(">>", begin + 1)) {
-    const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
-    const size_t close = line.rfind("<<");
-    if (close != std::string_view::npos && close >= 3) return {begin, begin + close + 2};
-  }
-  return {};
+// Bytes of a ">>…<<" at the start, as long as its line allows (Python's ">>.+<<"); 0: there is
+// none.
+size_t code_length(std::string_view text) {
+  if (!text.starts_with(">>")) return 0;
+  const size_t close = text.substr(0, text.find('\n')).rfind("<<");
+  return close != std::string_view::npos && close >= 3 ? close + 2 : 0;
 }
 
 class SentencePieceModel final : public TokenModel {
@@ -53,16 +46,9 @@ class SentencePieceModel final : public TokenModel {
    public:
     explicit Encoder(const SentencePieceModel& model) : model_(model) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
-      // A code at the start is a token; all others go.
-      std::string plain;
-      size_t done = 0;
-      for (Span code = find_code(text, 0); code.end > 0; code = find_code(text, done)) {
-        if (code.begin == 0) ids.push_back(model_.id(text.substr(0, code.end)));
-        plain += text.substr(done, code.begin - done);
-        done = code.end;
-      }
-      plain += text.substr(done);
-      const std::string normal = model_.normalizer_.normalize(plain);
+      const size_t code = code_length(text);
+      if (code > 0) ids.push_back(model_.id(text.substr(0, code)));
+      const std::string normal = model_.normalizer_.normalize(text.substr(code));
       for (const std::string_view piece : model_.unigram_.segment(normal))
         ids.push_back(model_.id(piece));
     }
