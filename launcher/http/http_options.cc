@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "models/config/limits.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 
@@ -156,9 +157,10 @@ HttpFrontend::HttpFrontend(server::ServerConfig config, std::unique_ptr<EngineAp
 
 void HttpFrontend::start(const RequestProcessor& processor) {
   pool_ = std::make_unique<Pool>();
+  const ModelLimits limits = limits_of(processor.model_config());
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
-      config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,
-      processor.model_config().d_model, kVersion, server::Metrics(config_.model_names.front())});
+      config_, *engine_, processor.tokenizer(), limits.encoder_positions.value_or(0),
+      limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

@@ -34,10 +34,10 @@ void check_encoder(const SequenceLimits& limits, const WorkerGroup& group) {
   const WorkerEncoder& encoder = group.encoder;
   const int length = static_cast<int>(encoder.tokens.size());
   if (length == 0) fail("encoder_seq_data.prompt_token_ids", "missing");
-  if (limits.max_positions > 0 && length > limits.max_positions)
+  if (limits.max_encoder_positions > 0 && length > limits.max_encoder_positions)
     fail("encoder_seq_data.prompt_token_ids",
          std::to_string(length) + " tokens, but the model has " +
-             std::to_string(limits.max_positions) + " positions");
+             std::to_string(limits.max_encoder_positions) + " positions");
   check_tokens(limits, encoder.tokens, {nullptr, 0, "encoder_seq_data.prompt_token_ids"});
   // Indivisible: computed, to be computed in this step, or neither.
   const int chunk = group.compute_encoder ? length : 0;
@@ -108,9 +108,9 @@ void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
   if (end > seq.length())
     fail(field, std::to_string(seq.num_computed) + " computed and " + std::to_string(seq.chunk) +
                     " scheduled of " + std::to_string(seq.length()) + " tokens");
-  if (limits.max_positions > 0 && end > limits.max_positions)
+  if (limits.max_decoder_positions > 0 && end > limits.max_decoder_positions)
     fail(field, "ends at token " + std::to_string(end) + ", but the model has " +
-                    std::to_string(limits.max_positions) + " positions");
+                    std::to_string(limits.max_decoder_positions) + " positions");
   check_covers(limits, seq.blocks, end, field);
 }
 

@@ -225,6 +225,7 @@ constexpr TokenOption kDecoderStart{"decoder_start_token_id", &Options::has_deco
 
 ParamsResolver::ParamsResolver(const ModelConfig& config, int vocab_size)
     : config_(config),
+      limits_(limits_of(config)),
       vocab_size_(vocab_size),
       defaults_(read_model_options(config.generation, vocab_size)) {}
 
@@ -234,7 +235,7 @@ PromptParams ParamsResolver::prompt_params(const Options& request) const {
   if (request.has_truncate_prompt_tokens()) {
     int64_t keep = request.truncate_prompt_tokens();
     if (keep < 0)
-      keep = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : kUnlimited;
+      keep = encoder_positions() > 0 ? encoder_positions() : kUnlimited;
     out.truncate_prompt_tokens =
         static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
@@ -249,7 +250,7 @@ proto::SamplingParams ParamsResolver::resolve(const Options& request,
   Options both = defaults_.options;
   override_options(request, both);
   const OptionSources sources{request, defaults_.options, both, lengths,
-                              config_.max_position_embeddings};
+                              decoder_positions()};
   proto::SamplingParams out;
   set_lengths(sources, out);
   set_sampling(sources, out);

@@ -3,12 +3,12 @@
 #include "runtime/request/prompt.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "models/config/decoder_prompt.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -102,7 +102,7 @@ void add_target(const proto::Prompt& prompt, const proto::GenerationOptions& opt
     target.pop_back();  // the tokenizer put it there
   }
   if (target.empty()) throw invalid_request(part.field(), "has no tokens");
-  const auto positions = static_cast<size_t>(std::max(resolver.max_positions(), 0));
+  const auto positions = static_cast<size_t>(resolver.decoder_positions());
   if (positions > 0 && decoder.size() + target.size() > positions + 1)
     throw InputError(ErrorKind::kResource,
                      part.field() + ": has " + std::to_string(target.size()) + " tokens; behind " +
@@ -114,13 +114,6 @@ void add_target(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   out.inputs.set_target_start(static_cast<int32_t>(decoder.size()));
   out.last_target_token = target.back();
   decoder.insert(decoder.end(), target.begin(), target.end() - 1);
-}
-
-std::map<std::string, DecoderPromptRule>& rules() {
-  static std::map<std::string, DecoderPromptRule> table = {
-      {"bart", bart_decoder_prompt},
-  };
-  return table;
 }
 
 template <class Repeated>
@@ -140,7 +133,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   check_ids(encoder, field, resolver.vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(encoder, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
-  check_encoder(encoder, field, config.max_position_embeddings);
+  check_encoder(encoder, field, resolver.encoder_positions());
 
   PreparedPrompt out;
   if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
@@ -158,7 +151,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   if (prompt.has_target() && !given) given = Ids();  // the target brings its own BOS
   const DecoderPromptContext context{config, resolver.decoder_start(options),
                                      resolver.default_bos(options)};
-  DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
+  DecoderPrompt decoder = decoder_prompt_rule(config)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
   if (prompt.has_target())
@@ -167,36 +160,6 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   if (prompt.decoder().has_text()) out.inputs.set_prompt(prompt.decoder().text());
   assign(decoder.ids, out.inputs.mutable_prompt_token_ids());
   return out;
-}
-
-DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given,
-                                   const DecoderPromptContext& context) {
-  DecoderPrompt out;
-  if (given) out.ids = *given;
-  if (!out.ids.empty() && out.ids[0] == context.decoder_start) return out;
-  if (context.decoder_start < 0)
-    throw invalid_model("config.json", "neither decoder_start_token_id nor bos_token_id is given");
-  out.ids.insert(out.ids.begin(), context.decoder_start);
-  return out;
-}
-
-DecoderPrompt bart_decoder_prompt(const std::optional<Ids>& given,
-                                  const DecoderPromptContext& context) {
-  DecoderPrompt out = plain_decoder_prompt(given, context);
-  if (!given && context.default_bos >= 0) {
-    out.ids.push_back(context.default_bos);
-    out.default_bos = true;
-  }
-  return out;
-}
-
-DecoderPromptRule find_decoder_prompt_rule(const std::string& model_type) {
-  const auto it = rules().find(model_type);
-  return it == rules().end() ? plain_decoder_prompt : it->second;
-}
-
-void register_decoder_prompt_rule(const std::string& model_type, DecoderPromptRule rule) {
-  rules()[model_type] = rule;
 }
 
 }  // namespace tandem
