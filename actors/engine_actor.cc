@@ -9,8 +9,8 @@
 #include "actors/internal.h"
 #include "actors/preparer_queue.h"
 #include "runtime/engine/supervisor_core.h"
-#include "runtime/version.h"
 #include "runtime/request/request_json.h"
+#include "runtime/version.h"
 
 namespace tandem::actors {
 namespace {

@@ -234,8 +234,7 @@ PromptParams ParamsResolver::prompt_params(const Options& request) const {
   out.allow_empty_prompt = request.allow_empty_prompt();
   if (request.has_truncate_prompt_tokens()) {
     int64_t keep = request.truncate_prompt_tokens();
-    if (keep < 0)
-      keep = encoder_positions() > 0 ? encoder_positions() : kUnlimited;
+    if (keep < 0) keep = encoder_positions() > 0 ? encoder_positions() : kUnlimited;
     out.truncate_prompt_tokens =
         static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
@@ -249,8 +248,7 @@ proto::SamplingParams ParamsResolver::resolve(const Options& request,
   check_built(request, defaults_.not_built);
   Options both = defaults_.options;
   override_options(request, both);
-  const OptionSources sources{request, defaults_.options, both, lengths,
-                              decoder_positions()};
+  const OptionSources sources{request, defaults_.options, both, lengths, decoder_positions()};
   proto::SamplingParams out;
   set_lengths(sources, out);
   set_sampling(sources, out);

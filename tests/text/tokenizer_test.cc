@@ -117,7 +117,8 @@ class Goldens : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Tokenizer, Goldens,
                          testing::Values("bart-base-shape", "bart-model-only", "bart-odd-heads",
-                                         "bart-tiny", "blenderbot-tiny", "marian-tiny", "whisper-tiny-rand"));
+                                         "bart-tiny", "blenderbot-tiny", "marian-tiny",
+                                         "whisper-tiny-rand"));
 
 TEST_P(Goldens, SameAsHuggingFace) {
   const auto tokenizer = load_tokenizer(golden(GetParam()));
