@@ -117,5 +117,31 @@ TEST(SequenceGroupDeathTest, NeedsSequences) {
   EXPECT_DEATH(SequenceGroup("x", {}, std::make_unique<Sequence>(1, inputs(), false), {}, 0), "");
 }
 
+// A beam's output is a node of a tree: known at once, read when somebody asks.
+TEST(Sequence, BeamsGoOnFromOneAnother) {
+  EncoderDecoderInputs inputs;
+  for (const int32_t id : {2, 0}) inputs.add_prompt_token_ids(id);
+  Sequence seq(1, inputs);
+  TokenTree tree;
+  const auto a = tree.append(TokenTree::kRoot, 5, 0), b = tree.append(a, 6, 0);
+  const auto other = tree.append(tree.append(TokenTree::kRoot, 7, 0), 8, 0);
+  seq.advance(2);
+  seq.continue_from(tree, a, 2);
+  EXPECT_EQ(seq.num_known_tokens(), 3);
+  EXPECT_EQ(seq.num_uncomputed_tokens(), 1);
+  EXPECT_THAT(seq.tokens(), ElementsAre(2, 0, 5));
+  seq.continue_from(tree, b, 3);
+  seq.continue_from(tree, other, 3);  // nobody has read b
+  EXPECT_EQ(seq.output_len(), 2);
+  EXPECT_THAT(seq.output_tokens(), ElementsAre(7, 8));
+  EXPECT_THAT(seq.prompt_tokens(), ElementsAre(2, 0));
+  seq.add_pending();
+  seq.add_pending();
+  seq.resolve_pending_from(tree, tree.append(b, 9, 0));
+  EXPECT_EQ(seq.length(), 6);
+  EXPECT_EQ(seq.num_pending_tokens(), 1);
+  EXPECT_THAT(seq.tokens(), ElementsAre(2, 0, 5, 6, 9));
+}
+
 }  // namespace
 }  // namespace tandem
