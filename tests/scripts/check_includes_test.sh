@@ -29,7 +29,7 @@ expect() {
 }
 
 expect 0 'leftwards' runtime/a.cc '#include "kernels/ops.h"' '#include "models/model.h"' '#include "runtime/a.h"'
-expect 0 'a subfolder of its own' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'
+expect 0 'a subfolder of its own' runtime/scheduling/a.h '#include "runtime/protocol/sequence.h"'
 expect 1 'rightwards' kernels/a.cc '#include "models/model.h"'
 expect 1 'rightwards by one' models/core/a.h '#include "runtime/request/params.h"'
 expect 1 'rightwards with blanks' models/a.h '  #  include   "runtime/request/params.h"'
@@ -53,7 +53,8 @@ expect 1 'nccl in kernels' kernels/a.cc '#include <nccl.h>'
 expect 1 'cuda in models' models/a.cc '#include <cuda_runtime.h>'
 expect 1 'cublas in parallel' parallel/a.cc '#include <cublas_v2.h>'
 expect 0 'cuda in kernels' kernels/a.cu '#include <cuda_bf16.h>'
-expect 0 'cuda beside nccl' parallel/communicators/nccl_communicator.cc '#include <cuda_runtime.h>' '#include <nccl.h>'
+expect 1 'cuda beside nccl' parallel/communicators/nccl_communicator.cc '#include <nccl.h>' '#include <cuda_runtime.h>'
+expect 0 'kernels beside nccl' parallel/communicators/nccl_communicator.cc '#include "kernels/cuda/backend.h"' '#include <nccl.h>'
 expect 1 'CLI11 in runtime' runtime/a.cc '#include <CLI/CLI.hpp>'
 expect 0 'CLI11 in launcher' launcher/a.cc '#include <CLI/CLI.hpp>'
 expect 1 'gtest outside tests' models/a.cc '#include <gtest/gtest.h>'
