@@ -10,7 +10,7 @@
 
 #include "actors/group_launcher.h"
 #include "actors/network/credentials.h"
-#include "runtime/engine/engine_core.h"
+#include "runtime/engine/core/engine_core.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/worker.h"

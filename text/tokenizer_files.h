@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/pipeline/special_tokens.h"
 #include "text/tokenizer_rule.h"
 

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/engine/engine_core.h"
+#include "runtime/engine/core/engine_core.h"
 #include "runtime/engine/step_loop.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/worker.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/api/errors.h"
-#include "server/api/generation_request.h"
+#include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/openapi.h"
 #include "server/api/routes.h"

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "server/api/errors.h"
-#include "server/api/generation_request.h"
+#include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
 

@@ -1,7 +1,7 @@
 // ClientCore and a model of the server (cursors, windows and resumption as in
-// runtime/engine/stream_table.h), with connections that break at any moment: messages are lost,
-// arrive late by an old connection, or twice. In the end every stream must be exactly what the
-// server generated.
+// runtime/engine/core/stream_table.h), with connections that break at any moment: messages are
+// lost, arrive late by an old connection, or twice. In the end every stream must be exactly what
+// the server generated.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Places of sequences in a device's memory: given, used again, grown.
-#include "runtime/execution/device_sequences.h"
+#include "runtime/execution/device/device_sequences.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/engine_core.h"
+#include "runtime/engine/core/engine_core.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::testing_support {

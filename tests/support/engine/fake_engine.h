@@ -1,5 +1,5 @@
 // An engine without a model, for tests of the network and the client: it speaks the clients' part
-// of the protocol as runtime/engine/stream_table.h does. What a request generates follows from
+// of the protocol as runtime/engine/core/stream_table.h does. What a request generates follows from
 // its prompt: "count N": N tokens 0, 1, … with the text "0 1 …"; "hang": nothing; "fail": an error.
 #pragma once
 

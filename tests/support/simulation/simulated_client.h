@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/stream_table.h"
+#include "runtime/engine/core/stream_table.h"
 #include "tests/support/simulation/simulated_rank.h"
 #include "tests/support/simulation/simulated_traits.h"
 #include "tests/support/simulation/simulated_world.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine/engine_core.h"
+#include "runtime/engine/core/engine_core.h"
 #include "runtime/engine/step_loop.h"
 #include "runtime/engine/supervisor_core.h"
 #include "tests/support/simulation/simulated_client.h"

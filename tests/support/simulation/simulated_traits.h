@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/engine_core.h"
+#include "runtime/engine/core/engine_core.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"

@@ -1,0 +1,97 @@
+// The decisions of an engine: the truth about requests, and who hears of what. Ties together who
+// may come in (Intake), which replica runs what (ReplicaTable) and what clients are sent
+// (StreamTable). Synchronous; one thread; no clock of its own, no I/O: events come in with the
+// time, messages leave through EngineOutbox. Driven by the EngineActor, and in one thread by
+// LLMEngine. The contract: docs/cluster.md.
+//
+// Recovery. The core knows every token that it has taken; a request whose replica went down starts
+// again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.
+// What the old workers may still send is of an older generation and dropped.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/engine/core/engine_outbox.h"
+#include "runtime/engine/core/intake.h"
+#include "runtime/engine/core/replica_table.h"
+#include "runtime/engine/core/request_record.h"
+#include "runtime/engine/core/stream_table.h"
+
+namespace tandem {
+
+struct EngineCoreConfig {
+  int num_replicas = 1;
+  int max_requests = 16384;    // unfinished ones; more are refused as overload
+  double orphan_timeout = 30;  // seconds that a request whose client is gone goes on
+  double retention = 60;       // seconds that a finished one waits for its client
+  size_t max_retained = 4096;  // finished ones whose client is gone
+  AdmissionConfig admission = {};
+};
+
+class EngineCore {
+ public:
+  // `tokenizer` and `outbox` outlive the core.
+  EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer, EngineOutbox& outbox);
+
+  // --- clients ---
+  void client_connected(ClientId client, ClientKind kind = ClientKind::kRemote);
+  // Its requests go on for orphan_timeout, in case it comes back as another connection.
+  void client_gone(ClientId client, double now);
+  // Takes the id while the request is being prepared elsewhere (tokenised). Throws InputError: id
+  // in use (also while the preparation of a cancelled request is still under way), overload
+  // (OverloadError), draining.
+  void reserve(ClientId client, const proto::SubmitRequest& submit, double now);
+  // Ends the reservation: the request starts, or its error is sent. One of them for each reserve(),
+  // even if the request has been cancelled meanwhile.
+  void prepared(const std::string& request_id, PreparedRequest request, double now);
+  void failed(const std::string& request_id, const InputError& error, double now);
+  // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
+  void resume(ClientId client, const proto::ResumeRequest& resume, double now);
+  void cancel(const std::string& request_id, double now);
+  // Of remote clients; what direct ones were given has arrived.
+  void acknowledge(ClientId client, uint64_t message, double now);
+
+  // --- replicas ---
+  void replica_event(const proto::SchedulerEvent& event, double now);
+  // A completed step; `event` says whose.
+  void replica_step(const proto::SchedulerEvent& event, const proto::StepOutput& step, double now);
+  // No replica will ever be up again: all requests fail.
+  void give_up(const std::string& reason, double now);
+
+  // --- time ---
+  // Deadlines, orphans, retention. To be called about ten times a second.
+  void tick(double now);
+  // No new requests from now on.
+  void drain() { intake_.drain(); }
+  bool draining() const { return intake_.draining(); }
+  // Nothing unfinished, and nothing that a connected client has not acknowledged.
+  bool idle() const;
+  size_t num_requests() const { return records_.size(); }  // kept in any state
+  size_t num_unfinished() const { return intake_.num_unfinished(); }
+  void fill_info(proto::ServerInfo& info, double now);
+  void check_integrity() const;
+
+ private:
+  RequestRecord* find(const std::string& id);
+  void take_output(const proto::SchedulerEvent& event, const proto::SequenceGroupOutput& output,
+                   double now);
+  void replica_down(const proto::SchedulerEvent& event, double now);
+  void leave(RequestRecord& record);
+  void finish(RequestRecord& record, double now);
+  void fail(RequestRecord& record, const InputError& error, double now);
+  void erase(RequestRecord& record);
+  void settle();
+
+  EngineCoreConfig config_;
+  Intake intake_;
+  ReplicaTable replicas_;
+  StreamTable streams_;
+  const Tokenizer& tokenizer_;
+  std::unordered_map<std::string, RequestRecord> records_;
+  uint64_t next_serial_ = 0;
+};
+
+}  // namespace tandem

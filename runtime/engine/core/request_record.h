@@ -1,0 +1,54 @@
+// A request in the engine, from its reservation until its client is known to have its end. Plain
+// data: EngineCore owns the records, at addresses that stay; the tables each keep their part.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/engine/core/admission.h"
+#include "runtime/engine/core/engine_outbox.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/protocol/output_cursor.h"
+
+namespace tandem {
+
+enum class RequestStage : uint8_t {
+  kPreparing,  // its text is being tokenised elsewhere
+  kHeld,       // Intake: waits for a replica
+  kRunning,    // ReplicaTable: at one
+  kSuspect,    // ReplicaTable: waits to be tried alone at the replica that it may have crashed
+  kMoving,     // between two of these, within one event
+  kDone,       // it has ended, with an error or without
+};
+
+struct RequestRecord {
+  RequestRecord(std::string request_id, uint64_t number)
+      : id(std::move(request_id)), serial(number) {}
+
+  const std::string id;
+  const uint64_t serial;  // in order of arrival
+  RequestStage stage = RequestStage::kPreparing;
+  std::unique_ptr<RequestState> state;  // null while it is prepared, or if that failed
+  std::optional<proto::Error> error;
+  double arrival = 0, deadline = 0;  // seconds; deadline 0: none
+  int priority = 0;
+
+  // Intake's.
+  Admission::Ticket ticket;  // until it is done
+
+  // ReplicaTable's.
+  int replica = -1;  // while it is running or a suspect
+  int crashes = 0;
+  int probation_tokens = 0;  // it is cleared when it has so many
+
+  // StreamTable's.
+  std::optional<ClientId> client;
+  OutputCursor cursor;
+  bool end_sent = false, has_news = false;
+  double client_lost = 0, finished_at = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,115 @@
+// The decoder's half of a step on a device: hidden states, logits and the choice of tokens stay
+// there; steps of a shape that was seen before are replayed as a whole. A step is launched, and its
+// answer read later: meanwhile the next one may be launched, whose ids are the tokens that this one
+// chooses.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/model.h"
+#include "models/step/step_tensors.h"
+#include "runtime/execution/device/beam_rounds.h"
+#include "runtime/execution/device/device_sequences.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/sampling/token_choice.h"
+
+namespace tandem {
+
+class DeviceDecoder {
+ public:
+  // `record`: whether steps are recorded and replayed.
+  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record);
+  ~DeviceDecoder();
+
+  // A step under way.
+  class Flight {
+   public:
+    // The host has to choose some of its tokens: it is to be finished before anything else is
+    // launched.
+    bool needs_host() const { return choice_.num_host() > 0; }
+    // -1 - where the token of a row lies on the device, as an id of the next step's input; 0: it is
+    // not known there.
+    const std::vector<int32_t>& ids() const { return ids_; }
+    // The same for the first beam behind a round; the others follow, downwards.
+    int32_t beam_id(size_t round) const {
+      return -1 - choice_.padded() - rounds_.first_beam(round);
+    }
+    uint64_t end() const { return end_; }  // a mark of the backend
+
+   private:
+    friend class DeviceDecoder;
+    Flight(TokenChoice choice, BeamRounds rounds)
+        : choice_(std::move(choice)), rounds_(std::move(rounds)) {}
+    TokenChoice choice_;
+    BeamRounds rounds_;
+    std::vector<int32_t> ids_;
+    Tensor logits_;   // of the host's rows
+    Tensor landing_;  // page-locked, for the answer
+    uint64_t end_ = 0;
+  };
+
+  // A round of beam search: the rows of its running beams are rows[row], ...; what it needs besides
+  // (BeamRounds::add), with `round.first_row` still to be filled in.
+  struct Round {
+    size_t row;
+    ops::BeamRound round;
+    std::vector<ops::BeamPlace> beams;
+  };
+  // `hidden`: the last hidden states, if they are wanted. With them nothing is recorded. Sequences
+  // with places have begun (sequences()), and there is room for their next token.
+  std::unique_ptr<Flight> launch(const ModelInput& in, KvCache& cache,
+                                 std::span<const DecoderRow> rows, std::span<const Round> rounds,
+                                 Tensor* hidden);
+  // Waits for it. What sample() (sampler.h) says of each row, the same token but for ties and
+  // roundings of another summation. `sequences`: of the rows that were launched, as they were; only
+  // read where the host chooses.
+  struct Answer {
+    std::vector<proto::SequenceOutput> rows;
+    std::vector<proto::BeamMoves> rounds;
+  };
+  Answer finish(Flight& flight, std::span<const SamplerSequence> sequences);
+
+  DeviceSequences& sequences() { return sequences_; }
+  // Recorded steps know where things lie: they are made anew when something has moved.
+  void forget_recordings();
+
+  struct Stats {
+    int64_t run = 0, recorded = 0, replayed = 0;  // steps
+  };
+  const Stats& stats() const { return stats_; }
+
+ private:
+  struct Result {
+    Tensor logits;  // of the host's rows
+    Tensor answer;  // of the device's: TokenChoice's, then BeamRounds'
+  };
+  // What is computed, besides the step's own tensors.
+  struct Work {
+    const TokenChoice& choice;
+    const BeamRounds& rounds;
+    KvCache& cache;
+    bool refers_to_pages;  // that only the device knows
+  };
+  struct Recording;
+  void reserve_tokens(int32_t rows);
+  Result compute(const StepTensors& step, const Work& work, Tensor* hidden);
+  Result compute_recorded(const StepTensors& step, const Work& work,
+                          const std::vector<int32_t>& shape);
+  void fetch(const Result& result, size_t rows, Flight& flight);
+
+  Context& ctx_;
+  Model& model_;
+  bool record_;
+  DeviceSequences sequences_;
+  std::map<std::vector<int32_t>, Recording> recordings_;
+  uint64_t next_key_ = 0;
+  Tensor tokens_;                 // what the last step's device rows chose, then its beams
+  std::vector<Tensor> landings_;  // that no step uses
+  Stats stats_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// The rows of a step whose next tokens a device chooses, with the rounds of beam search among them:
+// from the batch to DeviceDecoder, and from what it launched back to the table of sequences.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/device/device_decoder.h"
+#include "runtime/execution/sequence_table.h"
+
+namespace tandem {
+
+// What the processors and the sampler see of a row.
+SamplerSequence sampler_view(const SampleRow& row);
+
+// Whether the next tokens of the group's scheduled sequences can be asked for while the device
+// alone knows their last ones.
+bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSequences& sequences);
+
+class DeviceRows {
+ public:
+  // `rows` are sampled in the step. Sequences that the device has to keep, and does not have yet,
+  // begin there; all their tokens are known.
+  DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDecoder& decoder);
+
+  std::span<const DecoderRow> rows() const { return rows_; }
+  std::span<const DeviceDecoder::Round> rounds() const { return rounds_; }
+
+  // A beam's token that is not known yet.
+  struct Pending {
+    size_t round;
+    int beam;
+    SequenceTable::PendingToken token;
+  };
+  // The step was launched, and its chunks are advanced: beams go on with what stands for their
+  // tokens.
+  std::vector<Pending> go_on(const DeviceDecoder::Flight& flight, SequenceTable& table,
+                             DeviceSequences& sequences) const;
+
+ private:
+  void begin(std::span<const SampleRow> rows, DeviceDecoder& decoder);
+  void add_round(size_t row, const WorkerGroup& group, const DeviceSequences& sequences);
+
+  int block_size_;
+  std::vector<DecoderRow> rows_;
+  std::vector<DeviceDecoder::Round> rounds_;
+  std::vector<const WorkerGroup*> groups_;  // of rounds_
+  // Of rows without beams: the sequence, if the device keeps its tokens where it chooses; else -1.
+  std::vector<int64_t> kept_rows_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,137 @@
+#include "server/api/generation/generation_format.h"
+
+#include "base/code_points.h"
+#include "runtime/request/request_json.h"
+
+namespace tandem::server {
+namespace {
+
+Json usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+}
+
+Json bytes_of(const std::string& text) {
+  Json bytes = Json::array();
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// vLLM's: nothing comes before the first token.
+Json prompt_logprobs_json(const std::vector<proto::TokenLogprobs>& logprobs) {
+  Json list = Json::array({nullptr});
+  for (const proto::TokenLogprobs& one : logprobs) list.push_back(logprobs_to_json(one, nullptr));
+  return list;
+}
+
+}  // namespace
+
+Json GenerationFormat::envelope(const char* object) const {
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+}
+
+std::string GenerationFormat::text_of(const proto::TokenLogprob& t) const {
+  return request_.tokens_as_ids ? "token_id:" + std::to_string(t.token_id()) : t.decoded_token();
+}
+
+Json GenerationFormat::chat_token(const proto::TokenLogprob& t) const {
+  return {{"token", text_of(t)}, {"logprob", t.logprob()}, {"bytes", bytes_of(t.decoded_token())}};
+}
+
+Json GenerationFormat::logprobs(const Choice& choice) const {
+  if (!request_.logprobs) return {};
+  if (request_.endpoint == Endpoint::kChat) {
+    Json content = Json::array();
+    for (const proto::TokenLogprobs& t : choice.logprobs) {
+      Json token = chat_token(t.top(0));
+      token["top_logprobs"] = Json::array();
+      for (int i = 1; i < t.top_size(); ++i) token["top_logprobs"].push_back(chat_token(t.top(i)));
+      content.push_back(std::move(token));
+    }
+    return {{"content", content}};
+  }
+  Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  size_t offset = choice.text_offset;
+  for (const proto::TokenLogprobs& t : choice.logprobs) {
+    Json top = Json::object();
+    for (int i = 1; i < t.top_size(); ++i) {
+      // Two tokens may have the same text; the likelier one came first.
+      const std::string text = text_of(t.top(i));
+      if (!top.contains(text)) top[text] = t.top(i).logprob();
+    }
+    tokens.push_back(text_of(t.top(0)));
+    values.push_back(t.top(0).logprob());
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += count_code_points(t.top(0).decoded_token());
+  }
+  return {{"tokens", tokens},
+          {"token_logprobs", values},
+          {"top_logprobs", tops},
+          {"text_offset", offsets}};
+}
+
+Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
+  Json body = {{"index", choice.index}};
+  if (request_.endpoint == Endpoint::kCompletions) {
+    body["text"] = choice.text;
+  } else if (whole) {
+    body["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  } else {
+    body["delta"] = choice.text.empty() && !choice.finish_reason.empty()
+                        ? Json::object()
+                        : Json({{"content", choice.text}});
+  }
+  body["logprobs"] = choice.logprobs.empty() ? Json() : logprobs(choice);
+  body["finish_reason"] = text_or_null(choice.finish_reason);
+  if (!choice.finish_reason.empty()) body["stop_reason"] = text_or_null(choice.stop_reason);
+  if (request_.return_token_ids) body["token_ids"] = choice.token_ids;
+  // HuggingFace's sequences_scores.
+  if (choice.score) body["score"] = *choice.score;
+  if (choice.prompt_logprobs != nullptr && request_.endpoint == Endpoint::kCompletions)
+    body["prompt_logprobs"] = prompt_logprobs_json(*choice.prompt_logprobs);
+  return body;
+}
+
+std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
+  Json body =
+      envelope(request_.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion");
+  body["choices"] = Json::array();
+  for (const Choice& choice : choices) body["choices"].push_back(choice_body(choice, true));
+  body["usage"] = usage_json(usage);
+  // vLLM has them in the choices of completions, and here for chats.
+  if (request_.endpoint == Endpoint::kChat && choices.front().prompt_logprobs != nullptr)
+    body["prompt_logprobs"] = prompt_logprobs_json(*choices.front().prompt_logprobs);
+  return dump(body);
+}
+
+std::string GenerationFormat::chunk(Json choices, const Usage* usage) const {
+  Json body =
+      envelope(request_.endpoint == Endpoint::kChat ? "chat.completion.chunk" : "text_completion");
+  body["choices"] = std::move(choices);
+  if (usage != nullptr) body["usage"] = usage_json(*usage);
+  return frame(dump(body));
+}
+
+std::string GenerationFormat::first_event(int index, const Usage& usage) const {
+  const Json choice = {{"index", index},
+                       {"delta", {{"role", "assistant"}, {"content", ""}}},
+                       {"logprobs", nullptr},
+                       {"finish_reason", nullptr}};
+  return chunk(Json::array({choice}), request_.continuous_usage ? &usage : nullptr);
+}
+
+std::string GenerationFormat::event(const Choice& news, const Usage& usage) const {
+  return chunk(Json::array({choice_body(news, false)}),
+               request_.continuous_usage ? &usage : nullptr);
+}
+
+std::string GenerationFormat::usage_event(const Usage& usage) const {
+  return chunk(Json::array(), &usage);
+}
+
+}  // namespace tandem::server

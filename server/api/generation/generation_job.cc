@@ -1,0 +1,149 @@
+#include "server/api/generation/generation_job.h"
+
+#include "base/code_points.h"
+#include "base/error.h"
+#include "server/api/errors.h"
+
+namespace tandem::server {
+namespace {
+
+double seconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+// As vLLM: the header comes before the body's field.
+std::string request_id_of(const GenerationRequest& request, const HttpRequest& http) {
+  const bool by_field = !request.request_id.empty() && http.header("x-request-id") == nullptr;
+  return by_field ? request.request_id : http.id;
+}
+
+std::string answer_id(const GenerationRequest& request, const std::string& id) {
+  return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + id;
+}
+
+}  // namespace
+
+GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange,
+                             GenerationRequest request)
+    : EngineJob(app, std::move(exchange)),
+      request_(std::move(request)),
+      format_(request_, answer_id(request_, request_id_of(request_, exchange_->request())),
+              std::time(nullptr)),
+      parts_(request_.prompts.size()),
+      choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
+  id_ = request_id_of(request_, exchange_->request());
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].index = static_cast<int>(i);
+    if (!request_.echoes.empty()) choices_[i].text = request_.echoes[i / request_.sequences];
+    choices_[i].text_offset = count_code_points(choices_[i].text);
+  }
+}
+
+void GenerationJob::start() {
+  EngineApi::Request r;
+  r.options = request_.options;
+  r.timeout = request_.timeout;
+  r.priority = request_.priority;
+  std::vector<EngineApi::Request> requests(request_.prompts.size(), r);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt = request_.prompts[i];
+  EngineJob::start(std::move(requests));
+}
+
+void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
+  PromptProgress& part = parts_[index];
+  count_tokens(part, chunk);
+  if (chunk.finished() || chunk.has_error()) count_end(part, chunk);
+  if (ended() || chunk.has_error()) return;
+  part.prompt_logprobs.insert(part.prompt_logprobs.end(), chunk.prompt_logprobs().begin(),
+                              chunk.prompt_logprobs().end());
+  if (request_.stream) begin_stream();
+  for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
+}
+
+void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk& chunk) {
+  if (chunk.has_inputs()) {  // they may come twice
+    usage_.prompt_tokens -= part.prompt_tokens;
+    part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    usage_.prompt_tokens += part.prompt_tokens;
+  }
+  int tokens = 0;
+  for (const proto::CompletionChunk& news : chunk.outputs()) tokens += news.token_ids_size();
+  if (tokens == 0) return;
+  const Clock::time_point now = Clock::now();
+  if (part.first_token < 0) {
+    part.first_token = seconds(now - begun_);
+    app_.metrics.first_token(part.first_token);
+    app_.metrics.tokens_came(tokens, -1);
+  } else {
+    app_.metrics.tokens_came(tokens, seconds(now - part.last_token) / chunk.outputs_size());
+  }
+  part.last_token = now;
+  part.output_tokens += tokens;
+  usage_.completion_tokens += tokens;
+}
+
+void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
+  if (news.index() < 0 || news.index() >= request_.sequences) return;
+  Choice& choice =
+      choices_[part * static_cast<size_t>(request_.sequences) + static_cast<size_t>(news.index())];
+  choice.text += news.text();
+  choice.news_length += count_code_points(news.text());
+  choice.token_ids.insert(choice.token_ids.end(), news.token_ids().begin(), news.token_ids().end());
+  choice.logprobs.insert(choice.logprobs.end(), news.logprobs().begin(), news.logprobs().end());
+  if (news.has_score()) choice.score = news.score();
+  choice.finish_reason = news.finish_reason();
+  choice.stop_reason = news.stop_reason();
+  if (!request_.stream) return;
+  // Tokens that are no text yet are news too: clients measure by them.
+  if (choice.text.empty() && choice.token_ids.empty() && choice.finish_reason.empty()) return;
+  exchange_->write(format_.event(choice, usage_));
+  choice.text_offset += choice.news_length;
+  choice.news_length = 0;
+  choice.text.clear();
+  choice.token_ids.clear();
+  choice.logprobs.clear();
+}
+
+void GenerationJob::begin_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
+                           .headers = {{"x-accel-buffering", "no"}}});
+  if (request_.endpoint == Endpoint::kChat)
+    for (const Choice& choice : choices_)
+      exchange_->write(format_.first_event(choice.index, usage_));
+}
+
+void GenerationJob::count_end(const PromptProgress& part, const proto::RequestChunk& chunk) {
+  Metrics::Ended ended;
+  ended.reason = "stop";
+  for (const proto::CompletionChunk& news : chunk.outputs())
+    if (!news.finish_reason().empty()) ended.reason = news.finish_reason();
+  if (chunk.has_error()) ended.reason = chunk.error().type();
+  ended.total = seconds(Clock::now() - begun_);
+  ended.queue = chunk.metrics().queue_time();
+  ended.first_token = part.first_token;
+  ended.prompt_tokens = part.prompt_tokens;
+  ended.output_tokens = part.output_tokens;
+  app_.metrics.request_ended(ended);
+}
+
+void GenerationJob::fail(const proto::Error& error) {
+  if (!streaming_) return EngineJob::fail(error);
+  exchange_->write(GenerationFormat::frame(
+      error_body(status_of(error.type()), error.message(), error.type(), error.param())));
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
+}
+
+void GenerationJob::finish() {
+  if (request_.prompt_logprobs)
+    for (size_t i = 0; i < choices_.size(); ++i)
+      choices_[i].prompt_logprobs = &parts_[i / request_.sequences].prompt_logprobs;
+  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage_)});
+  if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,48 @@
+// One HTTP request for text: a request to the engine for each prompt, and one answer, or stream,
+// made of what comes back.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/api/engine_job.h"
+#include "server/api/generation/generation_format.h"
+#include "server/api/generation/generation_request.h"
+#include "server/http/http.h"
+
+namespace tandem::server {
+
+class GenerationJob final : public EngineJob {
+ public:
+  GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange, GenerationRequest request);
+  void start();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct PromptProgress {  // a prompt
+    int prompt_tokens = 0, output_tokens = 0;
+    Clock::time_point last_token;
+    double first_token = -1;  // seconds since the arrival; -1: none yet
+    std::vector<proto::TokenLogprobs> prompt_logprobs;
+  };
+
+  void on_chunk(size_t part, const proto::RequestChunk& chunk) override;
+  void fail(const proto::Error& error) override;
+  void finish() override;
+  void take(size_t part, const proto::CompletionChunk& news);
+  void count_tokens(PromptProgress& part, const proto::RequestChunk& chunk);
+  void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);
+  void begin_stream();
+
+  const GenerationRequest request_;
+  const GenerationFormat format_;
+  const Clock::time_point begun_ = Clock::now();
+  std::vector<PromptProgress> parts_;
+  std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
+  Usage usage_;                  // of all parts
+  bool streaming_ = false;
+};
+
+}  // namespace tandem::server

@@ -1,0 +1,101 @@
+// Intake: who may come in, and the order of those that wait.
+
+#include "runtime/engine/core/intake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runtime/request/request_error.h"
+#include "tests/support/files/expect_error.h"
+
+namespace tandem {
+namespace {
+
+using testing::ElementsAre;
+
+class IntakeTest : public ::testing::Test {
+ protected:
+  RequestRecord& come(const std::string& id) {
+    RequestRecord& record = records_.emplace_back(id, records_.size());
+    intake.reserve(record, 1);
+    check();
+    return record;
+  }
+  RequestRecord& ready(const std::string& id) {
+    RequestRecord& record = come(id);
+    intake.end_reservation(id);
+    intake.hold(record);
+    check();
+    return record;
+  }
+  std::vector<std::string> line() {
+    std::vector<std::string> ids;
+    while (intake.any_held()) ids.push_back(intake.take_held().id);
+    return ids;
+  }
+  void check() const {
+    std::vector<const RequestRecord*> all;
+    for (const RequestRecord& record : records_) all.push_back(&record);
+    intake.check_integrity(all);
+  }
+  static proto::SubmitRequest submission(const std::string& id) {
+    proto::SubmitRequest submit;
+    submit.set_request_id(id);
+    return submit;
+  }
+
+  std::deque<RequestRecord> records_;
+  Intake intake{4, {}};
+};
+
+TEST_F(IntakeTest, ThoseThatRanComeFirstThenByTheirTurn) {
+  RequestRecord& a = come("a");
+  RequestRecord& b = come("b");
+  RequestRecord& c = come("c");
+  ready("d");
+  intake.end_reservation("a");
+  intake.end_reservation("c");
+  intake.hold_again({&c, &a});
+  check();
+  intake.end_reservation("b");
+  intake.hold_by_arrival(b);
+  check();
+  EXPECT_THAT(line(), ElementsAre("a", "b", "c", "d"));
+}
+
+TEST_F(IntakeTest, WhatLeavesTheLine) {
+  ready("a");
+  RequestRecord& b = ready("b");
+  ready("c");
+  intake.drop_held(b);
+  EXPECT_EQ(b.stage, RequestStage::kMoving);
+  EXPECT_THAT(line(), ElementsAre("a", "c"));
+}
+
+TEST_F(IntakeTest, WhatIsRefused) {
+  come("a");
+  EXPECT_INPUT_ERROR(intake.check(submission("a")), "request_id", "in use");
+  EXPECT_INPUT_ERROR(intake.check(submission("")), "request_id", "missing");
+  intake.end_reservation("a");
+  EXPECT_NO_THROW(intake.check(submission("a")));
+  for (const char* id : {"b", "c"}) come(id);
+  EXPECT_NO_THROW(intake.check_room(submission("d"), 3, false, 1));
+  RequestRecord& d = come("d");
+  EXPECT_THROW(intake.check_room(submission("e"), 4, false, 1), OverloadError);
+  intake.leave(d, true, 2);
+  EXPECT_NO_THROW(intake.check_room(submission("e"), 7, false, 2));
+  EXPECT_THROW(intake.check_room(submission("e"), 8, false, 2), OverloadError);
+  proto::ServerInfo info;
+  intake.fill_info(info, 2);
+  EXPECT_EQ(info.refused_full(), 2);
+  EXPECT_EQ(info.num_requests(), 3);
+  intake.drain();
+  EXPECT_THROW(intake.check(submission("e")), InputError);
+}
+
+}  // namespace
+}  // namespace tandem
