@@ -1,4 +1,4 @@
-// How many blocks a pool gets.
+// How many blocks the pool of the device has.
 #include "runtime/execution/kv_cache.h"
 
 #include <gtest/gtest.h>
@@ -6,28 +6,29 @@
 namespace tandem {
 namespace {
 
-KvCacheSpec spec() {
-  KvCacheSpec spec;
-  spec.num_layers = 2;
-  spec.num_heads = 4;
-  spec.head_dim = 8;
-  spec.dtype = DType::kF32;
-  return spec;
+constexpr KvCacheSpec kSpec{2, 3, 4, DType::kF32};
+constexpr int kBlockSize = 16, kRequests = 5;
+
+int blocks(size_t fit, std::optional<int> encoder, std::optional<int> decoder) {
+  ModelLimits limits;
+  limits.encoder_positions = encoder;
+  limits.decoder_positions = decoder;
+  return device_blocks_for(kSpec, kBlockSize, fit * kSpec.block_bytes(kBlockSize), kRequests,
+                           limits);
 }
 
-TEST(DeviceBlocks, AreBoundedByMemoryAndByUse) {
-  const size_t block = spec().block_bytes(16);
-  EXPECT_EQ(device_blocks_for(spec(), 16, 100 * block, 8, 1024), 100);
-  EXPECT_EQ(device_blocks_for(spec(), 16, 100 * block + block - 1, 8, 1024), 100);
-  // 2 requests of 33 tokens on each side: 3 blocks for each side, and one more.
-  EXPECT_EQ(device_blocks_for(spec(), 16, 100 * block, 2, 33), 14);
-  EXPECT_EQ(device_blocks_for(spec(), 16, block - 1, 2, 33), 0);
+TEST(KvCache, AsManyBlocksAsRequestsCanUse) {
+  EXPECT_EQ(blocks(1000, 32, 32), kRequests * (2 + 2 + 1));
+  EXPECT_EQ(blocks(1000, 33, 16), kRequests * (3 + 1 + 1));  // the sides have limits of their own
+  EXPECT_EQ(blocks(7, 32, 32), 7);
+  EXPECT_EQ(blocks(0, 32, 32), 0);
 }
 
-// Positions 0 means "not limited": memory alone bounds the pool then.
-TEST(DeviceBlocks, UnlimitedPositionsUseTheMemory) {
-  const size_t block = spec().block_bytes(16);
-  EXPECT_EQ(device_blocks_for(spec(), 16, 1000 * block, 2, 0), 1000);
+// Without a limit a sequence may take all that there is; it used to count as no positions.
+TEST(KvCache, WithoutALimitAsManyAsFit) {
+  EXPECT_EQ(blocks(1000, std::nullopt, 32), 1000);
+  EXPECT_EQ(blocks(1000, 32, std::nullopt), 1000);
+  EXPECT_EQ(blocks(1000, std::nullopt, std::nullopt), 1000);
 }
 
 }  // namespace
