@@ -13,6 +13,7 @@ void layer_norm(Context& ctx, const LayerNormArgs& args) {
   check_vector(args.weight, size, DType::kF32);
   check_vector(args.bias, size, DType::kF32);
   check_activations(ctx, args.out, rows, size);
+  if (!args.sum.empty()) check_activations(ctx, args.sum, rows, size);
   if (rows > 0) ops_of(ctx).layer_norm(ctx, args);
 }
 

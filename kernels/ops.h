@@ -125,14 +125,15 @@ struct EmbeddingArgs {
 void embedding(Context& ctx, const EmbeddingArgs& args);
 
 // out = (h - mean) / sqrt(var + eps) * weight + bias with h = x + residual (residual may be empty).
-// `out` may alias x or residual.
+// `out` may alias x or residual; so may `sum`, but not `out`.
 struct LayerNormArgs {
   Tensor x;         // [T, d]
   Tensor residual;  // [T, d], or empty
   Tensor weight;    // [d] f32
   Tensor bias;      // [d] f32
   float eps = 1e-5f;
-  Tensor out;  // [T, d]
+  Tensor out;       // [T, d]
+  Tensor sum = {};  // [T, d]: h, rounded to the activations' type; or empty
 };
 void layer_norm(Context& ctx, const LayerNormArgs& args);
 

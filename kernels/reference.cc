@@ -129,6 +129,8 @@ void layer_norm(const ops::LayerNormArgs& args) {
     for (int64_t i = 0; i < size; ++i) {
       const double r = args.residual.empty() ? 0 : args.residual.row<float>(t)[i];
       mean += h[static_cast<size_t>(i)] = double{args.x.row<float>(t)[i]} + r;
+      if (!args.sum.empty())
+        args.sum.row<float>(t)[i] = static_cast<float>(h[static_cast<size_t>(i)]);
     }
     mean /= static_cast<double>(size);
     for (double v : h) variance += (v - mean) * (v - mean);

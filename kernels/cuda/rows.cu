@@ -137,12 +137,13 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_kernel(const T* x, int64_t x_stride, const T* residual, int64_t residual_stride,
                       const float* weight, const float* bias, float eps, T* out, int64_t out_stride,
-                      int size, bool aligned) {
+                      T* sums, int64_t sums_stride, int size, bool aligned) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* row = reinterpret_cast<float*>(shared);
   x += blockIdx.x * x_stride;
   if (residual != nullptr) residual += blockIdx.x * residual_stride;
+  if (sums != nullptr) sums += blockIdx.x * sums_stride;
   float sum = 0;
   for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
     float h[kPiece], more[kPiece] = {};
@@ -154,6 +155,7 @@ __global__ void __launch_bounds__(kThreads)
       sum += h[i];  // zeros beyond the row
     }
     store_piece(h, size - at, at + kPiece <= size, row + at);
+    if (sums != nullptr) store_piece(h, size - at, aligned, sums + at);
   }
   norm_row(row, sum, weight, bias, eps, size, aligned, out + blockIdx.x * out_stride);
 }
@@ -252,7 +254,7 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   const int64_t size = args.x.dim(1);
   TANDEM_CHECK_LE(size, int64_t{kMaxNormFeatures});
   bool aligned = size % kPiece == 0;
-  for (const Tensor& t : {args.x, args.residual, args.weight, args.bias, args.out})
+  for (const Tensor& t : {args.x, args.residual, args.weight, args.bias, args.out, args.sum})
     aligned = aligned && (t.empty() || aligned_16(t));
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -262,7 +264,9 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
                   static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
                   args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(),
                   args.bias.data<float>(), args.eps, static_cast<T*>(args.out.raw()),
-                  args.out.row_stride(), static_cast<int>(size), aligned);
+                  args.out.row_stride(),
+                  args.sum.empty() ? nullptr : static_cast<T*>(args.sum.raw()),
+                  args.sum.empty() ? 0 : args.sum.row_stride(), static_cast<int>(size), aligned);
   });
   after_launch("layer_norm");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace tandem {
@@ -23,26 +24,39 @@ Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias
   return out;
 }
 
+std::optional<HostTensor> find_bias(const Weights& w, int64_t out, Bias bias) {
+  if (bias == Bias::kNone) return std::nullopt;
+  return bias == Bias::kRequired ? w.get("bias", {out}) : w.find("bias", {out});
+}
+
 // Row ranges of several projections, stacked into one weight and one bias.
 struct Stacked {
   PackedWeight weight;
   Tensor bias;
 };
-Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out,
-              Range rows) {
+Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out, Range rows,
+              Bias has_bias) {
   std::vector<HostTensor> tensors;
   std::vector<MatrixView> parts;
-  Tensor bias({static_cast<int64_t>(scopes.size()) * rows.size()}, DType::kF32);
-  float* to = bias.data<float>();
+  std::vector<Tensor> biases;
+  bool any_bias = false;
   for (const Weights& w : scopes) {
     tensors.push_back(w.get("weight", {out, in}));
     parts.push_back(view_of(tensors.back(), rows, all_of(in)));
-    const Tensor part = to_float(w.get("bias", {out}), rows.begin, rows.size());
-    std::memcpy(to, part.raw(), part.bytes());
-    to += rows.size();
+    const auto bias = find_bias(w, out, has_bias);
+    biases.push_back(bias ? to_float(*bias, rows.begin, rows.size()) : Tensor());
+    any_bias = any_bias || bias;
   }
-  return {PackedWeight(b.ctx, parts, b.dtype, b.quantization),
-          b.ctx.resident_bias(bias, b.ctx.activations())};
+  Stacked stacked{PackedWeight(b.ctx, parts, b.dtype, b.quantization), {}};
+  if (!any_bias) return stacked;
+  const Tensor all({static_cast<int64_t>(scopes.size()) * rows.size()}, DType::kF32);
+  std::memset(all.raw(), 0, all.bytes());
+  for (size_t i = 0; i < biases.size(); ++i)
+    if (!biases[i].empty())
+      std::memcpy(all.data<float>() + static_cast<int64_t>(i) * rows.size(), biases[i].raw(),
+                  biases[i].bytes());
+  stacked.bias = b.ctx.resident_bias(all, b.ctx.activations());
+  return stacked;
 }
 
 Range head_rows(const Build& b, int heads, int head_dim) {
@@ -55,9 +69,9 @@ Range head_rows(const Build& b, int heads, int head_dim) {
 // ---------------------------------------------------------------------------------
 
 ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in,
-                                           int64_t out, Activation activation)
+                                           int64_t out, Activation activation, Bias bias)
     : build_(b), activation_(activation) {
-  Stacked s = stack({&w, 1}, b, in, out, shard_range(out, b.comm.rank(), b.comm.size()));
+  Stacked s = stack({&w, 1}, b, in, out, shard_range(out, b.comm.rank(), b.comm.size()), bias);
   weight_ = std::move(s.weight);
   bias_ = std::move(s.bias);
 }
@@ -67,13 +81,13 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) const {
 }
 
 RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
-                                     Range part)
+                                     Range part, Bias has_bias)
     : build_(b) {
   const HostTensor t = w.get("weight", {out, in});
   const MatrixView view = view_of(t, all_of(out), part);
   weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype, b.quantization);
-  const HostTensor bias = w.get("bias", {out});
-  if (b.comm.rank() == 0) bias_ = b.ctx.resident_bias(to_float(bias), b.ctx.activations());
+  const auto bias = find_bias(w, out, has_bias);
+  if (bias && b.comm.rank() == 0) bias_ = b.ctx.resident_bias(to_float(*bias), b.ctx.activations());
 }
 
 Tensor RowParallelLinear::forward(const Tensor& x) const {
@@ -83,11 +97,11 @@ Tensor RowParallelLinear::forward(const Tensor& x) const {
 }
 
 QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
-                                     const Build& b, int64_t in, int heads, int head_dim)
+                                     const Build& b, int64_t in, int heads, int head_dim, Bias bias)
     : build_(b) {
   const Range rows = head_rows(b, heads, head_dim);
   const Weights scopes[] = {q, k, v};
-  Stacked s = stack(scopes, b, in, int64_t{heads} * head_dim, rows);
+  Stacked s = stack(scopes, b, in, int64_t{heads} * head_dim, rows, bias);
   width_ = rows.size();
   weight_ = std::move(s.weight);
   bias_ = std::move(s.bias);
@@ -101,13 +115,13 @@ QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
 CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k,
                                                                  const Weights& v, const Build& b,
                                                                  int64_t in, int heads,
-                                                                 int head_dim)
+                                                                 int head_dim, Bias bias)
     : build_(b) {
   const Range rows = head_rows(b, heads, head_dim);
   const int64_t out = int64_t{heads} * head_dim;
   const Weights kv[] = {k, v};
-  Stacked of_q = stack({&q, 1}, b, in, out, rows);
-  Stacked of_kv = stack(kv, b.of_many_rows(), in, out, rows);
+  Stacked of_q = stack({&q, 1}, b, in, out, rows, bias);
+  Stacked of_kv = stack(kv, b.of_many_rows(), in, out, rows, bias);
   width_ = rows.size();
   q_weight_ = std::move(of_q.weight);
   q_bias_ = std::move(of_q.bias);
@@ -128,15 +142,27 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
 // --- Norms and embeddings
 // ----------------------------------------------------------------------------
 
-LayerNorm::LayerNorm(const Weights& w, const Build& b, int64_t features, float eps)
+Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps)
     : build_(b),
       weight_(b.ctx.resident(to_float(w.get("weight", {features})))),
       bias_(b.ctx.resident(to_float(w.get("bias", {features})))),
       eps_(eps) {}
 
-Tensor LayerNorm::forward(Tensor x, const Tensor& residual) const {
+Tensor Norm::forward(const Tensor& x) const {
+  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
+  ops::layer_norm(build_.ctx, {x, {}, weight_, bias_, eps_, out});
+  return out;
+}
+
+Tensor Norm::add_norm(const Tensor& residual, Tensor x) const {
   ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x});
   return x;
+}
+
+Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
+  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
+  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x});
+  return {std::move(x), out};
 }
 
 Tensor table_of(const HostTensor& t) {
@@ -160,7 +186,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(const HostTensor& tokens, const B
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position_ids,
                                        const Tensor& positions, int position_offset,
-                                       const LayerNorm* norm) const {
+                                       const Norm* norm) const {
   const bool sharded = build_.comm.size() > 1;
   // Positions are added on one rank only, so that the sum over ranks holds them once.
   const Tensor used = sharded && build_.comm.rank() != 0 ? Tensor() : positions;

@@ -30,11 +30,14 @@ struct Build {
   }
 };
 
+// Whether a linear layer's file has a bias.
+enum class Bias : uint8_t { kRequired, kOptional, kNone };
+
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
 class ColumnParallelLinear {
  public:
   ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
-                       Activation activation = Activation::kNone);
+                       Activation activation = Activation::kNone, Bias bias = Bias::kRequired);
   Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank]
 
  private:
@@ -50,7 +53,8 @@ class ColumnParallelLinear {
 // rank.)
 class RowParallelLinear {
  public:
-  RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part);
+  RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part,
+                    Bias bias = Bias::kRequired);
   Tensor forward(const Tensor& x) const;  // [T, part.size()] → [T, out]
 
  private:
@@ -63,7 +67,7 @@ class RowParallelLinear {
 class QKVParallelLinear {
  public:
   QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v, const Build& b,
-                    int64_t in, int heads, int head_dim);
+                    int64_t in, int heads, int head_dim, Bias bias = Bias::kRequired);
   struct Output {
     Tensor q, k, v;
   };  // [T, heads of this rank * head_dim] each, strided
@@ -81,7 +85,8 @@ class QKVParallelLinear {
 class CrossAttentionQKVParallelLinear {
  public:
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
-                                  const Build& b, int64_t in, int heads, int head_dim);
+                                  const Build& b, int64_t in, int heads, int head_dim,
+                                  Bias bias = Bias::kRequired);
   Tensor forward_q(const Tensor& decoder_states) const;
   struct KeyValue {
     Tensor k, v;
@@ -95,11 +100,20 @@ class CrossAttentionQKVParallelLinear {
   Tensor q_bias_, kv_bias_;
 };
 
-class LayerNorm {
+// Layer normalisation with weight and bias.
+class Norm {
  public:
-  LayerNorm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f);
-  // layer_norm(x + residual), written over x.
-  Tensor forward(Tensor x, const Tensor& residual = {}) const;
+  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f);
+  // All of [T, features].
+  Tensor forward(const Tensor& x) const;
+  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
+  Tensor add_norm(const Tensor& residual, Tensor x) const;
+  struct Sum {
+    Tensor sum;     // residual + x, written over x; the residual stays
+    Tensor normed;  // norm(sum)
+  };
+  // What pre-norm layers do.
+  Sum sum_and_norm(const Tensor& residual, Tensor x) const;
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }
   float eps() const { return eps_; }
@@ -118,7 +132,7 @@ class VocabParallelEmbedding {
   // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty. With
   // a norm, what it makes of that.
   Tensor forward(const Tensor& ids, const Tensor& position_ids, const Tensor& positions,
-                 int position_offset, const LayerNorm* norm = nullptr) const;
+                 int position_offset, const Norm* norm = nullptr) const;
 
  private:
   Build build_;

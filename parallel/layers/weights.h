@@ -1,5 +1,6 @@
 // How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads
-// its shard; what no layer has read when the model is built is an error (models/checkpoint/checkpoint.h).
+// its shard; what no layer has read when the model is built is an error
+// (models/checkpoint/checkpoint.h).
 #pragma once
 
 #include <memory>

@@ -62,6 +62,19 @@ TEST_P(RowsTest, LayerNormMatchesTheReference) {
     ops::layer_norm(ctx, alone);
     EXPECT_TRUE(same_bits(alone.out, apart.rows(row, row + 1)));
 
+    // With the sum beside it, the residual's or one of its own.
+    Tensor sum({t, d}, DType::kF32);
+    for (int64_t i = 0; i < t; ++i)
+      for (int64_t j = 0; j < d; ++j)
+        sum.row<float>(i)[j] =
+            args.x.row<float>(i)[j] + (args.residual.empty() ? 0 : args.residual.row<float>(i)[j]);
+    ops::LayerNormArgs summing = args;
+    summing.out = random.strided(t, d);
+    summing.sum = random.strided(t, d);
+    ops::layer_norm(ctx, summing);
+    EXPECT_TRUE(same_bits(summing.sum, sum));
+    EXPECT_TRUE(same_bits(summing.out, apart));
+
     args.out = args.residual.empty() || random.integer(0, 1) ? args.x : args.residual;
     ops::layer_norm(ctx, args);  // in place
     EXPECT_TRUE(same_bits(args.out, apart));

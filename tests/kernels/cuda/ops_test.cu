@@ -98,6 +98,16 @@ TEST(CudaOps, LayerNorm) {
       const Tensor got = out.values();
       EXPECT_TRUE(near(got, want, 1e-5, 1.01 * half_ulp(dtype) + 1e-5))
           << name_of(dtype) << " " << rows << " x " << size;
+      const DeviceMatrix again(ctx, random, rows, size, dtype);
+      const DeviceMatrix sum(ctx, random, rows, size, dtype);
+      const Tensor want_sum({rows, size}, DType::kF32);
+      reference::layer_norm({x, residual, weight, bias, 1e-5f, want, want_sum});
+      ops::LayerNormArgs summing = args;
+      summing.out = again.tensor();
+      summing.sum = sum.tensor();
+      ops::layer_norm(ctx, summing);
+      EXPECT_TRUE(same_bits(again.values(), got)) << name_of(dtype) << " " << rows << " x " << size;
+      EXPECT_TRUE(same_bits(sum.values(), rounded(want_sum, dtype))) << name_of(dtype);
       args.out = args.x;
       ops::layer_norm(ctx, args);  // in place
       EXPECT_TRUE(same_bits(there.values(), got)) << name_of(dtype) << " " << rows << " x " << size;
