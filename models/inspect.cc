@@ -10,8 +10,8 @@
 #include <system_error>
 
 #include "base/printable.h"
+#include "models/family.h"
 #include "models/model.h"
-#include "models/registry.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -66,13 +66,13 @@ void count_tensors(const ModelConfig& config, const Checkpoint& checkpoint, Insp
   }
 }
 
-Memory memory(const ModelConfig& config, uint64_t parameters, DType dtype) {
+Memory memory(const ModelLimits& limits, uint64_t parameters, DType dtype) {
   Memory m;
   m.dtype = name_of(dtype);
   m.weight_bytes = parameters * size_of(dtype);
-  m.self_bytes_per_token = 2 * static_cast<uint64_t>(config.decoder_layers) *
-                           static_cast<uint64_t>(config.d_model) * size_of(kv_cache_dtype(dtype));
-  m.cross_bytes_per_token = m.self_bytes_per_token;
+  const size_t element = size_of(kv_cache_dtype(dtype));
+  m.self_bytes_per_token = static_cast<uint64_t>(limits.self_cache_values_per_token) * element;
+  m.cross_bytes_per_token = static_cast<uint64_t>(limits.cross_cache_values_per_token) * element;
   return m;
 }
 
@@ -114,25 +114,31 @@ std::string stack(int layers, int heads, int ffn) {
          std::to_string(ffn);
 }
 
+std::string count_or_any(int n) { return n > 0 ? std::to_string(n) : "any number"; }
+
 void add_shapes(const InspectReport& r, Lines& lines) {
   lines.add("encoder", stack(r.encoder_layers, r.encoder_attention_heads, r.encoder_ffn_dim));
   lines.add("decoder", stack(r.decoder_layers, r.decoder_attention_heads, r.decoder_ffn_dim));
   lines.add("width", std::to_string(r.d_model));
   lines.add("vocabulary", std::to_string(r.vocab_size));
-  lines.add("positions", std::to_string(r.max_position_embeddings));
+  const std::string encoder = count_or_any(r.encoder_positions),
+                    decoder = count_or_any(r.decoder_positions);
+  lines.add("positions", encoder == decoder ? encoder : encoder + " + " + decoder);
 }
 
 void add_memory(const InspectReport& r, Lines& lines) {
-  const auto positions = static_cast<uint64_t>(r.max_position_embeddings);
+  const auto encoder = static_cast<uint64_t>(r.encoder_positions),
+             decoder = static_cast<uint64_t>(r.decoder_positions);
   for (const Memory& m : r.memory) {
     lines.add("in " + m.dtype, "weights " + human_bytes(m.weight_bytes));
     lines.add("", "cache " + human_bytes(m.self_bytes_per_token) + " for each decoder token, " +
                       human_bytes(m.cross_bytes_per_token) + " for each encoder token");
+    if (encoder == 0 || decoder == 0) continue;
     for (uint64_t n : kExampleRequests)
       lines.add("", "cache of " + std::to_string(n) + (n == 1 ? " request" : " requests") +
-                        " of full length (" + std::to_string(positions) + " + " +
-                        std::to_string(positions) +
-                        " tokens): " + human_bytes(m.cache_bytes(n, positions)));
+                        " of full length (" + std::to_string(encoder) + " + " +
+                        std::to_string(decoder) +
+                        " tokens): " + human_bytes(m.cache_bytes(n, encoder, decoder)));
   }
 }
 
@@ -146,6 +152,9 @@ InspectReport of_config(const ModelConfig& config) {
   out.vocab_size = config.vocab_size;
   out.d_model = config.d_model;
   out.max_position_embeddings = config.max_position_embeddings;
+  const ModelLimits limits = limits_of(config);
+  out.encoder_positions = limits.encoder_positions.value_or(0);
+  out.decoder_positions = limits.decoder_positions.value_or(0);
   out.encoder_layers = config.encoder_layers;
   out.encoder_attention_heads = config.encoder_attention_heads;
   out.encoder_ffn_dim = config.encoder_ffn_dim;
@@ -168,10 +177,10 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
     out.files.push_back({file.filename().string(), error ? 0 : size});
   }
   count_tensors(config, checkpoint, out);
-  if (out.supported && config.d_model > 0 && config.decoder_layers > 0 &&
-      config.max_position_embeddings > 0)
+  const ModelLimits limits = limits_of(config);
+  if (out.supported && limits.hidden_size > 0 && limits.self_cache_values_per_token > 0)
     for (DType t : {DType::kF32, DType::kBF16, DType::kI8})
-      out.memory.push_back(memory(config, out.parameters, t));
+      out.memory.push_back(memory(limits, out.parameters, t));
   return out;
 }
 
@@ -245,7 +254,8 @@ nlohmann::ordered_json to_json(const InspectReport& r) {
           {"cross_cache_bytes_per_token", m.cross_bytes_per_token}};
     for (uint64_t n : kExampleRequests)
       to["cache_bytes_" + std::to_string(n) + (n == 1 ? "_request" : "_requests")] =
-          m.cache_bytes(n, static_cast<uint64_t>(r.max_position_embeddings));
+          m.cache_bytes(n, static_cast<uint64_t>(r.encoder_positions),
+                        static_cast<uint64_t>(r.decoder_positions));
   }
   return out;
 }

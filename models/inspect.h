@@ -27,9 +27,9 @@ struct InspectReport {
     std::string dtype;
     uint64_t weight_bytes = 0;
     uint64_t self_bytes_per_token = 0, cross_bytes_per_token = 0;
-    // The cache of that many requests with encoder input and output of the greatest length.
-    uint64_t cache_bytes(uint64_t requests, uint64_t positions) const {
-      return requests * positions * (self_bytes_per_token + cross_bytes_per_token);
+    // The cache of that many requests with so many tokens of encoder and decoder.
+    uint64_t cache_bytes(uint64_t requests, uint64_t encoder, uint64_t decoder) const {
+      return requests * (encoder * cross_bytes_per_token + decoder * self_bytes_per_token);
     }
   };
 
@@ -42,6 +42,7 @@ struct InspectReport {
   uint64_t tied_tensors = 0;  // names that stand for another tensor's values
   uint64_t parameters = 0;    // elements of float tensors, tied ones once
   int vocab_size = 0, d_model = 0, max_position_embeddings = 0;
+  int encoder_positions = 0, decoder_positions = 0;  // 0: not limited, or not known
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
   int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
   nlohmann::json generation;   // defaults of a request

@@ -3,8 +3,9 @@
 #include <set>
 #include <string>
 
+#include "base/error.h"
 #include "base/printable.h"
-#include "models/registry.h"
+#include "models/family.h"
 
 namespace tandem {
 namespace {
@@ -47,9 +48,12 @@ class ReportingSource final : public WeightSource {
 
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpoint,
                                   const Build& build, const LoadProgress& progress) {
-  const ModelFactory factory = find_model(config);
+  const ModelFamily& family = find_family(config);
+  if (family.encoder_input == EncoderInput::kFrames)
+    throw not_supported(checkpoint.location(),
+                        "models whose encoder reads frames are not supported");
   ReportingSource source(checkpoint, progress);
-  auto model = factory(config, Weights(source), build);
+  auto model = family.make(config, Weights(source), build);
   build.ctx.end_loading();
   const auto unread = checkpoint.unread();
   if (!unread.empty()) {

@@ -1,4 +1,5 @@
-// What the runtime knows of a model. One implementation per model file, made by registry.h.
+// What the runtime knows of a model. One implementation per model file, made by the family
+// (family.h).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
 #include "models/config/config.h"
+#include "models/config/limits.h"
 #include "models/step/step_tensors.h"
 #include "parallel/layers/layers.h"
 
@@ -44,6 +46,8 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
+  // Positions, hidden size and memory; what the runtime goes by.
+  virtual ModelLimits limits() const;
   virtual KvCacheSpec kv_cache_spec() const = 0;
 
   virtual StepLayout step_layout() const = 0;

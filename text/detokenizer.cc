@@ -1,26 +1,77 @@
 // Incremental decoding: all bytes but those of an unfinished character are final as soon as they
-// are there, because a later byte can only complete the character at the end.
+// are there, because a later byte can only complete the character at the end. Where spaces are
+// trimmed, those at the end wait for what comes behind them.
 #include "base/utf8.h"
+#include "text/pipeline/unicode_classes.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
+namespace {
+
+// White space as Python's str.strip() means it.
+bool is_stripped(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
+
+size_t leading_space(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const CodePoint c = code_point_at(text, at);
+    if (!is_stripped(c.value)) break;
+    at += static_cast<size_t>(c.length);
+  }
+  return at;
+}
+
+size_t without_trailing_space(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    const size_t previous = previous_position(text, end);
+    if (!is_stripped(code_point_at(text, previous).value)) break;
+    end = previous;
+  }
+  return end;
+}
+
+}  // namespace
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
     : tokenizer_(tokenizer), skip_special_(skip_special) {}
 
 std::string Detokenizer::append(int32_t id) {
-  if (skip_special_ && tokenizer_.is_special(id)) return {};
+  const bool special = tokenizer_.is_special(id);
+  if (skip_special_ && special) return {};
+  if (tokenizer_.trims_spaces()) {
+    append_trimmed(id);
+    return take(without_trailing_space(pending_));
+  }
   pending_ += tokenizer_.token_bytes(id);
-  const size_t certain = pending_.size() - unfinished_utf8(pending_);
+  return take(pending_.size() - unfinished_utf8(pending_));
+}
+
+// Its tokens are whole characters.
+void Detokenizer::append_trimmed(int32_t id) {
   std::string text;
-  append_utf8_lossy(std::string_view(pending_).substr(0, certain), text);
-  pending_.erase(0, certain);
+  append_utf8_lossy(tokenizer_.token_bytes(id), text);
+  const bool special = tokenizer_.is_special(id);
+  if (special)
+    text += ' ';
+  else if (starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))
+    text.erase(0, 1);
+  starts_ = special || (starts_ && text.empty());
+  pending_ += text;
+  if (!given_) pending_.erase(0, leading_space(pending_));
+}
+
+std::string Detokenizer::take(size_t bytes) {
+  std::string text;
+  append_utf8_lossy(std::string_view(pending_).substr(0, bytes), text);
+  pending_.erase(0, bytes);
+  given_ = given_ || !text.empty();
   return text;
 }
 
 std::string Detokenizer::finish() {
   std::string text;
-  append_utf8_lossy(pending_, text);
+  if (!tokenizer_.trims_spaces()) append_utf8_lossy(pending_, text);
   pending_.clear();
   return text;
 }

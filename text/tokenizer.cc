@@ -35,6 +35,8 @@ class PipelineTokenizer : public Tokenizer {
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
   std::string token_bytes(int32_t id) const override;
   bool is_special(int32_t id) const override;
+  bool trims_spaces() const override { return decoder_->trims_spaces(); }
+  bool loses_space(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
   int num_suffix_tokens() const override;
@@ -64,8 +66,13 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     version->fail_unsupported("version " + version->string() + " is not supported");
   normalizer_ = make_optional(document, "normalizer", make_normalizer);
   pre_tokenizer_ = make_optional(document, "pre_tokenizer", make_pre_tokenizer);
-  model_ = make_token_model(document.at("model"));
-  decoder_ = make_optional(document, "decoder", make_decoder);
+  if (files.sentencepiece) {
+    model_ = make_sentencepiece_model(*files.sentencepiece, files.file);
+    decoder_ = make_sentencepiece_decoder(*files.sentencepiece);
+  } else {
+    model_ = make_token_model(document.at("model"));
+    decoder_ = make_optional(document, "decoder", make_decoder);
+  }
   if (!decoder_) document.fail_unsupported("a tokenizer without a decoder is not supported");
   add_tokens(files);
   resolve_template(files);
@@ -150,6 +157,11 @@ std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::
 
 std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip_special) const {
   std::string bytes, text;
+  if (trims_spaces()) {
+    Detokenizer detokenizer(*this, skip_special);
+    for (const int32_t id : ids) text += detokenizer.append(id);
+    return text + detokenizer.finish();
+  }
   for (const int32_t id : ids)
     if (!skip_special || !is_special(id)) bytes += token_bytes(id);
   append_utf8_lossy(bytes, text);
@@ -164,6 +176,11 @@ std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
 std::string PipelineTokenizer::token_bytes(int32_t id) const {
   const auto text = token(id);
   return text ? decoder_->token_bytes(*text) : std::string();
+}
+
+bool PipelineTokenizer::loses_space(int32_t id) const {
+  const auto text = token(id);
+  return text && decoder_->loses_space(*text);
 }
 
 bool PipelineTokenizer::is_special(int32_t id) const {
@@ -185,8 +202,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerFiles files) {
   return std::make_unique<PipelineTokenizer>(std::move(files));
 }
 
-std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& directory) {
-  return make_tokenizer(read_tokenizer_files(directory));
+std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& directory,
+                                           std::span<const TokenizerRule> rules) {
+  return make_tokenizer(read_tokenizer_files(directory, rules));
 }
 
 std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool) const {

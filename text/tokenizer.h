@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +14,16 @@
 
 namespace tandem {
 
+struct TokenizerRule;  // text/tokenizer_rule.h
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // Reads tokenizer.json, or vocab.json + merges.txt, with tokenizer_config.json and
-  // special_tokens_map.json where they are. Throws InputError naming the file and the key.
-  static std::unique_ptr<Tokenizer> load(const std::filesystem::path& directory);
+  // Reads tokenizer.json, or the files of the class's rule, with tokenizer_config.json and
+  // special_tokens_map.json where they are. Throws InputError naming the file and the key. With the
+  // rules of all model families: load_tokenizer() of models/family.h.
+  static std::unique_ptr<Tokenizer> load(const std::filesystem::path& directory,
+                                         std::span<const TokenizerRule> rules);
 
   // `text` must be valid UTF-8, as by check_utf8. add_special: with the model's BOS/EOS around it.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
@@ -30,6 +35,11 @@ class Tokenizer {
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
   virtual bool is_special(int32_t id) const = 0;
+  // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
+  // behind a special token, and at the start and behind that one fewer of a token that
+  // loses_space().
+  virtual bool trims_spaces() const { return false; }
+  virtual bool loses_space(int32_t) const { return false; }
   virtual int32_t size() const = 0;  // largest id + 1
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   // How many tokens encode() puts behind the text (truncation keeps them).
@@ -43,12 +53,19 @@ class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special);
   std::string append(int32_t id);  // new text that is certain now
-  std::string finish();            // what was held back (U+FFFD for an unfinished character)
+  // What was held back: U+FFFD for an unfinished character. White space is not given where the
+  // tokenizer trims it.
+  std::string finish();
 
  private:
+  void append_trimmed(int32_t id);
+  std::string take(size_t bytes);
+
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string pending_;
+  std::string pending_;  // not given yet
+  bool starts_ = true;   // no text yet since the start or a special token; of those that trim
+  bool given_ = false;   // some text was
 };
 
 }  // namespace tandem

@@ -17,53 +17,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// A tokenizer class of HuggingFace that builds its stages itself, as byte-level BPE.
-struct ByteLevelClass {
-  enum class Template { kRoberta, kWhisper, kFromFile };
-
-  const char* name;
-  const char* model_type;
-  bool add_prefix_space;  // unless tokenizer_config.json says otherwise
-  Template post_processor;
-  SpecialTokens::Defaults (*special_tokens)();
-};
-
-AddedToken plain(const std::string& content, bool lstrip = false) {
-  AddedToken token;
-  token.content = content;
-  token.special = true;
-  token.normalized = false;
-  token.lstrip = lstrip;
-  return token;
-}
-
-SpecialTokens::Defaults roberta_tokens() {
-  return {{"bos_token", plain("<s>")},    {"eos_token", plain("</s>")},
-          {"sep_token", plain("</s>")},   {"cls_token", plain("<s>")},
-          {"unk_token", plain("<unk>")},  {"pad_token", plain("<pad>")},
-          {"mask_token", plain("<mask>")}};
-}
-
-SpecialTokens::Defaults blenderbot_tokens() {
-  SpecialTokens::Defaults tokens = roberta_tokens();
-  tokens.back().second.lstrip = true;
-  return tokens;
-}
-
-SpecialTokens::Defaults whisper_tokens() {
-  return {{"bos_token", plain("<|endoftext|>")},
-          {"eos_token", plain("<|endoftext|>")},
-          {"unk_token", plain("<|endoftext|>")}};
-}
-
-using Template = ByteLevelClass::Template;
-constexpr ByteLevelClass kByteLevelClasses[] = {
-    {"BartTokenizer", "bart", false, Template::kRoberta, roberta_tokens},
-    {"RobertaTokenizer", "roberta", false, Template::kRoberta, roberta_tokens},
-    {"BlenderbotTokenizer", "blenderbot", true, Template::kFromFile, blenderbot_tokens},
-    {"WhisperTokenizer", "whisper", false, Template::kWhisper, whisper_tokens},
-};
-
 OptionalFile read_optional(const fs::path& file) {
   OptionalFile out;
   out.name = file.string();
@@ -83,10 +36,19 @@ std::string class_name(const OptionalFile& tokenizer_config, const OptionalFile&
   return name;
 }
 
-const ByteLevelClass* find_class(const std::string& name, const std::string& model_type) {
-  for (const ByteLevelClass& entry : kByteLevelClasses)
-    if (name.empty() ? model_type == entry.model_type : name == entry.name) return &entry;
+const TokenizerRule* find_rule(std::span<const TokenizerRule> rules, const std::string& name,
+                               const std::string& model_type) {
+  for (const TokenizerRule& rule : rules)
+    if (name.empty() ? !model_type.empty() && model_type == rule.model_type
+                     : name == rule.class_name)
+      return &rule;
   return nullptr;
+}
+
+const TokenizerRule* rule_of(const CheckpointFiles& in, std::span<const TokenizerRule> rules) {
+  std::string model_type;
+  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
+  return find_rule(rules, class_name(in.config, in.model_config), model_type);
 }
 
 // The merges of merges.txt, one a line, as tokenizer.json has them.
@@ -132,50 +94,52 @@ OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
                       "there is no tokenizer.json, nor vocab.json with merges.txt");
 }
 
-json special(const std::string& token) { return {{"SpecialToken", {{"id", token}}}}; }
-json sequence(const char* id) { return {{"Sequence", {{"id", id}}}}; }
+// A template in the form of tokenizer.json; its tokens are noted in `out`.
+json template_json(const TokenizerRule::Template& parts, const SpecialTokens& tokens,
+                   TokenizerFiles& out) {
+  json list = json::array();
+  for (const std::string& part : parts) {
+    if (part == "$A" || part == "$B") {
+      list.push_back({{"Sequence", {{"id", part.substr(1)}}}});
+      continue;
+    }
+    const std::string named = tokens.content(part), token = named.empty() ? part : named;
+    out.template_tokens.push_back(token);
+    list.push_back({{"SpecialToken", {{"id", token}}}});
+  }
+  return list;
+}
 
-// Whether the prefix tells the language or the task; then only tokenizer.json knows it.
-bool has_whisper_task(const OptionalFile& config) {
-  for (const char* key : {"language", "task", "predict_timestamps"})
+bool has_any(const OptionalFile& config, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys)
     if (config.view().find(key)) return true;
   return false;
 }
 
+void add_template(const TokenizerRule& rule, const OptionalFile& config,
+                  const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+  const bool of_rule = !rule.single.empty() && !has_any(config, rule.template_keys);
+  if (!of_rule && has_tokenizer_json) return;
+  json single = template_json(of_rule ? rule.single : TokenizerRule::Template{"$A"}, tokens, out);
+  json pair = template_json(of_rule ? rule.pair : TokenizerRule::Template{"$A", "$B"}, tokens, out);
+  out.document["post_processor"] = {
+      {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
+}
+
 // The stages that the class builds, whatever tokenizer.json has there.
-void rebuild(const ByteLevelClass& cls, const OptionalFile& config, const SpecialTokens& tokens,
+void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})
     if (document["model"].contains(key)) model[key] = std::move(document["model"][key]);
   document["model"] = std::move(model);
-  bool add_prefix_space = cls.add_prefix_space;
+  bool add_prefix_space = rule.add_prefix_space;
   if (const auto flag = config.view().find("add_prefix_space")) add_prefix_space = flag->boolean();
   document["normalizer"] = nullptr;
   document["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", add_prefix_space}};
   document["decoder"] = {{"type", "ByteLevel"}};
-
-  json single, pair;
-  const json a = sequence("A"), b = sequence("B");
-  const std::string eos = tokens.content("eos_token");
-  if (cls.post_processor == Template::kRoberta) {
-    const std::string bos = tokens.content("cls_token"), sep = tokens.content("sep_token");
-    out.template_tokens = {bos, sep};
-    single = {special(bos), a, special(sep)};
-    pair = {special(bos), a, special(sep), special(sep), b, special(sep)};
-  } else if (cls.post_processor == Template::kWhisper && !has_whisper_task(config)) {
-    const std::string start = "<|startoftranscript|>", plain_text = "<|notimestamps|>";
-    out.template_tokens = {start, plain_text, eos};
-    single = {special(start), special(plain_text), a, special(eos)};
-    pair = {special(start), special(plain_text), a, b, special(eos)};
-  } else if (has_tokenizer_json) {
-    return;
-  } else {
-    single = json::array({a});
-    pair = {a, b};
-  }
-  document["post_processor"] = {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}};
+  add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
 int read_max_length(const OptionalFile& config) {
@@ -184,6 +148,27 @@ int read_max_length(const OptionalFile& config) {
   if (!length->value().is_number()) length->fail("expected a number");
   const double value = length->value().get<double>();  // 1e30 stands for "not known"
   return value >= 1 && value < 1e9 ? static_cast<int>(value) : 0;
+}
+
+void read_settings(const OptionalFile& config, TokenizerFiles& out) {
+  out.model_max_length = read_max_length(config);
+  if (const auto flag = config.view().find("split_special_tokens"))
+    out.split_special_tokens = flag->boolean();
+}
+
+// Without a document: the model is of the .spm files, and vocab.json.
+TokenizerFiles combine_sentencepiece(CheckpointFiles in, const TokenizerRule& rule) {
+  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
+                             rule.special_tokens);
+  TokenizerFiles out;
+  out.file = in.vocabulary.name;
+  out.added_tokens = {tokens.to_add({})};
+  out.document = json::object();
+  out.sentencepiece = SentencePieceFiles{std::move(in.vocabulary.value), std::move(in.source),
+                                         std::move(in.target), tokens.content("unk_token")};
+  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
+  read_settings(in.config, out);
+  return out;
 }
 
 bool is_bpe(const JsonView& document) {
@@ -201,42 +186,50 @@ TokenizerFiles tokenizer_from_document(json document, const std::string& file) {
   return out;
 }
 
-TokenizerFiles combine(CheckpointFiles in) {
-  std::string model_type;
-  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
-  const std::string name = class_name(in.config, in.model_config);
-  const ByteLevelClass* cls = find_class(name, model_type);
+TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules) {
+  const TokenizerRule* rule = rule_of(in, rules);
+  if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece)
+    return combine_sentencepiece(std::move(in), *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
-    if (!is_bpe(in.document.view())) cls = nullptr;
-  } else if (!cls) {
-    if (!name.empty())
+    if (!is_bpe(in.document.view())) rule = nullptr;
+  } else if (!rule) {
+    const std::string name = class_name(in.config, in.model_config);
+    if (!name.empty() || rules.empty())
       throw not_supported(in.config.name,
                           "tokenizer_class: " + printable(name) + " without a tokenizer.json");
-    cls = &kByteLevelClasses[0];
+    rule = &rules.front();
   }
 
   TokenizerFiles out;
   const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
-                             cls ? cls->special_tokens() : SpecialTokens::Defaults{});
+                             rule ? rule->special_tokens : TokenizerRule::Tokens{});
   std::vector<AddedToken> present;
-  if (!cls) present = read_added_tokens(in.document.view());
+  if (!rule) present = read_added_tokens(in.document.view());
   out.added_tokens = {present, tokens.to_add(present)};
   out.document = std::move(in.document.value);
   out.file = in.document.name;
-  if (cls) rebuild(*cls, in.config, tokens, has_tokenizer_json, out);
-  out.model_max_length = read_max_length(in.config);
-  if (const auto flag = in.config.view().find("split_special_tokens"))
-    out.split_special_tokens = flag->boolean();
+  if (rule) rebuild(*rule, in.config, tokens, has_tokenizer_json, out);
+  read_settings(in.config, out);
   return out;
 }
 
-TokenizerFiles read_tokenizer_files(const fs::path& directory) {
+TokenizerFiles read_tokenizer_files(const fs::path& directory,
+                                    std::span<const TokenizerRule> rules) {
   CheckpointFiles files;
   files.config = read_optional(directory / "tokenizer_config.json");
   files.special_tokens_map = read_optional(directory / "special_tokens_map.json");
   files.added_tokens = read_optional(directory / "added_tokens.json");
   files.model_config = read_optional(directory / "config.json");
+  const TokenizerRule* rule = rule_of(files, rules);
+  if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece) {
+    files.vocabulary.name = (directory / "vocab.json").string();
+    files.vocabulary.value =
+        parse_json(read_text_file(directory / "vocab.json"), files.vocabulary.name);
+    files.source = read_piece_model(directory / "source.spm");
+    files.target = read_piece_model(directory / "target.spm");
+    return combine(std::move(files), rules);
+  }
   files.document = read_optional(directory / "tokenizer.json");
   std::error_code error;
   if (!files.document.exists) {
@@ -245,7 +238,7 @@ TokenizerFiles read_tokenizer_files(const fs::path& directory) {
       fail_without_tokenizer(directory);
     files.document = read_vocabulary_and_merges(directory);
   }
-  return combine(std::move(files));
+  return combine(std::move(files), rules);
 }
 
 }  // namespace tandem

@@ -4,11 +4,15 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "text/pipeline/added_tokens.h"
+#include "text/pipeline/sentencepiece_model.h"
 #include "text/pipeline/special_tokens.h"
+#include "text/tokenizer_rule.h"
 
 namespace tandem {
 
@@ -18,6 +22,8 @@ struct CheckpointFiles {
   OptionalFile added_tokens;        // added_tokens.json
   OptionalFile model_config;        // config.json
   OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
+  OptionalFile vocabulary;          // vocab.json, of a SentencePiece tokenizer
+  PieceModel source, target;        // source.spm, target.spm
 };
 
 struct TokenizerFiles {
@@ -27,14 +33,17 @@ struct TokenizerFiles {
   std::vector<std::vector<AddedToken>> added_tokens;
   // Tokens that the template in `document` names without their ids.
   std::vector<std::string> template_tokens;
+  std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
   int model_max_length = 0;
   bool split_special_tokens = false;
 };
 
 // As HuggingFace's AutoTokenizer does: some tokenizer classes take only the vocabulary from
 // tokenizer.json and build the stages anew, with the settings of tokenizer_config.json.
-TokenizerFiles combine(CheckpointFiles files);
-TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory);
+// The first of the rules is taken for vocab.json and merges.txt of no class.
+TokenizerFiles combine(CheckpointFiles files, std::span<const TokenizerRule> rules);
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory,
+                                    std::span<const TokenizerRule> rules);
 
 // A document that stands for itself: its added_tokens in a group.
 TokenizerFiles tokenizer_from_document(nlohmann::json document, const std::string& file);

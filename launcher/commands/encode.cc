@@ -13,7 +13,7 @@
 #include "launcher/options.h"
 #include "launcher/progress.h"
 #include "models/load_model.h"
-#include "models/registry.h"
+#include "models/family.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
@@ -146,8 +146,8 @@ int run(const Options& options) {
     throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
   const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.model);
-  find_model(config);
-  const auto tokenizer = Tokenizer::load(engine.model);
+  find_family(config);
+  const auto tokenizer = load_tokenizer(engine.model);
   const Inputs inputs = read_inputs(options, *tokenizer, config);
 
   Checkpoint checkpoint = Checkpoint::open(engine.model);

@@ -8,7 +8,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/options.h"
 #include "models/config/config.h"
-#include "models/registry.h"
+#include "models/family.h"
 
 namespace tandem::launcher {
 
@@ -27,7 +27,7 @@ Run add_inspect(CLI::App& app) {
       return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     };
     std::cout << (options->json ? json() : to_text(report)) << std::flush;
-    find_model(ModelConfig::load(directory));  // or an error: status 1, and what is supported
+    find_family(ModelConfig::load(directory));  // or an error: status 1, and what is supported
     return 0;
   };
 }

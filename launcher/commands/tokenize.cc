@@ -7,6 +7,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
 #include "launcher/options.h"
+#include "models/family.h"
 #include "runtime/request/request_json.h"
 #include "text/tokenizer.h"
 
@@ -50,7 +51,7 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
 }
 
 int run(const Options& options) {
-  const auto tokenizer = Tokenizer::load(options.model.find_model(hub::Part::kTokenizer));
+  const auto tokenizer = load_tokenizer(options.model.find_model(hub::Part::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
       std::cout << json(tokenize(*tokenizer, text, !options.no_special)["ids"]).dump() << "\n";

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "launcher/http/http_engine.h"
+#include "models/config/limits.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 
@@ -158,9 +159,10 @@ void HttpFrontend::start(actors::Cluster& cluster) {
   engine_ = make_http_engine(cluster);
   pool_ = std::make_unique<Pool>();
   const RequestProcessor& processor = cluster.request_processor();
+  const ModelLimits limits = limits_of(processor.model_config());
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
-      config_, *engine_, processor.tokenizer(), processor.model_config().max_position_embeddings,
-      processor.model_config().d_model, kVersion, server::Metrics(config_.model_names.front())});
+      config_, *engine_, processor.tokenizer(), limits.encoder_positions.value_or(0),
+      limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

@@ -36,6 +36,8 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "special_tokens_map.json",
                                            "added_tokens.json",
                                            "vocab.json",
+                                           "source.spm",
+                                           "target.spm",
                                            "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 

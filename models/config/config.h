@@ -14,11 +14,10 @@
 
 namespace tandem {
 
-// The keys that encoder/decoder families share; a model file reads the others from `raw`. For a
-// family that models/config/config.cc knows, all of them are checked, and absent ones have HuggingFace's
-// defaults; for another model_type (a model outside of this repository), those that are there are
-// checked, and the others are 0. Of an architecture that is not supported at all, what cannot be
-// read is left out.
+// The keys that encoder/decoder families share, as the family's read_config (models/family.h) read
+// them; a model file takes the others from `raw`. Of a model_type of no family, those that are
+// there are checked, and the others are 0. Of an architecture that is not supported at all, what
+// cannot be read is left out.
 struct ModelConfig {
   std::filesystem::path directory;
   std::string architecture;  // architectures[0]
@@ -27,6 +26,7 @@ struct ModelConfig {
   int d_model = 0;
   int encoder_layers = 0, decoder_layers = 0;
   int encoder_attention_heads = 0, decoder_attention_heads = 0;
+  int head_dim = 0;  // of either side; 0: d_model / heads
   int encoder_ffn_dim = 0, decoder_ffn_dim = 0;
   int max_position_embeddings = 0;
   Activation activation = Activation::kGelu;
@@ -41,8 +41,19 @@ struct ModelConfig {
   // that is missing, its keys in config.json. Not yet checked, except for the special tokens.
   nlohmann::json generation;
 
+  int encoder_head_dim() const { return head_dim_of(encoder_attention_heads); }
+  int decoder_head_dim() const { return head_dim_of(decoder_attention_heads); }
+  // Heads times their size: elements of a token's queries.
+  int encoder_heads_width() const { return encoder_attention_heads * encoder_head_dim(); }
+  int decoder_heads_width() const { return decoder_attention_heads * decoder_head_dim(); }
+
   // Reads and checks both files. Throws InputError naming the file and the key.
   static ModelConfig load(const std::filesystem::path& directory);
+
+ private:
+  int head_dim_of(int heads) const {
+    return head_dim > 0 ? head_dim : heads > 0 ? d_model / heads : 0;
+  }
 };
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 // What attention needs to know of a step: which rows belong to which sequence, and where its keys
-// and values lie. Built by runtime/execution/batch_builder.h, consumed by the attention layers. No padding
-// anywhere.
+// and values lie. Built by runtime/execution/batch_builder.h, consumed by the attention layers. No
+// padding anywhere.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct ModelInput {
   std::vector<int32_t> encoder_positions;
   AttentionMetadata attention;
 
-  bool has_encoder_work() const { return !encoder_input_ids.empty(); }
+  bool has_encoder_work() const { return !attention.encoder_seq_lens.empty(); }
   bool has_decoder_work() const { return !input_ids.empty(); }
 };
 

@@ -20,7 +20,8 @@ struct SequenceLimits {
   int num_device_blocks = 0;
   int num_host_blocks = 0;
   int vocab_size = 0;           // token ids are below; 0: not checked
-  int max_positions = 0;        // of encoder and decoder alike; 0: not checked
+  int max_encoder_positions = 0;  // 0: not checked
+  int max_decoder_positions = 0;
   bool searches_beams = false;  // groups may have beams_ahead
 };
 

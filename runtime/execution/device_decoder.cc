@@ -27,7 +27,7 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
     : ctx_(ctx),
       model_(model),
       record_(record),
-      sequences_(ctx, block_size, model.config().max_position_embeddings) {}
+      sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {}
 
 DeviceDecoder::~DeviceDecoder() = default;
 

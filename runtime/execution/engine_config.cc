@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "kernels/core/plugin.h"
+#include "models/config/limits.h"
 #include "runtime/execution/kv_cache.h"
 
 namespace tandem {
@@ -117,20 +118,18 @@ namespace {
 // Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
 // that choosing among them takes: as they were before processors, for those who list them.
 size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
-  const auto tokens =
-      static_cast<size_t>(std::max(config.max_num_batched_tokens, m.max_position_embeddings));
-  const auto widest =
-      static_cast<size_t>(std::max(m.encoder_ffn_dim, m.decoder_ffn_dim) + 6 * m.d_model);
+  const ModelLimits limits = limits_of(m);
+  const int longest =
+      std::max(limits.encoder_positions.value_or(0), limits.decoder_positions.value_or(0));
+  const auto tokens = static_cast<size_t>(std::max(config.max_num_batched_tokens, longest));
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
-  size_t bytes = tokens * widest * size_of(ctx.activations()) + 3 * logits * sizeof(float) +
-                 (size_t{256} << 20);
+  size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +
+                 3 * logits * sizeof(float) + (size_t{256} << 20);
   // A product of many rows has its weight in the activations' type and its sums in f32.
-  if (config.quantization != Quantization::kNone) {
-    const auto most_features =
-        static_cast<size_t>(std::max({m.encoder_ffn_dim, m.decoder_ffn_dim, 3 * m.d_model}));
-    bytes += most_features *
-             (static_cast<size_t>(m.d_model) * size_of(ctx.activations()) + tokens * sizeof(float));
-  }
+  if (config.quantization != Quantization::kNone)
+    bytes += static_cast<size_t>(limits.widest_linear) *
+             (static_cast<size_t>(limits.hidden_size) * size_of(ctx.activations()) +
+              tokens * sizeof(float));
   return bytes;
 }
 
@@ -157,8 +156,7 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
                            ? *config.kv_cache_memory
                            : default_cache_bytes(config, ctx, model, ranks_on_host);
   const auto blocks = [&](size_t pool) {
-    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs,
-                             model.max_position_embeddings);
+    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, limits_of(model));
   };
   const CacheSize size{config.num_gpu_blocks_override.value_or(blocks(bytes)),
                        blocks(config.swap_space)};

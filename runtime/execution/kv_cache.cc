@@ -73,12 +73,18 @@ void KvCachePools::copy(Context& ctx, const KvCache& from, const KvCache& to, co
 }
 
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
-                      int max_positions) {
+                      const ModelLimits& limits) {
   const size_t block = std::max<size_t>(1, spec.block_bytes(block_size));
-  const auto per_side = static_cast<size_t>((max_positions + block_size - 1) / block_size);
-  // A request holds a cross table and at least one self table; one more for copies on write.
-  const size_t useful = static_cast<size_t>(max_num_seqs) * (2 * per_side + 1);
-  const size_t blocks = std::min(bytes / block, useful);
+  size_t blocks = bytes / block;
+  if (limits.encoder_positions && limits.decoder_positions) {
+    const auto pages = [&](int positions) {
+      return static_cast<size_t>((positions + block_size - 1) / block_size);
+    };
+    // A request's cross and self tables, and one more block for copies on write.
+    const size_t useful = static_cast<size_t>(max_num_seqs) *
+                          (pages(*limits.encoder_positions) + pages(*limits.decoder_positions) + 1);
+    blocks = std::min(blocks, useful);
+  }
   return static_cast<int>(std::min<size_t>(blocks, std::numeric_limits<int>::max()));
 }
 

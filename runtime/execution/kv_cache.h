@@ -27,9 +27,9 @@ class KvCachePools {
 };
 
 // Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests
-// of maximal length can use are not made.
+// of the limits' lengths can use are not made. Without a limit on either side, all that fit.
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
-                      int max_positions);
+                      const ModelLimits& limits);
 
 // Bytes of memory that the system could give now (Linux: MemAvailable, and the cgroup's limit).
 size_t available_memory();

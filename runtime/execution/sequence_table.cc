@@ -43,9 +43,9 @@ void check_chunk(const SequenceLimits& limits, const proto::SequenceData& seq, c
     fail(field, std::to_string(seq.num_computed_tokens()) + " computed and " +
                     std::to_string(seq.token_chunk_size()) + " scheduled of " +
                     std::to_string(length_of(seq)) + " tokens");
-  if (limits.max_positions > 0 && end > limits.max_positions)
+  if (limits.max_decoder_positions > 0 && end > limits.max_decoder_positions)
     fail(field, "ends at token " + std::to_string(end) + ", but the model has " +
-                    std::to_string(limits.max_positions) + " positions");
+                    std::to_string(limits.max_decoder_positions) + " positions");
   check_covers(limits, blocks, end, field);
 }
 
@@ -53,10 +53,10 @@ void check_encoder(const SequenceLimits& limits, const proto::SequenceGroupMetad
   const proto::SequenceData& encoder = group.encoder_seq_data();
   const int length = encoder.prompt_token_ids_size();
   if (length == 0) fail("encoder_seq_data.prompt_token_ids", "missing");
-  if (limits.max_positions > 0 && length > limits.max_positions)
+  if (limits.max_encoder_positions > 0 && length > limits.max_encoder_positions)
     fail("encoder_seq_data.prompt_token_ids",
          std::to_string(length) + " tokens, but the model has " +
-             std::to_string(limits.max_positions) + " positions");
+             std::to_string(limits.max_encoder_positions) + " positions");
   check_tokens(limits, encoder.prompt_token_ids(),
                {nullptr, 0, "encoder_seq_data.prompt_token_ids"});
   // Indivisible: computed, to be computed in this step, or neither.

@@ -260,6 +260,7 @@ int id_of(const Option<int64_t>& request, const Option<int64_t>& model, int conf
 
 ParamsResolver::ParamsResolver(const ModelConfig& config, int vocab_size)
     : config_(config),
+      limits_(limits_of(config)),
       vocab_size_(vocab_size),
       defaults_(read_default_options(config.generation, vocab_size)) {}
 
@@ -269,8 +270,7 @@ PromptParams ParamsResolver::prompt_params(const json& params) const {
   out.allow_empty_prompt = value_or(request.allow_empty_prompt, false);
   if (request.truncate_prompt_tokens) {
     int64_t keep = *request.truncate_prompt_tokens;
-    if (keep < 0)
-      keep = config_.max_position_embeddings > 0 ? config_.max_position_embeddings : kUnlimited;
+    if (keep < 0) keep = encoder_positions() > 0 ? encoder_positions() : kUnlimited;
     out.truncate_prompt_tokens =
         static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
@@ -283,7 +283,7 @@ proto::SamplingParams ParamsResolver::resolve(const json& params,
                                               const PromptLengths& lengths) const {
   const Options request = read_request_options(params, vocab_size_);
   check_built(request, defaults_);
-  const Sources sources{request, defaults_, lengths, config_.max_position_embeddings};
+  const Sources sources{request, defaults_, lengths, decoder_positions()};
   proto::SamplingParams out;
   set_lengths(sources, out);
   set_sampling(sources, out);

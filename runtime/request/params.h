@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/config/config.h"
+#include "models/config/limits.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params_schema.h"
 
@@ -56,10 +57,13 @@ class ParamsResolver {
   int decoder_start(const nlohmann::json& params) const;
 
   int vocab_size() const { return vocab_size_; }
-  int max_positions() const { return config_.max_position_embeddings; }  // 0: not limited
+  // Of the encoder and of the decoder. 0: not limited
+  int encoder_positions() const { return limits_.encoder_positions.value_or(0); }
+  int decoder_positions() const { return limits_.decoder_positions.value_or(0); }
 
  private:
   const ModelConfig& config_;
+  ModelLimits limits_;
   int vocab_size_;
   GenerationOptions defaults_;
 };

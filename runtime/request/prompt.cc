@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/utf8.h"
+#include "models/config/decoder_prompt.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -174,7 +174,7 @@ void add_target(const Prompt& prompt, const json& params, const Tokenizer* token
     target.pop_back();  // the tokenizer put it there
   }
   if (target.empty()) throw invalid_request(part.field, "has no tokens");
-  const auto positions = static_cast<size_t>(std::max(resolver.max_positions(), 0));
+  const auto positions = static_cast<size_t>(resolver.decoder_positions());
   if (positions > 0 && decoder.size() + target.size() > positions + 1)
     throw InputError(ErrorKind::kResource,
                      part.field + ": has " + std::to_string(target.size()) + " tokens; behind " +
@@ -186,13 +186,6 @@ void add_target(const Prompt& prompt, const json& params, const Tokenizer* token
   out.inputs.set_target_start(static_cast<int32_t>(decoder.size()));
   out.last_target_token = target.back();
   decoder.insert(decoder.end(), target.begin(), target.end() - 1);
-}
-
-std::map<std::string, DecoderPromptRule>& rules() {
-  static std::map<std::string, DecoderPromptRule> table = {
-      {"bart", bart_decoder_prompt},
-  };
-  return table;
 }
 
 template <class Repeated>
@@ -233,7 +226,7 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   check_ids(encoder, prompt.encoder.field, resolver.vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(encoder, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
-  check_encoder(encoder, prompt.encoder.field, config.max_position_embeddings);
+  check_encoder(encoder, prompt.encoder.field, resolver.encoder_positions());
 
   PreparedPrompt out;
   if (const auto* text = std::get_if<std::string>(&prompt.encoder.content))
@@ -250,7 +243,7 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
   if (prompt.target && !given) given = Ids();  // the target brings its own BOS
   const DecoderPromptContext context{config, resolver.decoder_start(params),
                                      resolver.default_bos(params)};
-  DecoderPrompt decoder = find_decoder_prompt_rule(config.model_type)(given, context);
+  DecoderPrompt decoder = decoder_prompt_rule(config)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
   if (prompt.target)
@@ -261,36 +254,6 @@ PreparedPrompt preprocess(const Prompt& prompt, const json& params, const Tokeni
       out.inputs.set_prompt(*text);
   assign(decoder.ids, out.inputs.mutable_prompt_token_ids());
   return out;
-}
-
-DecoderPrompt plain_decoder_prompt(const std::optional<Ids>& given,
-                                   const DecoderPromptContext& context) {
-  DecoderPrompt out;
-  if (given) out.ids = *given;
-  if (!out.ids.empty() && out.ids[0] == context.decoder_start) return out;
-  if (context.decoder_start < 0)
-    throw invalid_model("config.json", "neither decoder_start_token_id nor bos_token_id is given");
-  out.ids.insert(out.ids.begin(), context.decoder_start);
-  return out;
-}
-
-DecoderPrompt bart_decoder_prompt(const std::optional<Ids>& given,
-                                  const DecoderPromptContext& context) {
-  DecoderPrompt out = plain_decoder_prompt(given, context);
-  if (!given && context.default_bos >= 0) {
-    out.ids.push_back(context.default_bos);
-    out.default_bos = true;
-  }
-  return out;
-}
-
-DecoderPromptRule find_decoder_prompt_rule(const std::string& model_type) {
-  const auto it = rules().find(model_type);
-  return it == rules().end() ? plain_decoder_prompt : it->second;
-}
-
-void register_decoder_prompt_rule(const std::string& model_type, DecoderPromptRule rule) {
-  rules()[model_type] = rule;
 }
 
 }  // namespace tandem

@@ -56,34 +56,4 @@ PreparedPrompt preprocess(const Prompt& prompt, const nlohmann::json& params,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver);
 
-// --- families ----------------------------------------------------------------------------------
-
-struct DecoderPromptContext {
-  const ModelConfig& config;
-  int decoder_start;  // -1: none
-  int default_bos;    // -1: none
-};
-
-struct DecoderPrompt {
-  std::vector<int32_t> ids;
-  bool default_bos = false;  // ends with a BOS that counts as generated (PromptLengths)
-};
-
-// Makes the decoder prompt of a family; `given` is the request's, if it has one.
-using DecoderPromptRule = DecoderPrompt (*)(const std::optional<std::vector<int32_t>>& given,
-                                            const DecoderPromptContext& context);
-
-// HuggingFace's: [start] without a prompt; otherwise the prompt, behind start unless it begins with
-// it.
-DecoderPrompt plain_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
-                                   const DecoderPromptContext& context);
-// BART: as above, but [start, bos] without a prompt.
-DecoderPrompt bart_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
-                                  const DecoderPromptContext& context);
-
-// By model_type of config.json; plain_decoder_prompt for all that the table does not name.
-DecoderPromptRule find_decoder_prompt_rule(const std::string& model_type);
-// For models outside this repository: call before any request, not thread-safe.
-void register_decoder_prompt_rule(const std::string& model_type, DecoderPromptRule rule);
-
 }  // namespace tandem

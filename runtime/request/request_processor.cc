@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "models/registry.h"
+#include "models/family.h"
 #include "runtime/request/bad_words.h"
 
 namespace tandem {
@@ -25,7 +25,7 @@ uint64_t random_seed() {
 // Before anything else is made of a configuration that may not say what this library reads.
 ModelConfig load_supported(const std::filesystem::path& model) {
   ModelConfig config = ModelConfig::load(model);
-  find_model(config);
+  find_family(config);
   return config;
 }
 
@@ -33,7 +33,7 @@ ModelConfig load_supported(const std::filesystem::path& model) {
 
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
     : config_(load_supported(model)),
-      tokenizer_(Tokenizer::load(model)),
+      tokenizer_(load_tokenizer(model)),
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {}
 

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "models/family.h"
 #include "text/tokenizer_pipeline.h"
 
 namespace tandem {
@@ -42,7 +43,7 @@ TokenizerFiles read_input(const std::string& input) {
   files.added_tokens = take_file(json, "added_tokens.json");
   files.model_config = take_file(json, "config.json");
   files.document = take_file(json, "tokenizer.json");
-  return combine(std::move(files));
+  return combine(std::move(files), tokenizer_rules());
 }
 
 void check(bool condition) {

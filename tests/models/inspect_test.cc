@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "models/family.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/files.h"
 
@@ -41,7 +42,7 @@ TEST(Inspect, BartTiny) {
   EXPECT_EQ(r.memory[0].self_bytes_per_token, 2u * 2 * 64 * 4);  // K and V, 2 layers
   EXPECT_EQ(r.memory[1].dtype, "bfloat16");
   EXPECT_EQ(r.memory[1].cross_bytes_per_token, 2u * 2 * 64 * 2);
-  EXPECT_EQ(r.memory[1].cache_bytes(32, 128), 32u * 128 * (512 + 512));
+  EXPECT_EQ(r.memory[1].cache_bytes(32, 128, 128), 32u * 128 * (512 + 512));
   EXPECT_EQ(r.memory[2].dtype, "int8");
   EXPECT_EQ(r.memory[2].weight_bytes, r.parameters);
   EXPECT_EQ(r.memory[2].self_bytes_per_token, r.memory[1].self_bytes_per_token);  // in bfloat16
@@ -89,6 +90,40 @@ TEST(Inspect, CopiesOfTheEmbeddingAndOtherTypes) {
   const InspectReport untied = inspect_tiny(header, data, false);
   EXPECT_EQ(untied.tied_tensors, 0u);
   EXPECT_EQ(untied.parameters, 6u);
+}
+
+// The cache is as wide as the heads are, whatever the model's width; positions may differ, or have
+// no end.
+TEST(Inspect, HeadsOfAnotherWidthThanTheModel) {
+  ModelFamily family;
+  family.model_type = "wide_heads";
+  family.architectures = {"WideHeadsModel"};
+  family.read_config = [](const ConfigReader& in, ModelConfig& out) {
+    out.head_dim = in.size("d_kv", ConfigReader::kMaxWidth).value_or(0);
+    read_encoder_decoder(in, {}, out);
+  };
+  family.limits = [](const ModelConfig& c) {
+    ModelLimits out = encoder_decoder_limits(c);
+    out.encoder_positions = 10;
+    return out;
+  };
+  family.make = [](const ModelConfig&, const Weights&, const Build&) {
+    return std::unique_ptr<Model>();
+  };
+  register_family(family);
+  TempDir dir;
+  dir.write("config.json", R"({"architectures": ["WideHeadsModel"], "model_type": "wide_heads",
+      "vocab_size": 4, "d_model": 8, "d_kv": 3, "decoder_layers": 5, "encoder_attention_heads": 4,
+      "decoder_attention_heads": 6})");
+  dir.write("model.safetensors",
+            test::safetensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "wwww"));
+  const InspectReport r = inspect_directory(dir.path());
+  ASSERT_EQ(r.memory.size(), 3u);
+  EXPECT_EQ(r.memory[0].self_bytes_per_token, 2u * 5 * 6 * 3 * 4);
+  EXPECT_EQ(r.memory[0].cross_bytes_per_token, 2u * 5 * 6 * 3 * 4);
+  EXPECT_EQ(r.encoder_positions, 10);
+  EXPECT_EQ(r.decoder_positions, 0);
+  EXPECT_NE(to_text(r).find("positions     10 + any number\n"), std::string::npos) << to_text(r);
 }
 
 TEST(Inspect, Text) {

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "models/family.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
 namespace {
 
 std::unique_ptr<Tokenizer> load(const std::string& name) {
-  return Tokenizer::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / name);
+  return load_tokenizer(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / name);
 }
 
 class Vocabularies : public testing::TestWithParam<const char*> {};
@@ -77,6 +78,37 @@ TEST(Detokenizer, AnUnfinishedCharacterIsReplacedAtTheEnd) {
   EXPECT_EQ(detokenizer.append(ids[0]), "");
   EXPECT_EQ(detokenizer.finish(), "\uFFFD");
   EXPECT_EQ(detokenizer.finish(), "");
+}
+
+// SentencePiece's decoder has no space at either end, one behind a special token, and not the one
+// that a text or what stands behind a special token begins with.
+TEST(Detokenizer, SpacesAreTrimmed) {
+  const auto tokenizer = load("marian-tiny");
+  const auto id = [&](const char* token) { return tokenizer->token_to_id(token).value(); };
+  const int32_t space = id("\u2581"), the = id("\u2581the"), s = id("s"), end = id("</s>");
+  const auto pieces = [&](const std::vector<int32_t>& ids, bool skip_special) {
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    std::vector<std::string> out;
+    for (const int32_t i : ids) out.push_back(detokenizer.append(i));
+    EXPECT_EQ(detokenizer.finish(), "");
+    return out;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(pieces({space, the, s, space, the, space}, true),
+            (Texts{"", "the", "s", "", "  the", ""}));
+  EXPECT_EQ(pieces({the, end, the, s, end}, false), (Texts{"the", "</s>", " the", "s", "</s>"}));
+  EXPECT_EQ(pieces({the, end, the, s, end}, true), (Texts{"the", "", " the", "s", ""}));
+  // Random ids: the pieces, joined, are what decode() says.
+  std::mt19937_64 rng(5);
+  for (int round = 0; round < 500; ++round) {
+    const bool skip_special = rng() % 2;
+    std::vector<int32_t> ids;
+    for (size_t n = rng() % 30; n > 0; --n)
+      ids.push_back(rng() % 3 ? static_cast<int32_t>(rng() % 800) : rng() % 2 ? end : space);
+    std::string joined;
+    for (const std::string& piece : pieces(ids, skip_special)) joined += piece;
+    EXPECT_EQ(joined, tokenizer->decode(ids, skip_special));
+  }
 }
 
 // A special token that is skipped does not come between the bytes of a character.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "models/family.h"
 #include "text/tokenizer_pipeline.h"
 
 namespace tandem {
@@ -217,7 +218,7 @@ class Directory : public testing::Test {
 
   void write(const char* file, const std::string& text) { std::ofstream(path_ / file) << text; }
   InputError error() {
-    return error_of([&] { Tokenizer::load(path_); });
+    return error_of([&] { load_tokenizer(path_); });
   }
 
   const fs::path path_ =
@@ -250,7 +251,7 @@ TEST_F(Directory, MalformedJsonIsNamedWithItsLine) {
 TEST_F(Directory, DamagedVocabularyAndMerges) {
   write("vocab.json", R"({"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4})");
   write("merges.txt", "#version: 0.2\na b\r\n");
-  EXPECT_EQ(Tokenizer::load(path_)->encode("ab"), (std::vector<int32_t>{0, 4, 1}));
+  EXPECT_EQ(load_tokenizer(path_)->encode("ab"), (std::vector<int32_t>{0, 4, 1}));
   write("merges.txt", "#version: 0.2\na b\n\n");
   EXPECT_THAT(error().what(), HasSubstr("merges.txt: line 3"));
   write("merges.txt", "a x\n");

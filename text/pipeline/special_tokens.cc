@@ -79,7 +79,7 @@ std::vector<AddedToken> read_added_tokens(const JsonView& document) {
 
 SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                              const OptionalFile& added_tokens, const JsonView& document,
-                             const Defaults& defaults) {
+                             const TokenizerRule::Tokens& defaults) {
   for (const auto& [key, token] : defaults) named_[key] = token;
   const auto class_tokens = named_;
   read_named(config.view(), class_tokens);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/pipeline/added_tokens.h"
+#include "text/tokenizer_rule.h"
 
 namespace tandem {
 
@@ -26,12 +26,10 @@ struct OptionalFile {
 
 class SpecialTokens {
  public:
-  using Defaults = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
-
   // `document`: tokenizer.json, an empty object without one.
   SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                 const OptionalFile& added_tokens, const JsonView& document,
-                const Defaults& defaults);
+                const TokenizerRule::Tokens& defaults);
 
   // All of them, in the order in which HuggingFace adds them. `present`: contents that are there
   // already, which names alone do not add again.

@@ -64,6 +64,9 @@ class Decoder {
   virtual ~Decoder() = default;
   // The bytes that a token stands for; text is made of all tokens' bytes.
   virtual std::string token_bytes(std::string_view token) const = 0;
+  // Tokenizer's, for a token.
+  virtual bool trims_spaces() const { return false; }
+  virtual bool loses_space(std::string_view) const { return false; }
 };
 
 // From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its

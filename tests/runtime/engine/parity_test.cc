@@ -121,7 +121,7 @@ TEST_P(Parity, Int8IsNear) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Parity,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
-                                           "bart-model-only"),
+                                           "bart-model-only", "blenderbot-tiny", "marian-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

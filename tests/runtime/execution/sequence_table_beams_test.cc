@@ -20,7 +20,8 @@ constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
                                  .num_host_blocks = 5,
                                  .vocab_size = 50,
-                                 .max_positions = 30,
+                                 .max_encoder_positions = 30,
+                                 .max_decoder_positions = 30,
                                  .searches_beams = true};
 
 // Three beams, sequences 5 to 7, with a decoder prompt of three tokens: the full block is shared,

@@ -26,7 +26,8 @@ constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
                                  .num_host_blocks = 5,
                                  .vocab_size = 2000,
-                                 .max_positions = 30};
+                                 .max_encoder_positions = 30,
+                                 .max_decoder_positions = 30};
 
 // A real scheduler's messages, damaged now and then, against one table. After a refusal the
 // scheduler starts afresh, as it would with new workers.

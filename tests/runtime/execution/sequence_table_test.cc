@@ -25,7 +25,8 @@ constexpr SequenceLimits kLimits{.block_size = 2,
                                  .num_device_blocks = 20,
                                  .num_host_blocks = 5,
                                  .vocab_size = 2000,
-                                 .max_positions = 30};
+                                 .max_encoder_positions = 30,
+                                 .max_decoder_positions = 30};
 
 // Request x: encoder of 3 tokens, sequences 1 and 2 with prompts of 3.
 proto::StepInput full_step() {

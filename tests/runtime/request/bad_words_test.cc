@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "models/family.h"
 #include "tests/support/goldens.h"
 #include "tests/text/fake_tokenizer.h"
 
@@ -22,7 +23,7 @@ TEST(BadWords, BeginATextOrFollowABlank) {
 
 // BART's tokens of a word behind a blank are other ones, and no special tokens are around them.
 TEST(BadWords, OfARealTokenizer) {
-  const auto tokenizer = Tokenizer::load(testing::golden_dir("bart-base-shape"));
+  const auto tokenizer = load_tokenizer(testing::golden_dir("bart-base-shape"));
   for (const char* word : {"the", "package", "Programs"}) {
     const auto lists = bad_words_ids({word}, *tokenizer);
     ASSERT_EQ(lists.size(), 2u) << word;

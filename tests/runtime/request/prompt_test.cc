@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "models/family.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem {
@@ -143,10 +144,12 @@ TEST(Prompt, FamiliesHaveTheirOwnRule) {
   const Result plain = prepare("a", json::object(), config_of("some_family"));
   EXPECT_EQ(plain.decoder, (Ids{2}));
   EXPECT_FALSE(plain.default_prompt);
-  register_decoder_prompt_rule(
-      "own_family", [](const std::optional<Ids>& given, const DecoderPromptContext& context) {
-        return DecoderPrompt{given ? *given : Ids{context.decoder_start, 5, 6}, false};
-      });
+  ModelFamily own;
+  own.model_type = "own_family";
+  own.decoder_prompt = [](const std::optional<Ids>& given, const DecoderPromptContext& context) {
+    return DecoderPrompt{given ? *given : Ids{context.decoder_start, 5, 6}, false};
+  };
+  register_family(own);
   EXPECT_EQ(prepare("a", json::object(), config_of("own_family")).decoder, (Ids{2, 5, 6}));
   EXPECT_EQ(prepare(J(R"({"encoder_prompt": "a", "decoder_prompt": [8]})"), json::object(),
                     config_of("own_family"))

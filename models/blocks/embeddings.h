@@ -1,0 +1,57 @@
+// What a side of an encoder/decoder model makes of ids: token and position embeddings.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "models/config/config.h"
+#include "parallel/layers/layers.h"
+
+namespace tandem {
+
+// A table of positions, or none. Rotary positions would be a matter of attention.
+class Positions {
+ public:
+  static Positions none() { return Positions(); }
+  // Position p is row p + offset of the `embed_positions` of `w`, which has that many rows more.
+  static Positions learned(const Weights& w, const Build& b, int count, int d_model, int offset);
+  // Sines in the first half of the features, cosines in the second. A table in the file is used.
+  static Positions sinusoidal(const Weights& w, const Build& b, int count, int d_model);
+
+  const Tensor& table() const { return table_; }  // empty: none
+  int offset() const { return offset_; }
+
+ private:
+  std::optional<HostTensor> keep_alive_;  // the mapping of the table
+  Tensor table_;
+  int offset_ = 0;
+};
+
+// norm(scale * tokens[ids] + positions), norm and positions where there are.
+class Embeddings {
+ public:
+  Embeddings(VocabParallelEmbedding tokens, Positions positions, std::optional<Norm> norm = {})
+      : tokens_(std::move(tokens)), positions_(std::move(positions)), norm_(std::move(norm)) {}
+
+  // [T] ids and their positions → [T, d_model].
+  Tensor forward(const Tensor& ids, const Tensor& position_ids) const {
+    return tokens_.forward(ids, position_ids, positions_.table(), positions_.offset(),
+                           norm_ ? &*norm_ : nullptr);
+  }
+  const VocabParallelEmbedding& tokens() const { return tokens_; }
+
+ private:
+  VocabParallelEmbedding tokens_;
+  Positions positions_;
+  std::optional<Norm> norm_;
+};
+
+// The four names under which files hold the token embeddings. They are usually one tensor, saved
+// under some of its names; one that is there under its own name is used, as HuggingFace does.
+// `root` has the head, `model` the sides. Throws InputError naming the tensor that is missing.
+struct TokenTables {
+  TokenTables(const Weights& root, const Weights& model, const ModelConfig& c);
+  HostTensor encoder, decoder, head;
+};
+
+}  // namespace tandem

@@ -1,0 +1,111 @@
+#include "models/blocks/seq2seq.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+std::optional<Norm> norm_of(const Weights& w, const Build& b, const SideOptions& o) {
+  if (o.final_norm.empty()) return std::nullopt;
+  return Norm(w / o.final_norm, b, o.layer.d_model, o.layer.eps);
+}
+
+Heads heads_of(const Build& b, const SideOptions& o) {
+  return Heads(b, o.layer.self_attention.heads, o.layer.self_attention.head_dim);
+}
+
+Tensor finished(const std::optional<Norm>& norm, const Residual& state) {
+  if (norm) return normed(*norm, state);
+  TANDEM_CHECK(state.update.empty());  // pre-norm models have a norm at the end
+  return state.sum;
+}
+
+}  // namespace
+
+SideOptions encoder_side(const ModelConfig& c, NormPlace norms) {
+  SideOptions out;
+  out.num_layers = c.encoder_layers;
+  out.layer.norms = norms;
+  out.layer.d_model = c.d_model;
+  out.layer.self_attention =
+      AttentionOptions::scaled(c.encoder_attention_heads, c.encoder_head_dim());
+  out.layer.feed_forward = {c.encoder_ffn_dim, c.activation};
+  return out;
+}
+
+SideOptions decoder_side(const ModelConfig& c, NormPlace norms) {
+  SideOptions out;
+  out.num_layers = c.decoder_layers;
+  out.layer.norms = norms;
+  out.layer.d_model = c.d_model;
+  out.layer.self_attention = out.layer.cross_attention =
+      AttentionOptions::scaled(c.decoder_attention_heads, c.decoder_head_dim());
+  out.layer.feed_forward = {c.decoder_ffn_dim, c.activation};
+  return out;
+}
+
+Weights scope_of(const Weights& root, const char* inner, const char* tensor, const Shape& shape) {
+  const Weights nested = root / inner;
+  return nested.find(tensor, shape).has_value() ? nested : root;
+}
+
+TokenEmbeddings token_embeddings(const TokenTables& tables, const Build& b, const ModelConfig& c) {
+  const float scale = c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+  const VocabParallelEmbedding encoder(tables.encoder, b, scale);
+  if (tables.decoder.data == tables.encoder.data) return {encoder, encoder};
+  return {encoder, VocabParallelEmbedding(tables.decoder, b, scale)};
+}
+
+Tensor final_logits_bias(const Weights& root, const ModelConfig& c) {
+  const auto bias = root.find("final_logits_bias", {1, c.vocab_size});
+  return bias ? to_float(*bias) : Tensor();
+}
+
+Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
+                 const SideOptions& encoder_side, const Weights& decoder,
+                 const SideOptions& decoder_side)
+    : config_(config),
+      build_(build),
+      parts_(std::move(parts)),
+      encoder_heads_(heads_of(build, encoder_side)),
+      decoder_heads_(heads_of(build, decoder_side)),
+      encoder_norm_(norm_of(encoder, build, encoder_side)),
+      decoder_norm_(norm_of(decoder, build, decoder_side)) {
+  for (int i = 0; i < encoder_side.num_layers; ++i)
+    encoder_layers_.emplace_back(encoder / "layers" / i, build.of_many_rows(), encoder_side.layer);
+  for (int i = 0; i < decoder_side.num_layers; ++i)
+    decoder_layers_.emplace_back(decoder / "layers" / i, build, decoder_side.layer);
+}
+
+KvCacheSpec Seq2Seq::kv_cache_spec() const {
+  return {static_cast<int>(decoder_layers_.size()), decoder_heads_.count(), decoder_heads_.head_dim,
+          build_.f8_kv_cache ? DType::kF8E4M3 : kv_cache_dtype(build_.dtype)};
+}
+
+StepLayout Seq2Seq::step_layout() const {
+  return {encoder_heads_.count(), encoder_heads_.head_dim, decoder_heads_.count(),
+          decoder_heads_.head_dim, build_.f8_kv_cache};
+}
+
+Tensor Seq2Seq::encode(const StepTensors& in) {
+  Residual state{parts_.encoder_embeddings.forward(in.encoder_input_ids, in.encoder_positions)};
+  for (const EncoderLayer& layer : encoder_layers_) state = layer.forward(std::move(state), in);
+  return finished(encoder_norm_, state);
+}
+
+void Seq2Seq::write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) {
+  for (size_t i = 0; i < decoder_layers_.size(); ++i)
+    decoder_layers_[i].write_cross_kv(encoder_states, in, cache.layers[i]);
+}
+
+Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
+  Residual state{parts_.decoder_embeddings.forward(in.input_ids, in.positions)};
+  for (size_t i = 0; i < decoder_layers_.size(); ++i)
+    state = decoder_layers_[i].forward(std::move(state), in, cache.layers[i]);
+  return finished(decoder_norm_, state);
+}
+
+}  // namespace tandem

@@ -1,0 +1,69 @@
+// An encoder/decoder model of parts: embed, layers, logits. What a family's file makes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/blocks/embeddings.h"
+#include "models/blocks/layers.h"
+#include "models/model.h"
+
+namespace tandem {
+
+// One side, its weights in a scope of their own.
+struct SideOptions {
+  LayerOptions layer;
+  int num_layers = 0;
+  std::string final_norm = {};  // behind the layers; empty: there is none
+};
+
+// The options of both sides as ModelConfig has them: heads whose scores are scaled, the
+// feed-forward width, the activation.
+SideOptions encoder_side(const ModelConfig& c, NormPlace norms);
+SideOptions decoder_side(const ModelConfig& c, NormPlace norms);
+
+// `inner` where the checkpoint has the sides there: a model with a head keeps them under a name,
+// one without has them at its root. `tensor`, of that shape, tells.
+Weights scope_of(const Weights& root, const char* inner, const char* tensor, const Shape& shape);
+// The embeddings of both sides, scaled where the configuration says so; usually one table, which is
+// then kept once, also converted to f32.
+struct TokenEmbeddings {
+  VocabParallelEmbedding encoder, decoder;
+};
+TokenEmbeddings token_embeddings(const TokenTables& tables, const Build& b, const ModelConfig& c);
+// final_logits_bias [1, vocab_size] of the root; empty where there is none.
+Tensor final_logits_bias(const Weights& root, const ModelConfig& c);
+
+class Seq2Seq : public Model {
+ public:
+  struct Parts {
+    Embeddings encoder_embeddings, decoder_embeddings;
+    ParallelLMHead head;
+  };
+  // Loads the layers of both sides: "layers.0", … of each scope.
+  Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
+          const SideOptions& encoder_side, const Weights& decoder, const SideOptions& decoder_side);
+
+  const ModelConfig& config() const override { return config_; }
+  KvCacheSpec kv_cache_spec() const override;
+  StepLayout step_layout() const override;
+  Tensor encode(const StepTensors& in) override;
+  void write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) override;
+  Tensor decode(const StepTensors& in, KvCache& cache) override;
+  Tensor compute_logits(const Tensor& hidden) override { return parts_.head.forward(hidden); }
+  Tensor compute_logits_shard(const Tensor& hidden) override {
+    return parts_.head.forward_shard(hidden);
+  }
+
+ private:
+  ModelConfig config_;
+  Build build_;
+  Parts parts_;
+  Heads encoder_heads_, decoder_heads_;
+  std::vector<EncoderLayer> encoder_layers_;
+  std::vector<DecoderLayer> decoder_layers_;
+  std::optional<Norm> encoder_norm_, decoder_norm_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,73 @@
+#include "models/config/config_reader.h"
+
+#include <utility>
+
+#include "base/printable.h"
+
+namespace tandem {
+
+using nlohmann::json;
+
+ConfigReader::ConfigReader(std::string file, const json& raw) : file_(std::move(file)), raw_(raw) {
+  if (!raw_.is_object()) throw invalid_model(file_, "is not a JSON object");
+}
+
+void ConfigReader::fail(const std::string& key, const std::string& message) const {
+  fail_in(file_, key, message);
+}
+
+void ConfigReader::fail_in(const std::string& file, const std::string& key,
+                           const std::string& message) {
+  throw InputError(ErrorKind::kInvalidModel, file + ": " + key + ": " + message, key);
+}
+
+const json* ConfigReader::find(const char* key) const {
+  const auto it = raw_.find(key);
+  return it == raw_.end() || it->is_null() ? nullptr : &*it;
+}
+
+std::string ConfigReader::show(const json& value) {
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace), 60);
+}
+
+std::string ConfigReader::string(const char* key) const {
+  const json* value = find(key);
+  if (value == nullptr) fail(key, "is missing");
+  if (!value->is_string() || value->get_ref<const std::string&>().empty())
+    fail(key, "is " + show(*value) + ", expected a string");
+  return value->get<std::string>();
+}
+
+std::optional<int> ConfigReader::size(const char* name, int max, const char* alias) const {
+  for (const char* key : {name, alias}) {
+    if (key == nullptr || !raw_.contains(key)) continue;
+    const json& value = raw_[key];
+    if (!value.is_number_integer()) fail(key, "is " + show(value) + ", expected an integer");
+    // A value beyond int64 has an unsigned type.
+    const bool fits = value.is_number_unsigned()
+                          ? value.get<uint64_t>() <= static_cast<uint64_t>(max)
+                          : value.get<int64_t>() <= max;
+    if (!fits || value.get<int64_t>() < 1)
+      fail(key, "is " + show(value) + ", expected 1 to " + std::to_string(max));
+    return value.get<int>();
+  }
+  return std::nullopt;
+}
+
+bool ConfigReader::flag(const char* key, bool otherwise) const {
+  const json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) fail(key, "is " + show(*value) + ", expected true or false");
+  return value->get<bool>();
+}
+
+Activation ConfigReader::activation(const char* key, const char* otherwise) const {
+  const std::string name = find(key) ? string(key) : otherwise;
+  try {
+    return activation_from_name(name);
+  } catch (const InputError&) {
+    fail(key, "activation " + in_quotes(name) + " is not known");
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// config.json, key by key: typed and checked access whose errors name the file and the key.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/ops.h"
+
+namespace tandem {
+
+class ConfigReader {
+ public:
+  // The largest sizes that are believed: a weight must fit a 64-bit size with room to spare.
+  static constexpr int kMaxWidth = 1'000'000;   // of a layer
+  static constexpr int kMaxCount = 10'000;      // of layers or heads
+  static constexpr int kMaxRows = 100'000'000;  // of tables
+
+  // `raw`, an object, outlives the reader.
+  ConfigReader(std::string file, const nlohmann::json& raw);
+
+  const std::string& file() const { return file_; }
+  const nlohmann::json& raw() const { return raw_; }
+
+  // The value; nullptr where the key is absent or null.
+  const nlohmann::json* find(const char* key) const;
+  std::string string(const char* key) const;  // not empty; an error where it is absent
+  // An integer in [1, max], or nothing where neither the key nor the alias is there.
+  std::optional<int> size(const char* key, int max, const char* alias = nullptr) const;
+  bool flag(const char* key, bool otherwise) const;
+  Activation activation(const char* key, const char* otherwise) const;
+
+  // Throws InputError (kInvalidModel, param `key`).
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
+  [[noreturn]] static void fail_in(const std::string& file, const std::string& key,
+                                   const std::string& message);
+  // The value for a message, cut where it is long.
+  static std::string show(const nlohmann::json& value);
+
+ private:
+  std::string file_;
+  const nlohmann::json& raw_;
+};
+
+}  // namespace tandem

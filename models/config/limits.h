@@ -1,0 +1,33 @@
+// How much of a model there is, for those who run it and do not know its family.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/core/types.h"
+
+namespace tandem {
+
+struct ModelLimits {
+  // Tokens (or frames) of a request's encoder input, and tokens of its decoder; without a value
+  // there is no limit.
+  std::optional<int> encoder_positions, decoder_positions;
+  int hidden_size = 0;
+  // Elements of activations that are alive at once in a layer, for each token.
+  int64_t scratch_values_per_token = 0;
+  int64_t widest_linear = 0;  // output features of the widest linear layer but the vocabulary's
+  // Elements of keys and values over all decoder layers and ranks: for each decoder token in
+  // self-attention, for each encoder token in cross-attention.
+  int64_t self_cache_values_per_token = 0, cross_cache_values_per_token = 0;
+
+  size_t scratch_bytes_per_token(DType activations) const {
+    return static_cast<size_t>(scratch_values_per_token) * size_of(activations);
+  }
+};
+
+struct ModelConfig;
+// As the configuration's family has them (models/family.h).
+ModelLimits limits_of(const ModelConfig& config);
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+// The list of families, and look-ups in it.
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "models/family.h"
+
+namespace tandem {
+
+// A line a family, expanded twice: the declaration and the entry. The first one's tokenizer is
+// taken for vocabularies that name no class.
+#define TANDEM_FAMILIES(FAMILY) \
+  FAMILY(bart)                  \
+  FAMILY(blenderbot)            \
+  FAMILY(marian)                \
+  FAMILY(whisper)
+
+#define FAMILY(name) ModelFamily name##_family();
+TANDEM_FAMILIES(FAMILY)
+#undef FAMILY
+
+namespace {
+
+std::deque<ModelFamily>& families() {
+#define FAMILY(name) name##_family(),
+  static std::deque<ModelFamily> list = {TANDEM_FAMILIES(FAMILY)};
+#undef FAMILY
+  return list;
+}
+
+}  // namespace
+
+void register_family(ModelFamily family) {
+  for (ModelFamily& known : families()) {
+    if (known.model_type != family.model_type) continue;
+    known = std::move(family);
+    return;
+  }
+  families().push_back(std::move(family));
+}
+
+const ModelFamily* family_of_type(std::string_view model_type) {
+  for (const ModelFamily& f : families())
+    if (f.model_type == model_type) return &f;
+  return nullptr;
+}
+
+const ModelFamily* family_of_architecture(std::string_view architecture) {
+  for (const ModelFamily& f : families())
+    if (std::find(f.architectures.begin(), f.architectures.end(), architecture) !=
+        f.architectures.end())
+      return &f;
+  return nullptr;
+}
+
+bool is_supported(const std::string& architecture) {
+  const ModelFamily* family = family_of_architecture(architecture);
+  return family != nullptr && family->make != nullptr;
+}
+
+const ModelFamily& find_family(const ModelConfig& config) {
+  if (is_supported(config.architecture)) return *family_of_architecture(config.architecture);
+  std::string known;
+  for (const auto& name : architectures()) known += (known.empty() ? "" : ", ") + name;
+  throw invalid_model(
+      (config.directory / "config.json").string(),
+      printable(config.architecture) + " (" + printable(config.model_type) +
+          ") is not an encoder/decoder model that Tandem supports; supported: " + known);
+}
+
+std::vector<std::string> architectures() {
+  std::vector<std::string> names;
+  for (const ModelFamily& f : families())
+    if (f.make != nullptr)
+      names.insert(names.end(), f.architectures.begin(), f.architectures.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ModelLimits limits_of(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
+  return (family != nullptr ? family->limits : encoder_decoder_limits)(config);
+}
+
+DecoderPromptRule decoder_prompt_rule(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
+  return family != nullptr ? family->decoder_prompt : plain_decoder_prompt;
+}
+
+ModelLimits Model::limits() const { return limits_of(config()); }
+
+std::vector<TokenizerRule> tokenizer_rules() {
+  std::vector<TokenizerRule> rules;
+  for (const ModelFamily& f : families())
+    rules.insert(rules.end(), f.tokenizers.begin(), f.tokenizers.end());
+  return rules;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory) {
+  return Tokenizer::load(directory, tokenizer_rules());
+}
+
+}  // namespace tandem

@@ -1,0 +1,62 @@
+// What the rest of the program needs to know of a model family. A family is one file that fills in
+// a ModelFamily, and one line in families.cc; its name stands nowhere else. docs/models.md
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/config/config_reader.h"
+#include "models/config/decoder_prompt.h"
+#include "models/config/encoder_decoder.h"
+#include "models/config/limits.h"
+#include "models/model.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_rule.h"
+
+namespace tandem {
+
+// What an encoder reads.
+enum class EncoderInput : uint8_t { kTokenIds, kFrames };
+
+struct ModelFamily {
+  // Of a checkpoint whose files do not name them. -1: none.
+  struct SpecialTokens {
+    int bos = -1, pad = -1, eos = -1, decoder_start = -1;
+  };
+
+  std::string model_type;                  // of config.json
+  std::vector<std::string> architectures;  // classes of HuggingFace that `make` builds
+  EncoderInput encoder_input = EncoderInput::kTokenIds;
+  SpecialTokens special_tokens = {};
+  // Fills in the sizes of the configuration. Throws InputError naming the key. By default the
+  // common keys, none of which is needed.
+  void (*read_config)(const ConfigReader& in, ModelConfig& out) =
+      [](const ConfigReader& in, ModelConfig& out) { read_encoder_decoder(in, {}, out); };
+  ModelLimits (*limits)(const ModelConfig& config) = encoder_decoder_limits;
+  DecoderPromptRule decoder_prompt = plain_decoder_prompt;
+  std::vector<TokenizerRule> tokenizers = {};
+  // nullptr: the tokenizer is all that there is of the family.
+  std::unique_ptr<Model> (*make)(const ModelConfig& config, const Weights& weights,
+                                 const Build& build) = nullptr;
+};
+
+// For families outside this repository; takes the place of one of the same model_type. Call it
+// before anything is loaded; not thread-safe.
+void register_family(ModelFamily family);
+
+// nullptr where there is none.
+const ModelFamily* family_of_type(std::string_view model_type);
+const ModelFamily* family_of_architecture(std::string_view architecture);
+bool is_supported(const std::string& architecture);
+// The family that builds the model. Throws InputError naming the architecture and those that exist.
+const ModelFamily& find_family(const ModelConfig& config);
+std::vector<std::string> architectures();
+
+// The rules of all families, and a tokenizer with them.
+std::vector<TokenizerRule> tokenizer_rules();
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+
+}  // namespace tandem

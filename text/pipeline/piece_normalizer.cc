@@ -1,0 +1,93 @@
+#include "text/pipeline/piece_normalizer.h"
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+namespace tandem {
+namespace {
+
+uint32_t read_u32(std::string_view bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value |= uint32_t{static_cast<uint8_t>(bytes[at + i])} << (8 * i);
+  return value;
+}
+
+// A unit of the trie: a label, where the children are, whether a value is there.
+constexpr uint32_t label(uint32_t unit) { return unit & (0x80000000u | 0xFF); }
+constexpr uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
+constexpr bool has_leaf(uint32_t unit) { return (unit >> 8) & 1; }
+constexpr uint32_t value(uint32_t unit) { return unit & 0x7FFFFFFFu; }
+
+}  // namespace
+
+Charsmap::Charsmap(std::string_view bytes, const std::string& file) {
+  if (bytes.empty()) return;
+  const auto fail = [&] { throw invalid_model(file, "precompiled_charsmap: damaged"); };
+  if (bytes.size() <= 4) fail();
+  const size_t size = read_u32(bytes, 0);
+  if (size % 4 != 0 || size > bytes.size() - 4 || size == 0) fail();
+  for (size_t at = 0; at < size; at += 4) trie_.push_back(read_u32(bytes, 4 + at));
+  replacements_ = bytes.substr(4 + size);
+  if (replacements_.empty() || replacements_.back() != '\0') fail();
+  if (find_invalid_utf8(replacements_) != std::string::npos) fail();
+}
+
+Charsmap::Match Charsmap::find(std::string_view text) const {
+  Match match;
+  if (trie_.empty()) return match;
+  size_t node = offset(trie_[0]);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    node ^= byte;
+    if (node >= trie_.size() || label(trie_[node]) != byte) break;
+    const uint32_t unit = trie_[node];
+    node ^= offset(unit);
+    if (!has_leaf(unit)) continue;
+    if (node >= trie_.size() || value(trie_[node]) >= replacements_.size()) break;
+    match = {i + 1, replacements_.c_str() + value(trie_[node])};
+  }
+  return match;
+}
+
+PieceNormalizer::PieceNormalizer(const PieceModel& model)
+    : charsmap_(model.charsmap, model.file),
+      add_dummy_prefix_(model.add_dummy_prefix),
+      remove_extra_whitespaces_(model.remove_extra_whitespaces),
+      space_(model.escape_whitespaces ? kSpaceSymbol : " ") {
+  std::vector<PieceIndex::Entry> user_defined;
+  for (const PieceModel::Piece& piece : model.pieces)
+    if (piece.type == PieceModel::Type::kUserDefined) user_defined.emplace_back(piece.text, 0);
+  user_defined_ = PieceIndex(std::move(user_defined));
+}
+
+PieceNormalizer::Prefix PieceNormalizer::prefix(std::string_view text) const {
+  if (const size_t length = user_defined_.longest_prefix(text); length > 0)
+    return {length, text.substr(0, length)};
+  const Charsmap::Match match = charsmap_.find(text);
+  if (match.length > 0) return {match.length, match.replacement};
+  const auto length = static_cast<size_t>(code_point_at(text, 0).length);
+  return {length, text.substr(0, length)};
+}
+
+std::string PieceNormalizer::normalize(std::string_view text) const {
+  std::string out;
+  bool started = false;
+  bool after_space = remove_extra_whitespaces_;
+  while (!text.empty()) {
+    auto [length, normal] = prefix(text);
+    text.remove_prefix(length);
+    // A text of spaces has no prefix either.
+    if (!started && remove_extra_whitespaces_ && normal == " ") continue;
+    if (!started && add_dummy_prefix_) out += space_;
+    started = true;
+    while (after_space && normal.starts_with(' ')) normal.remove_prefix(1);
+    for (const char c : normal) c == ' ' ? out += space_ : out += c;
+    if (!normal.empty()) after_space = normal.ends_with(' ');
+    if (!remove_extra_whitespaces_) after_space = false;
+  }
+  if (remove_extra_whitespaces_)
+    while (out.ends_with(space_)) out.resize(out.size() - space_.size());
+  return out;
+}
+
+}  // namespace tandem

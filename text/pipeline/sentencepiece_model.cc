@@ -1,0 +1,105 @@
+#include "text/pipeline/sentencepiece_model.h"
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/pipeline/piece_normalizer.h"
+#include "text/pipeline/unigram.h"
+#include "text/pipeline/vocabulary.h"
+
+namespace tandem {
+namespace {
+
+// Bytes of a ">>…<<" at the start, as long as its line allows (Python's ">>.+<<"); 0: there is
+// none.
+size_t code_length(std::string_view text) {
+  if (!text.starts_with(">>")) return 0;
+  const size_t close = text.substr(0, text.find('\n')).rfind("<<");
+  return close != std::string_view::npos && close >= 3 ? close + 2 : 0;
+}
+
+class SentencePieceModel final : public TokenModel {
+ public:
+  SentencePieceModel(const SentencePieceFiles& files, const std::string& file)
+      : normalizer_(files.source),
+        unigram_(files.source),
+        vocabulary_(JsonView(files.vocabulary, file)) {
+    const auto unknown = vocabulary_.find(files.unknown_token);
+    if (!unknown)
+      throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
+    unknown_ = *unknown;
+  }
+
+  std::unique_ptr<WordEncoder> word_encoder() const override {
+    return std::make_unique<Encoder>(*this);
+  }
+  std::optional<int32_t> token_to_id(std::string_view token) const override {
+    return vocabulary_.find(token);
+  }
+  std::optional<std::string_view> id_to_token(int32_t id) const override {
+    return vocabulary_.token(id);
+  }
+  int32_t num_tokens() const override { return vocabulary_.size(); }
+  int32_t max_id() const override { return vocabulary_.max_id(); }
+
+ private:
+  class Encoder final : public WordEncoder {
+   public:
+    explicit Encoder(const SentencePieceModel& model) : model_(model) {}
+    void encode(std::string_view text, std::vector<int32_t>& ids) override {
+      const size_t code = code_length(text);
+      if (code > 0) ids.push_back(model_.id(text.substr(0, code)));
+      const std::string normal = model_.normalizer_.normalize(text.substr(code));
+      for (const std::string_view piece : model_.unigram_.segment(normal))
+        ids.push_back(model_.id(piece));
+    }
+
+   private:
+    const SentencePieceModel& model_;
+  };
+
+  int32_t id(std::string_view piece) const { return vocabulary_.find(piece).value_or(unknown_); }
+
+  PieceNormalizer normalizer_;
+  Unigram unigram_;
+  Vocabulary vocabulary_;
+  int32_t unknown_ = 0;
+};
+
+class SentencePieceDecoder final : public Decoder {
+ public:
+  explicit SentencePieceDecoder(const PieceModel& model)
+      : pieces_(model), strips_(model.add_dummy_prefix || model.remove_extra_whitespaces) {}
+
+  std::string token_bytes(std::string_view token) const override {
+    std::string out;
+    for (size_t at = 0; at < token.size();) {
+      const size_t symbol = token.find(kSpaceSymbol, at);
+      out += token.substr(at, symbol - at);
+      if (symbol == std::string_view::npos) break;
+      out += ' ';
+      at = symbol + kSpaceSymbol.size();
+    }
+    return out;
+  }
+  bool trims_spaces() const override { return true; }
+  bool loses_space(std::string_view token) const override {
+    return strips_ && pieces_.contains(token);
+  }
+
+ private:
+  Unigram pieces_;
+  bool strips_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenModel> make_sentencepiece_model(const SentencePieceFiles& files,
+                                                     const std::string& file) {
+  return std::make_unique<SentencePieceModel>(files, file);
+}
+
+std::unique_ptr<Decoder> make_sentencepiece_decoder(const SentencePieceFiles& files) {
+  return std::make_unique<SentencePieceDecoder>(files.target);
+}
+
+}  // namespace tandem

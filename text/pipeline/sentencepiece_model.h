@@ -1,0 +1,27 @@
+// Tokens that SentencePiece models of two languages segment, with the ids of one vocabulary.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "text/pipeline/piece_model.h"
+#include "text/pipeline/text_pipeline.h"
+
+namespace tandem {
+
+struct SentencePieceFiles {
+  nlohmann::json vocabulary;  // {"token": id}
+  PieceModel source;          // of texts that are encoded
+  PieceModel target;          // of ids that are decoded
+  std::string unknown_token;  // of pieces that the vocabulary lacks
+};
+
+// A text may begin with a code such as >>fra<<, which is a token as it is. Throws InputError naming
+// `file`, the vocabulary's, or the model's.
+std::unique_ptr<TokenModel> make_sentencepiece_model(const SentencePieceFiles& files,
+                                                     const std::string& file);
+std::unique_ptr<Decoder> make_sentencepiece_decoder(const SentencePieceFiles& files);
+
+}  // namespace tandem
