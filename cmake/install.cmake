@@ -1,6 +1,7 @@
 # cmake --install build [--prefix DIR]: the component "server" (the program, its service, manual page, completions, dashboards
 # and documents; the demo model with TANDEM_INSTALL_DEMO), "cuda", the plugin for GPUs where it is built, and "client", the
-# client library for find_package(Tandem): one public header and the messages. docs/deploying.md
+# client library for find_package(Tandem): one public header and the messages. docs/deploying.md. "engine", beside "client": the engine's libraries and headers, for programs with model families of their own
+# (find_package(Tandem COMPONENTS engine); docs/models.md).
 include(GNUInstallDirs)
 option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
 if(TARGET tandem)
@@ -43,3 +44,17 @@ configure_package_config_file(cmake/TandemConfig.cmake.in ${CMAKE_BINARY_DIR}/Ta
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TandemConfig.cmake ${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake cmake/FindCAF.cmake
         DESTINATION ${package} COMPONENT client)
+
+set(engine_components base kernels parallel text models request sampling scheduling execution engine)
+set(engine_targets tandem_options)
+foreach(component ${engine_components})
+  list(APPEND engine_targets tandem_${component})
+  set_target_properties(tandem_${component} PROPERTIES EXPORT_NAME ${component})
+endforeach()
+set_target_properties(tandem_options PROPERTIES EXPORT_NAME options)
+install(TARGETS ${engine_targets} EXPORT TandemEngineTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT engine
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+install(EXPORT TandemEngineTargets NAMESPACE Tandem:: DESTINATION ${package} COMPONENT engine)
+install(DIRECTORY base kernels parallel text models runtime DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem
+        COMPONENT engine FILES_MATCHING PATTERN *.h PATTERN kernels/cuda EXCLUDE PATTERN kernels/cpu EXCLUDE)
