@@ -26,7 +26,7 @@ class EngineCoreReplicas : public testing::Test {
     engine.submit(kAnn, id, small_request(n));
   }
   void clear(const std::string& id) {
-    for (int i = 0; i < EngineCore::kProbationTokens; ++i) engine.token(0, id, 'x');
+    for (int i = 0; i < ReplicaTable::kProbationTokens; ++i) engine.token(0, id, 'x');
   }
 
   EngineCoreDriver engine{{.num_replicas = 2}};
