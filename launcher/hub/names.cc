@@ -36,6 +36,7 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "special_tokens_map.json",
                                            "added_tokens.json",
                                            "vocab.json",
+                                           "spiece.model",
                                            "source.spm",
                                            "target.spm",
                                            "merges.txt"};
