@@ -99,17 +99,12 @@ OptionalFile read_pieces(const fs::path& file, const OptionalFile& config) {
   for (int32_t i = extra_ids - 1; i >= 0; --i)
     vocabulary.push_back(json::array({"<extra_id_" + std::to_string(i) + ">", 0.0}));
   model["vocab"] = std::move(vocabulary);
-  json steps = json::array();
-  if (!pieces.charsmap.empty())
-    steps.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(pieces.charsmap)}});
-  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
-  steps.push_back(
-      {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", kSpaceSymbol}});
   OptionalFile document;
   document.name = file.string();
   document.value["model"] = std::move(model);
-  document.value["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  if (!pieces.charsmap.empty())
+    document.value["normalizer"] = {{"type", "Precompiled"},
+                                    {"precompiled_charsmap", base64_of(pieces.charsmap)}};
   return document;
 }
 
@@ -157,12 +152,27 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
 
-// The normalizer is the file's.
+// The table of characters in a document's normalizer; null: there is none.
+json precompiled_of(const JsonView& document) {
+  const auto normalizer = document.find("normalizer");
+  if (!normalizer) return nullptr;
+  const auto is_precompiled = [](const JsonView& component) {
+    return component.at("type").string() == "Precompiled";
+  };
+  if (is_precompiled(*normalizer)) return normalizer->value();
+  if (const auto parts = normalizer->find("normalizers"))
+    for (size_t i = 0, n = num_parts(*parts); i < n; ++i)
+      if (is_precompiled(parts->at(i))) return parts->at(i).value();
+  return nullptr;
+}
+
+// Of the normalizer the table of characters stays.
 void rebuild_unigram(const TokenizerRule& rule, const OptionalFile& config,
                      const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
   const json metaspace = {
       {"type", "Metaspace"}, {"replacement", kSpaceSymbol}, {"prepend_scheme", "always"}};
   const json words = {{"type", "WhitespaceSplit"}};
+  out.document["normalizer"] = precompiled_of(JsonView(out.document, out.file));
   out.document["pre_tokenizer"] = {{"type", "Sequence"},
                                    {"pretokenizers", json::array({words, metaspace})}};
   out.document["decoder"] = metaspace;
