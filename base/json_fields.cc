@@ -26,7 +26,7 @@ std::string shown(std::string_view text) {
 // Shortest text that reads back as the same double.
 std::string number_text(double value) { return json(value).dump(); }
 
-std::string range_text(const Range& range) {
+std::string range_text(const NumberBounds& range) {
   constexpr double kMax = std::numeric_limits<double>::max();
   std::string text = "a finite number";
   if (range.lo > -kMax)
@@ -110,7 +110,7 @@ int64_t read_int(const json& value, const std::string& field, int64_t lo, int64_
   return number;
 }
 
-double read_number(const json& value, const std::string& field, const Range& range) {
+double read_number(const json& value, const std::string& field, const NumberBounds& range) {
   const double v = value.is_number() ? value.get<double>() : 0.0;
   const bool good = value.is_number() && std::isfinite(v) &&
                     (range.open_lo ? v > range.lo : v >= range.lo) &&

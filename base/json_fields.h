@@ -17,7 +17,7 @@ namespace tandem {
 std::string describe(const nlohmann::json& value);
 
 // Real numbers from lo to hi; the ends may be excluded.
-struct Range {
+struct NumberBounds {
   double lo = -std::numeric_limits<double>::max();
   double hi = std::numeric_limits<double>::max();
   bool open_lo = false;
@@ -25,7 +25,7 @@ struct Range {
 };
 
 int64_t read_int(const nlohmann::json& value, const std::string& field, int64_t lo, int64_t hi);
-double read_number(const nlohmann::json& value, const std::string& field, const Range& range);
+double read_number(const nlohmann::json& value, const std::string& field, const NumberBounds& range);
 bool read_bool(const nlohmann::json& value, const std::string& field);
 std::string read_string(const nlohmann::json& value, const std::string& field);
 // A list of token ids in [0, vocab_size); the message names the position of a wrong one.

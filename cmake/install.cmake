@@ -45,7 +45,8 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake C
 install(FILES ${CMAKE_BINARY_DIR}/TandemConfig.cmake ${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake cmake/FindCAF.cmake
         DESTINATION ${package} COMPONENT client)
 
-set(engine_components base kernels parallel text models request sampling scheduling execution engine)
+# (base and the messages are the client's.)
+set(engine_components kernels parallel text models request sampling scheduling execution engine)
 set(engine_targets tandem_options)
 foreach(component ${engine_components})
   list(APPEND engine_targets tandem_${component})

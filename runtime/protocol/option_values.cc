@@ -19,9 +19,9 @@ using Source = OptionSource;
 
 namespace {
 
-constexpr Range kLogitBias{.lo = -100, .hi = 100};
-constexpr Range kSequenceBias{.lo = -1e30, .hi = 1e30};
-constexpr Range kDecayFactor{.lo = 0, .hi = 1e6, .open_lo = true};
+constexpr NumberBounds kLogitBias{.lo = -100, .hi = 100};
+constexpr NumberBounds kSequenceBias{.lo = -1e30, .hi = 1e30};
+constexpr NumberBounds kDecayFactor{.lo = 0, .hi = 1e6, .open_lo = true};
 
 void check_count(int size, size_t most, const char* what, const std::string& name) {
   if (static_cast<size_t>(size) > most)

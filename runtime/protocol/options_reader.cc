@@ -44,7 +44,7 @@ Kind integer(int64_t lo, int64_t hi) {
           }};
 }
 
-Kind number(Range range) {
+Kind number(NumberBounds range) {
   return {[=](const json& value, const Source& source, const Field* field, Options& out) {
             Options::GetReflection()->SetDouble(&out, field,
                                                 read_number(value, source.name, range));

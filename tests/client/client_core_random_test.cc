@@ -16,6 +16,7 @@
 
 #include "client/client_core.h"
 #include "client/stream.h"
+#include "runtime/protocol/output_cursor.h"
 
 namespace tandem::client {
 namespace {
@@ -260,7 +261,7 @@ class World : public ClientOutbox {
     for (const StreamNews& news : delivery.streams) {
       ASSERT_FALSE(news.error) << news.error->ShortDebugString();
       ASSERT_FALSE(outputs_[news.stream].finished());
-      append(outputs_[news.stream], news.chunk);
+      append_chunk(outputs_[news.stream], news.chunk);
     }
     core_.consumed(delivery.connection, delivery.number);
   }

@@ -10,6 +10,10 @@
 #include "models/load_model.h"
 #include "runtime/engine/llm_engine.h"
 #include "runtime/engine/make_sequence_group.h"
+#include "runtime/engine/request_state.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 #include "runtime/sampling/token_choice.h"
 #include "tests/support/goldens/golden_config.h"
 
@@ -283,7 +287,8 @@ class Runner {
   }
   void add(const json& params) {
     RequestProcessor processor(config_.model, 1);
-    RequestState request("r", processor.prepare(prompt_of(1), params), processor.tokenizer(), 0, 0);
+    RequestState request("r", processor.prepare(read_prompt(prompt_of(1)), read_options(params)),
+                         processor.tokenizer(), 0, 0);
     request.set_first_seq_id(0);
     scheduler_->add_seq_group(make_sequence_group(request.add_request()));
   }
@@ -366,7 +371,8 @@ TEST(ModelRunner, LaunchesBeforeTokensAreKnown) {
 TEST(ChoosesAhead, WhereTokensAreNotLookedAt) {
   const auto chooses = [](const json& params) {
     RequestProcessor processor(testing::golden_config("bart-tiny").model, 1);
-    return chooses_ahead(processor.prepare(prompt_of(0), params).params, 512);
+    return chooses_ahead(processor.prepare(read_prompt(prompt_of(0)), read_options(params)).params,
+                         512);
   };
   EXPECT_TRUE(chooses({{"num_beams", 1}}));
   EXPECT_TRUE(chooses({{"num_beams", 1}, {"temperature", 0.7}, {"top_p", 0.9}, {"top_k", 5}}));

@@ -37,6 +37,7 @@ NOT_HERE = [
     (r"/tmp/(bart|peers|example)|compare_peers|online\.py|overload|bench_|make_random_bart|guidellm|SIMULATION|runtime_test|python_tests",
      "takes minutes"),
     (r"pip install", "needs the internet"),
+    (r"examples/own_model|/tmp/own", "tests/scripts/own_model_test.sh does"),
 ]
 TIMEOUT = 180
 

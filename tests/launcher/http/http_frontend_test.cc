@@ -33,7 +33,7 @@ class RecordedEngine final : public EngineApi {
     life_->gone = true;
     for (const OnChunk& on_chunk : callbacks_) on_chunk(unavailable());
   }
-  void submit(const Request&, OnChunk on_chunk) override {
+  void submit(Request, OnChunk on_chunk) override {
     if (life_->gone) life_->used_when_gone = true;
     if (closed_) return on_chunk(unavailable());
     const std::lock_guard lock(mutex_);

@@ -88,12 +88,13 @@ TEST(HubNames, FilesOfACheckpoint) {
   const std::set<std::string> all = {"config.json",       "tokenizer.json",
                                      "model.safetensors", "model.safetensors.index.json",
                                      "pytorch_model.bin", "pytorch_model.bin.index.json",
-                                     "README.md",         "../config.json"};
+                                     "README.md",         "../config.json",
+                                     "source.spm"};
   Selection s = select_files(all, ModelFiles::kCheckpoint);
-  EXPECT_EQ(s.files, (std::vector<std::string>{"config.json", "tokenizer.json"}));
+  EXPECT_EQ(s.files, (std::vector<std::string>{"config.json", "tokenizer.json", "source.spm"}));
   EXPECT_EQ(s.weights, "model.safetensors");
   EXPECT_EQ(s.index, "");
-  EXPECT_EQ(s.absent.size(), 6u);
+  EXPECT_EQ(s.absent.size(), 7u);
   std::set<std::string> some = all;
   some.erase("model.safetensors");
   s = select_files(some, ModelFiles::kCheckpoint);

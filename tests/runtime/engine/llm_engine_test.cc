@@ -39,8 +39,9 @@ TEST(LLMEngine, TellsEachTokenOnce) {
   // Bytes of all chunks for so many tokens of each of three sequences, one of them not streamed.
   const auto bytes_for = [&](int tokens) {
     bytes = 0;
-    engine.add_request("n", "some text",
-                       {{"n", 2}, {"seed", 4}, {"max_tokens", tokens}, {"ignore_eos", true}});
+    engine.add_request(
+        "n", "some text",
+        {{"n", 2}, {"do_sample", true}, {"seed", 4}, {"max_tokens", tokens}, {"ignore_eos", true}});
     engine.add_request("beams", "some text",
                        {{"num_beams", 3}, {"max_tokens", tokens}, {"ignore_eos", true}});
     std::map<std::string, proto::RequestOutput> returned;
