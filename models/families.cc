@@ -15,6 +15,9 @@ namespace tandem {
   FAMILY(bart)                  \
   FAMILY(blenderbot)            \
   FAMILY(marian)                \
+  FAMILY(mt5)                   \
+  FAMILY(t5)                    \
+  FAMILY(umt5)                  \
   FAMILY(whisper)
 
 #define FAMILY(name) ModelFamily name##_family();

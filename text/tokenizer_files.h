@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "text/pipeline/added_tokens.h"
-#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/pipeline/special_tokens.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/tokenizer_rule.h"
 
 namespace tandem {

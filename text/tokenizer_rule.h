@@ -14,6 +14,7 @@ namespace tandem {
 struct TokenizerRule {
   enum class Kind {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
+    kUnigram,        // tokenizer.json, or spiece.model; words are what white space parts
     kSentencePiece,  // source.spm and target.spm for texts, vocab.json for ids
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
