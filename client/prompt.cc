@@ -40,6 +40,17 @@ Prompt Prompt::token_ids(const std::vector<int32_t>& ids) {
   return prompt;
 }
 
+Prompt Prompt::frames(int width, const std::vector<float>& values) {
+  Prompt prompt;
+  proto::PromptPart& part = *prompt.message_.mutable_encoder();
+  part.set_field("prompt.frames");
+  proto::EncoderFrames& frames = *part.mutable_frames();
+  frames.set_width(width);
+  if (width > 0) frames.set_num_frames(static_cast<int32_t>(values.size()) / width);
+  frames.mutable_values()->Add(values.begin(), values.end());
+  return prompt;
+}
+
 Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {
   Prompt prompt;
   set_part(encoder, "prompt.encoder_prompt", prompt.message_.mutable_encoder(), prompt.error_);

@@ -52,6 +52,8 @@ class Prompt {
   Prompt(const std::string& text);  // NOLINT: on purpose implicit
   Prompt(const char* text);         // NOLINT
   static Prompt token_ids(const std::vector<int32_t>& ids);
+  // For models whose encoder reads frames: rows of `width` numbers, one behind another.
+  static Prompt frames(int width, const std::vector<float>& values);
   static Prompt pair(const Prompt& encoder, const Prompt& decoder);
   // A target to be scored behind a prompt (text, tokens or a pair), up to an end token. Nothing is
   // generated: score_of() the output.

@@ -18,7 +18,7 @@
 
 namespace tandem {
 
-// What an encoder reads.
+// What an encoder reads. Of frames, `limits` says how wide they are and what length they make.
 enum class EncoderInput : uint8_t { kTokenIds, kFrames };
 
 struct ModelFamily {

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "models/family.h"
@@ -49,9 +50,8 @@ class ReportingSource final : public WeightSource {
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpoint,
                                   const Build& build, const LoadProgress& progress) {
   const ModelFamily& family = find_family(config);
-  if (family.encoder_input == EncoderInput::kFrames)
-    throw not_supported(checkpoint.location(),
-                        "models whose encoder reads frames are not supported");
+  TANDEM_CHECK_EQ(family.encoder_input == EncoderInput::kFrames,
+                  family.limits(config).frames.has_value());
   ReportingSource source(checkpoint, progress);
   auto model = family.make(config, Weights(source), build);
   build.ctx.end_loading();

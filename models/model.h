@@ -52,8 +52,9 @@ class Model {
 
   virtual StepLayout step_layout() const = 0;
 
-  // Runs the encoder over the encoder tokens of `in`, ragged; returns the last hidden states
-  // [encoder tokens, d_model]. On a device this and all other results are gone with the step.
+  // Runs the encoder over the ids or frames of `in`, ragged; returns the last hidden states
+  // [encoder tokens, d_model], of frames as many as limits().frames says. On a device this and all
+  // other results are gone with the step.
   virtual Tensor encode(const StepTensors& in) = 0;
   // Computes every layer's cross-attention keys and values of encode()'s result, once per request,
   // and writes them to the slots of in.cross_slot_mapping.

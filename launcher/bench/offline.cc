@@ -12,6 +12,7 @@
 #include "launcher/bench/output.h"
 #include "launcher/commands/requests.h"
 #include "launcher/progress.h"
+#include "runtime/protocol/encoder_input.h"
 
 namespace tandem::bench {
 namespace {
@@ -50,7 +51,7 @@ class Batch {
       for (const Backend::Finished& finished : backend_.poll()) {
         BenchRequest& request = requests_[finished.number];
         end(finished.number, finished.error ? &*finished.error : nullptr);
-        request.input_tokens = finished.output.inputs().encoder_prompt_token_ids_size();
+        request.input_tokens = encoder_length(finished.output.inputs());
         for (const auto& sequence : finished.output.outputs())
           request.output_tokens += sequence.token_ids_size();
       }

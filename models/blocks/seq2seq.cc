@@ -99,8 +99,13 @@ StepLayout Seq2Seq::step_layout() const {
           decoder_heads_.head_dim, build_.f8_kv_cache};
 }
 
+Tensor Seq2Seq::embed_source(const StepTensors& in) {
+  TANDEM_CHECK(parts_.encoder_embeddings.has_value(), "the encoder reads no ids");
+  return parts_.encoder_embeddings->forward(in.encoder_input_ids, in.encoder_positions);
+}
+
 Tensor Seq2Seq::encode(const StepTensors& in) {
-  Residual state{parts_.encoder_embeddings.forward(in.encoder_input_ids, in.encoder_positions)};
+  Residual state{embed_source(in)};
   for (const EncoderLayer& layer : encoder_layers_) state = layer.forward(std::move(state), in);
   return finished(encoder_norm_, state);
 }

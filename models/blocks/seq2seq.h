@@ -41,7 +41,8 @@ Tensor final_logits_bias(const Weights& root, const ModelConfig& c);
 class Seq2Seq : public Model {
  public:
   struct Parts {
-    Embeddings encoder_embeddings, decoder_embeddings;
+    std::optional<Embeddings> encoder_embeddings;  // none: embed_source() is the family's own
+    Embeddings decoder_embeddings;
     ParallelLMHead head;
   };
   // Loads the layers of both sides, of each scope.
@@ -58,6 +59,11 @@ class Seq2Seq : public Model {
   Tensor compute_logits_shard(const Tensor& hidden) override {
     return parts_.head.forward_shard(hidden);
   }
+
+ protected:
+  // What the encoder's first layer gets, [encoder tokens, d_model]: by default the embeddings of
+  // ids. A family that reads frames makes rows of them (in.encoder_frames, in.frame_start_loc).
+  virtual Tensor embed_source(const StepTensors& in);
 
  private:
   ModelConfig config_;

@@ -9,10 +9,18 @@
 
 namespace tandem {
 
+// Of an encoder that reads frames instead of ids.
+struct FrameLimits {
+  int width = 0;  // numbers of a frame
+  // Positions of the encoder's sequence that so many frames (at least 1) make; not falling.
+  int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
+};
+
 struct ModelLimits {
-  // Tokens (or frames) of a request's encoder input, and tokens of its decoder; without a value
-  // there is no limit.
+  // Positions of a request's encoder sequence (of ids as many as there are), and tokens of its
+  // decoder; without a value there is no limit.
   std::optional<int> encoder_positions, decoder_positions;
+  std::optional<FrameLimits> frames = {};  // without: the encoder reads ids
   int hidden_size = 0;
   // Elements of activations that are alive at once in a layer, for each token.
   int64_t scratch_values_per_token = 0;

@@ -35,7 +35,7 @@ struct AttentionMetadata {
   PageTable self_pages;               // [R]
 
   // Encoder: one entry per group whose encoder runs in this step.
-  std::vector<int32_t> encoder_start_loc{0};  // [E + 1]
+  std::vector<int32_t> encoder_start_loc{0};  // [E + 1], indptr of the encoder's positions
   std::vector<int32_t> encoder_seq_lens;      // [E]
   int32_t max_encoder_seq_len = 0;
   std::vector<int32_t> cross_slot_mapping;  // [encoder tokens of this step]
@@ -47,13 +47,21 @@ struct AttentionMetadata {
   PageTable cross_pages;                          // [G]
 };
 
+// What encoders that read frames are given in a step.
+struct EncoderFrames {
+  int32_t width = 0;                  // 0: the model's encoder reads ids
+  std::vector<float> values;          // [frames, width]
+  std::vector<int32_t> start_loc{0};  // [E + 1], indptr of the frames; as many entries as encoders
+};
+
 // The flat token vectors of a step.
 struct ModelInput {
   std::vector<int32_t> input_ids;          // [T]
   std::vector<int32_t> positions;          // [T]
   std::vector<int32_t> request_indices;    // [T] which scheduled sequence a token belongs to
-  std::vector<int32_t> encoder_input_ids;  // [encoder tokens]
-  std::vector<int32_t> encoder_positions;
+  std::vector<int32_t> encoder_input_ids;  // [encoder tokens]; of frames none
+  std::vector<int32_t> encoder_positions;  // [encoder tokens]
+  EncoderFrames encoder_frames;            // instead of ids
   AttentionMetadata attention;
 
   bool has_encoder_work() const { return !attention.encoder_seq_lens.empty(); }

@@ -106,6 +106,12 @@ StepTensors::Pages borrow_pages(const PageTable& t) {
           Tensor::borrow(t.last_page_len)};
 }
 
+Tensor borrow_frames(const EncoderFrames& frames) {
+  if (frames.width == 0) return {};
+  return Tensor::borrow(frames.values)
+      .reshape({static_cast<int64_t>(frames.values.size()) / frames.width, frames.width});
+}
+
 }  // namespace
 
 int32_t doubled_size(int32_t n) {
@@ -153,6 +159,8 @@ StepTensors::StepTensors(const ModelInput& in)
       positions(Tensor::borrow(in.positions)),
       encoder_input_ids(Tensor::borrow(in.encoder_input_ids)),
       encoder_positions(Tensor::borrow(in.encoder_positions)),
+      encoder_frames(borrow_frames(in.encoder_frames)),
+      frame_start_loc(Tensor::borrow(in.encoder_frames.start_loc)),
       query_start_loc(Tensor::borrow(in.attention.query_start_loc)),
       encoder_start_loc(Tensor::borrow(in.attention.encoder_start_loc)),
       cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
@@ -169,12 +177,24 @@ StepTensors::StepTensors(Context& ctx, const StepPlan& plan) {
   }
 }
 
+void StepTensors::upload_frames(Context& ctx, const EncoderFrames& frames) {
+  if (frames.width == 0) return;
+  const auto send = [&](const Tensor& host) {
+    Tensor there = ctx.make(host.shape(), host.dtype());
+    ctx.backend().copy_in(host, there);
+    return there;
+  };
+  encoder_frames = send(borrow_frames(frames));
+  frame_start_loc = send(Tensor::borrow(frames.start_loc));
+}
+
 void StepTensors::upload(Context& ctx, const StepPlan& plan) {
   const ModelInput& in = plan.in;
   const AttentionMetadata& m = in.attention;
   Upload upload;
   std::vector<std::pair<Tensor*, size_t>> vectors;
   if (plan.half == StepHalf::kEncoder) {
+    upload_frames(ctx, in.encoder_frames);
     vectors = {{&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
                {&encoder_positions, upload.add(in.encoder_positions, 0)},
                {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)}};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/protocol/encoder_input.h"
 
 namespace tandem {
 
@@ -18,6 +19,12 @@ std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& requ
   if (beams && request.seqs_size() != n)
     throw invalid_request(
         "seqs", std::to_string(request.seqs_size()) + " of " + std::to_string(n) + " beams");
+  const proto::EncoderDecoderInputs& inputs = request.inputs();
+  if (inputs.has_encoder_frames() && inputs.encoder_prompt_token_ids_size() > 0)
+    throw invalid_request("inputs.encoder_frames", "beside encoder_prompt_token_ids");
+  if (encoder_length(inputs) < 0)
+    throw invalid_request("inputs.encoder_frames.length",
+                          std::to_string(encoder_length(inputs)) + " is negative");
   for (const proto::SequenceStart& start : request.seqs()) {
     if (start.index() < 0 || start.index() >= n)
       throw invalid_request(

@@ -14,6 +14,8 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
     : params_(std::move(request.params)), arrival_time_(arrival_time), priority_(priority) {
   output_.set_request_id(std::move(request_id));
   *output_.mutable_inputs() = std::move(request.inputs);
+  if (inputs().has_encoder_frames())
+    output_.mutable_inputs()->mutable_encoder_frames()->mutable_values()->Swap(&frame_values_);
   if (pools()) return;
   for (int i = 0; i < params_.n(); ++i) output_.add_outputs()->set_index(i);
   const int n = uses_beams(params_) ? params_.n() : num_sequences(params_);
@@ -45,6 +47,8 @@ proto::AddRequest RequestState::add_request() const {
   proto::AddRequest out;
   out.set_request_id(request_id());
   *out.mutable_inputs() = inputs();
+  if (inputs().has_encoder_frames())
+    *out.mutable_inputs()->mutable_encoder_frames()->mutable_values() = frame_values_;
   *out.mutable_sampling_params() = params_;
   out.set_priority(priority_);
   out.set_arrival_time(arrival_time_);

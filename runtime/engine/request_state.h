@@ -70,7 +70,8 @@ class RequestState {
   double arrival_time_, first_scheduled_ = -1, first_token_ = -1;
   int priority_, num_preemptions_ = 0, num_tokens_ = 0;
   int64_t first_seq_id_ = 0;
-  proto::RequestOutput output_;
+  proto::RequestOutput output_;                          // but for the values of frames
+  google::protobuf::RepeatedField<float> frame_values_;  // which workers may need again
   // With best_of: the sequences, of which the best become outputs when all have ended.
   google::protobuf::RepeatedPtrField<proto::CompletionOutput> candidates_;
   std::vector<SequenceOutputState> seqs_;

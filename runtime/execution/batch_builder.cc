@@ -24,17 +24,25 @@ void append_pages(Blocks blocks, int length, int block_size, PageTable& table) {
   table.last_page_len.push_back(length - (pages - 1) * block_size);
 }
 
+void append_frames(const WorkerFrames& frames, EncoderFrames& out) {
+  TANDEM_CHECK(out.width == 0 || out.width == frames.width);
+  out.width = frames.width;
+  out.values.insert(out.values.end(), frames.values.begin(), frames.values.end());
+  out.start_loc.push_back(out.start_loc.back() + frames.count);
+}
+
 void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
   const std::vector<int32_t>& ids = group.encoder.tokens;
-  const int length = static_cast<int>(ids.size());
+  const int length = group.encoder.length;
   AttentionMetadata& attention = in.attention;
   in.encoder_input_ids.insert(in.encoder_input_ids.end(), ids.begin(), ids.end());
+  if (group.encoder.frames.width > 0) append_frames(group.encoder.frames, in.encoder_frames);
   for (int p = 0; p < length; ++p) {
     in.encoder_positions.push_back(p);
     if (!group.pools())
       attention.cross_slot_mapping.push_back(slot_of(group.encoder.blocks, p, block_size));
   }
-  attention.encoder_start_loc.push_back(static_cast<int32_t>(in.encoder_input_ids.size()));
+  attention.encoder_start_loc.push_back(attention.encoder_start_loc.back() + length);
   attention.encoder_seq_lens.push_back(length);
   attention.max_encoder_seq_len = std::max(attention.max_encoder_seq_len, length);
 }
@@ -70,7 +78,7 @@ void append_sequence(const WorkerGroup& group, int index, int block_size, Batch&
 // The rows of all its sequences, which were appended last, are one entry of cross-attention.
 void append_cross(const WorkerGroup& group, int block_size, ModelInput& in) {
   AttentionMetadata& attention = in.attention;
-  const int encoder_len = static_cast<int>(group.encoder.tokens.size());
+  const int encoder_len = group.encoder.length;
   attention.cross_query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
   attention.cross_seq_lens.push_back(encoder_len);
   append_pages(group.encoder.blocks, encoder_len, block_size, attention.cross_pages);
@@ -95,12 +103,12 @@ Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size) {
       if (group->seqs[i].chunk > 0) append_sequence(*group, static_cast<int>(i), block_size, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
-  const auto& encoder_ids = batch.input.encoder_input_ids;
+  const auto& encoder_ends = batch.input.attention.encoder_start_loc;
   for (const WorkerGroup* group : scheduled) {
     if (!group->pools() || !group->compute_encoder) continue;
-    const auto first = static_cast<int32_t>(encoder_ids.size());
+    const int32_t first = encoder_ends.back();
     append_encoder(*group, block_size, batch.input);
-    batch.pooled.push_back({group, first, static_cast<int32_t>(encoder_ids.size())});
+    batch.pooled.push_back({group, first, encoder_ends.back()});
   }
   return batch;
 }

@@ -1,6 +1,7 @@
 #include "runtime/execution/group_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -30,15 +31,57 @@ void check_tokens(const SequenceLimits& limits, Ids ids, const MessageField& fie
   if (limits.vocab_size > 0) check_range(ids, limits.vocab_size, field);
 }
 
+void check_ids(const SequenceLimits& limits, const WorkerEncoder& encoder) {
+  const char* const field = "encoder_seq_data.prompt_token_ids";
+  if (encoder.frames.count != 0 || encoder.frames.width != 0 || !encoder.frames.values.empty())
+    fail("encoder_seq_data.frames", "the model's encoder reads token ids");
+  if (encoder.tokens.empty()) fail(field, "missing");
+  check_tokens(limits, encoder.tokens, {nullptr, 0, field});
+  if (encoder.tokens.size() != static_cast<size_t>(encoder.length))
+    fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) + ", but there are " +
+                                                std::to_string(encoder.tokens.size()) + " tokens");
+}
+
+// Values that have been computed need not be there.
+void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
+  const WorkerFrames& frames = encoder.frames;
+  if (!encoder.tokens.empty())
+    fail("encoder_seq_data.prompt_token_ids", "the model's encoder reads frames");
+  if (frames.count < 1)
+    fail("encoder_seq_data.frames.num_frames",
+         frames.count == 0 ? "missing" : std::to_string(frames.count) + " is negative");
+  if (frames.width != limits.width)
+    fail("encoder_seq_data.frames.width",
+         std::to_string(frames.width) + " instead of " + std::to_string(limits.width));
+  const int64_t length = limits.length_of(frames.count);
+  if (encoder.length != length)
+    fail("encoder_seq_data.encoder_length",
+         std::to_string(encoder.length) + ", but the model makes " + std::to_string(length) +
+             " positions of " + std::to_string(frames.count) + " frames");
+  const bool computed = encoder.length > 0 && encoder.done();
+  if (computed && frames.values.empty()) return;
+  const int64_t size = int64_t{frames.count} * frames.width;
+  if (std::ssize(frames.values) != size)
+    fail("encoder_seq_data.frames.values",
+         std::to_string(frames.values.size()) + " numbers instead of " + std::to_string(size));
+  for (size_t i = 0; i < frames.values.size(); ++i)
+    if (!std::isfinite(frames.values[i]))
+      fail("encoder_seq_data.frames.values", "number " + std::to_string(i) + " is not finite");
+}
+
 void check_encoder(const SequenceLimits& limits, const WorkerGroup& group) {
   const WorkerEncoder& encoder = group.encoder;
-  const int length = static_cast<int>(encoder.tokens.size());
-  if (length == 0) fail("encoder_seq_data.prompt_token_ids", "missing");
-  if (limits.max_encoder_positions > 0 && length > limits.max_encoder_positions)
-    fail("encoder_seq_data.prompt_token_ids",
-         std::to_string(length) + " tokens, but the model has " +
-             std::to_string(limits.max_encoder_positions) + " positions");
-  check_tokens(limits, encoder.tokens, {nullptr, 0, "encoder_seq_data.prompt_token_ids"});
+  const int length = encoder.length;
+  const int64_t given = std::max<int64_t>(length, std::ssize(encoder.tokens));
+  if (limits.max_encoder_positions > 0 && given > limits.max_encoder_positions)
+    fail(limits.frames ? "encoder_seq_data.encoder_length" : "encoder_seq_data.prompt_token_ids",
+         std::to_string(given) + (limits.frames ? " positions" : " tokens") +
+             ", but the model has " + std::to_string(limits.max_encoder_positions) + " positions");
+  if (limits.frames)
+    check_frames(*limits.frames, encoder);
+  else
+    check_ids(limits, encoder);
+  if (length < 1) fail("encoder_seq_data.encoder_length", std::to_string(length));
   // Indivisible: computed, to be computed in this step, or neither.
   const int chunk = group.compute_encoder ? length : 0;
   if (encoder.chunk != chunk)

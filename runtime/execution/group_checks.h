@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "models/config/limits.h"
 #include "runtime/execution/message_error.h"
 #include "runtime/execution/worker_group.h"
 
@@ -19,6 +21,8 @@ struct SequenceLimits {
   int max_encoder_positions = 0;  // 0: not checked
   int max_decoder_positions = 0;
   bool searches_beams = false;  // groups may have beams_ahead
+  // Of a model whose encoder reads frames. Without: encoders read ids.
+  std::optional<FrameLimits> frames = {};
 };
 
 // Every block is in the device pool, and the table that they are of, or are added to, has no more

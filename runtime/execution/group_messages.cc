@@ -20,6 +20,22 @@ using Ids = google::protobuf::RepeatedField<int32_t>;
 
 std::vector<int32_t> list_of(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
+WorkerEncoder encoder_of(const proto::SequenceData& data, const proto::BlockTable& table) {
+  const proto::EncoderFrames& frames = data.frames();
+  if (data.has_frames() && frames.length() != data.encoder_length())
+    fail("encoder_seq_data.frames.length",
+         std::to_string(frames.length()) + " instead of " + std::to_string(data.encoder_length()));
+  return {.seq_id = data.seq_id(),
+          .length = data.encoder_length(),
+          .tokens = list_of(data.prompt_token_ids()),
+          .frames = {frames.num_frames(),
+                     frames.width(),
+                     {frames.values().begin(), frames.values().end()}},
+          .blocks = list_of(table.blocks()),
+          .num_computed = data.num_computed_tokens(),
+          .chunk = data.token_chunk_size()};
+}
+
 WorkerSequence sequence_of(const proto::SequenceData& data, const proto::BlockTable& table) {
   return {.seq_id = data.seq_id(),
           .index = data.index(),
@@ -122,14 +138,9 @@ WorkerGroup group_of(const proto::SequenceGroupMetadata& message, const Sequence
   if (message.block_tables_size() != message.seq_data_size())
     fail("block_tables", std::to_string(message.block_tables_size()) + " tables for " +
                              std::to_string(message.seq_data_size()) + " sequences");
-  const proto::SequenceData& encoder = message.encoder_seq_data();
   WorkerGroup group{.request_id = message.request_id(),
                     .params = message.sampling_params(),
-                    .encoder = {.seq_id = encoder.seq_id(),
-                                .tokens = list_of(encoder.prompt_token_ids()),
-                                .blocks = list_of(message.cross_block_table().blocks()),
-                                .num_computed = encoder.num_computed_tokens(),
-                                .chunk = encoder.token_chunk_size()},
+                    .encoder = encoder_of(message.encoder_seq_data(), message.cross_block_table()),
                     .seqs = {},
                     .compute_encoder = message.compute_encoder(),
                     .beams_ahead = message.beams_ahead()};
@@ -154,7 +165,7 @@ void apply_delta(const proto::SequenceGroupDelta& delta, const SequenceLimits& l
   if (!delta.compute_encoder() && !done && delta.seqs_size() > 0)
     fail("compute_encoder", "tokens are scheduled, but the encoder has not run");
   group.compute_encoder = delta.compute_encoder();
-  group.encoder.chunk = delta.compute_encoder() ? static_cast<int>(group.encoder.tokens.size()) : 0;
+  group.encoder.chunk = delta.compute_encoder() ? group.encoder.length : 0;
   for (WorkerSequence& seq : group.seqs) seq.chunk = 0;
   if (std::any_of(delta.seqs().begin(), delta.seqs().end(),
                   [](const auto& seq) { return seq.has_parent_seq_id(); }))

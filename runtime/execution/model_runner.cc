@@ -57,7 +57,8 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       device_decoder_(ctx, *model_, block_size, record_steps),
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->limits().encoder_positions.value_or(0),
-              model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu()}) {}
+              model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),
+              model_->limits().frames}) {}
 
 // --- Steps under way -----------------------------------------------------------------------------
 

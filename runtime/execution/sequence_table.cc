@@ -79,6 +79,7 @@ void SequenceTable::advance(const std::vector<WorkerGroup*>& scheduled) {
       seq.num_computed += seq.chunk;
       seq.chunk = 0;
     }
+    if (group->encoder.chunk > 0) group->encoder.frames.values = {};
     group->encoder.num_computed += group->encoder.chunk;
     group->encoder.chunk = 0;
     group->compute_encoder = false;

@@ -28,14 +28,22 @@ struct WorkerSequence {
   bool samples() const { return chunk > 0 && num_computed + chunk == length(); }
 };
 
+// Frames that an encoder reads instead of ids: [count, width], row by row.
+struct WorkerFrames {
+  int count = 0, width = 0;   // 0: the encoder reads ids
+  std::vector<float> values;  // none once the encoder has run
+};
+
 struct WorkerEncoder {
   int64_t seq_id = 0;
-  std::vector<int32_t> tokens;  // ids
+  int length = 0;               // positions: rows of its output, tokens of the cross cache
+  std::vector<int32_t> tokens;  // ids, `length` of them; none of frames
+  WorkerFrames frames;
   std::vector<int32_t> blocks;  // of the cross table; none if it is pooled
-  int num_computed = 0;         // none or all of them
+  int num_computed = 0;         // none of the positions or all
   int chunk = 0;                // all of them in the step that computes them, else none
 
-  bool done() const { return num_computed == static_cast<int>(tokens.size()); }
+  bool done() const { return num_computed == length; }
 };
 
 struct WorkerGroup {

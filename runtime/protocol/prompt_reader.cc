@@ -1,6 +1,7 @@
 #include "runtime/protocol/prompt_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
@@ -67,8 +68,28 @@ void set_pooling(const json& prompt, proto::Prompt& out) {
   *out.mutable_pooling() = read_pooling(kind, normalize);
 }
 
-void check_part(const proto::PromptPart& part, const std::string& name) {
+void check_frames(const proto::EncoderFrames& frames, const std::string& field) {
+  const auto check_size = [&](const char* name, int size, int least) {
+    if (size < least)
+      throw invalid_request(field + "." + name, "is " + std::to_string(size) +
+                                                    ", must be at least " + std::to_string(least));
+  };
+  check_size("num_frames", frames.num_frames(), 1);
+  check_size("width", frames.width(), 1);
+  check_size("length", frames.length(), 0);
+  const int64_t size = int64_t{frames.num_frames()} * frames.width();
+  if (frames.values_size() != size)
+    throw invalid_request(field + ".values", std::to_string(frames.values_size()) +
+                                                 " numbers instead of " + std::to_string(size));
+  for (int i = 0; i < frames.values_size(); ++i)
+    if (!std::isfinite(frames.values(i)))
+      throw invalid_request(field + ".values", "number " + std::to_string(i) + " is not finite");
+}
+
+void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
   const std::string& field = part.field().empty() ? name : part.field();
+  if (part.has_frames() && !encoder) throw invalid_request(field, "must be a text or token ids");
+  if (part.has_frames()) check_frames(part.frames(), field);
   if (part.content_case() == proto::PromptPart::CONTENT_NOT_SET)
     throw invalid_request(field, "is missing");
   if (part.has_token_ids() && part.token_ids().ids().empty())
@@ -78,7 +99,7 @@ void check_part(const proto::PromptPart& part, const std::string& name) {
 }  // namespace
 
 void check_prompt(const proto::Prompt& prompt) {
-  check_part(prompt.encoder(), "prompt");
+  check_part(prompt.encoder(), "prompt", /*encoder=*/true);
   if (prompt.has_decoder()) check_part(prompt.decoder(), "decoder_prompt");
   if (prompt.has_target()) check_part(prompt.target(), "target");
   if (!prompt.has_pooling()) return;

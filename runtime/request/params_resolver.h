@@ -52,6 +52,8 @@ class ParamsResolver {
   // Of the encoder and of the decoder. 0: not limited.
   int encoder_positions() const { return limits_.encoder_positions.value_or(0); }
   int decoder_positions() const { return limits_.decoder_positions.value_or(0); }
+  // Null: the encoder reads ids.
+  const FrameLimits* frames() const { return limits_.frames ? &*limits_.frames : nullptr; }
 
  private:
   const ModelConfig& config_;

@@ -121,23 +121,63 @@ void assign(const Ids& ids, Repeated* out) {
   out->Assign(ids.begin(), ids.end());
 }
 
+// Text or ids → the ids that the encoder reads.
+Ids encoder_ids(const proto::Prompt& prompt, const PromptParams& with, const Tokenizer* tokenizer,
+                const ParamsResolver& resolver) {
+  const std::string& field = prompt.encoder().field();
+  if (prompt.encoder().has_frames())
+    throw invalid_request(field.empty() ? "prompt.encoder" : field,
+                          "must be a text or token ids: the model's encoder reads no frames");
+  Ids ids = tokenise(prompt.encoder(), tokenizer, with.add_special_tokens);
+  check_not_empty(prompt, with);
+  check_ids(ids, field, resolver.vocab_size());
+  if (with.truncate_prompt_tokens)
+    truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
+  check_encoder(ids, field, resolver.encoder_positions());
+  return ids;
+}
+
+proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams& with,
+                               const FrameLimits& limits, int positions) {
+  const std::string field = part.field().empty() ? "prompt.encoder" : part.field();
+  if (!part.has_frames())
+    throw invalid_request(field, "must be frames: the model's encoder reads no text or token ids");
+  if (with.truncate_prompt_tokens)
+    throw invalid_request("truncate_prompt_tokens",
+                          "cuts tokens; the model's encoder reads frames");
+  proto::EncoderFrames frames = part.frames();
+  if (frames.width() != limits.width)
+    throw invalid_request(field + ".width", "is " + std::to_string(frames.width()) +
+                                                ", the model's frames have " +
+                                                std::to_string(limits.width) + " numbers");
+  const int64_t length = limits.length_of(frames.num_frames());
+  const std::string made = "the model makes " + std::to_string(length) + " positions of " +
+                           std::to_string(frames.num_frames()) + " frames";
+  if (positions > 0 && length > positions)
+    throw InputError(ErrorKind::kResource,
+                     field + ": " + made + ", and has " + std::to_string(positions), field);
+  if (frames.length() != 0 && frames.length() != length)
+    throw invalid_request(field + ".length",
+                          "is " + std::to_string(frames.length()) + ", but " + made);
+  frames.set_length(static_cast<int32_t>(length));
+  return frames;
+}
+
 }  // namespace
 
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver) {
   const PromptParams with = resolver.prompt_params(options);
-  const std::string& field = prompt.encoder().field();
-  Ids encoder = tokenise(prompt.encoder(), tokenizer, with.add_special_tokens);
-  check_not_empty(prompt, with);
-  check_ids(encoder, field, resolver.vocab_size());
-  if (with.truncate_prompt_tokens)
-    truncate(encoder, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
-  check_encoder(encoder, field, resolver.encoder_positions());
-
   PreparedPrompt out;
-  if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
-  assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
+  if (resolver.frames() != nullptr) {
+    *out.inputs.mutable_encoder_frames() =
+        frames_of(prompt.encoder(), with, *resolver.frames(), resolver.encoder_positions());
+  } else {
+    const Ids encoder = encoder_ids(prompt, with, tokenizer, resolver);
+    if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
+    assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
+  }
   if (prompt.has_pooling()) {
     out.pooling = prompt.pooling();
     return out;

@@ -1,4 +1,4 @@
-// The prompt of a request → token ids of encoder and decoder.
+// The prompt of a request → token ids of encoder and decoder, or the encoder's frames.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct PreparedPrompt {
 // An empty text (white space is nothing) is an error where there is nothing else to go by and the
 // request's allow_empty_prompt does not allow it. Tokenises, truncates if the request's
 // truncate_prompt_tokens says so (the tail is cut, the end tokens stay), makes the decoder prompt,
-// and checks ids and the encoder's length. `tokenizer` may be null if the model has none: then text
-// is an error. Throws InputError with the field and the numbers.
+// and checks ids or frames and the encoder's length. `tokenizer` may be null if the model has none:
+// then text is an error. Throws InputError with the field and the numbers.
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver);

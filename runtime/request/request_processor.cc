@@ -31,6 +31,15 @@ ModelConfig load_supported(const std::filesystem::path& model) {
   return config;
 }
 
+// What looks at the encoder's ids has none to look at.
+void check_without_ids(const proto::SamplingParams& params) {
+  const double penalty = params.encoder_repetition_penalty();
+  if (penalty != 0 && penalty != 1)
+    throw invalid_request("encoder_repetition_penalty", "needs an encoder that reads token ids");
+  if (params.encoder_no_repeat_ngram_size() > 0)
+    throw invalid_request("encoder_no_repeat_ngram_size", "needs an encoder that reads token ids");
+}
+
 }  // namespace
 
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
@@ -50,6 +59,7 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
                                : resolver_.resolve(options, prepared.lengths)};
+  if (request.inputs.has_encoder_frames()) check_without_ids(request.params);
   const auto& words = options.bad_words().texts();
   if (!last)
     for (const auto& ids : bad_words_ids({words.begin(), words.end()}, *tokenizer_))

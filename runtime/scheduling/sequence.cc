@@ -3,12 +3,27 @@
 #include "runtime/scheduling/sequence.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/protocol/encoder_input.h"
 #include "runtime/scheduling/token_hash.h"
 
 namespace tandem {
+namespace {
+
+// Frames as a key: neither ids nor a salt have its first number.
+std::vector<int32_t> key_of(const proto::EncoderFrames& frames) {
+  std::vector<int32_t> key{std::numeric_limits<int32_t>::min(), frames.length(),
+                           frames.num_frames(), frames.width()};
+  key.reserve(key.size() + static_cast<size_t>(frames.values_size()));
+  for (const float value : frames.values()) key.push_back(std::bit_cast<int32_t>(value));
+  return key;
+}
+
+}  // namespace
 
 Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt,
                    int index)
@@ -17,7 +32,10 @@ Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from
   const auto& ids =
       from_decoder_prompt ? inputs.prompt_token_ids() : inputs.encoder_prompt_token_ids();
   tokens_.assign(ids.begin(), ids.end());
-  prompt_len_ = num_known_ = static_cast<int>(tokens_.size());
+  if (!from_decoder_prompt && inputs.has_encoder_frames())
+    frames_ = std::make_unique<const proto::EncoderFrames>(inputs.encoder_frames());
+  prompt_len_ = num_known_ =
+      from_decoder_prompt ? static_cast<int>(tokens_.size()) : encoder_length(inputs);
 }
 
 std::span<const int32_t> Sequence::tokens() const {
@@ -83,11 +101,11 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
       priority_(priority) {
   TANDEM_CHECK(!seqs_.empty());
   TANDEM_CHECK(encoder_seq_ != nullptr);
-  if (!params_.cache_salt().empty()) {
-    salted_source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
-    for (const char c : params_.cache_salt())
-      salted_source_.push_back(-1 - static_cast<unsigned char>(c));
-  }
+  if (const proto::EncoderFrames* frames = encoder_seq_->frames())
+    source_ = key_of(*frames);
+  else if (!params_.cache_salt().empty())
+    source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
+  for (const char c : params_.cache_salt()) source_.push_back(-1 - static_cast<unsigned char>(c));
   source_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());
@@ -104,7 +122,7 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
 }
 
 std::span<const int32_t> SequenceGroup::source_key() const {
-  return salted_source_.empty() ? encoder_seq_->tokens() : salted_source_;
+  return source_.empty() ? encoder_seq_->tokens() : source_;
 }
 
 std::vector<Sequence*> SequenceGroup::seqs_with(SequenceStatus status) const {

@@ -22,8 +22,9 @@ using SamplingParams = proto::SamplingParams;
 class Sequence {
  public:
   // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the
-  // encoder's, inputs.encoder_prompt_token_ids. index: its place in the request (seeds depend on
-  // it); it does not change when a group comes back without the sequences that have finished.
+  // encoder's, inputs.encoder_prompt_token_ids or, without tokens, encoder_frames. index: its
+  // place in the request (seeds depend on it); it does not change when a group comes back without
+  // the sequences that have finished.
   Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt = true,
            int index = 0);
 
@@ -45,6 +46,8 @@ class Sequence {
   std::span<const int32_t> tokens() const;
   std::span<const int32_t> prompt_tokens() const { return std::span(tokens_).first(prompt_len_); }
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
+  // Of an encoder that reads frames, which has no tokens; else null.
+  const proto::EncoderFrames* frames() const { return frames_.get(); }
   // Tokens whose keys and values are in the cache when the steps in flight have run. After prefill
   // it is length() - 1 between steps: the last sampled token has not been fed yet.
   int num_computed_tokens() const { return num_computed_; }
@@ -66,6 +69,7 @@ class Sequence {
  private:
   int64_t seq_id_;
   mutable std::vector<int32_t> tokens_;  // of a beam: the prompt, and output that may be outdated
+  std::unique_ptr<const proto::EncoderFrames> frames_;
   int prompt_len_;
   int index_;
   const TokenTree* tree_ = nullptr;  // of a beam that has moved
@@ -112,8 +116,8 @@ class SequenceGroup {
   std::vector<Sequence*> unfinished_seqs() const;
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
-  // What the caches know the source by: the encoder's tokens, and the request's cache_salt behind
-  // them, as numbers that are no tokens.
+  // What the caches know the source by: the encoder's tokens, or the shape of its frames and their
+  // bits, and the request's cache_salt behind them, as numbers that are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }
@@ -152,7 +156,7 @@ class SequenceGroup {
   std::string request_id_;
   std::vector<std::unique_ptr<Sequence>> seqs_;
   std::unique_ptr<Sequence> encoder_seq_;
-  std::vector<int32_t> salted_source_;  // empty without a salt
+  std::vector<int32_t> source_;  // empty where it is the encoder's tokens
   uint64_t source_hash_;
   SamplingParams params_;
   double arrival_time_;

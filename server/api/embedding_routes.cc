@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation/generation_request.h"
@@ -86,7 +87,7 @@ class EmbeddingJob final : public EngineJob {
 
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
     EncodedInput& part = parts_[index];
-    if (chunk.has_inputs()) part.tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    if (chunk.has_inputs()) part.tokens = encoder_length(chunk.inputs());
     if (chunk.has_embedding()) part.embedding = chunk.embedding();
     if (!chunk.finished() && !chunk.has_error()) return;
     count_end(chunk, part.tokens);

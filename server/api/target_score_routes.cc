@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation/generation_request.h"
@@ -31,7 +32,7 @@ class TargetScoreJob final : public EngineJob {
   void on_chunk(size_t index, const proto::RequestChunk& chunk) override {
     TargetScore& part = parts_[index];
     if (chunk.has_inputs()) {
-      part.source_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+      part.source_tokens = encoder_length(chunk.inputs());
       part.target_start = chunk.inputs().target_start();
     }
     for (const auto& logprobs : chunk.prompt_logprobs()) part.logprobs.push_back(logprobs);

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "runtime/protocol/encoder_input.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/scheduling/sequence.h"
 
@@ -32,7 +33,7 @@ void take_into(double& mean, double value) {
 RequestWork work_of(const proto::EncoderDecoderInputs& inputs,
                     const proto::SamplingParams& params) {
   RequestWork out;
-  out.input = kEncoderToken * inputs.encoder_prompt_token_ids_size();
+  out.input = kEncoderToken * encoder_length(inputs);
   if (params.has_pooling()) return out;
   const bool beams = uses_beams(params);
   out.sequences = beams ? params.num_beams() : num_sequences(params);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "runtime/protocol/encoder_input.h"
+
 namespace tandem {
 namespace {
 
@@ -18,10 +20,14 @@ void write_pairs(const BlockPairs& pairs,
 }
 
 void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData& data) {
-  const auto tokens = group.encoder_seq().tokens();
-  const auto length = static_cast<int32_t>(tokens.size());
-  data.set_seq_id(group.encoder_seq().seq_id());
+  const Sequence& encoder = group.encoder_seq();
+  const auto tokens = encoder.tokens();
+  const int32_t length = encoder.length();
+  data.set_seq_id(encoder.seq_id());
+  data.set_encoder_length(length);
   data.mutable_prompt_token_ids()->Add(tokens.begin(), tokens.end());
+  if (const proto::EncoderFrames* frames = encoder.frames())
+    *data.mutable_frames() = compute ? *frames : shape_of(*frames);
   data.set_num_computed_tokens(compute ? 0 : length);
   data.set_token_chunk_size(compute ? length : 0);
 }

@@ -2,6 +2,7 @@
 
 #include "base/code_points.h"
 #include "base/error.h"
+#include "runtime/protocol/encoder_input.h"
 #include "server/api/errors.h"
 
 namespace tandem::server {
@@ -63,7 +64,7 @@ void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
 void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk& chunk) {
   if (chunk.has_inputs()) {  // they may come twice
     usage_.prompt_tokens -= part.prompt_tokens;
-    part.prompt_tokens = chunk.inputs().encoder_prompt_token_ids_size();
+    part.prompt_tokens = encoder_length(chunk.inputs());
     usage_.prompt_tokens += part.prompt_tokens;
   }
   int tokens = 0;

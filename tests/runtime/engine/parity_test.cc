@@ -43,6 +43,7 @@ WorkerGroup make_group(const std::vector<int>& encoder, const std::vector<int>& 
   group.request_id = "parity";
   group.compute_encoder = true;
   group.encoder.tokens.assign(encoder.begin(), encoder.end());
+  group.encoder.length = static_cast<int>(encoder.size());
   group.encoder.blocks = blocks_for(encoder.size());
   WorkerSequence& seq = group.seqs.emplace_back();
   seq.prompt.assign(decoder.begin(), decoder.end());

@@ -35,6 +35,7 @@ Metadata make_group(int request, int encoder_len, std::vector<int32_t> cross_blo
   group.mutable_sampling_params()->set_max_tokens(100);
   auto& encoder = *group.mutable_encoder_seq_data();
   for (int j = 0; j < encoder_len; ++j) encoder.add_prompt_token_ids(1000 * request + j);
+  encoder.set_encoder_length(encoder_len);
   encoder.set_token_chunk_size(compute_encoder ? encoder_len : 0);
   encoder.set_num_computed_tokens(compute_encoder ? 0 : encoder_len);
   for (const int32_t block : cross_blocks) group.mutable_cross_block_table()->add_blocks(block);

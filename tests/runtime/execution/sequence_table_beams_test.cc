@@ -35,6 +35,7 @@ proto::StepInput first_round() {
   group.mutable_sampling_params()->set_num_beams(3);
   group.mutable_sampling_params()->set_max_tokens(9);
   group.mutable_encoder_seq_data()->add_prompt_token_ids(4);
+  group.mutable_encoder_seq_data()->set_encoder_length(1);
   group.mutable_encoder_seq_data()->set_token_chunk_size(1);
   group.mutable_cross_block_table()->add_blocks(19);
   for (int i = 0; i < 3; ++i) {
