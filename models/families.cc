@@ -14,7 +14,13 @@ namespace tandem {
 #define TANDEM_FAMILIES(FAMILY) \
   FAMILY(bart)                  \
   FAMILY(blenderbot)            \
+  FAMILY(blenderbot_small)      \
+  FAMILY(m2m100)                \
   FAMILY(marian)                \
+  FAMILY(mbart)                 \
+  FAMILY(mvp)                   \
+  FAMILY(pegasus)               \
+  FAMILY(plbart)                \
   FAMILY(whisper)
 
 #define FAMILY(name) ModelFamily name##_family();

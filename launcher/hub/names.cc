@@ -38,6 +38,7 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "vocab.json",
                                            "source.spm",
                                            "target.spm",
+                                           "sentencepiece.bpe.model",
                                            "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 

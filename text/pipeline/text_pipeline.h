@@ -67,6 +67,9 @@ class Decoder {
   // Tokenizer's, for a token.
   virtual bool trims_spaces() const { return false; }
   virtual bool loses_space(std::string_view) const { return false; }
+  virtual bool spaces_special() const { return false; }
+  virtual bool tidies() const { return false; }
+  virtual std::string_view ending(std::string_view) const { return {}; }
 };
 
 // From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pipeline/text_pipeline.h"
 #include "text/sentencepiece/piece_index.h"
 #include "text/sentencepiece/piece_model.h"
-#include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 

@@ -144,7 +144,8 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-sharded",
-                                           "blenderbot-tiny", "marian-tiny"),
+                                           "blenderbot-small-tiny", "blenderbot-tiny",
+                                           "marian-tiny", "mvp-tiny", "plbart-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -122,7 +122,9 @@ TEST_P(Parity, Int8IsNear) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Parity,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
-                                           "bart-model-only", "blenderbot-tiny", "marian-tiny"),
+                                           "bart-model-only", "blenderbot-small-tiny",
+                                           "blenderbot-tiny", "marian-tiny", "mvp-tiny",
+                                           "plbart-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
