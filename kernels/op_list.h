@@ -12,6 +12,7 @@
   OP(linear, LinearArgs, linear)                                                                 \
   OP(embedding, EmbeddingArgs, rows)                                                             \
   OP(layer_norm, LayerNormArgs, rows)                                                            \
+  OP(gated_activation, GatedActivationArgs, rows)                                                \
   OP(gather_rows, GatherRowsArgs, rows)                                                          \
   OP(write_kv, WriteKvArgs, kv)                                                                  \
   OP(copy_blocks, CopyBlocksArgs, kv)                                                            \

@@ -123,16 +123,26 @@ void embedding(Context& ctx, const EmbeddingArgs& args);
 
 // out = (h - mean) / sqrt(var + eps) * weight + bias with h = x + residual (residual may be empty).
 // `out` may alias x or residual; so may `sum`, but not `out`.
+// rms: out = h / sqrt(mean of h^2 + eps) * weight; without a bias.
 struct LayerNormArgs {
   Tensor x;         // [T, d]
   Tensor residual;  // [T, d], or empty
   Tensor weight;    // [d] f32
-  Tensor bias;      // [d] f32
+  Tensor bias;      // [d] f32; empty if `rms`
   float eps = 1e-5f;
   Tensor out;       // [T, d]
   Tensor sum = {};  // [T, d]: h, rounded to the activations' type; or empty
+  bool rms = false;
 };
 void layer_norm(Context& ctx, const LayerNormArgs& args);
+
+// out = activation(gate) * up; computed in f32. `out` may be `gate`.
+struct GatedActivationArgs {
+  Tensor gate, up;  // [T, d]
+  Activation activation;
+  Tensor out;  // [T, d]
+};
+void gated_activation(Context& ctx, const GatedActivationArgs& args);
 
 // out[i] = x[rows[i]]; of activations, or of f32.
 struct GatherRowsArgs {

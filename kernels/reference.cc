@@ -132,15 +132,22 @@ void layer_norm(const ops::LayerNormArgs& args) {
       if (!args.sum.empty())
         args.sum.row<float>(t)[i] = static_cast<float>(h[static_cast<size_t>(i)]);
     }
-    mean /= static_cast<double>(size);
+    mean = args.rms ? 0 : mean / static_cast<double>(size);
     for (double v : h) variance += (v - mean) * (v - mean);
     variance /= static_cast<double>(size);
     for (int64_t i = 0; i < size; ++i)
       args.out.row<float>(t)[i] = static_cast<float>((h[static_cast<size_t>(i)] - mean) /
                                                          std::sqrt(variance + double{args.eps}) *
                                                          double{args.weight.data<float>()[i]} +
-                                                     double{args.bias.data<float>()[i]});
+                                                     (args.rms ? 0.0 : args.bias.data<float>()[i]));
   }
+}
+
+void gated_activation(const ops::GatedActivationArgs& args) {
+  for (int64_t t = 0; t < args.gate.dim(0); ++t)
+    for (int64_t i = 0; i < args.gate.dim(1); ++i)
+      args.out.row<float>(t)[i] = static_cast<float>(
+          activate(args.activation, args.gate.row<float>(t)[i]) * double{args.up.row<float>(t)[i]});
 }
 
 void write_kv(const ops::WriteKvArgs& args) {

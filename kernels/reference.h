@@ -15,6 +15,7 @@ void linear(const MatrixView& w, const Tensor& x, const Tensor& bias, Activation
 double activate(Activation activation, double x);
 void embedding(const ops::EmbeddingArgs& args);
 void layer_norm(const ops::LayerNormArgs& args);
+void gated_activation(const ops::GatedActivationArgs& args);
 void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);

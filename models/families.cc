@@ -18,9 +18,12 @@ namespace tandem {
   FAMILY(m2m100)                \
   FAMILY(marian)                \
   FAMILY(mbart)                 \
+  FAMILY(mt5)                   \
   FAMILY(mvp)                   \
   FAMILY(pegasus)               \
   FAMILY(plbart)                \
+  FAMILY(t5)                    \
+  FAMILY(umt5)                  \
   FAMILY(whisper)
 
 #define FAMILY(name) ModelFamily name##_family();

@@ -65,6 +65,24 @@ TokenizerRule tokenizer() {
   return rule;
 }
 
+TokenizerRule nllb_tokenizer() {
+  TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/false,
+                /*from_pieces=*/false};
+  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"sep_token", "</s>"},
+                                      {"cls_token", "<s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"},
+                                      {"mask_token", "<mask>"}});
+  rule.special_tokens.back().second.lstrip = true;
+  rule.languages.fallback = "eng_Latn";
+  rule.single = {"$source", "$A", "eos_token"};
+  rule.pair = {"$source", "$A", "$B", "eos_token"};
+  return rule;
+}
+
 }  // namespace
 
 ModelFamily m2m100_family() {
@@ -72,7 +90,7 @@ ModelFamily m2m100_family() {
           .architectures = {"M2M100ForConditionalGeneration", "M2M100Model"},
           .special_tokens = {.bos = 0, .pad = kPad, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
-          .tokenizers = {tokenizer()},
+          .tokenizers = {tokenizer(), nllb_tokenizer()},
           .make = make};
 }
 

@@ -35,6 +35,20 @@ constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,
                                            .max_position_embeddings = 1024,
                                            .activation = "gelu"};
 
+TokenizerRule tokenizer() {
+  TokenizerRule rule{"PegasusTokenizer", "pegasus", TokenizerRule::Kind::kUnigram};
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/false,
+                /*from_pieces=*/false};
+  rule.special_tokens = class_tokens({{"eos_token", "</s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"},
+                                      {"mask_token", "<mask_2>"},
+                                      {"mask_token_sent", "<mask_1>"}});
+  rule.single = {"$A", "eos_token"};
+  rule.pair = {"$A", "$B", "eos_token"};
+  return rule;
+}
+
 }  // namespace
 
 ModelFamily pegasus_family() {
@@ -43,6 +57,7 @@ ModelFamily pegasus_family() {
           .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},
           .read_config = [](const ConfigReader& in,
                             ModelConfig& out) { read_encoder_decoder(in, kDefaults, out); },
+          .tokenizers = {tokenizer()},
           .make = make};
 }
 

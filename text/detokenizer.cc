@@ -10,6 +10,8 @@
 namespace tandem {
 namespace {
 
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
 // White space as Python's str.strip() means it.
 bool is_stripped(char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); }
 
@@ -62,8 +64,24 @@ std::string Detokenizer::append(int32_t id) {
     ending_ = tokenizer_.ending(id);
     return take(certain());
   }
-  pending_ += tokenizer_.token_bytes(id);
+  if (const auto byte = tokenizer_.byte_of(id)) {
+    bytes_ += *byte;
+    starts_ = false;
+    return {};
+  }
+  end_bytes();
+  const bool known = id >= 0 && id < tokenizer_.size();
+  pending_ += starts_ ? tokenizer_.first_token_bytes(id) : tokenizer_.token_bytes(id);
+  starts_ = starts_ && !known;
   return take(pending_.size() - unfinished_utf8(pending_));
+}
+
+void Detokenizer::end_bytes() {
+  if (find_invalid_utf8(bytes_) == std::string::npos)
+    pending_ += bytes_;
+  else
+    for (size_t i = 0; i < bytes_.size(); ++i) pending_ += kReplacement;
+  bytes_.clear();
 }
 
 // Its tokens are whole characters.
@@ -105,6 +123,7 @@ std::string Detokenizer::take(size_t bytes) {
 
 std::string Detokenizer::finish() {
   std::string text;
+  end_bytes();
   if (!tokenizer_.trims_spaces())
     append_utf8_lossy(pending_, text);
   else if (!ending_.empty())

@@ -37,6 +37,8 @@ class PipelineTokenizer : public Tokenizer {
                                    bool add_special) const override;
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
   std::string token_bytes(int32_t id) const override;
+  std::string first_token_bytes(int32_t id) const override;
+  std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
@@ -186,15 +188,15 @@ std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::
 
 std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip_special) const {
   std::string bytes, text;
-  if (trims_spaces()) {
-    Detokenizer detokenizer(*this, skip_special);
-    for (const int32_t id : ids) text += detokenizer.append(id);
-    return text + detokenizer.finish();
+  if (decoder_->works_bytewise()) {
+    for (const int32_t id : ids)
+      if (!skip_special || !is_special(id)) bytes += token_bytes(id);
+    append_utf8_lossy(bytes, text);
+    return text;
   }
-  for (const int32_t id : ids)
-    if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-  append_utf8_lossy(bytes, text);
-  return text;
+  Detokenizer detokenizer(*this, skip_special);
+  for (const int32_t id : ids) text += detokenizer.append(id);
+  return text + detokenizer.finish();
 }
 
 std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
@@ -205,6 +207,17 @@ std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
 std::string PipelineTokenizer::token_bytes(int32_t id) const {
   const auto text = token(id);
   return text ? decoder_->token_bytes(*text) : std::string();
+}
+
+std::string PipelineTokenizer::first_token_bytes(int32_t id) const {
+  const auto text = token(id);
+  return text ? decoder_->first_token_bytes(*text) : std::string();
+}
+
+std::optional<char> PipelineTokenizer::byte_of(int32_t id) const {
+  if (decoder_->works_bytewise()) return std::nullopt;
+  const auto text = token(id);
+  return text ? decoder_->byte_of(*text) : std::nullopt;
 }
 
 bool PipelineTokenizer::loses_space(int32_t id) const {

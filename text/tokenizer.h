@@ -38,6 +38,11 @@ class Tokenizer {
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
+  // The same of the first token of a text, where that loses its space.
+  virtual std::string first_token_bytes(int32_t id) const { return token_bytes(id); }
+  // The byte of a token such as <0xE2>. Neighbouring ones are a text if they are UTF-8, else each
+  // is U+FFFD.
+  virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
   virtual bool is_special(int32_t id) const = 0;
   // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
   // behind a special token if it spaces_special(), and at the start and behind a special token one
@@ -72,13 +77,15 @@ class Detokenizer {
  private:
   void append_trimmed(int32_t id);
   size_t certain() const;
+  void end_bytes();
   std::string take(size_t bytes);
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
   std::string pending_;      // not given yet
   std::string_view ending_;  // of the last token
-  bool starts_ = true;       // no text yet since the start or a special token; of those that trim
+  std::string bytes_;        // of the tokens at the end that are bytes; behind `pending_`
+  bool starts_ = true;       // no token yet; of those that trim: no text since a special one
   bool given_ = false;       // some text was
 };
 

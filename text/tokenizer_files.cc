@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "text/pipeline/precompiled.h"
 #include "text/pipeline/special_tokens.h"
+#include "text/sentencepiece/piece_normalizer.h"
 
 namespace tandem {
 namespace {
@@ -83,6 +85,34 @@ OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
   return document;
 }
 
+// What HuggingFace converts spiece.model to; "<extra_id_0>" is the last token.
+OptionalFile read_pieces(const fs::path& file, const OptionalFile& config) {
+  const PieceModel pieces = read_piece_model(file);
+  json vocabulary = json::array(), model = {{"type", "Unigram"}};
+  for (size_t i = 0; i < pieces.pieces.size(); ++i) {
+    const PieceModel::Piece& piece = pieces.pieces[i];
+    vocabulary.push_back(json::array({piece.text, piece.score}));
+    if (piece.type == PieceModel::Type::kUnknown) model["unk_id"] = i;
+  }
+  int32_t extra_ids = 100;
+  if (const auto count = config.view().find("extra_ids")) extra_ids = count->id();
+  for (int32_t i = extra_ids - 1; i >= 0; --i)
+    vocabulary.push_back(json::array({"<extra_id_" + std::to_string(i) + ">", 0.0}));
+  model["vocab"] = std::move(vocabulary);
+  json steps = json::array();
+  if (!pieces.charsmap.empty())
+    steps.push_back(
+        {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(pieces.charsmap)}});
+  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  steps.push_back(
+      {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", kSpaceSymbol}});
+  OptionalFile document;
+  document.name = file.string();
+  document.value["model"] = std::move(model);
+  document.value["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  return document;
+}
+
 // Says why the directory has no tokenizer that can be read.
 [[noreturn]] void fail_without_tokenizer(const fs::path& directory) {
   std::error_code error;
@@ -139,9 +169,53 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
 
+// The file's table of characters, then one space for several.
+json table_normalizer(const JsonView& document) {
+  if (const auto normalizer = document.find("normalizer")) {
+    const auto list = normalizer->find("normalizers");
+    for (size_t i = 0, n = list ? list->size() : 1; i < n; ++i) {
+      const JsonView step = list ? list->at(i) : *normalizer;
+      if (step.at("type").string() != "Precompiled") continue;
+      const json spaces = {
+          {"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
+      return {{"type", "Sequence"}, {"normalizers", json::array({step.value(), spaces})}};
+    }
+  }
+  document.fail_unsupported("a normalizer without a table of characters is not supported");
+}
+
+// Words that begin with SentencePiece's symbol.
+void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
+                   const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+  using Normalizer = TokenizerRule::WordOptions::Normalizer;
+  if (rule.words.normalizer == Normalizer::kNone) out.document["normalizer"] = nullptr;
+  if (rule.words.normalizer == Normalizer::kTable)
+    out.document["normalizer"] = table_normalizer(JsonView(out.document, out.file));
+  if (rule.kind == TokenizerRule::Kind::kPieceBpe) {
+    json& model = out.document["model"];
+    model = {{"type", "BPE"},
+             {"vocab", std::move(model["vocab"])},
+             {"merges", std::move(model["merges"])},
+             {"unk_token", tokens.content("unk_token")},
+             {"fuse_unk", true}};
+  }
+  const json metaspace = {
+      {"type", "Metaspace"}, {"replacement", kSpaceSymbol}, {"prepend_scheme", "always"}};
+  const json words = {{"type", "WhitespaceSplit"}};
+  out.document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       rule.words.split_whitespace ? json::array({words, metaspace}) : json::array({metaspace})}};
+  out.document["decoder"] = metaspace;
+  add_template(rule, config, tokens, has_tokenizer_json, out);
+}
+
 // The stages that the class builds, whatever tokenizer.json has there.
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
+  using Kind = TokenizerRule::Kind;
+  if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
+    return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})
@@ -199,8 +273,13 @@ TokenizerFiles combine_subwords(CheckpointFiles in, const TokenizerRule& rule) {
   return out;
 }
 
-bool is_bpe(const JsonView& document) {
+bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
   const auto type = document.at("model").find("type");
+  if (rule.kind == TokenizerRule::Kind::kUnigram) {
+    // With tokens for bytes HuggingFace takes the stages of the file, whatever the class.
+    const auto bytes = document.at("model").find("byte_fallback");
+    return type && type->string() == "Unigram" && !(bytes && bytes->boolean());
+  }
   return !type || type->string() == "BPE";
 }
 
@@ -222,8 +301,8 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
     return combine_subwords(std::move(in), *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
-    if (!is_bpe(in.document.view())) rule = nullptr;
-  } else if (!rule) {
+    if (rule && !has_model_of(*rule, in.document.view())) rule = nullptr;
+  } else if (!rule || !has_model_of(*rule, in.document.view())) {
     const std::string name = class_name(in.config, in.model_config);
     if (!name.empty() || rules.empty())
       throw not_supported(in.config.name,
@@ -270,7 +349,11 @@ TokenizerFiles read_tokenizer_files(const fs::path& directory,
   if (rule == nullptr || rule->kind != TokenizerRule::Kind::kSubwordBpe)
     files.document = read_optional(directory / "tokenizer.json");
   std::error_code error;
-  if (!files.document.exists) {
+  const bool of_pieces =
+      rule && rule->kind == TokenizerRule::Kind::kUnigram && rule->words.from_pieces;
+  if (!files.document.exists && of_pieces && fs::exists(directory / "spiece.model", error)) {
+    files.document = read_pieces(directory / "spiece.model", files.config);
+  } else if (!files.document.exists) {
     if (!fs::exists(directory / "vocab.json", error) ||
         !fs::exists(directory / "merges.txt", error))
       fail_without_tokenizer(directory);

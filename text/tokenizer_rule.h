@@ -17,8 +17,20 @@ struct PieceModel;  // text/sentencepiece/piece_model.h
 struct TokenizerRule {
   enum class Kind {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
+    kUnigram,        // tokenizer.json, or spiece.model; words begin with SentencePiece's symbol
+    kPieceBpe,       // tokenizer.json; words begin with SentencePiece's symbol
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
+  };
+  // Of words that begin with SentencePiece's symbol.
+  struct WordOptions {
+    enum class Normalizer {
+      kOfFile,
+      kNone,
+      kTable,  // the file's table of characters, then one space for several
+    } normalizer = Normalizer::kOfFile;
+    bool split_whitespace = true;  // white space, which goes, parts words
+    bool from_pieces = true;       // without tokenizer.json, of spiece.model as T5 has it
   };
   struct SentencePieceOptions {
     std::string source = "source.spm", target = "target.spm";  // of texts, of ids; may be one file
@@ -44,6 +56,7 @@ struct TokenizerRule {
   std::string class_name;  // of tokenizer_class, without "Fast"
   std::string model_type;  // of config.json: takes this class where no file names one
   Kind kind = Kind::kByteLevelBpe;
+  WordOptions words = {};
   SentencePieceOptions sentencepiece = {};
   Languages languages = {};
   bool add_prefix_space = false;  // unless tokenizer_config.json says otherwise

@@ -1,4 +1,4 @@
-// Embeddings, layer normalisation, rows by index: checks, dispatch.
+// Embeddings, normalisation, gates, rows by index: checks, dispatch.
 #include "kernels/check/check_args.h"
 #include "kernels/op_table.h"
 
@@ -35,10 +35,20 @@ void layer_norm(Context& ctx, const LayerNormArgs& args) {
   check_activations(ctx, args.x, rows, size);
   if (!args.residual.empty()) check_activations(ctx, args.residual, rows, size);
   check_vector(args.weight, size, DType::kF32);
-  check_vector(args.bias, size, DType::kF32);
+  if (args.rms)
+    TANDEM_CHECK(args.bias.empty());
+  else
+    check_vector(args.bias, size, DType::kF32);
   check_activations(ctx, args.out, rows, size);
   if (!args.sum.empty()) check_activations(ctx, args.sum, rows, size);
   if (rows > 0) ops_of(ctx).layer_norm(ctx, args);
+}
+
+void gated_activation(Context& ctx, const GatedActivationArgs& args) {
+  TANDEM_CHECK_EQ(args.gate.rank(), 2);
+  const int64_t rows = args.gate.dim(0), size = args.gate.dim(1);
+  for (const Tensor* t : {&args.gate, &args.up, &args.out}) check_activations(ctx, *t, rows, size);
+  if (rows > 0 && size > 0) ops_of(ctx).gated_activation(ctx, args);
 }
 
 void gather_rows(Context& ctx, const GatherRowsArgs& args) {

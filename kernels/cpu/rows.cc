@@ -1,4 +1,4 @@
-// The CPU's ops on rows: embeddings, layer normalisation, gather.
+// The CPU's ops on rows: embeddings, normalisation, gates, gather.
 #include <cstring>
 
 #include "kernels/cpu/isa/isa.h"
@@ -49,13 +49,14 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
               out);
     if (!args.norm_weight.empty())
       isa.layer_norm_row({out, nullptr, args.norm_weight.data<float>(),
-                          args.norm_bias.data<float>(), size, args.norm_eps, out});
+                          args.norm_bias.data<float>(), size, args.norm_eps, out, false});
   });
 }
 
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   const IsaKernels& isa = isa_kernels();
   const int64_t size = args.x.dim(1);
+  const float* bias = args.rms ? nullptr : args.bias.data<float>();
   for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
     const float* x = args.x.row<float>(t);
     const float* residual = args.residual.empty() ? nullptr : args.residual.row<float>(t);
@@ -65,8 +66,21 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
       x = sum;
       residual = nullptr;
     }
-    isa.layer_norm_row({x, residual, args.weight.data<float>(), args.bias.data<float>(), size,
-                        args.eps, args.out.row<float>(t)});
+    isa.layer_norm_row({x, residual, args.weight.data<float>(), bias, size, args.eps,
+                        args.out.row<float>(t), args.rms});
+  });
+}
+
+void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
+  const IsaKernels& isa = isa_kernels();
+  const int64_t size = args.gate.dim(1);
+  for_rows(ctx, args.gate.dim(0), size * 12, [&](int64_t t) {
+    const float* gate = args.gate.row<float>(t);
+    const float* up = args.up.row<float>(t);
+    float* out = args.out.row<float>(t);
+    if (out != gate) std::memcpy(out, gate, static_cast<size_t>(size) * sizeof(float));
+    isa.activate(args.activation, out, size);
+    for (int64_t i = 0; i < size; ++i) out[i] *= up[i];
   });
 }
 

@@ -1,4 +1,4 @@
-// Embedding, layer norm, gather, activation: a block for each row.
+// Embedding, norms, gates, gather, activation: a block for each row.
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
@@ -59,18 +59,18 @@ __device__ __forceinline__ void store_piece(const float (&values)[kPiece], int c
 
 // out = the norm of `row` ([size] in shared memory, of which a thread has written, with the sum
 // `sum`, the pieces that it reads). `aligned`: of weight, bias and out, and size is a multiple of
-// kPiece; the same bits either way.
-template <class T>
+// kPiece; the same bits either way. kRms: `sum` and `bias` are not used.
+template <bool kRms, class T>
 __device__ __forceinline__ void norm_row(const float* row, float sum, const float* weight,
                                          const float* bias, float eps, int size, bool aligned,
                                          T* out) {
   __shared__ float scratch[33];
   const int first = static_cast<int>(threadIdx.x) * kPiece, step = kThreads * kPiece;
   // A row of up to 1024 elements waits for these while the sums are made.
-  float weights[kPiece], biases[kPiece];
+  float weights[kPiece], biases[kPiece] = {};
   load_piece(weight + first, size - first, aligned && first < size, weights);
-  load_piece(bias + first, size - first, aligned && first < size, biases);
-  const float mean = block_sum(sum, scratch) / static_cast<float>(size);
+  if (!kRms) load_piece(bias + first, size - first, aligned && first < size, biases);
+  const float mean = kRms ? 0.0f : block_sum(sum, scratch) / static_cast<float>(size);
   __syncthreads();
   float squares = 0;
   float values[kPiece];
@@ -87,7 +87,7 @@ __device__ __forceinline__ void norm_row(const float* row, float sum, const floa
   for (int at = first; at < size; at += step) {
     if (at != first) {
       load_piece(weight + at, size - at, aligned, weights);
-      load_piece(bias + at, size - at, aligned, biases);
+      if (!kRms) load_piece(bias + at, size - at, aligned, biases);
     }
     load_piece(row + at, size - at, at + kPiece <= size, values);
 #pragma unroll
@@ -128,12 +128,12 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, 
       store_piece(x, size - at, p.aligned, out + at);
     }
   }
-  if (kNorm) norm_row(sums, total, p.norm_weight, p.norm_bias, p.eps, size, p.aligned, out);
+  if (kNorm) norm_row<false>(sums, total, p.norm_weight, p.norm_bias, p.eps, size, p.aligned, out);
 }
 
 // The row is kept in shared memory, [size] f32, so that memory is read once. `aligned`: all rows,
 // weight and bias begin at multiples of 16 bytes, and size is a multiple of kPiece.
-template <class T>
+template <class T, bool kRms>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_kernel(const T* x, int64_t x_stride, const T* residual, int64_t residual_stride,
                       const float* weight, const float* bias, float eps, T* out, int64_t out_stride,
@@ -157,7 +157,26 @@ __global__ void __launch_bounds__(kThreads)
     store_piece(h, size - at, at + kPiece <= size, row + at);
     if (sums != nullptr) store_piece(h, size - at, aligned, sums + at);
   }
-  norm_row(row, sum, weight, bias, eps, size, aligned, out + blockIdx.x * out_stride);
+  norm_row<kRms>(row, sum, weight, bias, eps, size, aligned, out + blockIdx.x * out_stride);
+}
+
+// `aligned`: all rows begin at multiples of 16 bytes, and size is a multiple of kPiece.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    gate_kernel(Activation activation, const T* gate, int64_t gate_stride, const T* up,
+                int64_t up_stride, T* out, int64_t out_stride, int size, bool aligned) {
+  wait_for_earlier_kernels();
+  gate += blockIdx.x * gate_stride;
+  up += blockIdx.x * up_stride;
+  out += blockIdx.x * out_stride;
+  for (int at = static_cast<int>(threadIdx.x) * kPiece; at < size; at += kThreads * kPiece) {
+    float x[kPiece], factors[kPiece];
+    load_piece(gate + at, size - at, aligned, x);
+    load_piece(up + at, size - at, aligned, factors);
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i) x[i] = __fmul_rn(activate(activation, x[i]), factors[i]);
+    store_piece(x, size - at, aligned, out + at);
+  }
 }
 
 template <class T>
@@ -259,16 +278,37 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   with_type(args.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* residual = static_cast<const T*>(args.residual.raw());
-    TANDEM_LAUNCH(layer_norm_kernel<T>, blocks(args.x.dim(0)), kThreads,
-                  static_cast<size_t>(size) * sizeof(float), stream_of(ctx),
-                  static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
-                  args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(),
-                  args.bias.data<float>(), args.eps, static_cast<T*>(args.out.raw()),
-                  args.out.row_stride(),
-                  args.sum.empty() ? nullptr : static_cast<T*>(args.sum.raw()),
-                  args.sum.empty() ? 0 : args.sum.row_stride(), static_cast<int>(size), aligned);
+    T* sums = args.sum.empty() ? nullptr : static_cast<T*>(args.sum.raw());
+    const auto run = [&](auto kernel, const float* bias) {
+      TANDEM_LAUNCH(
+          kernel, blocks(args.x.dim(0)), kThreads, static_cast<size_t>(size) * sizeof(float),
+          stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
+          args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(), bias,
+          args.eps, static_cast<T*>(args.out.raw()), args.out.row_stride(), sums,
+          args.sum.empty() ? 0 : args.sum.row_stride(), static_cast<int>(size), aligned);
+    };
+    if (args.rms)
+      run(layer_norm_kernel<T, true>, nullptr);
+    else
+      run(layer_norm_kernel<T, false>, args.bias.data<float>());
   });
   after_launch("layer_norm");
+}
+
+void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
+  const int64_t size = args.gate.dim(1);
+  TANDEM_CHECK_LT(size, int64_t{1} << 30);
+  const bool aligned =
+      size % kPiece == 0 && aligned_16(args.gate) && aligned_16(args.up) && aligned_16(args.out);
+  with_type(args.gate.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    TANDEM_LAUNCH(gate_kernel<T>, blocks(args.gate.dim(0)), kThreads, 0, stream_of(ctx),
+                  args.activation, static_cast<const T*>(args.gate.raw()), args.gate.row_stride(),
+                  static_cast<const T*>(args.up.raw()), args.up.row_stride(),
+                  static_cast<T*>(args.out.raw()), args.out.row_stride(), static_cast<int>(size),
+                  aligned);
+  });
+  after_launch("gated_activation");
 }
 
 void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {

@@ -1,7 +1,8 @@
-// fc2(act(fc1 x)).
+// fc2(act(fc1 x)), or fc2(act(fc1 x) * gate x).
 #pragma once
 
-#include "base/error.h"
+#include <optional>
+
 #include "parallel/layers/layers.h"
 
 namespace tandem {
@@ -15,22 +16,22 @@ struct FeedForwardOptions {
 
 class FeedForward {
  public:
-  // Throws InputError (kNotSupported) for a gate: no op multiplies yet.
-  FeedForward(const Weights& fc1, const Weights& fc2, const Build& b, int64_t d_model,
-              const FeedForwardOptions& o)
-      : fc1_(fc1, b, d_model, checked(o, fc1).width, o.activation, o.bias),
-        fc2_(fc2, b, o.width, d_model, shard_range(o.width, b.comm.rank(), b.comm.size()), o.bias) {
+  // `gate` is read if there is one.
+  FeedForward(const Weights& fc1, const Weights& gate, const Weights& fc2, const Build& b,
+              int64_t d_model, const FeedForwardOptions& o)
+      : fc2_(fc2, b, o.width, d_model, shard_range(o.width, b.comm.rank(), b.comm.size()), o.bias) {
+    if (o.gated)
+      gated_.emplace(fc1, gate, b, d_model, o.width, o.activation, o.bias);
+    else
+      fc1_.emplace(fc1, b, d_model, o.width, o.activation, o.bias);
   }
-  Tensor forward(const Tensor& x) const { return fc2_.forward(fc1_.forward(x)); }
+  Tensor forward(const Tensor& x) const {
+    return fc2_.forward(gated_ ? gated_->forward(x) : fc1_->forward(x));
+  }
 
  private:
-  static const FeedForwardOptions& checked(const FeedForwardOptions& o, const Weights& fc1) {
-    if (o.gated)
-      throw not_supported(fc1.scope(), "a feed-forward layer with a gate is not supported");
-    return o;
-  }
-
-  ColumnParallelLinear fc1_;
+  std::optional<ColumnParallelLinear> fc1_;   // exactly one
+  std::optional<GatedParallelLinear> gated_;  // of these
   RowParallelLinear fc2_;
 };
 

@@ -21,9 +21,10 @@ Tensor normed(const Norm& norm, const Residual& state) {
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
     : place_(o.norms),
       attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
-      attention_norm_(w / o.names.self_norm, b, o.d_model, o.eps),
-      feed_forward_(w / o.names.fc1, w / o.names.fc2, b, o.d_model, o.feed_forward),
-      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps) {}
+      attention_norm_(w / o.names.self_norm, b, o.d_model, o.eps, o.norm_kind),
+      feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
+                    o.feed_forward),
+      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps, o.norm_kind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
   state = apply(place_, attention_norm_, state,
@@ -35,11 +36,12 @@ Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
 DecoderLayer::DecoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
     : place_(o.norms),
       self_attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
-      self_norm_(w / o.names.self_norm, b, o.d_model, o.eps),
+      self_norm_(w / o.names.self_norm, b, o.d_model, o.eps, o.norm_kind),
       cross_attention_(w / o.names.cross_attention, b, o.d_model, o.cross_attention),
-      cross_norm_(w / o.names.cross_norm, b, o.d_model, o.eps),
-      feed_forward_(w / o.names.fc1, w / o.names.fc2, b, o.d_model, o.feed_forward),
-      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps) {}
+      cross_norm_(w / o.names.cross_norm, b, o.d_model, o.eps, o.norm_kind),
+      feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
+                    o.feed_forward),
+      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps, o.norm_kind) {}
 
 Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPages& pages) const {
   state = apply(place_, self_norm_, state,

@@ -28,6 +28,7 @@ struct LayerOptions {
     const char* cross_attention = "encoder_attn";
     const char* cross_norm = "encoder_attn_layer_norm";
     const char* fc1 = "fc1";
+    const char* gate = "gate";  // where there is one
     const char* fc2 = "fc2";
     const char* final_norm = "final_layer_norm";
   };
@@ -36,6 +37,7 @@ struct LayerOptions {
   int64_t d_model = 0;
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
   FeedForwardOptions feed_forward;
+  NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
   Names names;
 };

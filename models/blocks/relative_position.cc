@@ -58,4 +58,23 @@ ops::PositionBias relative_position_bias(const RelativeBuckets& b, const Tensor&
   return {values, b.max_distance};
 }
 
+std::vector<ops::PositionBias> relative_position_biases(const Weights& layers,
+                                                        std::string_view table, const Build& b,
+                                                        int num_layers, bool of_each, int heads,
+                                                        const RelativeBuckets& buckets) {
+  const Range local = shard_range(heads, b.comm.rank(), b.comm.size());
+  const Shape shape{buckets.num_buckets, heads};
+  std::vector<ops::PositionBias> out;
+  for (int i = 0; i < num_layers; ++i) {
+    if (i > 0 && !of_each) {
+      out.push_back(out.front());
+      continue;
+    }
+    const Tensor values = to_float((layers / i / table).get("weight", shape)).reshape(shape);
+    out.push_back(relative_position_bias(buckets, values, local));
+    out.back().values = b.ctx.resident(out.back().values);
+  }
+  return out;
+}
+
 }  // namespace tandem

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "parallel/layers/layers.h"
 #include "parallel/layers/shard.h"
 
 namespace tandem {
@@ -23,5 +25,12 @@ std::vector<int32_t> relative_position_buckets(const RelativeBuckets& buckets);
 // The bias of some heads, on the host, from the embedding [num_buckets, all heads] f32.
 ops::PositionBias relative_position_bias(const RelativeBuckets& buckets, const Tensor& embedding,
                                          Range heads);
+
+// The biases of a side's layers, resident, from the tables `table` of the numbered scopes in
+// `layers`: of each layer its own, or for all that of the first. Throws InputError naming a tensor.
+std::vector<ops::PositionBias> relative_position_biases(const Weights& layers,
+                                                        std::string_view table, const Build& b,
+                                                        int num_layers, bool of_each, int heads,
+                                                        const RelativeBuckets& buckets);
 
 }  // namespace tandem

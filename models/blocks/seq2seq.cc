@@ -10,7 +10,18 @@ namespace {
 
 std::optional<Norm> norm_of(const Weights& w, const Build& b, const SideOptions& o) {
   if (o.final_norm.empty()) return std::nullopt;
-  return Norm(w / o.final_norm, b, o.layer.d_model, o.layer.eps);
+  return Norm(w / o.final_norm, b, o.layer.d_model, o.layer.eps, o.layer.norm_kind);
+}
+
+template <class Layer>
+void build_layers(const Weights& w, const Build& b, const SideOptions& o,
+                  std::vector<Layer>& layers) {
+  LayerOptions options = o.layer;
+  for (int i = 0; i < o.num_layers; ++i) {
+    if (!o.position_biases.empty())
+      options.self_attention.position_bias = o.position_biases.at(static_cast<size_t>(i));
+    layers.emplace_back(w / o.layers / i, b, options);
+  }
 }
 
 Heads heads_of(const Build& b, const SideOptions& o) {
@@ -78,10 +89,8 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side)),
       decoder_norm_(norm_of(decoder, build, decoder_side)) {
-  for (int i = 0; i < encoder_side.num_layers; ++i)
-    encoder_layers_.emplace_back(encoder / "layers" / i, build.of_many_rows(), encoder_side.layer);
-  for (int i = 0; i < decoder_side.num_layers; ++i)
-    decoder_layers_.emplace_back(decoder / "layers" / i, build, decoder_side.layer);
+  build_layers(encoder, build.of_many_rows(), encoder_side, encoder_layers_);
+  build_layers(decoder, build, decoder_side, decoder_layers_);
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {

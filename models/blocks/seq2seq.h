@@ -15,6 +15,9 @@ namespace tandem {
 struct SideOptions {
   LayerOptions layer;
   int num_layers = 0;
+  std::string layers = "layers";  // the scope of the numbered layers
+  // A layer's own bias of self-attention; empty: all have that of `layer`.
+  std::vector<ops::PositionBias> position_biases = {};
   std::string final_norm = {};  // behind the layers; empty: there is none
 };
 
@@ -43,7 +46,7 @@ class Seq2Seq : public Model {
     Embeddings encoder_embeddings, decoder_embeddings;
     ParallelLMHead head;
   };
-  // Loads the layers of both sides: "layers.0", … of each scope.
+  // Loads the layers of both sides, of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
           const SideOptions& encoder_side, const Weights& decoder, const SideOptions& decoder_side);
 

@@ -1,5 +1,6 @@
 #include "models/config/config_reader.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/printable.h"
@@ -59,6 +60,15 @@ bool ConfigReader::flag(const char* key, bool otherwise) const {
   if (value == nullptr) return otherwise;
   if (!value->is_boolean()) fail(key, "is " + show(*value) + ", expected true or false");
   return value->get<bool>();
+}
+
+float ConfigReader::positive(const char* key, float otherwise) const {
+  const json* value = find(key);
+  if (value == nullptr) return otherwise;
+  const float number = value->is_number() ? value->get<float>() : 0.0f;
+  if (!(number > 0) || !std::isfinite(number))
+    fail(key, "is " + show(*value) + ", expected a number above 0");
+  return number;
 }
 
 Activation ConfigReader::activation(const char* key, const char* otherwise) const {

@@ -29,6 +29,7 @@ class ConfigReader {
   // An integer in [1, max], or nothing where neither the key nor the alias is there.
   std::optional<int> size(const char* key, int max, const char* alias = nullptr) const;
   bool flag(const char* key, bool otherwise) const;
+  float positive(const char* key, float otherwise) const;  // a finite number above 0
   Activation activation(const char* key, const char* otherwise) const;
 
   // Throws InputError (kInvalidModel, param `key`).

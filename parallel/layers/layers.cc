@@ -80,6 +80,24 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) const {
   return run_linear(build_, weight_, bias_, x, activation_);
 }
 
+GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b,
+                                         int64_t in, int64_t out, Activation activation, Bias bias)
+    : build_(b), activation_(activation) {
+  const Range rows = shard_range(out, b.comm.rank(), b.comm.size());
+  const Weights scopes[] = {gate, up};
+  Stacked s = stack(scopes, b, in, out, rows, bias);
+  width_ = rows.size();
+  weight_ = std::move(s.weight);
+  bias_ = std::move(s.bias);
+}
+
+Tensor GatedParallelLinear::forward(const Tensor& x) const {
+  const Tensor y = run_linear(build_, weight_, bias_, x);
+  const Tensor gate = y.columns(0, width_);
+  ops::gated_activation(build_.ctx, {gate, y.columns(width_, 2 * width_), activation_, gate});
+  return gate;
+}
+
 RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
                                      Range part, Bias has_bias)
     : build_(b) {
@@ -142,26 +160,28 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
 // --- Norms and embeddings
 // ----------------------------------------------------------------------------
 
-Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps)
+Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKind kind)
     : build_(b),
       weight_(b.ctx.resident(to_float(w.get("weight", {features})))),
-      bias_(b.ctx.resident(to_float(w.get("bias", {features})))),
-      eps_(eps) {}
+      eps_(eps),
+      kind_(kind) {
+  if (!rms()) bias_ = b.ctx.resident(to_float(w.get("bias", {features})));
+}
 
 Tensor Norm::forward(const Tensor& x) const {
   const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, {}, weight_, bias_, eps_, out});
+  ops::layer_norm(build_.ctx, {x, {}, weight_, bias_, eps_, out, {}, rms()});
   return out;
 }
 
 Tensor Norm::add_norm(const Tensor& residual, Tensor x) const {
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x});
+  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x, {}, rms()});
   return x;
 }
 
 Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
   const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x});
+  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x, rms()});
   return {std::move(x), out};
 }
 
@@ -194,21 +214,29 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position
   ops::EmbeddingArgs args{
       ids, position_ids, table_, used, scale_, position_offset, static_cast<int32_t>(ids_.begin),
       out};
-  if (norm != nullptr && !sharded) {
+  const bool fused = norm != nullptr && !sharded && norm->kind() == NormKind::kLayer;
+  if (fused) {
     args.norm_weight = norm->weight();
     args.norm_bias = norm->bias();
     args.norm_eps = norm->eps();
   }
   ops::embedding(build_.ctx, args);
-  if (!sharded) return out;
-  build_.comm.all_reduce(out);  // of sums, before their norm
-  return norm != nullptr ? norm->forward(out) : out;
+  if (sharded) build_.comm.all_reduce(out);  // of sums, before their norm
+  return norm != nullptr && !fused ? norm->forward(out) : out;
 }
 
-ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b)
+ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b,
+                               float scale)
     : build_(b), vocabulary_(weight.shape[0]) {
   const Range rows = shard_range(vocabulary_, b.comm.rank(), b.comm.size());
-  const MatrixView view = view_of(weight, rows, all_of(weight.shape[1]));
+  const int64_t features = weight.shape[1];
+  MatrixView view = view_of(weight, rows, all_of(features));
+  Tensor scaled;
+  if (scale != 1.0f) {
+    scaled = to_float(weight, rows.begin * features, rows.size() * features);
+    for (int64_t i = 0; i < scaled.size(); ++i) scaled.data<float>()[i] *= scale;
+    view = {scaled.raw(), DType::kF32, rows.size(), features, features};
+  }
   weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype);
   if (!bias.empty()) {
     bias_ = b.ctx.resident(bias.reshape({vocabulary_}).rows(rows.begin, rows.end));

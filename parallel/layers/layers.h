@@ -47,6 +47,21 @@ class ColumnParallelLinear {
   Activation activation_;
 };
 
+// y = act(W_gate x + b_gate) * (W_up x + b_up), in one product; sharded as above.
+class GatedParallelLinear {
+ public:
+  GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b, int64_t in,
+                      int64_t out, Activation activation, Bias bias = Bias::kRequired);
+  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank], strided
+
+ private:
+  Build build_;
+  int64_t width_;  // output features of this rank
+  PackedWeight weight_;
+  Tensor bias_;
+  Activation activation_;
+};
+
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
 // ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than
 // one rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one
@@ -100,10 +115,15 @@ class CrossAttentionQKVParallelLinear {
   Tensor q_bias_, kv_bias_;
 };
 
-// Layer normalisation with weight and bias.
+enum class NormKind : uint8_t {
+  kLayer,  // layer normalisation with weight and bias
+  kRms,    // x / sqrt(mean of x^2 + eps) * weight
+};
+
 class Norm {
  public:
-  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f);
+  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f,
+       NormKind kind = NormKind::kLayer);
   // All of [T, features].
   Tensor forward(const Tensor& x) const;
   // norm(residual + x), written over x; the residual stays. What post-norm layers do.
@@ -115,13 +135,17 @@ class Norm {
   // What pre-norm layers do.
   Sum sum_and_norm(const Tensor& residual, Tensor x) const;
   const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }
+  const Tensor& bias() const { return bias_; }  // empty: none
   float eps() const { return eps_; }
+  NormKind kind() const { return kind_; }
 
  private:
+  bool rms() const { return kind_ == NormKind::kRms; }
+
   Build build_;
   Tensor weight_, bias_;
   float eps_;
+  NormKind kind_;
 };
 
 // Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped
@@ -142,10 +166,10 @@ class VocabParallelEmbedding {
   float scale_;
 };
 
-// Logits = W x + b over a sharded vocabulary.
+// Logits = scale W x + b over a sharded vocabulary. The scale becomes a part of W at load.
 class ParallelLMHead {
  public:
-  ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b);
+  ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b, float scale = 1.0f);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
 

@@ -1,4 +1,4 @@
-// Ops on rows: embedding, layer_norm, gather_rows.
+// Ops on rows: embedding, layer_norm, gated_activation, gather_rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -81,20 +81,92 @@ TEST_P(RowsTest, LayerNormMatchesTheReference) {
   }
 }
 
+TEST_P(RowsTest, RmsNormMatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t t = random.integer(1, 50);
+    const int64_t d = random.pick<int64_t>({1, 3, 8, 15, 16, 17, 31, 56, 72, 200, 768});
+    ops::LayerNormArgs args{random.strided(t, d), {}, random.vector(d), {}, 1e-6f, {}};
+    args.rms = true;
+    if (random.integer(0, 1)) args.residual = random.strided(t, d);
+    for (int64_t i = 0; i < t; ++i) args.x.row<float>(i)[0] += 3;  // a mean that stays
+    const Tensor want({t, d}, DType::kF32), want_sum({t, d}, DType::kF32);
+    args.out = want;
+    args.sum = want_sum;
+    reference::layer_norm(args);
+    args.out = random.strided(t, d);
+    args.sum = Tensor();
+    ops::layer_norm(ctx, args);
+    const Tensor apart = args.out;
+    EXPECT_TRUE(near(apart, want, 2e-6, 2e-6)) << t << " x " << d;
+
+    args.out = random.strided(t, d);
+    args.sum = random.strided(t, d);
+    ops::layer_norm(ctx, args);
+    EXPECT_TRUE(same_bits(args.out, apart));
+    EXPECT_TRUE(same_bits(args.sum, want_sum));
+    args.sum = Tensor();
+    args.out = args.residual.empty() || random.integer(0, 1) ? args.x : args.residual;
+    ops::layer_norm(ctx, args);  // in place
+    EXPECT_TRUE(same_bits(args.out, apart));
+  }
+}
+
+constexpr Activation kActivations[] = {
+    Activation::kNone,      Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+    Activation::kQuickGelu, Activation::kSilu, Activation::kTanh, Activation::kSigmoid};
+
+TEST_P(RowsTest, GatedActivationMatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (const Activation activation : kActivations)
+    for (const int64_t d : {1, 3, 15, 16, 17, 80, 333, 2048}) {
+      const int64_t t = random.integer(1, 40);
+      // As the layers have it: both in one matrix.
+      const Tensor both = random.strided(t, 2 * d);
+      ops::GatedActivationArgs args{both.columns(0, d), both.columns(d, 2 * d), activation, {}};
+      const Tensor want({t, d}, DType::kF32), apart = random.strided(t, d);
+      args.out = want;
+      reference::gated_activation(args);
+      args.out = apart;
+      ops::gated_activation(ctx, args);
+      EXPECT_TRUE(near(apart, want, 2e-6, 2e-6)) << static_cast<int>(activation) << " " << d;
+      args.out = args.gate;
+      ops::gated_activation(ctx, args);  // in place
+      EXPECT_TRUE(same_bits(args.gate, apart)) << static_cast<int>(activation) << " " << d;
+    }
+}
+
+TEST(RowsDeathTest, AnRmsNormHasNoBias) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Context ctx(1);
+  const Tensor x = Tensor::zeros({2, 8}, DType::kF32), weight = Tensor::zeros({8}, DType::kF32);
+  EXPECT_DEATH(ops::layer_norm(ctx, {x, {}, weight, weight, 1e-6f, x, {}, true}), "check failed");
+}
+
 TEST(Rows, LevelsGiveTheSameBits) {
   Random random;
   Context ctx(1);
   for (int64_t d : {5, 16, 40, 100, 768}) {
     const ops::LayerNormArgs args{
         random.matrix(3, d), random.matrix(3, d), random.vector(d), random.vector(d), 1e-5f, {}};
-    Tensor first;
+    Tensor first, first_rms, first_gated;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
-      ops::LayerNormArgs a = args;
+      ops::LayerNormArgs a = args, rms = args;
       a.out = Tensor({3, d}, DType::kF32);
       ops::layer_norm(ctx, a);
-      if (first.empty()) first = a.out;
+      rms.out = Tensor({3, d}, DType::kF32);
+      rms.bias = Tensor();
+      rms.rms = true;
+      ops::layer_norm(ctx, rms);
+      const Tensor gated({3, d}, DType::kF32);
+      ops::gated_activation(ctx, {args.x, args.residual, Activation::kGeluTanh, gated});
+      if (first.empty()) first = a.out, first_rms = rms.out, first_gated = gated;
       EXPECT_TRUE(same_bits(a.out, first)) << name_of(isa);
+      EXPECT_TRUE(same_bits(rms.out, first_rms)) << name_of(isa);
+      EXPECT_TRUE(same_bits(gated, first_gated)) << name_of(isa);
     }
     set_cpu_isa(best_cpu_isa());
   }

@@ -150,6 +150,43 @@ TEST(Detokenizer, WordsThatGoOn) {
   EXPECT_EQ(other.append(goes_on) + other.finish(), tokenizer->decode({goes_on}, false));
 }
 
+// Of T5's text the first token has no space; tokens that are skipped, and ids without one, are no
+// first token.
+TEST(Detokenizer, TheFirstTokenLosesItsSpace) {
+  const auto tokenizer = load("t5-tiny");
+  const auto id = [&](const char* token) { return tokenizer->token_to_id(token).value(); };
+  const int32_t space = id("\u2581"), the = id("\u2581the"), s = id("s"), end = id("</s>");
+  const auto text = [&](const std::vector<int32_t>& ids, bool skip_special) {
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    std::string out;
+    for (const int32_t i : ids) out += detokenizer.append(i);
+    out += detokenizer.finish();
+    EXPECT_EQ(out, tokenizer->decode(ids, skip_special));
+    return out;
+  };
+  EXPECT_EQ(text({the, s, the}, true), "thes the");
+  EXPECT_EQ(text({end, 1023, -1, the, the}, true), "the the");
+  EXPECT_EQ(text({end, the, the}, false), "</s> the the");
+  EXPECT_EQ(text({space, the, space}, true), " the ");
+  EXPECT_EQ(tokenizer->token_bytes(the), " the");
+}
+
+// UMT5 has tokens for bytes: a run of them is a text, or each is U+FFFD.
+TEST(Detokenizer, RunsOfBytes) {
+  const auto tokenizer = load("umt5-tiny");
+  const auto byte = [](int value) { return value + 3; };
+  const int32_t the = tokenizer->token_to_id("\u2581a").value();
+  const std::vector<int32_t> ids = {byte(0xC3), byte(0xA9), the,        byte(0xE2), byte(0x82),
+                                    1,          byte(0xAC), byte(0xC3), the,        byte(0xC3)};
+  std::string text;
+  Detokenizer detokenizer(*tokenizer, true);
+  for (const int32_t id : ids) text += detokenizer.append(id);
+  EXPECT_EQ(text, "\u00E9 a\uFFFD\uFFFD\uFFFD\uFFFD a");
+  text += detokenizer.finish();
+  EXPECT_EQ(text, "\u00E9 a\uFFFD\uFFFD\uFFFD\uFFFD a\uFFFD");
+  EXPECT_EQ(text, tokenizer->decode(ids, true));
+}
+
 // A special token that is skipped does not come between the bytes of a character.
 TEST(Detokenizer, SkippedTokensLeaveNoTrace) {
   const auto tokenizer = load("bart-tiny");

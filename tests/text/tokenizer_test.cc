@@ -49,7 +49,7 @@ class CopiedCheckpoint {
     fs::create_directory(path_);
     for (const char* file : {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
                              "special_tokens_map.json", "added_tokens.json", "config.json",
-                             "source.spm", "target.spm", "sentencepiece.bpe.model"})
+                             "source.spm", "target.spm", "sentencepiece.bpe.model", "spiece.model"})
       if (fs::exists(golden(name) / file)) fs::copy(golden(name) / file, path_);
   }
   ~CopiedCheckpoint() { fs::remove_all(path_); }
@@ -118,8 +118,8 @@ class Goldens : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Tokenizer, Goldens,
                          testing::Values("bart-base-shape", "bart-model-only", "bart-odd-heads",
                                          "bart-tiny", "blenderbot-small-tiny", "blenderbot-tiny",
-                                         "marian-tiny", "mvp-tiny", "plbart-tiny",
-                                         "whisper-tiny-rand"));
+                                         "flan-t5-untied", "marian-tiny", "mvp-tiny", "plbart-tiny",
+                                         "t5-tiny", "whisper-tiny-rand"));
 
 TEST_P(Goldens, SameAsHuggingFace) {
   const auto tokenizer = load_tokenizer(golden(GetParam()));

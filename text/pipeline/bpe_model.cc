@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "text/pipeline/unigram_model.h"
 
 namespace tandem {
 
@@ -278,9 +279,10 @@ std::unique_ptr<TokenModel> make_token_model(const JsonView& json) {
   const auto type = json.find("type");
   const bool is_bpe = type ? type->string() == "BPE" : json.find("merges").has_value();
   if (is_bpe) return std::make_unique<BpeModel>(json);
+  if (type && type->string() == "Unigram") return make_unigram_model(json);
   if (type)
     type->fail_unsupported("the token model " + printable(type->string()) +
-                           " is not supported; supported: BPE");
+                           " is not supported; supported: BPE, Unigram");
   json.at("type").fail("missing");
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/utf8.h"
+#include "text/pipeline/metaspace.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -144,6 +145,8 @@ std::string ByteLevelDecoder::token_bytes(std::string_view token) const {
 std::unique_ptr<Decoder> make_decoder(const JsonView& json) {
   const JsonView type = json.at("type");
   if (type.string() == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
+  if (type.string() == "Metaspace" || type.string() == "Sequence")
+    return make_metaspace_decoder(json);
   type.fail_unsupported("the decoder " + type.string() + " is not supported");
 }
 

@@ -23,6 +23,7 @@ class ByteLevelPreTokenizer : public PreTokenizer {
 
 class ByteLevelDecoder : public Decoder {
  public:
+  bool works_bytewise() const override { return true; }
   std::string token_bytes(std::string_view token) const override;
 };
 

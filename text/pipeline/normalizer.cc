@@ -1,11 +1,15 @@
-// Normalizers: the Unicode normal forms, and sequences of them.
+// Normalizers: the Unicode normal forms, stripping, replacing, and sequences of them.
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 
 #include <utility>
 
 #include "base/check.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "text/pipeline/precompiled.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
 namespace {
@@ -41,6 +45,62 @@ class NormalizerSequence : public Normalizer {
   std::vector<std::unique_ptr<Normalizer>> steps_;
 };
 
+// White space at the ends.
+class StripNormalizer : public Normalizer {
+ public:
+  explicit StripNormalizer(const JsonView& json)
+      : left_(json.at("strip_left").boolean()), right_(json.at("strip_right").boolean()) {}
+  std::string normalize(std::string_view text) const override {
+    while (left_ && !text.empty()) {
+      const CodePoint c = code_point_at(text, 0);
+      if (!is_space(c.value)) break;
+      text.remove_prefix(static_cast<size_t>(c.length));
+    }
+    while (right_ && !text.empty()) {
+      const size_t last = previous_position(text, text.size());
+      if (!is_space(code_point_at(text, last).value)) break;
+      text = text.substr(0, last);
+    }
+    return std::string(text);
+  }
+
+ private:
+  bool left_, right_;
+};
+
+// A string, or two spaces and more, by another string.
+class ReplaceNormalizer : public Normalizer {
+ public:
+  explicit ReplaceNormalizer(const JsonView& json) : content_(json.at("content").string()) {
+    const JsonView pattern = json.at("pattern");
+    if (const auto string = pattern.find("String")) {
+      pattern_ = string->string();
+      if (pattern_.empty()) string->fail("is empty");
+      return;
+    }
+    const JsonView regex = pattern.at("Regex");
+    if (regex.string() != " {2,}")
+      regex.fail_unsupported("the pattern " + printable(regex.string()) + " is not supported");
+    pattern_ = "  ";
+    greedy_ = true;
+  }
+  std::string normalize(std::string_view text) const override {
+    std::string out;
+    for (size_t at = 0;;) {
+      const size_t found = text.find(pattern_, at);
+      out += text.substr(at, found - at);
+      if (found == std::string_view::npos) return out;
+      out += content_;
+      at = found + pattern_.size();
+      while (greedy_ && at < text.size() && text[at] == ' ') ++at;
+    }
+  }
+
+ private:
+  std::string pattern_, content_;
+  bool greedy_ = false;  // takes further spaces with it
+};
+
 const icu::Normalizer2* unicode_form(const std::string& name) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* form = nullptr;
@@ -57,6 +117,9 @@ std::unique_ptr<Normalizer> make(const JsonView& json, int depth) {
   const JsonView type = json.at("type");
   if (const icu::Normalizer2* form = unicode_form(type.string()))
     return std::make_unique<UnicodeNormalizer>(form);
+  if (type.string() == "Precompiled") return std::make_unique<PrecompiledNormalizer>(json);
+  if (type.string() == "Strip") return std::make_unique<StripNormalizer>(json);
+  if (type.string() == "Replace") return std::make_unique<ReplaceNormalizer>(json);
   if (type.string() != "Sequence")
     type.fail_unsupported("the normalizer " + type.string() + " is not supported");
   const JsonView parts = json.at("normalizers");

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "text/pipeline/byte_level.h"
+#include "text/pipeline/metaspace.h"
 #include "text/pipeline/split_pattern.h"
 #include "text/pipeline/text_pipeline.h"
 
@@ -31,6 +32,8 @@ std::unique_ptr<PreTokenizer> make(const JsonView& json, int depth) {
   if (depth > kMaxNesting) json.fail("nested too deeply");
   const JsonView type = json.at("type");
   if (type.string() == "ByteLevel") return std::make_unique<ByteLevelPreTokenizer>(json);
+  if (type.string() == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(json);
+  if (type.string() == "WhitespaceSplit") return std::make_unique<WhitespaceSplitPreTokenizer>();
   if (type.string() == "Split") return std::make_unique<SplitPreTokenizer>(json);
   if (type.string() != "Sequence")
     type.fail_unsupported("the pre-tokenizer " + type.string() + " is not supported");

@@ -64,8 +64,14 @@ class Decoder {
   virtual ~Decoder() = default;
   // The bytes that a token stands for; text is made of all tokens' bytes.
   virtual std::string token_bytes(std::string_view token) const = 0;
+  // The same of the first token of all.
+  virtual std::string first_token_bytes(std::string_view token) const { return token_bytes(token); }
+  // The byte that a token stands for, where some stand for bytes of characters.
+  virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
   // Tokenizer's, for a token.
   virtual bool trims_spaces() const { return false; }
+  // The text is that of all tokens' bytes, wherever a token stands.
+  virtual bool works_bytewise() const { return false; }
   virtual bool loses_space(std::string_view) const { return false; }
   virtual bool spaces_special() const { return false; }
   virtual bool tidies() const { return false; }

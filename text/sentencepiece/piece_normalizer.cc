@@ -32,7 +32,7 @@ Charsmap::Charsmap(std::string_view bytes, const std::string& file) {
   if (find_invalid_utf8(replacements_) != std::string::npos) fail();
 }
 
-Charsmap::Match Charsmap::find(std::string_view text) const {
+Charsmap::Match Charsmap::find(std::string_view text, bool longest) const {
   Match match;
   if (trie_.empty()) return match;
   size_t node = offset(trie_[0]);
@@ -45,6 +45,7 @@ Charsmap::Match Charsmap::find(std::string_view text) const {
     if (!has_leaf(unit)) continue;
     if (node >= trie_.size() || value(trie_[node]) >= replacements_.size()) break;
     match = {i + 1, replacements_.c_str() + value(trie_[node])};
+    if (!longest) break;
   }
   return match;
 }

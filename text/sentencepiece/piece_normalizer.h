@@ -23,12 +23,15 @@ class Charsmap {
   Charsmap(std::string_view bytes, const std::string& file);
 
   struct Match {
-    size_t length = 0;  // of the longest sequence that begins the text; 0: there is none
+    size_t length = 0;  // of the sequence that begins the text; 0: there is none
     std::string_view replacement;
   };
-  Match find(std::string_view text) const;
+  Match find(std::string_view text) const { return find(text, /*longest=*/true); }
+  Match find_shortest(std::string_view text) const { return find(text, /*longest=*/false); }
 
  private:
+  Match find(std::string_view text, bool longest) const;
+
   std::vector<uint32_t> trie_;
   std::string replacements_;
 };

@@ -100,10 +100,11 @@ struct LayerNormRow {
   const float* x;
   const float* residual;  // or nullptr
   const float* weight;
-  const float* bias;
+  const float* bias;  // nullptr: none
   int64_t size;
   float eps;
   float* out;  // may be x or residual
+  bool rms;    // the mean counts as 0
 };
 
 struct IsaKernels {

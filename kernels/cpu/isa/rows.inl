@@ -53,7 +53,7 @@ inline void load_sum(V (&v)[kParts], const LayerNormRow& r, int64_t i, int64_t n
   for (int p = 0; p < kParts; ++p) v[p] = v[p] + t[p];
 }
 
-void layer_norm_row(const LayerNormRow& r) {
+float mean_of(const LayerNormRow& r) {
   V sum[kParts], v[kParts];
   for (int p = 0; p < kParts; ++p) sum[p] = zero();
   for (int64_t i = 0; i < r.size; i += kLanes16) {
@@ -61,9 +61,12 @@ void layer_norm_row(const LayerNormRow& r) {
 #pragma GCC unroll 16
     for (int p = 0; p < kParts; ++p) sum[p] = sum[p] + v[p];
   }
-  const float mean = reduce_add(sum) / static_cast<float>(r.size);
+  return reduce_add(sum) / static_cast<float>(r.size);
+}
 
-  V squares[kParts];
+void layer_norm_row(const LayerNormRow& r) {
+  const float mean = r.rms ? 0.0f : mean_of(r);
+  V squares[kParts], v[kParts];
   for (int p = 0; p < kParts; ++p) squares[p] = zero();
   for (int64_t i = 0; i < r.size; i += kLanes16) {
     load_sum(v, r, i, r.size - i);
@@ -87,7 +90,10 @@ void layer_norm_row(const LayerNormRow& r) {
     const int64_t rest = r.size - i;
     load_sum(v, r, i, rest);
     load16(weight, r.weight + i, rest);
-    load16(bias, r.bias + i, rest);
+    if (r.bias != nullptr)
+      load16(bias, r.bias + i, rest);
+    else
+      for (int p = 0; p < kParts; ++p) bias[p] = zero();
 #pragma GCC unroll 16
     for (int p = 0; p < kParts; ++p) {
       const V y = fma((v[p] - set1(mean)) * set1(scale), weight[p], bias[p]);

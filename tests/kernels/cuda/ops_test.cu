@@ -115,6 +115,71 @@ TEST(CudaOps, LayerNorm) {
   }
 }
 
+TEST(CudaOps, RmsNorm) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const int64_t size : {1, 3, 31, 32, 56, 127, 129, 200, 768, 1024, 12000}) {
+      const int64_t rows = random.integer(1, 5);
+      Tensor x = random.matrix(rows, size);
+      for (int64_t i = 0; i < rows; ++i) x.row<float>(i)[0] += 3;  // a mean that stays
+      x = rounded(x, dtype);
+      const bool add = random.integer(0, 1) == 1;
+      const Tensor residual = add ? rounded(random.matrix(rows, size), dtype) : Tensor();
+      const Tensor weight = random.vector(size);
+      const Tensor want({rows, size}, DType::kF32), want_sum({rows, size}, DType::kF32);
+      reference::layer_norm({x, residual, weight, {}, 1e-6f, want, want_sum, true});
+      const DeviceMatrix there(ctx, random, x, dtype);
+      const DeviceMatrix other(ctx, random, add ? residual : x, dtype);
+      const DeviceMatrix out(ctx, random, rows, size, dtype), sum(ctx, random, rows, size, dtype);
+      ops::LayerNormArgs args{there.tensor(),
+                              add ? other.tensor() : Tensor(),
+                              to_device(ctx, weight),
+                              {},
+                              1e-6f,
+                              out.tensor(),
+                              sum.tensor(),
+                              true};
+      ops::layer_norm(ctx, args);
+      const Tensor got = out.values();
+      EXPECT_TRUE(near(got, want, 1e-5, 1.01 * half_ulp(dtype) + 1e-5))
+          << name_of(dtype) << " " << rows << " x " << size;
+      EXPECT_TRUE(same_bits(sum.values(), rounded(want_sum, dtype))) << name_of(dtype);
+      args.out = args.x;
+      args.sum = Tensor();
+      ops::layer_norm(ctx, args);  // in place
+      EXPECT_TRUE(same_bits(there.values(), got)) << name_of(dtype) << " " << rows << " x " << size;
+    }
+  }
+}
+
+TEST(CudaOps, GatedActivation) {
+  Random random;
+  for (const DType dtype : kActivations) {
+    Context ctx = testing::cuda_context(dtype);
+    for (const Activation activation :
+         {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu})
+      for (const int64_t size : {1, 3, 31, 80, 129, 2048}) {
+        const int64_t rows = random.integer(1, 5);
+        const Tensor both = rounded(random.matrix(rows, 2 * size), dtype);
+        const Tensor want({rows, size}, DType::kF32);
+        reference::gated_activation(
+            {both.columns(0, size), both.columns(size, 2 * size), activation, want});
+        const DeviceMatrix there(ctx, random, both, dtype), out(ctx, random, rows, size, dtype);
+        const Tensor gate = there.tensor().columns(0, size);
+        ops::GatedActivationArgs args{gate, there.tensor().columns(size, 2 * size), activation,
+                                      out.tensor()};
+        ops::gated_activation(ctx, args);
+        const Tensor got = out.values();
+        EXPECT_TRUE(near(got, want, 1e-5, 1.01 * half_ulp(dtype) + 1e-5))
+            << name_of(dtype) << " " << rows << " x " << size;
+        args.out = gate;
+        ops::gated_activation(ctx, args);  // in place
+        EXPECT_TRUE(same_bits(there.values().columns(0, size), got)) << name_of(dtype);
+      }
+  }
+}
+
 TEST(CudaOps, GatherRows) {
   Random random;
   for (const DType dtype : kActivations) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "models/config/limits.h"
 #include "tests/support/files/expect_error.h"
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_twins.h"
@@ -106,6 +107,35 @@ TEST(ModelConfig, GeneralNamesOfSizes) {
   EXPECT_EQ(c.d_model, 24);
   EXPECT_EQ(c.encoder_layers, 5);
   EXPECT_EQ(c.encoder_attention_heads, 4);  // the family's own name comes first
+}
+
+ModelConfig load_t5(const json& patch) {
+  TempDir dir;
+  json config = {{"architectures", {"T5ForConditionalGeneration"}}, {"model_type", "t5"}};
+  config.merge_patch(patch);
+  dir.write("config.json", config.dump());
+  return ModelConfig::load(dir.path());
+}
+
+TEST(ModelConfig, T5) {
+  const ModelConfig c = load_t5({{"d_kv", 24}, {"num_layers", 5}});
+  EXPECT_EQ(c.vocab_size, 32128);
+  EXPECT_EQ(c.encoder_layers, 5);
+  EXPECT_EQ(c.decoder_layers, 5);
+  EXPECT_EQ(c.decoder_heads_width(), 8 * 24);
+  EXPECT_EQ(c.activation, Activation::kRelu);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_EQ(c.decoder_start_token_id, c.pad_token_id);
+  EXPECT_FALSE(limits_of(c).encoder_positions.has_value());
+  EXPECT_EQ(load_t5({{"num_decoder_layers", 2}}).decoder_layers, 2);
+  EXPECT_EQ(load_t5({{"feed_forward_proj", "gated-gelu"}}).activation, Activation::kGeluTanh);
+  EXPECT_EQ(load_t5({{"feed_forward_proj", "gated-silu"}}).activation, Activation::kSilu);
+  EXPECT_EQ(load_t5({{"feed_forward_proj", "gelu"}}).activation, Activation::kGelu);
+  const ModelConfig later =
+      load_t5({{"architectures", {"MT5ForConditionalGeneration"}}, {"model_type", "mt5"}});
+  EXPECT_EQ(later.vocab_size, 250112);
+  EXPECT_EQ(later.activation, Activation::kGeluTanh);
+  EXPECT_FALSE(later.tie_word_embeddings);
 }
 
 TEST(ModelConfig, NewerNameOfTheDtype) {
@@ -236,6 +266,17 @@ TEST(ModelConfigErrors, FlagsAndNames) {
   EXPECT_INPUT_ERROR(load({{"tie_word_embeddings", "yes"}}), "tie_word_embeddings: is \"yes\"");
   EXPECT_INPUT_ERROR(load({{"torch_dtype", "float8"}}), "config.json: torch_dtype: is \"float8\"");
   EXPECT_INPUT_ERROR(load({{"dtype", 32}}), "dtype: is 32");
+}
+
+TEST(ModelConfigErrors, T5) {
+  EXPECT_INPUT_ERROR(load_t5({{"d_kv", 0}}), "config.json: d_kv: is 0");
+  EXPECT_INPUT_ERROR(load_t5({{"feed_forward_proj", "gated-swoosh"}}),
+                     "config.json: feed_forward_proj: activation \"swoosh\" is not known");
+  for (const json& wrong : {json("small"), json(0), json(-1e-6), json(1e300)})
+    EXPECT_INPUT_ERROR(load_t5({{"layer_norm_epsilon", wrong}}),
+                       "config.json: layer_norm_epsilon: is ");
+  EXPECT_INPUT_ERROR(load_t5({{"relative_attention_num_buckets", -1}}),
+                     "relative_attention_num_buckets: is -1");
 }
 
 TEST(ModelConfigErrors, SpecialTokens) {

@@ -43,6 +43,14 @@ std::vector<json> single_sequence_cases(const std::string& checkpoint) {
   return cases;
 }
 
+// Room for the longest request, and a little more.
+int few_blocks(const std::string& checkpoint, int block_size) {
+  size_t longest = 128;
+  for (const json& c : single_sequence_cases(checkpoint))
+    longest = std::max({longest, c.at("encoder_ids").size(), c.at("output_ids").size()});
+  return 2 * (static_cast<int>(longest) / block_size) + 4;
+}
+
 // Runs all to the end; request id → the whole decoder sequence.
 std::map<std::string, std::vector<int>> run_all(LLMEngine& engine) {
   std::map<std::string, std::vector<int>> out;
@@ -109,8 +117,7 @@ TEST_P(EngineGoldens, CacheSoSmallThatGroupsArePreempted) {
     config.block_size = block_size;
     config.preemption = mode;
     config.enable_encoder_cache = config.enable_prefix_caching = caches;
-    // Room for the longest request, and a little more.
-    config.num_gpu_blocks_override = 2 * (128 / block_size) + 4;
+    config.num_gpu_blocks_override = few_blocks(GetParam(), block_size);
     LLMEngine engine(config);
     expect_goldens(engine, single_sequence_cases(GetParam()), 5);
     // What is shared may leave room enough.
@@ -135,7 +142,7 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
   }
   EngineConfig config = config_for(GetParam());
   config.block_size = 2;
-  config.num_gpu_blocks_override = 2 * (128 / 2) + 4;
+  config.num_gpu_blocks_override = few_blocks(GetParam(), config.block_size);
   LLMEngine engine(config);
   for (const uint64_t seed : {8, 9}) expect_goldens(engine, cases, seed);
   EXPECT_GT(engine.scheduler().block_manager().cache_stats().evicted_blocks, 0);
@@ -145,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-sharded",
                                            "blenderbot-small-tiny", "blenderbot-tiny",
-                                           "marian-tiny", "mvp-tiny", "plbart-tiny"),
+                                           "flan-t5-untied", "marian-tiny", "mvp-tiny",
+                                           "plbart-tiny", "t5-tiny", "umt5-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

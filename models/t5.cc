@@ -1,0 +1,168 @@
+// T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration), mT5 and UMT5: RMS norms before
+// each part, no biases, relative positions as a bias by distance, scores that are not scaled, heads
+// of a size of their own, feed-forward layers with a gate in the later versions.
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "base/printable.h"
+#include "models/blocks/relative_position.h"
+#include "models/blocks/seq2seq.h"
+#include "models/family.h"
+
+namespace tandem {
+namespace {
+
+// Keys of config.json that ModelConfig does not have.
+struct Extras {
+  bool gated = false, scaled_logits = false;
+  float eps = 1e-6f;
+  int num_buckets = 32, max_distance = 128;
+};
+
+Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
+  Extras out;
+  out.gated = in.find("feed_forward_proj") ? in.string("feed_forward_proj").starts_with("gated-")
+                                           : c.model_type != "t5";
+  out.scaled_logits = in.flag("scale_decoder_outputs", c.tie_word_embeddings);
+  out.eps = in.positive("layer_norm_epsilon", 1e-6f);
+  out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
+  out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
+  return out;
+}
+
+Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
+  const char* key = "feed_forward_proj";
+  std::string name = in.find(key) ? in.string(key) : c.model_type == "t5" ? "relu" : "gated-gelu";
+  if (name == "gated-gelu") return Activation::kGeluTanh;  // HuggingFace's gelu_new
+  if (name.starts_with("gated-")) name.erase(0, std::string_view("gated-").size());
+  try {
+    return activation_from_name(name);
+  } catch (const InputError&) {
+    in.fail(key, "activation " + in_quotes(name) + " is not known");
+  }
+}
+
+void read_config(const ConfigReader& in, ModelConfig& c) {
+  const bool first = c.model_type == "t5";  // its defaults differ from those of its successors
+  const auto size = [&](const char* key, int otherwise) {
+    return in.size(key, in.kMaxWidth).value_or(otherwise);
+  };
+  const auto count = [&](const char* key, int otherwise) {
+    return in.size(key, in.kMaxCount).value_or(otherwise);
+  };
+  c.vocab_size = in.size("vocab_size", in.kMaxRows).value_or(first ? 32128 : 250112);
+  c.d_model = size("d_model", 512);
+  c.head_dim = size("d_kv", 64);
+  c.encoder_ffn_dim = c.decoder_ffn_dim = size("d_ff", first ? 2048 : 1024);
+  c.encoder_layers = count("num_layers", first ? 6 : 8);
+  c.decoder_layers = count("num_decoder_layers", c.encoder_layers);
+  c.encoder_attention_heads = c.decoder_attention_heads = count("num_heads", first ? 8 : 6);
+  c.tie_word_embeddings = in.flag("tie_word_embeddings", c.model_type != "mt5");
+  c.activation = read_activation(in, c);
+  read_extras(in, c);  // what is wrong is said now
+}
+
+ModelLimits limits(const ModelConfig& c) {
+  ModelLimits out = encoder_decoder_limits(c);
+  const int64_t width = std::max(c.encoder_ffn_dim, c.decoder_ffn_dim);
+  out.scratch_values_per_token += width;  // gate and factor side by side
+  out.widest_linear = std::max(out.widest_linear, 2 * width);
+  return out;
+}
+
+constexpr LayerOptions::Names kEncoderNames{.self_attention = "layer.0.SelfAttention",
+                                            .self_norm = "layer.0.layer_norm",
+                                            .fc1 = "layer.1.DenseReluDense.wi",
+                                            .gate = "layer.1.DenseReluDense.wi_1",
+                                            .fc2 = "layer.1.DenseReluDense.wo",
+                                            .final_norm = "layer.1.layer_norm"};
+constexpr LayerOptions::Names kDecoderNames{.self_attention = "layer.0.SelfAttention",
+                                            .self_norm = "layer.0.layer_norm",
+                                            .cross_attention = "layer.1.EncDecAttention",
+                                            .cross_norm = "layer.1.layer_norm",
+                                            .fc1 = "layer.2.DenseReluDense.wi",
+                                            .gate = "layer.2.DenseReluDense.wi_1",
+                                            .fc2 = "layer.2.DenseReluDense.wo",
+                                            .final_norm = "layer.2.layer_norm"};
+
+void set_layers(SideOptions& side, LayerOptions::Names names, const char* gated_fc1,
+                const Extras& extras) {
+  if (extras.gated) names.fc1 = gated_fc1;
+  LayerOptions& layer = side.layer;
+  layer.names = names;
+  layer.norm_kind = NormKind::kRms;
+  layer.eps = extras.eps;
+  for (AttentionOptions* o : {&layer.self_attention, &layer.cross_attention}) {
+    o->scale = 1.0f;
+    o->bias = Bias::kNone;
+    o->names = {"q", "k", "v", "o"};
+  }
+  layer.feed_forward.gated = extras.gated;
+  layer.feed_forward.bias = Bias::kNone;
+  side.layers = "block";
+  side.final_norm = "final_layer_norm";
+}
+
+std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
+  const Extras extras = read_extras(ConfigReader((c.directory / "config.json").string(), c.raw), c);
+  const Weights encoder = root / "encoder", decoder = root / "decoder";
+  ModelConfig tied = c;  // without a head in the file the embeddings are it, whatever the key says
+  tied.tie_word_embeddings = true;
+  const TokenTables tables(root, root, tied);
+  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
+  const float scale = extras.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+  Seq2Seq::Parts parts{Embeddings(encoder_tokens, Positions::none()),
+                       Embeddings(decoder_tokens, Positions::none()),
+                       ParallelLMHead(tables.head, {}, b, scale)};
+  SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
+  SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
+  set_layers(of_encoder, kEncoderNames, "layer.1.DenseReluDense.wi_0", extras);
+  set_layers(of_decoder, kDecoderNames, "layer.2.DenseReluDense.wi_0", extras);
+  RelativeBuckets buckets{true, extras.num_buckets, extras.max_distance};
+  const bool of_each = c.model_type == "umt5";  // else all layers have the first one's
+  const char* table = "layer.0.SelfAttention.relative_attention_bias";
+  of_encoder.position_biases = relative_position_biases(
+      encoder / "block", table, b, c.encoder_layers, of_each, c.encoder_attention_heads, buckets);
+  buckets.bidirectional = false;
+  of_decoder.position_biases = relative_position_biases(
+      decoder / "block", table, b, c.decoder_layers, of_each, c.decoder_attention_heads, buckets);
+  // The first T5 have a table there that nothing reads.
+  decoder.find_any("block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
+  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
+                                   of_decoder);
+}
+
+TokenizerRule tokenizer(const char* class_name, const char* model_type) {
+  TokenizerRule rule{class_name, model_type, TokenizerRule::Kind::kUnigram};
+  rule.special_tokens =
+      class_tokens({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
+  rule.single = {"$A", "eos_token"};
+  rule.pair = {"$A", "eos_token", "$B", "eos_token"};
+  return rule;
+}
+
+ModelFamily family(const char* model_type, std::vector<std::string> architectures,
+                   std::vector<TokenizerRule> tokenizers = {}) {
+  return {.model_type = model_type,
+          .architectures = std::move(architectures),
+          .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},
+          .read_config = read_config,
+          .limits = limits,
+          .tokenizers = std::move(tokenizers),
+          .make = make};
+}
+
+}  // namespace
+
+ModelFamily t5_family() {
+  return family("t5", {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
+                {tokenizer("T5Tokenizer", "t5")});
+}
+ModelFamily mt5_family() {
+  return family("mt5", {"MT5ForConditionalGeneration"}, {tokenizer("MT5Tokenizer", "mt5")});
+}
+ModelFamily umt5_family() { return family("umt5", {"UMT5ForConditionalGeneration"}); }
+
+}  // namespace tandem

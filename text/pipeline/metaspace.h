@@ -1,0 +1,57 @@
+// SentencePiece's way with spaces, as tokenizers of the library have it: a symbol stands for each,
+// and words begin with it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/pipeline/text_pipeline.h"
+
+namespace tandem {
+
+// Splits at white space, which goes.
+class WhitespaceSplitPreTokenizer final : public PreTokenizer {
+ public:
+  void split(std::string_view text, const TextSink& word) const override;
+};
+
+// The settings of the JSON component "Metaspace". Throws InputError for those that are not built.
+struct Metaspace {
+  explicit Metaspace(const JsonView& json);
+  std::string replacement;
+  bool prepend = true;  // before each text that does not begin with it
+  bool split = true;    // before each replacement
+};
+
+class MetaspacePreTokenizer final : public PreTokenizer {
+ public:
+  explicit MetaspacePreTokenizer(const JsonView& json) : settings_(json) {}
+  void split(std::string_view text, const TextSink& word) const override;
+
+ private:
+  Metaspace settings_;
+};
+
+class MetaspaceDecoder final : public Decoder {
+ public:
+  // `bytes`: tokens such as <0xE2> stand for bytes.
+  MetaspaceDecoder(const JsonView& json, bool bytes) : settings_(json), bytes_(bytes) {}
+  std::string token_bytes(std::string_view token) const override { return decode(token, " "); }
+  std::string first_token_bytes(std::string_view token) const override {
+    return decode(token, settings_.prepend ? "" : " ");
+  }
+  std::optional<char> byte_of(std::string_view token) const override;
+
+ private:
+  std::string decode(std::string_view token, std::string_view space) const;
+
+  Metaspace settings_;
+  bool bytes_;
+};
+
+// Of one component "Metaspace", or of "ByteFallback" and that one in a "Sequence".
+std::unique_ptr<Decoder> make_metaspace_decoder(const JsonView& json);
+
+}  // namespace tandem

@@ -1,0 +1,109 @@
+#include "text/pipeline/precompiled.h"
+
+#include <unicode/brkiter.h>
+#include <unicode/utext.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/check.h"
+#include "base/utf8.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr size_t kLongestCluster = 5;  // bytes
+
+std::string bytes_of(const JsonView& json) {
+  std::string_view text = json.string();
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) json.fail("is not Base64");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count & 0xFF);
+  }
+  return out;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<uint8_t>(c) < 128; });
+}
+
+// Calls `cluster` with each extended grapheme cluster.
+template <class Cluster>
+void each_cluster(std::string_view text, const Cluster& cluster) {
+  if (is_ascii(text)) {
+    for (size_t at = 0; at < text.size();) {
+      const size_t length = text.substr(at).starts_with("\r\n") ? 2 : 1;
+      cluster(text.substr(at, length));
+      at += length;
+    }
+    return;
+  }
+  UErrorCode status = U_ZERO_ERROR;
+  const std::unique_ptr<icu::BreakIterator> breaks(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+  const std::unique_ptr<UText, decltype(&utext_close)> view(
+      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status),
+      &utext_close);
+  TANDEM_CHECK(U_SUCCESS(status));
+  breaks->setText(view.get(), status);
+  TANDEM_CHECK(U_SUCCESS(status));
+  size_t begin = 0;
+  for (int32_t end = breaks->next(); end != icu::BreakIterator::DONE; end = breaks->next()) {
+    cluster(text.substr(begin, static_cast<size_t>(end) - begin));
+    begin = static_cast<size_t>(end);
+  }
+}
+
+}  // namespace
+
+PrecompiledNormalizer::PrecompiledNormalizer(const JsonView& json)
+    : charsmap_(bytes_of(json.at("precompiled_charsmap")), json.file()) {}
+
+bool PrecompiledNormalizer::append_replacement(std::string_view part, std::string& out) const {
+  const Charsmap::Match match = charsmap_.find_shortest(part);
+  if (match.length == 0) return false;
+  out += match.replacement;
+  return true;
+}
+
+void PrecompiledNormalizer::append_cluster(std::string_view cluster, std::string& out) const {
+  if (cluster.size() <= kLongestCluster && append_replacement(cluster, out)) return;
+  while (!cluster.empty()) {
+    const auto length = static_cast<size_t>(code_point_at(cluster, 0).length);
+    const std::string_view character = cluster.substr(0, length);
+    if (!append_replacement(character, out)) out += character;
+    cluster.remove_prefix(length);
+  }
+}
+
+std::string PrecompiledNormalizer::normalize(std::string_view text) const {
+  std::string out;
+  each_cluster(text, [&](std::string_view cluster) { append_cluster(cluster, out); });
+  return out;
+}
+
+std::string base64_of(std::string_view bytes) {
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0u);
+    for (size_t i = 0; i < 4; ++i) out += i <= count ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+// The normalizer "Precompiled" of tokenizer.json: SentencePiece's table of characters.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/pipeline/text_pipeline.h"
+#include "text/sentencepiece/piece_normalizer.h"
+
+namespace tandem {
+
+// As HuggingFace's tokenizers apply the table: to a character with its marks where that is up to
+// five bytes long, else to each code point, and always by the shortest entry that begins it.
+class PrecompiledNormalizer final : public Normalizer {
+ public:
+  // Its key: precompiled_charsmap, in Base64. Throws InputError naming it.
+  explicit PrecompiledNormalizer(const JsonView& json);
+  std::string normalize(std::string_view text) const override;
+
+ private:
+  bool append_replacement(std::string_view part, std::string& out) const;
+  void append_cluster(std::string_view cluster, std::string& out) const;
+
+  Charsmap charsmap_;
+};
+
+// For Charsmap's bytes in a tokenizer.json.
+std::string base64_of(std::string_view bytes);
+
+}  // namespace tandem
