@@ -1,5 +1,6 @@
 #include "text/pipeline/subword_bpe.h"
 
+#include <unicode/bytestream.h>
 #include <unicode/casemap.h>
 #include <unicode/stringpiece.h>
 
