@@ -67,7 +67,7 @@ TokenizerRule tokenizer() {
 
 TokenizerRule nllb_tokenizer() {
   TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
-  rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/false,
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces, /*split_whitespace=*/false,
                 /*from_pieces=*/false};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},

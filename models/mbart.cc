@@ -49,7 +49,7 @@ TokenizerRule mbart_tokenizer() {
 
 TokenizerRule mbart50_tokenizer() {
   TokenizerRule rule{"MBart50Tokenizer", "mbart50", TokenizerRule::Kind::kUnigram};
-  rule.words = {Normalizer::kTable, /*split_whitespace=*/false, /*from_pieces=*/false};
+  rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false, /*from_pieces=*/false};
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return with_special_tokens(std::move(rule));

@@ -37,7 +37,7 @@ constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,
 
 TokenizerRule tokenizer() {
   TokenizerRule rule{"PegasusTokenizer", "pegasus", TokenizerRule::Kind::kUnigram};
-  rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/false,
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces, /*split_whitespace=*/false,
                 /*from_pieces=*/false};
   rule.special_tokens = class_tokens({{"eos_token", "</s>"},
                                       {"unk_token", "<unk>"},

@@ -99,17 +99,12 @@ OptionalFile read_pieces(const fs::path& file, const OptionalFile& config) {
   for (int32_t i = extra_ids - 1; i >= 0; --i)
     vocabulary.push_back(json::array({"<extra_id_" + std::to_string(i) + ">", 0.0}));
   model["vocab"] = std::move(vocabulary);
-  json steps = json::array();
-  if (!pieces.charsmap.empty())
-    steps.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(pieces.charsmap)}});
-  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
-  steps.push_back(
-      {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", kSpaceSymbol}});
   OptionalFile document;
   document.name = file.string();
   document.value["model"] = std::move(model);
-  document.value["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  if (!pieces.charsmap.empty())
+    document.value["normalizer"] = {{"type", "Precompiled"},
+                                    {"precompiled_charsmap", base64_of(pieces.charsmap)}};
   return document;
 }
 
@@ -169,28 +164,35 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
 
-// The file's table of characters, then one space for several.
-json table_normalizer(const JsonView& document) {
-  if (const auto normalizer = document.find("normalizer")) {
-    const auto list = normalizer->find("normalizers");
-    for (size_t i = 0, n = list ? list->size() : 1; i < n; ++i) {
-      const JsonView step = list ? list->at(i) : *normalizer;
-      if (step.at("type").string() != "Precompiled") continue;
-      const json spaces = {
-          {"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
-      return {{"type", "Sequence"}, {"normalizers", json::array({step.value(), spaces})}};
-    }
-  }
-  document.fail_unsupported("a normalizer without a table of characters is not supported");
+// The table of characters in a document's normalizer; null: there is none.
+json precompiled_of(const JsonView& document) {
+  const auto normalizer = document.find("normalizer");
+  if (!normalizer) return nullptr;
+  const auto is_precompiled = [](const JsonView& component) {
+    return component.at("type").string() == "Precompiled";
+  };
+  if (is_precompiled(*normalizer)) return normalizer->value();
+  if (const auto parts = normalizer->find("normalizers"))
+    for (size_t i = 0, n = num_parts(*parts); i < n; ++i)
+      if (is_precompiled(parts->at(i))) return parts->at(i).value();
+  return nullptr;
+}
+
+json normalizer_of_words(const TokenizerRule& rule, const JsonView& document) {
+  using Normalizer = TokenizerRule::WordOptions::Normalizer;
+  if (rule.words.normalizer == Normalizer::kNone) return nullptr;
+  json table = precompiled_of(document);
+  if (rule.words.normalizer == Normalizer::kTable) return table;
+  if (table.is_null())
+    document.fail_unsupported("a normalizer without a table of characters is not supported");
+  const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
+  return {{"type", "Sequence"}, {"normalizers", json::array({std::move(table), spaces})}};
 }
 
 // Words that begin with SentencePiece's symbol.
 void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
                    const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
-  using Normalizer = TokenizerRule::WordOptions::Normalizer;
-  if (rule.words.normalizer == Normalizer::kNone) out.document["normalizer"] = nullptr;
-  if (rule.words.normalizer == Normalizer::kTable)
-    out.document["normalizer"] = table_normalizer(JsonView(out.document, out.file));
+  out.document["normalizer"] = normalizer_of_words(rule, JsonView(out.document, out.file));
   if (rule.kind == TokenizerRule::Kind::kPieceBpe) {
     json& model = out.document["model"];
     model = {{"type", "BPE"},

@@ -25,10 +25,10 @@ struct TokenizerRule {
   // Of words that begin with SentencePiece's symbol.
   struct WordOptions {
     enum class Normalizer {
-      kOfFile,
       kNone,
-      kTable,  // the file's table of characters, then one space for several
-    } normalizer = Normalizer::kOfFile;
+      kTable,           // the file's table of characters
+      kTableAndSpaces,  // and one space for several
+    } normalizer = Normalizer::kTable;
     bool split_whitespace = true;  // white space, which goes, parts words
     bool from_pieces = true;       // without tokenizer.json, of spiece.model as T5 has it
   };
