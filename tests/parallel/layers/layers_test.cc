@@ -130,6 +130,60 @@ TEST_P(Layers, ColumnThenRow) {
   }
 }
 
+TEST_P(Layers, GatedThenRow) {
+  for (const int64_t inner : {3, 7, 130}) {  // fewer than ranks; odd; more than a panel
+    source_.add_linear("wi_0", 20, inner);
+    source_.add_linear("wi_1", 20, inner);
+    source_.add_linear("wo", inner, 24);
+    const Tensor x = random_matrix(kRows, 20, 1);
+    expect_same_on_ranks([&](const Build& b) {
+      const GatedParallelLinear first(root_ / "wi_0", root_ / "wi_1", b, 20, inner,
+                                      Activation::kGeluTanh, Bias::kNone);
+      const Range part = shard_range(inner, b.comm.rank(), b.comm.size());
+      const RowParallelLinear second(root_ / "wo", b, inner, 24, part, Bias::kNone);
+      return second.forward(first.forward(x));
+    });
+  }
+}
+
+// One product of both, then the gate: as two layers and a product of elements.
+TEST_P(Layers, GateTimesTheOther) {
+  source_.add_linear("wi_0", 20, 33);
+  source_.add_linear("wi_1", 20, 33);
+  Context ctx(1);
+  const auto comm = make_local_communicator();
+  const Build b{ctx, *comm, DType::kF32};
+  const Tensor x = random_matrix(kRows, 20, 1);
+  const GatedParallelLinear both(root_ / "wi_0", root_ / "wi_1", b, 20, 33, Activation::kSilu);
+  const ColumnParallelLinear gate(root_ / "wi_0", b, 20, 33, Activation::kSilu);
+  const ColumnParallelLinear up(root_ / "wi_1", b, 20, 33);
+  const Tensor got = both.forward(x), g = gate.forward(x), u = up.forward(x);
+  for (int64_t i = 0; i < kRows; ++i)
+    for (int64_t j = 0; j < 33; ++j)
+      EXPECT_EQ(got.row<float>(i)[j], g.row<float>(i)[j] * u.row<float>(i)[j]);
+}
+
+// An RMS norm needs no bias in the file, and is not an embedding's own.
+TEST_P(Layers, RmsNorm) {
+  source_.add("norm.weight", {16});
+  source_.add("embed.weight", {5, 16});
+  const HostTensor tokens = (root_ / "embed").get("weight", {5, 16});
+  const std::vector<int32_t> ids = {0, 4, 2};
+  expect_same_on_ranks([&](const Build& b) {
+    const Norm norm(root_ / "norm", b, 16, 1e-6f, NormKind::kRms);
+    const VocabParallelEmbedding embedding(tokens, b, 1.0f);
+    const auto embed = [&](const Norm* n) {
+      return embedding.forward(Tensor::borrow(ids), {}, {}, 0, n);
+    };
+    const Tensor normed = embed(&norm), x = embed(nullptr);
+    EXPECT_EQ(std::memcmp(normed.raw(), norm.forward(x).raw(), normed.bytes()), 0);
+    const auto [sum, next] = norm.sum_and_norm(normed, embed(nullptr));
+    const Tensor added = norm.add_norm(normed, embed(nullptr));
+    EXPECT_EQ(std::memcmp(next.raw(), added.raw(), next.bytes()), 0);
+    return sum;
+  });
+}
+
 // int8: what shards its outputs gives the bits of one rank; what shards its inputs has other
 // scales.
 TEST_P(Layers, ColumnThenRowInInt8) {
@@ -202,7 +256,7 @@ TEST_P(Layers, EmbeddingAndHeadOfAVocabularyThatDoesNotDivide) {
     }
     expect_same_on_ranks([&](const Build& b) {
       const VocabParallelEmbedding embedding(tokens, b, 2.0f);
-      const ParallelLMHead head(tokens, bias, b);
+      const ParallelLMHead head(tokens, bias, b, 0.25f);
       const Tensor x = embedding.forward(Tensor::borrow(ids), Tensor::borrow(places), positions, 2);
       EXPECT_EQ(head.forward_shard(x).dim(1),
                 shard_range(vocabulary, b.comm.rank(), b.comm.size()).size());
