@@ -171,6 +171,7 @@ TEST(SentencePiece, CodesAndIds) {
   files.vocabulary = {{"<unk>", 0}, {"a", 1}, {"ab", 2}, {"\u2581", 3}, {">>ab<<", 4}};
   files.source = files.target = parse(kPlain);
   files.unknown_token = "<unk>";
+  files.options.codes = true;
   const auto model = make_sentencepiece_model(files, "vocab.json");
   const auto ids = [&](const std::string& text) {
     std::vector<int32_t> out;
@@ -182,6 +183,10 @@ TEST(SentencePiece, CodesAndIds) {
   EXPECT_THAT(ids(">>y<<a"), ElementsAre(0, 3, 1));
   EXPECT_THAT(ids("a >>ab<<a"), ElementsAre(3, 1, 3, 0, 2, 0, 1));  // only at the start
   EXPECT_THAT(ids(">><<a"), ElementsAre(3, 0, 1));
+  files.options.codes = false;
+  std::vector<int32_t> plain;
+  make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode(">>ab<<", plain);
+  EXPECT_THAT(plain, ElementsAre(3, 0, 2, 0));
   const auto decoder = make_sentencepiece_decoder(files);
   EXPECT_EQ(decoder->token_bytes("\u2581a\u2581"), " a ");
   EXPECT_TRUE(decoder->loses_space("\u2581"));
