@@ -1,31 +1,14 @@
 // BART (Lewis et al. 2020; HuggingFace BartForConditionalGeneration and BartModel): post-norm
 // layers, learned positions with an offset of 2, a layer norm behind the embeddings, tied output
 // embedding.
-#include "models/blocks/seq2seq.h"
+#include "models/blocks/bart_shape.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
-constexpr int kPositionOffset = 2;
-
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Weights model = scope_of(root, "model", "encoder.layernorm_embedding.weight", {c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
-  const auto embeddings = [&](const Weights& w, const VocabParallelEmbedding& tokens) {
-    return Embeddings(
-        tokens, Positions::learned(w, b, c.max_position_embeddings, c.d_model, kPositionOffset),
-        Norm(w / "layernorm_embedding", b, c.d_model));
-  };
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  Seq2Seq::Parts parts{embeddings(encoder, encoder_tokens), embeddings(decoder, decoder_tokens),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
-  // Old checkpoints carry the layout's version beside the weights.
-  for (const Weights& side : {encoder, decoder}) side.find_any("version");
-  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder,
-                                   encoder_side(c, NormPlace::kPost), decoder,
-                                   decoder_side(c, NormPlace::kPost));
+  return make_bart_shape(c, root, b, NormPlace::kPost);
 }
 
 constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,

@@ -14,8 +14,14 @@ namespace tandem {
 #define TANDEM_FAMILIES(FAMILY) \
   FAMILY(bart)                  \
   FAMILY(blenderbot)            \
+  FAMILY(blenderbot_small)      \
+  FAMILY(m2m100)                \
   FAMILY(marian)                \
+  FAMILY(mbart)                 \
   FAMILY(mt5)                   \
+  FAMILY(mvp)                   \
+  FAMILY(pegasus)               \
+  FAMILY(plbart)                \
   FAMILY(t5)                    \
   FAMILY(umt5)                  \
   FAMILY(whisper)

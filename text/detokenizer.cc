@@ -1,6 +1,8 @@
 // Incremental decoding: all bytes but those of an unfinished character are final as soon as they
 // are there, because a later byte can only complete the character at the end. Where spaces are
 // trimmed, those at the end wait for what comes behind them.
+#include <utility>
+
 #include "base/utf8.h"
 #include "text/pipeline/unicode_classes.h"
 #include "text/tokenizer.h"
@@ -33,7 +35,23 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  std::string out;
+  size_t at = 0;
+  for (size_t found; (found = text.find(what, at)) != std::string::npos; at = found + what.size())
+    out.append(text, at, found - at).append(with);
+  text = out.append(text, at);
+}
+
 }  // namespace
+
+std::string tidy_spaces(std::string text) {
+  static constexpr std::string_view kRules[][2] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [what, with] : kRules) replace_all(text, what, with);
+  return text;
+}
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
     : tokenizer_(tokenizer), skip_special_(skip_special) {}
@@ -43,7 +61,8 @@ std::string Detokenizer::append(int32_t id) {
   if (skip_special_ && special) return {};
   if (tokenizer_.trims_spaces()) {
     append_trimmed(id);
-    return take(without_trailing_space(pending_));
+    ending_ = tokenizer_.ending(id);
+    return take(certain());
   }
   if (const auto byte = tokenizer_.byte_of(id)) {
     bytes_ += *byte;
@@ -70,19 +89,34 @@ void Detokenizer::append_trimmed(int32_t id) {
   std::string text;
   append_utf8_lossy(tokenizer_.token_bytes(id), text);
   const bool special = tokenizer_.is_special(id);
-  if (special)
+  if (special && tokenizer_.spaces_special())
     text += ' ';
-  else if (starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))
+  else if (!special && starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))
     text.erase(0, 1);
   starts_ = special || (starts_ && text.empty());
   pending_ += text;
   if (!given_) pending_.erase(0, leading_space(pending_));
 }
 
+// Bytes that no later token changes. Tidying needs what stands before a space only if that is a
+// space or an apostrophe.
+size_t Detokenizer::certain() const {
+  size_t end = without_trailing_space(pending_);
+  if (!tokenizer_.tidies()) return end;
+  for (; end > 0; --end) {
+    const bool before_space = end < pending_.size() && pending_[end] == ' ';
+    if (before_space && pending_[end - 1] != '\'' &&
+        without_trailing_space(std::string_view(pending_).substr(0, end)) == end)
+      break;
+  }
+  return end;
+}
+
 std::string Detokenizer::take(size_t bytes) {
   std::string text;
   append_utf8_lossy(std::string_view(pending_).substr(0, bytes), text);
   pending_.erase(0, bytes);
+  if (tokenizer_.tidies()) text = tidy_spaces(std::move(text));
   given_ = given_ || !text.empty();
   return text;
 }
@@ -90,7 +124,12 @@ std::string Detokenizer::take(size_t bytes) {
 std::string Detokenizer::finish() {
   std::string text;
   end_bytes();
-  if (!tokenizer_.trims_spaces()) append_utf8_lossy(pending_, text);
+  if (!tokenizer_.trims_spaces())
+    append_utf8_lossy(pending_, text);
+  else if (!ending_.empty())
+    text = pending_.append(ending_);
+  else if (tokenizer_.tidies())
+    text = take(without_trailing_space(pending_));
   pending_.clear();
   return text;
 }

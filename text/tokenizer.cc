@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "text/pipeline/added_tokens.h"
+#include "text/pipeline/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
@@ -30,6 +31,8 @@ class PipelineTokenizer : public Tokenizer {
   explicit PipelineTokenizer(TokenizerFiles files);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
+  std::vector<int32_t> encode_from(const std::string& source_language, std::string_view text,
+                                   bool add_special) const override;
   std::vector<int32_t> encode_pair(std::string_view text, std::string_view second,
                                    bool add_special) const override;
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
@@ -39,6 +42,9 @@ class PipelineTokenizer : public Tokenizer {
   bool is_special(int32_t id) const override;
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
+  bool spaces_special() const override { return decoder_->spaces_special(); }
+  bool tidies() const override { return decoder_->tidies(); }
+  std::string_view ending(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
   int num_suffix_tokens() const override;
@@ -58,11 +64,13 @@ class PipelineTokenizer : public Tokenizer {
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
   std::unique_ptr<Decoder> decoder_;
   std::vector<bool> special_;  // by id
+  TokenizerRule::Languages languages_;
+  std::optional<int32_t> source_;  // what the template has for the source's language
   int model_max_length_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : model_max_length_(files.model_max_length) {
+    : languages_(files.languages), model_max_length_(files.model_max_length) {
   const JsonView document(files.document, files.file);
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail_unsupported("version " + version->string() + " is not supported");
@@ -71,6 +79,9 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
   if (files.sentencepiece) {
     model_ = make_sentencepiece_model(*files.sentencepiece, files.file);
     decoder_ = make_sentencepiece_decoder(*files.sentencepiece);
+  } else if (!files.subword_unknown.empty()) {
+    model_ = make_subword_model(document.at("model"), files.subword_unknown);
+    decoder_ = make_subword_decoder();
   } else {
     model_ = make_token_model(document.at("model"));
     decoder_ = make_optional(document, "decoder", make_decoder);
@@ -84,6 +95,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     const auto text = token(id);
     special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
   }
+  if (!files.source_token.empty()) source_ = token_to_id(files.source_token);
   check_special_ids(document);
 }
 
@@ -148,6 +160,23 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text, bool add_s
   return post_processor_ ? post_processor_->process(std::move(ids), add_special) : ids;
 }
 
+std::vector<int32_t> PipelineTokenizer::encode_from(const std::string& source_language,
+                                                    std::string_view text, bool add_special) const {
+  if (!source_) return Tokenizer::encode_from(source_language, text, add_special);
+  const auto source = token_to_id(languages_.token(source_language));
+  if (!source || !is_special(*source))
+    throw invalid_request(
+        "src_lang", in_quotes(source_language) + " is not a language that this tokenizer has");
+  std::vector<int32_t> ids = encode(text, add_special);
+  if (!add_special) return ids;
+  // The language stands before or behind the text.
+  const size_t suffix = static_cast<size_t>(num_suffix_tokens());
+  const size_t prefix = post_processor_->process({}, true).size() - suffix;
+  std::replace(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(prefix), *source_, *source);
+  std::replace(ids.end() - static_cast<ptrdiff_t>(suffix), ids.end(), *source_, *source);
+  return ids;
+}
+
 std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::string_view second,
                                                     bool add_special) const {
   std::vector<int32_t> ids = encode_text(text), more = encode_text(second);
@@ -196,6 +225,11 @@ bool PipelineTokenizer::loses_space(int32_t id) const {
   return text && decoder_->loses_space(*text);
 }
 
+std::string_view PipelineTokenizer::ending(int32_t id) const {
+  const auto text = token(id);
+  return text ? decoder_->ending(*text) : std::string_view();
+}
+
 bool PipelineTokenizer::is_special(int32_t id) const {
   return id >= 0 && id < size() && special_[static_cast<size_t>(id)];
 }
@@ -218,6 +252,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerFiles files) {
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& directory,
                                            std::span<const TokenizerRule> rules) {
   return make_tokenizer(read_tokenizer_files(directory, rules));
+}
+
+std::vector<int32_t> Tokenizer::encode_from(const std::string&, std::string_view, bool) const {
+  throw not_supported("src_lang", "this tokenizer has no languages");
 }
 
 std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool) const {

@@ -27,6 +27,10 @@ class Tokenizer {
 
   // `text` must be valid UTF-8, as by check_utf8. add_special: with the model's BOS/EOS around it.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
+  // The same of a text in another language than the checkpoint's (HuggingFace's src_lang). Throws
+  // InputError for one that the tokenizer does not have.
+  virtual std::vector<int32_t> encode_from(const std::string& source_language,
+                                           std::string_view text, bool add_special = true) const;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
                                            bool add_special = true) const;
@@ -41,16 +45,24 @@ class Tokenizer {
   virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
   virtual bool is_special(int32_t id) const = 0;
   // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
-  // behind a special token, and at the start and behind that one fewer of a token that
-  // loses_space().
+  // behind a special token if it spaces_special(), and at the start and behind a special token one
+  // fewer of a token that loses_space().
   virtual bool trims_spaces() const { return false; }
   virtual bool loses_space(int32_t) const { return false; }
+  virtual bool spaces_special() const { return false; }
+  // Of those that trim: whether decode() takes spaces before punctuation away (tidy_spaces()).
+  virtual bool tidies() const { return false; }
+  // Of those that trim: what stands behind the bytes of a token that is the last one.
+  virtual std::string_view ending(int32_t) const { return {}; }
   virtual int32_t size() const = 0;  // largest id + 1
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   // How many tokens encode() puts behind the text (truncation keeps them).
   virtual int num_suffix_tokens() const = 0;
   virtual int model_max_length() const = 0;  // 0: not known
 };
+
+// HuggingFace's clean_up_tokenization: "a , b" becomes "a, b", "do n't" becomes "don't".
+std::string tidy_spaces(std::string text);
 
 // Text of a growing sequence of ids, piece by piece; never half a UTF-8 character. The pieces,
 // joined, are decode() of all ids.
@@ -64,15 +76,17 @@ class Detokenizer {
 
  private:
   void append_trimmed(int32_t id);
+  size_t certain() const;
   void end_bytes();
   std::string take(size_t bytes);
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string pending_;  // not given yet
-  std::string bytes_;    // of the tokens at the end that are bytes; behind `pending_`
-  bool starts_ = true;   // no token yet; of those that trim: no text since a special one
-  bool given_ = false;   // some text was
+  std::string pending_;      // not given yet
+  std::string_view ending_;  // of the last token
+  std::string bytes_;        // of the tokens at the end that are bytes; behind `pending_`
+  bool starts_ = true;       // no token yet; of those that trim: no text since a special one
+  bool given_ = false;       // some text was
 };
 
 }  // namespace tandem

@@ -120,16 +120,25 @@ OptionalFile read_pieces(const fs::path& file, const OptionalFile& config) {
                       "there is no tokenizer.json, nor vocab.json with merges.txt");
 }
 
+// The token of the source's language.
+std::string source_token(const TokenizerRule& rule, const OptionalFile& config) {
+  const auto named = config.view().find("src_lang");
+  return rule.languages.token(named ? named->string() : rule.languages.fallback);
+}
+
 // A template in the form of tokenizer.json; its tokens are noted in `out`.
 json template_json(const TokenizerRule::Template& parts, const SpecialTokens& tokens,
-                   TokenizerFiles& out) {
+                   const std::string& source, TokenizerFiles& out) {
   json list = json::array();
   for (const std::string& part : parts) {
     if (part == "$A" || part == "$B") {
       list.push_back({{"Sequence", {{"id", part.substr(1)}}}});
       continue;
     }
-    const std::string named = tokens.content(part), token = named.empty() ? part : named;
+    if (part == "$source") out.source_token = source;
+    if (part == "$source" && source.empty()) continue;
+    const std::string named = part == "$source" ? source : tokens.content(part);
+    const std::string& token = named.empty() ? part : named;
     out.template_tokens.push_back(token);
     list.push_back({{"SpecialToken", {{"id", token}}}});
   }
@@ -146,8 +155,11 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
                   const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
   const bool of_rule = !rule.single.empty() && !has_any(config, rule.template_keys);
   if (!of_rule && has_tokenizer_json) return;
-  json single = template_json(of_rule ? rule.single : TokenizerRule::Template{"$A"}, tokens, out);
-  json pair = template_json(of_rule ? rule.pair : TokenizerRule::Template{"$A", "$B"}, tokens, out);
+  const auto make = [&](const TokenizerRule::Template& mine, const TokenizerRule::Template& plain) {
+    return template_json(of_rule ? mine : plain, tokens, source_token(rule, config), out);
+  };
+  json single = make(rule.single, {"$A"}), pair = make(rule.pair, {"$A", "$B"});
+  if (of_rule) out.languages = rule.languages;
   out.document["post_processor"] = {
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
@@ -166,15 +178,36 @@ json precompiled_of(const JsonView& document) {
   return nullptr;
 }
 
-// Of the normalizer the table of characters stays.
-void rebuild_unigram(const TokenizerRule& rule, const OptionalFile& config,
-                     const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+json normalizer_of_words(const TokenizerRule& rule, const JsonView& document) {
+  using Normalizer = TokenizerRule::WordOptions::Normalizer;
+  if (rule.words.normalizer == Normalizer::kNone) return nullptr;
+  json table = precompiled_of(document);
+  if (rule.words.normalizer == Normalizer::kTable) return table;
+  if (table.is_null())
+    document.fail_unsupported("a normalizer without a table of characters is not supported");
+  const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
+  return {{"type", "Sequence"}, {"normalizers", json::array({std::move(table), spaces})}};
+}
+
+// Words that begin with SentencePiece's symbol.
+void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
+                   const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+  out.document["normalizer"] = normalizer_of_words(rule, JsonView(out.document, out.file));
+  if (rule.kind == TokenizerRule::Kind::kPieceBpe) {
+    json& model = out.document["model"];
+    model = {{"type", "BPE"},
+             {"vocab", std::move(model["vocab"])},
+             {"merges", std::move(model["merges"])},
+             {"unk_token", tokens.content("unk_token")},
+             {"fuse_unk", true}};
+  }
   const json metaspace = {
       {"type", "Metaspace"}, {"replacement", kSpaceSymbol}, {"prepend_scheme", "always"}};
   const json words = {{"type", "WhitespaceSplit"}};
-  out.document["normalizer"] = precompiled_of(JsonView(out.document, out.file));
-  out.document["pre_tokenizer"] = {{"type", "Sequence"},
-                                   {"pretokenizers", json::array({words, metaspace})}};
+  out.document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       rule.words.split_whitespace ? json::array({words, metaspace}) : json::array({metaspace})}};
   out.document["decoder"] = metaspace;
   add_template(rule, config, tokens, has_tokenizer_json, out);
 }
@@ -182,8 +215,9 @@ void rebuild_unigram(const TokenizerRule& rule, const OptionalFile& config,
 // The stages that the class builds, whatever tokenizer.json has there.
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
-  if (rule.kind == TokenizerRule::Kind::kUnigram)
-    return rebuild_unigram(rule, config, tokens, has_tokenizer_json, out);
+  using Kind = TokenizerRule::Kind;
+  if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
+    return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})
@@ -219,8 +253,23 @@ TokenizerFiles combine_sentencepiece(CheckpointFiles in, const TokenizerRule& ru
   out.file = in.vocabulary.name;
   out.added_tokens = {tokens.to_add({})};
   out.document = json::object();
-  out.sentencepiece = SentencePieceFiles{std::move(in.vocabulary.value), std::move(in.source),
-                                         std::move(in.target), tokens.content("unk_token")};
+  out.sentencepiece =
+      SentencePieceFiles{std::move(in.vocabulary.value), std::move(in.source), std::move(in.target),
+                         tokens.content("unk_token"), rule.sentencepiece};
+  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
+  read_settings(in.config, out);
+  return out;
+}
+
+// Whatever tokenizer.json says.
+TokenizerFiles combine_subwords(CheckpointFiles in, const TokenizerRule& rule) {
+  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens,
+                             OptionalFile().view(), rule.special_tokens);
+  TokenizerFiles out;
+  out.file = in.document.name;
+  out.document = std::move(in.document.value);
+  out.added_tokens = {tokens.to_add({})};
+  out.subword_unknown = tokens.content("unk_token");
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
   read_settings(in.config, out);
   return out;
@@ -250,6 +299,8 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
   const TokenizerRule* rule = rule_of(in, rules);
   if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece)
     return combine_sentencepiece(std::move(in), *rule);
+  if (rule && rule->kind == TokenizerRule::Kind::kSubwordBpe)
+    return combine_subwords(std::move(in), *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
     if (rule && !has_model_of(*rule, in.document.view())) rule = nullptr;
@@ -283,16 +334,25 @@ TokenizerFiles read_tokenizer_files(const fs::path& directory,
   files.model_config = read_optional(directory / "config.json");
   const TokenizerRule* rule = rule_of(files, rules);
   if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece) {
-    files.vocabulary.name = (directory / "vocab.json").string();
-    files.vocabulary.value =
-        parse_json(read_text_file(directory / "vocab.json"), files.vocabulary.name);
-    files.source = read_piece_model(directory / "source.spm");
-    files.target = read_piece_model(directory / "target.spm");
+    files.source = read_piece_model(directory / rule->sentencepiece.source);
+    if (rule->sentencepiece.vocabulary != nullptr) {
+      files.vocabulary.name = files.source.file;
+      files.vocabulary.value = rule->sentencepiece.vocabulary(files.source, files.config.value);
+    } else {
+      files.vocabulary.name = (directory / "vocab.json").string();
+      files.vocabulary.value =
+          parse_json(read_text_file(directory / "vocab.json"), files.vocabulary.name);
+    }
+    files.target = rule->sentencepiece.target == rule->sentencepiece.source
+                       ? files.source
+                       : read_piece_model(directory / rule->sentencepiece.target);
     return combine(std::move(files), rules);
   }
-  files.document = read_optional(directory / "tokenizer.json");
+  if (rule == nullptr || rule->kind != TokenizerRule::Kind::kSubwordBpe)
+    files.document = read_optional(directory / "tokenizer.json");
   std::error_code error;
-  const bool of_pieces = rule && rule->kind == TokenizerRule::Kind::kUnigram;
+  const bool of_pieces =
+      rule && rule->kind == TokenizerRule::Kind::kUnigram && rule->words.from_pieces;
   if (!files.document.exists && of_pieces && fs::exists(directory / "spiece.model", error)) {
     files.document = read_pieces(directory / "spiece.model", files.config);
   } else if (!files.document.exists) {

@@ -23,7 +23,7 @@ struct CheckpointFiles {
   OptionalFile model_config;        // config.json
   OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
   OptionalFile vocabulary;          // vocab.json, of a SentencePiece tokenizer
-  PieceModel source, target;        // source.spm, target.spm
+  PieceModel source, target;        // the rule's
 };
 
 struct TokenizerFiles {
@@ -34,6 +34,9 @@ struct TokenizerFiles {
   // Tokens that the template in `document` names without their ids.
   std::vector<std::string> template_tokens;
   std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
+  TokenizerRule::Languages languages;
+  std::string source_token;     // of the source's language; empty: the template has none
+  std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;
   bool split_special_tokens = false;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,20 +12,53 @@
 
 namespace tandem {
 
+struct PieceModel;  // text/sentencepiece/piece_model.h
+
 struct TokenizerRule {
   enum class Kind {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
-    kUnigram,        // tokenizer.json, or spiece.model; words are what white space parts
-    kSentencePiece,  // source.spm and target.spm for texts, vocab.json for ids
+    kUnigram,        // tokenizer.json, or spiece.model; words begin with SentencePiece's symbol
+    kPieceBpe,       // tokenizer.json; words begin with SentencePiece's symbol
+    kSentencePiece,  // models for texts, vocab.json for ids
+    kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
+  };
+  // Of words that begin with SentencePiece's symbol.
+  struct WordOptions {
+    enum class Normalizer {
+      kNone,
+      kTable,           // the file's table of characters
+      kTableAndSpaces,  // and one space for several
+    } normalizer = Normalizer::kTable;
+    bool split_whitespace = true;  // white space, which goes, parts words
+    bool from_pieces = true;       // without tokenizer.json, of spiece.model as T5 has it
+  };
+  struct SentencePieceOptions {
+    std::string source = "source.spm", target = "target.spm";  // of texts, of ids; may be one file
+    bool codes = false;  // a text may begin with a code such as >>fra<<, which is a token as it is
+    bool space_behind_special = false;  // in decoded text
+    bool loses_spaces = true;           // decoding: the first of a run of pieces, as the library
+    bool tidies = false;                // decoding takes spaces before punctuation away
+    // Ids of the tokens, {"token": id}, of the source's pieces and tokenizer_config.json; nullptr:
+    // vocab.json has them. Throws InputError.
+    nlohmann::json (*vocabulary)(const PieceModel& pieces, const nlohmann::json& config) = nullptr;
+  };
+  // How the token of a language is written (a name that is written so is the token), and which
+  // counts where no file names a source; empty: none.
+  struct Languages {
+    std::string before, behind, fallback;
+    std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
-  // What stands around texts. A part is "$A" or "$B" for a text, the key of a special token
-  // ("eos_token"), or a token as it is.
+  // What stands around texts. A part is "$A" or "$B" for a text, "$source" for the token of the
+  // source's language (src_lang), the key of a special token ("eos_token"), or a token as it is.
   using Template = std::vector<std::string>;
 
   std::string class_name;  // of tokenizer_class, without "Fast"
   std::string model_type;  // of config.json: takes this class where no file names one
   Kind kind = Kind::kByteLevelBpe;
+  WordOptions words = {};
+  SentencePieceOptions sentencepiece = {};
+  Languages languages = {};
   bool add_prefix_space = false;  // unless tokenizer_config.json says otherwise
   Tokens special_tokens = {};     // those that no file names
   // Empty: what tokenizer.json says, and nothing without that file.
@@ -32,6 +66,11 @@ struct TokenizerRule {
   // With one of these keys in tokenizer_config.json, too, only tokenizer.json knows the template.
   std::vector<std::string> template_keys = {};
 };
+
+inline std::string TokenizerRule::Languages::token(const std::string& name) const {
+  const bool is_token = !before.empty() && name.starts_with(before) && name.ends_with(behind);
+  return name.empty() || is_token ? name : before + name + behind;
+}
 
 // {{"bos_token", "<s>"}, …}: special tokens that are looked for in the text as it is.
 inline TokenizerRule::Tokens class_tokens(

@@ -1,5 +1,5 @@
-// tandem tokenize: {"id", "text"} → {"id", "ids", "decoded", "decoded_skip_special"}, or plain
-// text.
+// tandem tokenize: {"id", "text", "src_lang"} → {"id", "ids", "decoded", "decoded_skip_special"},
+// or plain text.
 #include <cstdio>
 #include <iostream>
 
@@ -24,9 +24,13 @@ struct Options {
   bool jsonl = false, lines = false, no_special = false;
 };
 
-json tokenize(const Tokenizer& tokenizer, const std::string& text, bool add_special) {
+// source_language: empty for the checkpoint's.
+json tokenize(const Tokenizer& tokenizer, const std::string& text,
+              const std::string& source_language, bool add_special) {
   check_utf8(text, "text");
-  const auto ids = tokenizer.encode(text, add_special);
+  const auto ids = source_language.empty()
+                       ? tokenizer.encode(text, add_special)
+                       : tokenizer.encode_from(source_language, text, add_special);
   return {{"ids", ids},
           {"decoded", tokenizer.decode(ids, false)},
           {"decoded_skip_special", tokenizer.decode(ids, true)}};
@@ -43,7 +47,14 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
     if (!request.contains("text") || !request["text"].is_string())
       throw invalid_request("text", "is missing or not a string");
     json result = {{"id", id}};
-    result.update(tokenize(tokenizer, request["text"].get<std::string>(), add_special));
+    std::string source_language;
+    if (request.contains("src_lang")) {
+      if (!request["src_lang"].is_string() || request["src_lang"].get<std::string>().empty())
+        throw invalid_request("src_lang", "is not the name of a language");
+      source_language = request["src_lang"];
+    }
+    result.update(
+        tokenize(tokenizer, request["text"].get<std::string>(), source_language, add_special));
     return result;
   } catch (const InputError& e) {
     failed = true;
@@ -55,7 +66,7 @@ int run(const Options& options) {
   const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      std::cout << json(tokenize(*tokenizer, text, !options.no_special)["ids"]).dump() << "\n";
+      std::cout << json(tokenize(*tokenizer, text, "", !options.no_special)["ids"]).dump() << "\n";
     return 0;
   }
   if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
@@ -77,8 +88,9 @@ Run add_tokenize(CLI::App& app) {
   app.add_option("--input", options->input, "Read from a file; - is standard input")
       ->type_name("FILE");
   app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
-  app.add_flag("--jsonl", options->jsonl,
-               "Read {\"id\", \"text\"} from each line, and write a JSON result for it");
+  app.add_flag(
+      "--jsonl", options->jsonl,
+      "Read {\"id\", \"text\", \"src_lang\"} from each line, and write a JSON result for it");
   app.add_flag("--no-special-tokens", options->no_special, "Leave out the model's BOS and EOS");
   return [options] { return run(*options); };
 }

@@ -157,9 +157,12 @@ std::string missing_from(const fs::path& snapshot, ModelFiles part) {
     if (entry.is_regular_file(error)) there.insert(entry.path().filename().string());
   const auto have = [&](const char* name) { return there.count(name) > 0; };
   if (!have("config.json")) return "config.json";
-  if (part == ModelFiles::kTokenizer)
-    return have("tokenizer.json") || (have("vocab.json") && have("merges.txt")) ? ""
-                                                                                : "tokenizer.json";
+  if (part == ModelFiles::kTokenizer) {
+    for (const char* model :
+         {"tokenizer.json", "source.spm", "spiece.model", "sentencepiece.bpe.model"})
+      if (have(model)) return {};
+    return have("vocab.json") && have("merges.txt") ? "" : "tokenizer.json";
+  }
   for (const char* kind : {"model.safetensors", "pytorch_model.bin"}) {
     const std::string index = std::string(kind) + ".index.json";
     if (have(kind)) return {};

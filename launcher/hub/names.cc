@@ -30,10 +30,17 @@ bool has_control(std::string_view text) {
 }
 
 // Read where they are there (models/, text/tokenizer_files.cc).
-constexpr const char* kTokenizerFiles[] = {
-    "config.json",       "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "vocab.json",     "spiece.model",          "source.spm",
-    "target.spm",        "merges.txt"};
+constexpr const char* kTokenizerFiles[] = {"config.json",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "spiece.model",
+                                           "source.spm",
+                                           "target.spm",
+                                           "sentencepiece.bpe.model",
+                                           "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 
 // As in models/checkpoint/checkpoint.cc, best first.

@@ -1,6 +1,9 @@
 #include "models/blocks/embeddings.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <memory>
 
 namespace tandem {
 
@@ -30,6 +33,52 @@ Positions Positions::sinusoidal(const Weights& w, const Build& b, int count, int
     }
   }
   out.table_ = b.ctx.resident(table);
+  return out;
+}
+
+Positions Positions::fairseq_sinusoidal(const Build& b, int count, int d_model, int pad) {
+  Positions out;
+  out.offset_ = pad + 1;
+  const int half = d_model / 2;
+  const Tensor table({int64_t{count} + out.offset_, d_model}, DType::kF32);
+  // In floats, as there: far positions show it.
+  const auto step = static_cast<float>(-std::log(10000.0) / std::max(half - 1, 1));
+  for (int64_t position = 0; position < table.dim(0); ++position) {
+    float* row = table.row<float>(position);
+    row[d_model - 1] = 0.0f;  // of an odd size
+    for (int i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(position) * std::exp(static_cast<float>(i) * step);
+      row[i] = std::sin(angle);
+      row[half + i] = std::cos(angle);
+    }
+  }
+  out.table_ = b.ctx.resident(table);
+  return out;
+}
+
+HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps) {
+  const int64_t count = rows.shape[0], width = rows.shape[1];
+  const Tensor weight = to_float(norm.get("weight", {width}));
+  const Tensor bias = to_float(norm.get("bias", {width}));
+  const auto table = std::make_shared<Tensor>(Shape{count, width}, DType::kF32);
+  for (int64_t r = 0; r < count; ++r) {
+    const Tensor in = to_float(rows, r * width, width);
+    const float* x = in.data<float>();
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < width; ++i) mean += x[i];
+    mean /= static_cast<double>(width);
+    for (int64_t i = 0; i < width; ++i) variance += (x[i] - mean) * (x[i] - mean);
+    const double scale = 1.0 / std::sqrt(variance / static_cast<double>(width) + double{eps});
+    for (int64_t i = 0; i < width; ++i)
+      table->row<float>(r)[i] =
+          static_cast<float>((x[i] - mean) * scale) * weight.data<float>()[i] +
+          bias.data<float>()[i];
+  }
+  HostTensor out = rows;
+  out.data = reinterpret_cast<const std::byte*>(table->raw());
+  out.dtype = DType::kF32;
+  out.bytes = table->bytes();
+  out.keep_alive = table;
   return out;
 }
 

@@ -17,6 +17,9 @@ class Positions {
   static Positions learned(const Weights& w, const Build& b, int count, int d_model, int offset);
   // Sines in the first half of the features, cosines in the second. A table in the file is used.
   static Positions sinusoidal(const Weights& w, const Build& b, int count, int d_model);
+  // The same halves with the frequencies of fairseq, whose position p is row p + pad + 1; pad: the
+  // id of padding, at least 0.
+  static Positions fairseq_sinusoidal(const Build& b, int count, int d_model, int pad);
 
   const Tensor& table() const { return table_; }  // empty: none
   int offset() const { return offset_; }
@@ -53,5 +56,8 @@ struct TokenTables {
   TokenTables(const Weights& root, const Weights& model, const ModelConfig& c);
   HostTensor encoder, decoder, head;
 };
+
+// Rows [V, d] in f32, each behind the layer norm of `norm`; memory of their own.
+HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps = 1e-5f);
 
 }  // namespace tandem

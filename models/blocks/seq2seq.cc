@@ -63,8 +63,12 @@ Weights scope_of(const Weights& root, const char* inner, const char* tensor, con
   return nested.find(tensor, shape).has_value() ? nested : root;
 }
 
+float embedding_scale(const ModelConfig& c) {
+  return c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+}
+
 TokenEmbeddings token_embeddings(const TokenTables& tables, const Build& b, const ModelConfig& c) {
-  const float scale = c.scale_embedding ? std::sqrt(static_cast<float>(c.d_model)) : 1.0f;
+  const float scale = embedding_scale(c);
   const VocabParallelEmbedding encoder(tables.encoder, b, scale);
   if (tables.decoder.data == tables.encoder.data) return {encoder, encoder};
   return {encoder, VocabParallelEmbedding(tables.decoder, b, scale)};

@@ -29,6 +29,8 @@ SideOptions decoder_side(const ModelConfig& c, NormPlace norms);
 // `inner` where the checkpoint has the sides there: a model with a head keeps them under a name,
 // one without has them at its root. `tensor`, of that shape, tells.
 Weights scope_of(const Weights& root, const char* inner, const char* tensor, const Shape& shape);
+// What embeddings are multiplied by: sqrt(d_model) where the configuration says so, else 1.
+float embedding_scale(const ModelConfig& c);
 // The embeddings of both sides, scaled where the configuration says so; usually one table, which is
 // then kept once, also converted to f32.
 struct TokenEmbeddings {

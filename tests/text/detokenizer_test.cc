@@ -1,6 +1,7 @@
 // Incremental decoding: the pieces are the whole text, never half a character, and never late.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -109,6 +110,48 @@ TEST(Detokenizer, SpacesAreTrimmed) {
     for (const std::string& piece : pieces(ids, skip_special)) joined += piece;
     EXPECT_EQ(joined, tokenizer->decode(ids, skip_special));
   }
+}
+
+TEST(Detokenizer, SpacesBeforePunctuationGo) {
+  EXPECT_EQ(tidy_spaces("a , b . do n't , it 's ' x ' ?"), "a, b. don't, it's'x '?");
+  EXPECT_EQ(tidy_spaces("a  . 'm"), "a .'m");
+  // Streamed: the same as all of the text at once.
+  const auto tokenizer = load("plbart-tiny");
+  std::vector<int32_t> often;
+  for (const char* token : {"\u2581", "'", ".", ",", "s", "n", "t", "\u2581a"})
+    if (const auto id = tokenizer->token_to_id(token)) often.push_back(*id);
+  ASSERT_GE(often.size(), 6u);
+  std::mt19937_64 rng(6);
+  for (int round = 0; round < 2000; ++round) {
+    std::string raw, joined;
+    Detokenizer detokenizer(*tokenizer, false);
+    for (size_t n = rng() % 30; n > 0; --n) {
+      const int32_t id =
+          rng() % 8 ? often[rng() % often.size()] : static_cast<int32_t>(rng() % 645);
+      raw += tokenizer->token_bytes(id);
+      joined += detokenizer.append(id);
+    }
+    joined += detokenizer.finish();
+    const char* spaces = " \n\t\r";
+    raw.erase(0, std::min(raw.find_first_not_of(spaces), raw.size()));
+    raw.erase(raw.find_last_not_of(spaces) + 1);
+    EXPECT_EQ(joined, tidy_spaces(raw)) << raw;
+  }
+}
+
+TEST(Detokenizer, WordsThatGoOn) {
+  const auto tokenizer = load("blenderbot-small-tiny");
+  const auto ids = tokenizer->encode("it's A long-winded sentence , isn't it?");
+  std::string joined;
+  Detokenizer detokenizer(*tokenizer, true);
+  for (const int32_t id : ids) joined += detokenizer.append(id);
+  EXPECT_EQ(joined + detokenizer.finish(), "it ' s a long-winded sentence , isn ' t it ?");
+  int32_t goes_on = 0;
+  while (!tokenizer->decode({goes_on}, false).ends_with("@@")) ++goes_on;
+  Detokenizer other(*tokenizer, true);
+  std::string last = other.append(goes_on);
+  last += other.finish();
+  EXPECT_EQ(last, tokenizer->decode({goes_on}, false));
 }
 
 // Of T5's text the first token has no space; tokens that are skipped, and ids without one, are no

@@ -73,6 +73,9 @@ class Decoder {
   // The text is that of all tokens' bytes, wherever a token stands.
   virtual bool works_bytewise() const { return false; }
   virtual bool loses_space(std::string_view) const { return false; }
+  virtual bool spaces_special() const { return false; }
+  virtual bool tidies() const { return false; }
+  virtual std::string_view ending(std::string_view) const { return {}; }
 };
 
 // From the component's JSON. InputError: kInvalidModel if it is malformed, kNotSupported if its

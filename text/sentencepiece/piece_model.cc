@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kUnigram = 1;  // TrainerSpec.ModelType
+constexpr uint64_t kUnigram = 1, kBpe = 2;  // TrainerSpec.ModelType
 
 class Message {
  public:
@@ -84,10 +84,11 @@ PieceModel::Piece read_piece(Message in) {
   return piece;
 }
 
-void check_trainer(Message in, const std::string& file) {
+void read_trainer(Message in, const std::string& file, PieceModel& out) {
   while (in.next()) {
-    if (in.field == 3 && in.number != kUnigram)
-      throw not_supported(file, "SentencePiece models are supported if they are Unigram");
+    if (in.field == 3 && in.number != kUnigram && in.number != kBpe)
+      throw not_supported(file, "SentencePiece models are supported if they are Unigram or BPE");
+    if (in.field == 3 && in.number == kBpe) out.algorithm = PieceModel::Algorithm::kBpe;
     if (in.field == 24 && in.flag())
       throw not_supported(file, "treat_whitespace_as_suffix is not supported");
     if (in.field == 35 && in.flag()) throw not_supported(file, "byte_fallback is not supported");
@@ -111,7 +112,7 @@ PieceModel parse_piece_model(std::string_view bytes, const std::string& file) {
   Message in(bytes, file);
   while (in.next()) {
     if (in.field == 1) out.pieces.push_back(read_piece(in.message()));
-    if (in.field == 2) check_trainer(in.message(), file);
+    if (in.field == 2) read_trainer(in.message(), file, out);
     if (in.field == 3) read_normalizer(in.message(), out);
     if (out.pieces.size() > size_t{kMaxVocabulary}) in.fail("too many pieces");
   }

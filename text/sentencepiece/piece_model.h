@@ -11,6 +11,7 @@
 namespace tandem {
 
 struct PieceModel {
+  enum class Algorithm : uint8_t { kUnigram, kBpe };
   enum class Type : uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
   struct Piece {
     std::string text;
@@ -19,13 +20,14 @@ struct PieceModel {
   };
 
   std::string file;  // for messages
+  Algorithm algorithm = Algorithm::kUnigram;
   std::vector<Piece> pieces;
   std::string charsmap;  // piece_normalizer.h; empty: characters stay as they are
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
 };
 
 // Throws InputError naming the file: damaged (kInvalidModel), or of a kind that is not built, such
-// as BPE or with bytes for unknown characters (kNotSupported).
+// as words or with bytes for unknown characters (kNotSupported).
 PieceModel parse_piece_model(std::string_view bytes, const std::string& file);
 PieceModel read_piece_model(const std::filesystem::path& file);
 

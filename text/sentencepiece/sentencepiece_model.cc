@@ -2,9 +2,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/sentencepiece/piece_normalizer.h"
-#include "text/sentencepiece/unigram.h"
 #include "text/pipeline/vocabulary.h"
+#include "text/sentencepiece/piece_normalizer.h"
+#include "text/sentencepiece/segmenter.h"
 
 namespace tandem {
 namespace {
@@ -21,7 +21,8 @@ class SentencePieceModel final : public TokenModel {
  public:
   SentencePieceModel(const SentencePieceFiles& files, const std::string& file)
       : normalizer_(files.source),
-        unigram_(files.source),
+        segmenter_(make_segmenter(files.source)),
+        codes_(files.options.codes),
         vocabulary_(JsonView(files.vocabulary, file)) {
     const auto unknown = vocabulary_.find(files.unknown_token);
     if (!unknown)
@@ -46,10 +47,10 @@ class SentencePieceModel final : public TokenModel {
    public:
     explicit Encoder(const SentencePieceModel& model) : model_(model) {}
     void encode(std::string_view text, std::vector<int32_t>& ids) override {
-      const size_t code = code_length(text);
+      const size_t code = model_.codes_ ? code_length(text) : 0;
       if (code > 0) ids.push_back(model_.id(text.substr(0, code)));
       const std::string normal = model_.normalizer_.normalize(text.substr(code));
-      for (const std::string_view piece : model_.unigram_.segment(normal))
+      for (const std::string_view piece : model_.segmenter_->segment(normal))
         ids.push_back(model_.id(piece));
     }
 
@@ -60,15 +61,20 @@ class SentencePieceModel final : public TokenModel {
   int32_t id(std::string_view piece) const { return vocabulary_.find(piece).value_or(unknown_); }
 
   PieceNormalizer normalizer_;
-  Unigram unigram_;
+  std::unique_ptr<Segmenter> segmenter_;
+  bool codes_;
   Vocabulary vocabulary_;
   int32_t unknown_ = 0;
 };
 
 class SentencePieceDecoder final : public Decoder {
  public:
-  explicit SentencePieceDecoder(const PieceModel& model)
-      : pieces_(model), strips_(model.add_dummy_prefix || model.remove_extra_whitespaces) {}
+  explicit SentencePieceDecoder(const SentencePieceFiles& files)
+      : pieces_(make_segmenter(files.target)),
+        strips_(files.options.loses_spaces &&
+                (files.target.add_dummy_prefix || files.target.remove_extra_whitespaces)),
+        tidies_(files.options.tidies),
+        spaces_special_(files.options.space_behind_special) {}
 
   std::string token_bytes(std::string_view token) const override {
     std::string out;
@@ -83,12 +89,14 @@ class SentencePieceDecoder final : public Decoder {
   }
   bool trims_spaces() const override { return true; }
   bool loses_space(std::string_view token) const override {
-    return strips_ && pieces_.contains(token);
+    return strips_ && pieces_->contains(token);
   }
+  bool spaces_special() const override { return spaces_special_; }
+  bool tidies() const override { return tidies_; }
 
  private:
-  Unigram pieces_;
-  bool strips_;
+  std::unique_ptr<Segmenter> pieces_;
+  bool strips_, tidies_, spaces_special_;
 };
 
 }  // namespace
@@ -99,7 +107,7 @@ std::unique_ptr<TokenModel> make_sentencepiece_model(const SentencePieceFiles& f
 }
 
 std::unique_ptr<Decoder> make_sentencepiece_decoder(const SentencePieceFiles& files) {
-  return std::make_unique<SentencePieceDecoder>(files.target);
+  return std::make_unique<SentencePieceDecoder>(files);
 }
 
 }  // namespace tandem

@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "text/sentencepiece/piece_model.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/sentencepiece/piece_model.h"
+#include "text/tokenizer_rule.h"
 
 namespace tandem {
 
@@ -16,10 +17,10 @@ struct SentencePieceFiles {
   PieceModel source;          // of texts that are encoded
   PieceModel target;          // of ids that are decoded
   std::string unknown_token;  // of pieces that the vocabulary lacks
+  TokenizerRule::SentencePieceOptions options = {};
 };
 
-// A text may begin with a code such as >>fra<<, which is a token as it is. Throws InputError naming
-// `file`, the vocabulary's, or the model's.
+// Throws InputError naming `file`, the vocabulary's, or the model's.
 std::unique_ptr<TokenModel> make_sentencepiece_model(const SentencePieceFiles& files,
                                                      const std::string& file);
 std::unique_ptr<Decoder> make_sentencepiece_decoder(const SentencePieceFiles& files);

@@ -7,20 +7,18 @@
 
 #include "text/sentencepiece/piece_index.h"
 #include "text/sentencepiece/piece_model.h"
+#include "text/sentencepiece/segmenter.h"
 
 namespace tandem {
 
-// Immutable; usable from any thread.
-class Unigram {
+class Unigram final : public Segmenter {
  public:
   // Throws InputError naming the file if a piece is there twice.
   explicit Unigram(const PieceModel& model);
 
-  // Pieces, in order; neighbouring characters of no piece are one. The same float32 sums, and the
-  // same choice of equals, as SentencePiece's.
-  std::vector<std::string_view> segment(std::string_view text) const;
-  // Whether it is a piece that texts are made of.
-  bool contains(std::string_view piece) const { return index_.contains(piece); }
+  // The same float32 sums, and the same choice of equals, as SentencePiece's.
+  std::vector<std::string_view> segment(std::string_view text) const override;
+  bool contains(std::string_view piece) const override { return index_.contains(piece); }
 
  private:
   PieceIndex index_;

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "text/sentencepiece/piece_normalizer.h"
+#include "text/sentencepiece/segmenter.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 #include "text/sentencepiece/unigram.h"
 #include "text/tokenizer_json.h"
@@ -31,7 +32,7 @@ const std::filesystem::path kPieces =
 
 Pieces segment(const PieceModel& model, const std::string& text) {
   const std::string normal = PieceNormalizer(model).normalize(text);
-  const auto pieces = Unigram(model).segment(normal);
+  const auto pieces = make_segmenter(model)->segment(normal);
   return {pieces.begin(), pieces.end()};
 }
 
@@ -89,6 +90,25 @@ TEST(SentencePiece, TheMostLikelyPieces) {
   EXPECT_FALSE(Unigram(model).contains("abc"));
 }
 
+// Of a BPE model, scores are the order of merges; no sum counts.
+TEST(SentencePiece, MergesTheHighestScoreFirst) {
+  const std::string bpe = bytes(2, number(3, 2));
+  const PieceModel model =
+      parse(kPlain + piece("bb", -1) + piece("\u2581a", -5) + piece("xb", -6) + bpe);
+  EXPECT_THAT(segment(model, "abb"), ElementsAre("\u2581a", "bb"));
+  EXPECT_THAT(segment(model, "ab"), ElementsAre("\u2581", "ab"));
+  EXPECT_THAT(segment(model, "bbb"), ElementsAre("\u2581", "bb", "b"));  // of equals the leftmost
+  EXPECT_THAT(segment(model, "xy\u5317a"), ElementsAre("\u2581", "xy\u5317", "a"));
+  EXPECT_THAT(segment(model, "a<x>b"), ElementsAre("\u2581a", "<x>", "b"));
+  EXPECT_THAT(segment(model, ""), ElementsAre());
+  // A piece for merging only comes apart again.
+  const PieceModel unused = parse(kPlain + piece("ba", -1, 5) + piece("bab", -1) + bpe);
+  EXPECT_THAT(segment(unused, "ba"), ElementsAre("\u2581", "b", "a"));
+  EXPECT_THAT(segment(unused, "bab"), ElementsAre("\u2581", "bab"));
+  EXPECT_TRUE(make_segmenter(model)->contains("bb"));
+  EXPECT_FALSE(make_segmenter(model)->contains("<unk>"));
+}
+
 TEST(SentencePiece, TheSpecificationOfTheNormaliser) {
   const auto normal = [&](const std::string& spec, const std::string& text) {
     return PieceNormalizer(parse(kPlain + bytes(3, spec))).normalize(text);
@@ -119,7 +139,7 @@ TEST(SentencePiece, DamagedFilesAreErrors) {
   EXPECT_THAT(error(piece("a", NAN)), HasSubstr("no number"));
   EXPECT_THAT(error(piece("a", 0, 9)), HasSubstr("unknown type"));
   EXPECT_THAT(error(kPlain + piece("a", -1)), HasSubstr("\"a\" is there twice"));
-  EXPECT_THAT(error(kPlain + bytes(2, number(3, 2))), HasSubstr("Unigram"));
+  EXPECT_THAT(error(kPlain + bytes(2, number(3, 3))), HasSubstr("Unigram or BPE"));
   EXPECT_THAT(error(kPlain + bytes(2, number(35, 1))), HasSubstr("byte_fallback"));
   for (const std::string& table : {std::string("abc"), std::string("\x04\0\0\0abcd", 8),
                                    std::string("\xff\xff\xff\xff"
@@ -151,6 +171,7 @@ TEST(SentencePiece, CodesAndIds) {
   files.vocabulary = {{"<unk>", 0}, {"a", 1}, {"ab", 2}, {"\u2581", 3}, {">>ab<<", 4}};
   files.source = files.target = parse(kPlain);
   files.unknown_token = "<unk>";
+  files.options.codes = true;
   const auto model = make_sentencepiece_model(files, "vocab.json");
   const auto ids = [&](const std::string& text) {
     std::vector<int32_t> out;
@@ -162,6 +183,10 @@ TEST(SentencePiece, CodesAndIds) {
   EXPECT_THAT(ids(">>y<<a"), ElementsAre(0, 3, 1));
   EXPECT_THAT(ids("a >>ab<<a"), ElementsAre(3, 1, 3, 0, 2, 0, 1));  // only at the start
   EXPECT_THAT(ids(">><<a"), ElementsAre(3, 0, 1));
+  files.options.codes = false;
+  std::vector<int32_t> plain;
+  make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode(">>ab<<", plain);
+  EXPECT_THAT(plain, ElementsAre(3, 0, 2, 0));
   const auto decoder = make_sentencepiece_decoder(files);
   EXPECT_EQ(decoder->token_bytes("\u2581a\u2581"), " a ");
   EXPECT_TRUE(decoder->loses_space("\u2581"));

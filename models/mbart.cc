@@ -1,0 +1,70 @@
+// mBART and mBART-50 (Liu et al. 2020, Tang et al. 2020; HuggingFace
+// MBartForConditionalGeneration): BART with pre-norm layers and a norm behind the last one.
+#include <utility>
+
+#include "models/blocks/bart_shape.h"
+#include "models/family.h"
+
+namespace tandem {
+namespace {
+
+std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
+  return make_bart_shape(c, root, b, NormPlace::kPre);
+}
+
+constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,
+                                           .d_model = 1024,
+                                           .encoder_layers = 12,
+                                           .decoder_layers = 12,
+                                           .encoder_attention_heads = 16,
+                                           .decoder_attention_heads = 16,
+                                           .encoder_ffn_dim = 4096,
+                                           .decoder_ffn_dim = 4096,
+                                           .max_position_embeddings = 1024,
+                                           .activation = "gelu"};
+
+using Normalizer = TokenizerRule::WordOptions::Normalizer;
+
+TokenizerRule with_special_tokens(TokenizerRule rule) {
+  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"sep_token", "</s>"},
+                                      {"cls_token", "<s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"},
+                                      {"mask_token", "<mask>"}});
+  rule.special_tokens.back().second.lstrip = true;
+  rule.languages.fallback = "en_XX";
+  return rule;
+}
+
+// HuggingFace drops the file's normalizer.
+TokenizerRule mbart_tokenizer() {
+  TokenizerRule rule{"MBartTokenizer", "mbart", TokenizerRule::Kind::kUnigram};
+  rule.words = {Normalizer::kNone, /*split_whitespace=*/true, /*from_pieces=*/false};
+  rule.single = {"$A", "eos_token", "$source"};
+  rule.pair = {"$A", "$B", "eos_token", "$source"};
+  return with_special_tokens(std::move(rule));
+}
+
+TokenizerRule mbart50_tokenizer() {
+  TokenizerRule rule{"MBart50Tokenizer", "mbart50", TokenizerRule::Kind::kUnigram};
+  rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false, /*from_pieces=*/false};
+  rule.single = {"$source", "$A", "eos_token"};
+  rule.pair = {"$source", "$A", "$B", "eos_token"};
+  return with_special_tokens(std::move(rule));
+}
+
+}  // namespace
+
+ModelFamily mbart_family() {
+  return {.model_type = "mbart",
+          .architectures = {"MBartForConditionalGeneration", "MBartModel"},
+          .special_tokens = {.bos = 0, .pad = 1, .eos = 2},
+          .read_config = [](const ConfigReader& in,
+                            ModelConfig& out) { read_encoder_decoder(in, kDefaults, out); },
+          .tokenizers = {mbart_tokenizer(), mbart50_tokenizer()},
+          .make = make};
+}
+
+}  // namespace tandem

@@ -1,0 +1,72 @@
+// PLBart (Ahmad et al. 2021; HuggingFace PLBartForConditionalGeneration): BART with scaled
+// embeddings.
+#include "models/blocks/bart_shape.h"
+#include "models/family.h"
+#include "text/sentencepiece/piece_model.h"
+
+namespace tandem {
+namespace {
+
+std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
+  return make_bart_shape(c, root, b, NormPlace::kPost);
+}
+
+constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50005,
+                                           .d_model = 768,
+                                           .encoder_layers = 6,
+                                           .decoder_layers = 6,
+                                           .encoder_attention_heads = 12,
+                                           .decoder_attention_heads = 12,
+                                           .encoder_ffn_dim = 3072,
+                                           .decoder_ffn_dim = 3072,
+                                           .max_position_embeddings = 1024,
+                                           .activation = "gelu",
+                                           .scale_embedding = true};
+
+// fairseq's: its own special tokens, the pieces behind them, then languages and <mask>.
+nlohmann::json vocabulary(const PieceModel& pieces, const nlohmann::json& config) {
+  const auto codes = config.find("language_codes");
+  if (codes != config.end() && *codes != "base")
+    throw not_supported("language_codes", "PLBart's tokenizer is supported with those of \"base\"");
+  nlohmann::json ids = {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"<unk>", 3}};
+  for (size_t i = 1; i < pieces.pieces.size(); ++i) ids.emplace(pieces.pieces[i].text, i + 1);
+  size_t next = pieces.pieces.size() + 1;
+  for (const char* token : {"__java__", "__python__", "__en_XX__", "<mask>"}) ids[token] = next++;
+  return ids;
+}
+
+TokenizerRule tokenizer() {
+  TokenizerRule rule{"PLBartTokenizer", "plbart", TokenizerRule::Kind::kSentencePiece};
+  rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
+  rule.sentencepiece.vocabulary = vocabulary;
+  rule.sentencepiece.loses_spaces = false;
+  rule.sentencepiece.tidies = true;
+  rule.languages = {"__", "__", ""};
+  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
+                                      {"eos_token", "</s>"},
+                                      {"sep_token", "</s>"},
+                                      {"cls_token", "<s>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"},
+                                      {"mask_token", "<mask>"},
+                                      {"java_token", "__java__"},
+                                      {"python_token", "__python__"},
+                                      {"english_token", "__en_XX__"}});
+  rule.single = {"$A", "eos_token", "$source"};
+  rule.pair = {"$A", "$B", "eos_token", "$source"};
+  return rule;
+}
+
+}  // namespace
+
+ModelFamily plbart_family() {
+  return {.model_type = "plbart",
+          .architectures = {"PLBartForConditionalGeneration", "PLBartModel"},
+          .special_tokens = {.bos = 0, .pad = 1, .eos = 2},
+          .read_config = [](const ConfigReader& in,
+                            ModelConfig& out) { read_encoder_decoder(in, kDefaults, out); },
+          .tokenizers = {tokenizer()},
+          .make = make};
+}
+
+}  // namespace tandem
