@@ -183,7 +183,7 @@ void BpeWordEncoder::merge(const Candidate& candidate) {
 }
 
 BpeModel::BpeModel(const JsonView& json)
-    : file_(json.file()), vocabulary_(json.at("vocab")), merges_(json.at("merges").size()) {
+    : VocabularyModel(json.at("vocab")), file_(json.file()), merges_(json.at("merges").size()) {
   read_options(json);
   read_merges(json.at("merges"));
   index_characters();
@@ -191,14 +191,6 @@ BpeModel::BpeModel(const JsonView& json)
 
 std::unique_ptr<WordEncoder> BpeModel::word_encoder() const {
   return std::make_unique<BpeWordEncoder>(*this);
-}
-
-std::optional<int32_t> BpeModel::token_to_id(std::string_view token) const {
-  return vocabulary_.find(token);
-}
-
-std::optional<std::string_view> BpeModel::id_to_token(int32_t id) const {
-  return vocabulary_.token(id);
 }
 
 void BpeModel::read_options(const JsonView& json) {

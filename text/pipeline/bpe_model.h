@@ -36,15 +36,11 @@ class MergeTable {
   int shift_;
 };
 
-class BpeModel : public TokenModel {
+class BpeModel : public VocabularyModel {
  public:
   explicit BpeModel(const JsonView& json);
 
   std::unique_ptr<WordEncoder> word_encoder() const override;
-  std::optional<int32_t> token_to_id(std::string_view token) const override;
-  std::optional<std::string_view> id_to_token(int32_t id) const override;
-  int32_t num_tokens() const override { return vocabulary_.size(); }
-  int32_t max_id() const override { return vocabulary_.max_id(); }
 
  private:
   friend class BpeWordEncoder;
@@ -57,7 +53,6 @@ class BpeModel : public TokenModel {
   int32_t unknown_id() const;  // throws if unk_token is not a token
 
   std::string file_;
-  Vocabulary vocabulary_;
   MergeTable merges_;
   std::array<int32_t, 512> character_ids_;  // of code points < 512: all that byte-level BPE has
   std::array<int32_t, 256> byte_ids_;       // of "<0x00>" … "<0xFF>"; -1: none

@@ -85,9 +85,10 @@ json symbols_model(const JsonView& in) {
           {"end_of_word_suffix", kEnd}};
 }
 
-class SubwordModel final : public TokenModel {
+class SubwordModel final : public VocabularyModel {
  public:
-  SubwordModel(const JsonView& in, const std::string& unknown_token) : vocabulary_(in.at("vocab")) {
+  SubwordModel(const JsonView& in, const std::string& unknown_token)
+      : VocabularyModel(in.at("vocab")) {
     const auto unknown = vocabulary_.find(unknown_token);
     if (!unknown) in.at("vocab").fail("lacks " + unknown_token);
     const json model = symbols_model(in);
@@ -106,14 +107,6 @@ class SubwordModel final : public TokenModel {
   std::unique_ptr<WordEncoder> word_encoder() const override {
     return std::make_unique<Encoder>(*this);
   }
-  std::optional<int32_t> token_to_id(std::string_view token) const override {
-    return vocabulary_.find(token);
-  }
-  std::optional<std::string_view> id_to_token(int32_t id) const override {
-    return vocabulary_.token(id);
-  }
-  int32_t num_tokens() const override { return vocabulary_.size(); }
-  int32_t max_id() const override { return vocabulary_.max_id(); }
 
  private:
   class Encoder final : public WordEncoder {
@@ -154,7 +147,6 @@ class SubwordModel final : public TokenModel {
     std::vector<int32_t> found_;
   };
 
-  Vocabulary vocabulary_;
   std::unique_ptr<TokenModel> symbols_;
   std::vector<int32_t> ids_;  // by symbol
 };

@@ -17,13 +17,13 @@ size_t code_length(std::string_view text) {
   return close != std::string_view::npos && close >= 3 ? close + 2 : 0;
 }
 
-class SentencePieceModel final : public TokenModel {
+class SentencePieceModel final : public VocabularyModel {
  public:
   SentencePieceModel(const SentencePieceFiles& files, const std::string& file)
-      : normalizer_(files.source),
+      : VocabularyModel(JsonView(files.vocabulary, file)),
+        normalizer_(files.source),
         segmenter_(make_segmenter(files.source)),
-        codes_(files.options.codes),
-        vocabulary_(JsonView(files.vocabulary, file)) {
+        codes_(files.options.codes) {
     const auto unknown = vocabulary_.find(files.unknown_token);
     if (!unknown)
       throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
@@ -33,14 +33,6 @@ class SentencePieceModel final : public TokenModel {
   std::unique_ptr<WordEncoder> word_encoder() const override {
     return std::make_unique<Encoder>(*this);
   }
-  std::optional<int32_t> token_to_id(std::string_view token) const override {
-    return vocabulary_.find(token);
-  }
-  std::optional<std::string_view> id_to_token(int32_t id) const override {
-    return vocabulary_.token(id);
-  }
-  int32_t num_tokens() const override { return vocabulary_.size(); }
-  int32_t max_id() const override { return vocabulary_.max_id(); }
 
  private:
   class Encoder final : public WordEncoder {
@@ -63,7 +55,6 @@ class SentencePieceModel final : public TokenModel {
   PieceNormalizer normalizer_;
   std::unique_ptr<Segmenter> segmenter_;
   bool codes_;
-  Vocabulary vocabulary_;
   int32_t unknown_ = 0;
 };
 
