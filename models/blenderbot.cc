@@ -1,27 +1,13 @@
 // Blenderbot (Roller et al. 2020; HuggingFace BlenderbotForConditionalGeneration): pre-norm layers
 // with a norm behind the last one, learned positions without an offset, tied output embedding.
-#include "models/blocks/seq2seq.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Weights model = scope_of(root, "model", "encoder.layer_norm.weight", {c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  const auto positions = [&](const Weights& w) {
-    return Positions::learned(w, b, c.max_position_embeddings, c.d_model, /*offset=*/0);
-  };
-  Seq2Seq::Parts parts{Embeddings(encoder_tokens, positions(encoder)),
-                       Embeddings(decoder_tokens, positions(decoder)),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
-  SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
-  SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
-  of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
-  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
-                                   of_decoder);
+  return make_fairseq_model(c, root, b, NormPlace::kPre, /*embedding_norm=*/false, /*offset=*/0);
 }
 
 constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 8008,
@@ -39,14 +25,7 @@ constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 8008,
 TokenizerRule tokenizer() {
   TokenizerRule rule{"BlenderbotTokenizer", "blenderbot"};
   rule.add_prefix_space = true;
-  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
-                                      {"eos_token", "</s>"},
-                                      {"sep_token", "</s>"},
-                                      {"cls_token", "<s>"},
-                                      {"unk_token", "<unk>"},
-                                      {"pad_token", "<pad>"},
-                                      {"mask_token", "<mask>"}});
-  rule.special_tokens.back().second.lstrip = true;
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   return rule;
 }
 

@@ -1,7 +1,7 @@
 // M2M100 and dense NLLB (Fan et al. 2020, NLLB team 2022; HuggingFace
 // M2M100ForConditionalGeneration): pre-norm layers with a norm behind the last one, fairseq's
 // sinusoidal positions, scaled embeddings, tied output embedding.
-#include "models/blocks/seq2seq.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
@@ -15,34 +15,22 @@ int pad_of(const nlohmann::json& config) {
 }
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Weights model = scope_of(root, "model", "encoder.layer_norm.weight", {c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  const Positions positions =
+  const Positions table =
       Positions::fairseq_sinusoidal(b, c.max_position_embeddings, c.d_model, pad_of(c.raw));
-  Seq2Seq::Parts parts{Embeddings(encoder_tokens, positions), Embeddings(decoder_tokens, positions),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
-  // Old checkpoints carry the table of positions, which follows from its size.
-  for (const Weights& side : {encoder, decoder}) (side / "embed_positions").find_any("weights");
-  SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
-  SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
-  of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
-  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
-                                   of_decoder);
+  const auto positions = [&](const Weights& side) {
+    // Old checkpoints carry the table, which follows from its size.
+    (side / "embed_positions").find_any("weights");
+    return table;
+  };
+  return make_fairseq_model(c, root, b, {.norms = NormPlace::kPre, .positions = positions});
 }
 
-constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 128112,
-                                           .d_model = 1024,
-                                           .encoder_layers = 12,
-                                           .decoder_layers = 12,
-                                           .encoder_attention_heads = 16,
-                                           .decoder_attention_heads = 16,
-                                           .encoder_ffn_dim = 4096,
-                                           .decoder_ffn_dim = 4096,
-                                           .max_position_embeddings = 1024,
-                                           .activation = "relu",
-                                           .scale_embedding = true};
+constexpr EncoderDecoderDefaults kDefaults = [] {
+  EncoderDecoderDefaults out = fairseq_defaults(128112);
+  out.activation = "relu";
+  out.scale_embedding = true;
+  return out;
+}();
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
@@ -69,14 +57,7 @@ TokenizerRule nllb_tokenizer() {
   TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces, /*split_whitespace=*/false,
                 /*from_pieces=*/false};
-  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
-                                      {"eos_token", "</s>"},
-                                      {"sep_token", "</s>"},
-                                      {"cls_token", "<s>"},
-                                      {"unk_token", "<unk>"},
-                                      {"pad_token", "<pad>"},
-                                      {"mask_token", "<mask>"}});
-  rule.special_tokens.back().second.lstrip = true;
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "eng_Latn";
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};

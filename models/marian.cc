@@ -1,38 +1,19 @@
 // Marian (Junczys-Dowmunt et al. 2018; HuggingFace MarianMTModel): post-norm layers, sinusoidal
 // positions, one vocabulary for both languages, tied output embedding, two SentencePiece models.
-#include "models/blocks/seq2seq.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Weights model =
-      scope_of(root, "model", "encoder.layers.0.fc1.weight", {c.encoder_ffn_dim, c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  const auto positions = [&](const Weights& w) {
-    return Positions::sinusoidal(w, b, c.max_position_embeddings, c.d_model);
+  const auto positions = [&](const Weights& side) {
+    return Positions::sinusoidal(side, b, c.max_position_embeddings, c.d_model);
   };
-  Seq2Seq::Parts parts{Embeddings(encoder_tokens, positions(encoder)),
-                       Embeddings(decoder_tokens, positions(decoder)),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
-  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder,
-                                   encoder_side(c, NormPlace::kPost), decoder,
-                                   decoder_side(c, NormPlace::kPost));
+  return make_fairseq_model(c, root, b, {.norms = NormPlace::kPost, .positions = positions});
 }
 
-constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 58101,
-                                           .d_model = 1024,
-                                           .encoder_layers = 12,
-                                           .decoder_layers = 12,
-                                           .encoder_attention_heads = 16,
-                                           .decoder_attention_heads = 16,
-                                           .encoder_ffn_dim = 4096,
-                                           .decoder_ffn_dim = 4096,
-                                           .max_position_embeddings = 1024,
-                                           .activation = "gelu"};
+constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(58101);
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);

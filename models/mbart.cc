@@ -2,38 +2,24 @@
 // MBartForConditionalGeneration): BART with pre-norm layers and a norm behind the last one.
 #include <utility>
 
-#include "models/blocks/bart_shape.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
+constexpr int kPositionOffset = 2;
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_bart_shape(c, root, b, NormPlace::kPre);
+  return make_fairseq_model(c, root, b, NormPlace::kPre, /*embedding_norm=*/true, kPositionOffset);
 }
 
-constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,
-                                           .d_model = 1024,
-                                           .encoder_layers = 12,
-                                           .decoder_layers = 12,
-                                           .encoder_attention_heads = 16,
-                                           .decoder_attention_heads = 16,
-                                           .encoder_ffn_dim = 4096,
-                                           .decoder_ffn_dim = 4096,
-                                           .max_position_embeddings = 1024,
-                                           .activation = "gelu"};
+constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
 using Normalizer = TokenizerRule::WordOptions::Normalizer;
 
 TokenizerRule with_special_tokens(TokenizerRule rule) {
-  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
-                                      {"eos_token", "</s>"},
-                                      {"sep_token", "</s>"},
-                                      {"cls_token", "<s>"},
-                                      {"unk_token", "<unk>"},
-                                      {"pad_token", "<pad>"},
-                                      {"mask_token", "<mask>"}});
-  rule.special_tokens.back().second.lstrip = true;
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "en_XX";
   return rule;
 }

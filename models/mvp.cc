@@ -1,25 +1,18 @@
 // MVP (Tang et al. 2022; HuggingFace MvpForConditionalGeneration): BART; checkpoints with prompts
 // in their layers are refused.
-#include "models/blocks/bart_shape.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
+constexpr int kPositionOffset = 2;
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_bart_shape(c, root, b, NormPlace::kPost);
+  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset);
 }
 
-constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50267,
-                                           .d_model = 1024,
-                                           .encoder_layers = 12,
-                                           .decoder_layers = 12,
-                                           .encoder_attention_heads = 16,
-                                           .decoder_attention_heads = 16,
-                                           .encoder_ffn_dim = 4096,
-                                           .decoder_ffn_dim = 4096,
-                                           .max_position_embeddings = 1024,
-                                           .activation = "gelu"};
+constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50267);
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
@@ -29,13 +22,7 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
 
 TokenizerRule tokenizer() {
   TokenizerRule rule{"MvpTokenizer", "mvp"};
-  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
-                                      {"eos_token", "</s>"},
-                                      {"sep_token", "</s>"},
-                                      {"cls_token", "<s>"},
-                                      {"unk_token", "<unk>"},
-                                      {"pad_token", "<pad>"},
-                                      {"mask_token", "<mask>"}});
+  rule.special_tokens = fairseq_tokens();
   rule.single = {"cls_token", "$A", "sep_token"};
   rule.pair = {"cls_token", "$A", "sep_token", "sep_token", "$B", "sep_token"};
   return rule;

@@ -1,39 +1,19 @@
 // Pegasus (Zhang et al. 2020; HuggingFace PegasusForConditionalGeneration): pre-norm layers with a
 // norm behind the last one, sinusoidal positions, tied output embedding.
-#include "models/blocks/seq2seq.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
 namespace tandem {
 namespace {
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Weights model = scope_of(root, "model", "encoder.layer_norm.weight", {c.d_model});
-  const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
-  const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  const auto positions = [&](const Weights& w) {
-    return Positions::sinusoidal(w, b, c.max_position_embeddings, c.d_model);
+  const auto positions = [&](const Weights& side) {
+    return Positions::sinusoidal(side, b, c.max_position_embeddings, c.d_model);
   };
-  Seq2Seq::Parts parts{Embeddings(encoder_tokens, positions(encoder)),
-                       Embeddings(decoder_tokens, positions(decoder)),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
-  SideOptions of_encoder = encoder_side(c, NormPlace::kPre);
-  SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
-  of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
-  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
-                                   of_decoder);
+  return make_fairseq_model(c, root, b, {.norms = NormPlace::kPre, .positions = positions});
 }
 
-constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50265,
-                                           .d_model = 1024,
-                                           .encoder_layers = 12,
-                                           .decoder_layers = 12,
-                                           .encoder_attention_heads = 16,
-                                           .decoder_attention_heads = 16,
-                                           .encoder_ffn_dim = 4096,
-                                           .decoder_ffn_dim = 4096,
-                                           .max_position_embeddings = 1024,
-                                           .activation = "gelu"};
+constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
 TokenizerRule tokenizer() {
   TokenizerRule rule{"PegasusTokenizer", "pegasus", TokenizerRule::Kind::kUnigram};

@@ -1,14 +1,16 @@
 // PLBart (Ahmad et al. 2021; HuggingFace PLBartForConditionalGeneration): BART with scaled
 // embeddings.
-#include "models/blocks/bart_shape.h"
+#include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 #include "text/sentencepiece/piece_model.h"
 
 namespace tandem {
 namespace {
 
+constexpr int kPositionOffset = 2;
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  return make_bart_shape(c, root, b, NormPlace::kPost);
+  return make_fairseq_model(c, root, b, NormPlace::kPost, /*embedding_norm=*/true, kPositionOffset);
 }
 
 constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50005,

@@ -1,33 +1,50 @@
-#include "models/blocks/bart_shape.h"
+#include "models/blocks/fairseq_model.h"
 
 #include <utility>
 
 namespace tandem {
-namespace {
 
-constexpr int kPositionOffset = 2;
-
-}  // namespace
-
-std::unique_ptr<Model> make_bart_shape(const ModelConfig& c, const Weights& root, const Build& b,
-                                       NormPlace norms) {
-  const Weights model = scope_of(root, "model", "encoder.layernorm_embedding.weight", {c.d_model});
+std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
+                                          const FairseqShape& shape) {
+  const char* norm = shape.embedding_norm ? "encoder.layernorm_embedding.weight"
+                                          : "encoder.layers.0.self_attn_layer_norm.weight";
+  const Weights model = scope_of(root, "model", norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
   const TokenTables tables(root, model, c);
-  const auto embeddings = [&](const Weights& w, const VocabParallelEmbedding& tokens) {
-    return Embeddings(
-        tokens, Positions::learned(w, b, c.max_position_embeddings, c.d_model, kPositionOffset),
-        Norm(w / "layernorm_embedding", b, c.d_model));
+  const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens) {
+    std::optional<Norm> behind;
+    if (shape.embedding_norm) behind.emplace(side / "layernorm_embedding", b, c.d_model);
+    return Embeddings(tokens, shape.positions(side), std::move(behind));
   };
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
   Seq2Seq::Parts parts{embeddings(encoder, encoder_tokens), embeddings(decoder, decoder_tokens),
                        ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
-  SideOptions of_encoder = encoder_side(c, norms), of_decoder = decoder_side(c, norms);
-  if (norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
+  SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);
+  if (shape.norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
+}
+
+std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
+                                          NormPlace norms, bool embedding_norm, int offset) {
+  const auto positions = [&](const Weights& side) {
+    return Positions::learned(side, b, c.max_position_embeddings, c.d_model, offset);
+  };
+  return make_fairseq_model(c, root, b, {norms, embedding_norm, positions});
+}
+
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
+  TokenizerRule::Tokens tokens = class_tokens({{"bos_token", "<s>"},
+                                               {"eos_token", "</s>"},
+                                               {"sep_token", "</s>"},
+                                               {"cls_token", "<s>"},
+                                               {"unk_token", "<unk>"},
+                                               {"pad_token", "<pad>"},
+                                               {"mask_token", "<mask>"}});
+  tokens.back().second.lstrip = mask_takes_space;
+  return tokens;
 }
 
 }  // namespace tandem

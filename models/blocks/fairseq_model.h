@@ -1,16 +1,48 @@
-// What BART and the families made after it share: learned positions with an offset of 2, a layer
-// norm behind the embeddings, one table of tokens.
+// The models of fairseq (Ott et al. 2019) as HuggingFace has them: most encoder/decoder families
+// differ in where norms stand and in their positions only.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "models/blocks/seq2seq.h"
+#include "models/config/encoder_decoder.h"
+#include "text/tokenizer_rule.h"
 
 namespace tandem {
 
-// kPre: each side ends with a norm, "layer_norm". Throws InputError naming the tensor that is
-// missing or of another shape.
-std::unique_ptr<Model> make_bart_shape(const ModelConfig& c, const Weights& root, const Build& b,
-                                       NormPlace norms);
+struct FairseqShape {
+  // kPre: each side ends with a norm, "layer_norm".
+  NormPlace norms = NormPlace::kPost;
+  bool embedding_norm = false;  // behind the embeddings, "layernorm_embedding"
+  // Of a side, whose weights are given.
+  std::function<Positions(const Weights& side)> positions;
+};
+
+// Throws InputError naming the tensor that is missing or of another shape.
+std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
+                                          const FairseqShape& shape);
+
+// With learned positions; row p + offset is position p.
+std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
+                                          NormPlace norms, bool embedding_norm, int offset);
+
+// Most of their large checkpoints: 12 layers a side, 1024 features, 16 heads, 1024 positions.
+constexpr EncoderDecoderDefaults fairseq_defaults(int vocab_size) {
+  return {.vocab_size = vocab_size,
+          .d_model = 1024,
+          .encoder_layers = 12,
+          .decoder_layers = 12,
+          .encoder_attention_heads = 16,
+          .decoder_attention_heads = 16,
+          .encoder_ffn_dim = 4096,
+          .decoder_ffn_dim = 4096,
+          .max_position_embeddings = 1024,
+          .activation = "gelu"};
+}
+
+// <s>, </s>, <unk>, <pad>, <mask> under the keys of HuggingFace's classes. mask_takes_space: white
+// space before <mask> belongs to it.
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false);
 
 }  // namespace tandem
