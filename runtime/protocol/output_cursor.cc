@@ -18,6 +18,11 @@ proto::CompletionOutput& output_at(proto::RequestOutput& output, int index) {
 
 }  // namespace
 
+bool OutputCursor::Position::behind(const proto::CompletionOutput& sequence) const {
+  return !ended && (num_tokens < sequence.token_ids_size() || text_bytes < sequence.text().size() ||
+                    !sequence.finish_reason().empty());
+}
+
 void OutputCursor::resume(const proto::ResumeRequest& received) {
   *this = OutputCursor();
   for (const proto::StreamPosition& p : received.received())
@@ -31,10 +36,7 @@ bool OutputCursor::behind(const proto::RequestOutput& output) const {
   if (num_prompt_logprobs_ < output.prompt_logprobs_size()) return true;
   for (const proto::CompletionOutput& sequence : output.outputs()) {
     const auto it = positions_.find(sequence.index());
-    const Position sent = it == positions_.end() ? Position{} : it->second;
-    if (sent.num_tokens < sequence.token_ids_size() || sent.text_bytes < sequence.text().size() ||
-        sent.ended != !sequence.finish_reason().empty())
-      return true;
+    if ((it == positions_.end() ? Position{} : it->second).behind(sequence)) return true;
   }
   return false;
 }
@@ -52,11 +54,9 @@ void OutputCursor::next_chunk(const proto::RequestOutput& output, proto::Request
     inputs_sent_ = true;
   }
   for (const proto::CompletionOutput& sequence : output.outputs()) {
-    const bool ended = !sequence.finish_reason().empty();
     Position& sent = positions_[sequence.index()];
-    if (sent.ended || (sent.num_tokens == sequence.token_ids_size() &&
-                       sent.text_bytes == sequence.text().size() && !ended))
-      continue;
+    if (!sent.behind(sequence)) continue;
+    const bool ended = !sequence.finish_reason().empty();
     proto::CompletionChunk& news = *chunk.add_outputs();
     news.set_index(sequence.index());
     news.set_token_offset(sent.num_tokens);

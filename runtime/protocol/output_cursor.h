@@ -28,6 +28,7 @@ class OutputCursor {
     int num_tokens = 0;
     size_t text_bytes = 0;
     bool ended = false;
+    bool behind(const proto::CompletionOutput& sequence) const;
   };
 
   bool inputs_sent_ = false;
