@@ -1,6 +1,7 @@
 # cmake --install build [--prefix DIR]: the component "server" (the program, its service, manual page, completions, dashboards
 # and documents; the demo model with TANDEM_INSTALL_DEMO), "cuda", the plugin for GPUs where it is built, and "client", the
-# client library for find_package(Tandem): one public header and the messages. docs/deploying.md. "engine", beside "client": the engine's libraries and headers, for programs with model families of their own
+# client library for find_package(Tandem): one public header and the messages (docs/deploying.md). "engine", beside "client":
+# the engine's libraries and headers, for programs with model families of their own
 # (find_package(Tandem COMPONENTS engine); docs/models.md).
 include(GNUInstallDirs)
 option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
