@@ -124,8 +124,10 @@ void embedding(Context& ctx, const EmbeddingArgs& args);
 // out = (h - mean) / sqrt(var + eps) * weight + bias with h = x + residual (residual may be empty).
 // `out` may alias x or residual; so may `sum`, but not `out`.
 // rms: out = h / sqrt(mean of h^2 + eps) * weight; without a bias.
+// groups: a row is that many groups of d values, each normed by itself with the same weight (heads
+// of queries or keys); without a residual and a sum.
 struct LayerNormArgs {
-  Tensor x;         // [T, d]
+  Tensor x;         // [T, groups * d]
   Tensor residual;  // [T, d], or empty
   Tensor weight;    // [d] f32
   Tensor bias;      // [d] f32; empty if `rms`
@@ -133,6 +135,7 @@ struct LayerNormArgs {
   Tensor out;       // [T, d]
   Tensor sum = {};  // [T, d]: h, rounded to the activations' type; or empty
   bool rms = false;
+  int groups = 1;
 };
 void layer_norm(Context& ctx, const LayerNormArgs& args);
 
@@ -152,6 +155,21 @@ struct GatherRowsArgs {
 };
 void gather_rows(Context& ctx, const GatherRowsArgs& args);
 
+// out[rows[i]] = x[i]; rows differ.
+struct ScatterRowsArgs {
+  Tensor x;     // [R, d]
+  Tensor rows;  // [R] i32
+  Tensor out;   // [T, d]
+};
+void scatter_rows(Context& ctx, const ScatterRowsArgs& args);
+
+// x = cap * tanh(x / cap), in place; of f32 logits.
+struct SoftCapArgs {
+  Tensor x;  // [T, d] f32
+  float cap;
+};
+void soft_cap(Context& ctx, const SoftCapArgs& args);
+
 // --- Attention (FlashInfer's layouts)
 // --------------------------------------------------------------
 
@@ -164,12 +182,35 @@ struct DeviceAttentionPlan {
   int32_t row_queries = 0;  // the most queries of a work of `rows`
 };
 
+// cosines[t][i], sines[t][i] of positions[t] * frequencies[i] (in f32): once a step, for all layers.
+struct RotaryAnglesArgs {
+  Tensor positions;    // [T] i32
+  Tensor frequencies;  // [r / 2] f32, radians a position
+  Tensor out;          // [T, r] f32: the cosines, then the sines
+};
+void rotary_angles(Context& ctx, const RotaryAnglesArgs& args);
+
+// Turns pairs of the first r <= head_dim values of each head, in place: (a, b) becomes
+// (a cos - b sin, b cos + a sin). A pair is (i, i + r / 2), or (2 i, 2 i + 1) if `interleaved`.
+struct Rotary {
+  Tensor angles;  // [T, r] f32, of rotary_angles; empty: nothing turns
+  bool interleaved = false;
+};
+struct RotaryArgs {
+  Tensor x;  // [T, num_heads * head_dim]
+  int num_heads;
+  int head_dim;
+  Rotary rotary;
+};
+void rotary(Context& ctx, const RotaryArgs& args);
+
 // Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is
-// skipped.
+// skipped. Keys are turned on the way if `rotary` says so; `k` itself stays as it is.
 struct WriteKvArgs {
-  Tensor k, v;          // [T, num_heads * head_dim]
+  Tensor k, v;          // [T, num_heads * head_dim], heads of the pages
   Tensor slot_mapping;  // [T] i32
   KvPages pages;
+  Rotary rotary = {};
 };
 void write_kv(Context& ctx, const WriteKvArgs& args);
 
@@ -182,16 +223,38 @@ struct PositionBias {
   int32_t zero = 0;  // the column of j = i
 };
 
-// AttentionType ENCODER: non-causal, every token of a sequence attends to all of it. No cache.
+// Which keys a query sees, by their distance (the key's position less the query's): those of
+// [-back, ahead]. Pages or blocks of keys that no query of a task sees are not read.
+struct Window {
+  static constexpr int32_t kAll = -1;
+  int32_t back = kAll, ahead = kAll;
+};
+
+// The order of what happens to a score: scale, soft cap (cap * tanh(score / cap); 0: none), bias.
+// Query head h reads the keys and values of head h / (num_heads / num_kv_heads).
+
+// AttentionType ENCODER: non-causal, every token of a sequence attends to all of it, or to a window
+// and the sequence's global tokens. No cache.
 struct RaggedAttentionArgs {
-  Tensor q, k, v;  // [T, num_heads * head_dim]
-  Tensor indptr;   // [S + 1] i32
+  Tensor q;       // [T, num_heads * head_dim]
+  Tensor k, v;    // [T, num_kv_heads * head_dim]
+  Tensor indptr;  // [S + 1] i32
   int num_heads;
   int head_dim;
   float scale;
   Tensor out;  // [T, num_heads * head_dim]
   const DeviceAttentionPlan* plan = nullptr;
   PositionBias bias = {};  // a token's position: its number in its sequence
+  int num_kv_heads = 0;    // 0: num_heads
+  float soft_cap = 0.0f;
+  Window window = {};
+  // Keys that all queries of their sequence see besides the window: rows of k in order,
+  // those of sequence i at [global_indptr[i], global_indptr[i + 1]). Empty: none.
+  Tensor global_rows = {};    // [G] i32
+  Tensor global_indptr = {};  // [S + 1] i32
+  // Where queries are not the tokens that are attended to: `indptr` is that of q and out, this one
+  // of k and v. Without bias, window and global tokens. Empty: both are `indptr`.
+  Tensor kv_indptr = {};  // [S + 1] i32
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
@@ -213,8 +276,21 @@ struct PagedAttentionArgs {
   Tensor out;  // [T, num_heads * head_dim]
   const DeviceAttentionPlan* plan = nullptr;
   PositionBias bias = {};  // causal only: queries of cross-attention have no place among its keys
+  float soft_cap = 0.0f;
+  int32_t window_back = Window::kAll;  // causal only: keys before that distance are not seen
+  // [T, num_heads] f32: the logarithm of the sum of exp(score); or empty. For merge_attention.
+  Tensor log_sums = {};
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
+
+// One softmax over two sets of keys, from attention over each (FlashInfer's merge_state): a and b
+// weighted by exp(log_sums). `out` may be a or b.
+struct MergeAttentionArgs {
+  Tensor a, b;                    // [T, num_heads * head_dim]
+  Tensor a_log_sums, b_log_sums;  // [T, num_heads] f32
+  Tensor out;                     // [T, num_heads * head_dim]
+};
+void merge_attention(Context& ctx, const MergeAttentionArgs& args);
 
 // Copies whole blocks: dst[pairs[2i+1]] = src[pairs[2i]]. src and dst may be the same pool (copy on
 // write) or the device's and the host's (swap).
