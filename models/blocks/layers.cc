@@ -20,17 +20,25 @@ Tensor normed(const Norm& norm, const Residual& state) {
 
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
     : place_(o.norms),
-      attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
+      attention_(attention(w / o.names.self_attention, b, o)),
       attention_norm_(w / o.names.self_norm, b, o.d_model, o.eps, o.norm_kind),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
       final_norm_(w / o.names.final_norm, b, o.d_model, o.eps, o.norm_kind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
-  state = apply(place_, attention_norm_, state,
-                [&](const Tensor& x) { return attention_.forward(x, in); });
+  state = apply(place_, attention_norm_, state, [&](const Tensor& x) {
+    return std::visit([&](const auto& attention) { return attention.forward(x, in); }, attention_);
+  });
   return apply(place_, final_norm_, state,
                [&](const Tensor& x) { return feed_forward_.forward(x); });
+}
+
+EncoderLayer::Attention EncoderLayer::attention(const Weights& w, const Build& b,
+                                                const LayerOptions& o) {
+  if (o.global_attention)
+    return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
+  return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 
 DecoderLayer::DecoderLayer(const Weights& w, const Build& b, const LayerOptions& o)

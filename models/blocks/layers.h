@@ -2,8 +2,12 @@
 // (pre-norm).
 #pragma once
 
+#include <optional>
+#include <variant>
+
 #include "models/blocks/attention.h"
 #include "models/blocks/feed_forward.h"
+#include "models/blocks/global_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {
@@ -35,7 +39,8 @@ struct LayerOptions {
 
   NormPlace norms = NormPlace::kPost;
   int64_t d_model = 0;
-  AttentionOptions self_attention, cross_attention;  // the latter of decoders
+  AttentionOptions self_attention, cross_attention;             // the latter of decoders
+  std::optional<GlobalAttentionOptions> global_attention = {};  // of encoders
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
@@ -48,8 +53,11 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
+  using Attention = std::variant<EncoderAttention, GlobalAttention>;
+  static Attention attention(const Weights& w, const Build& b, const LayerOptions& o);
+
   NormPlace place_;
-  EncoderAttention attention_;
+  Attention attention_;
   Norm attention_norm_;
   FeedForward feed_forward_;
   Norm final_norm_;

@@ -20,6 +20,8 @@ void build_layers(const Weights& w, const Build& b, const SideOptions& o,
   for (int i = 0; i < o.num_layers; ++i) {
     if (!o.position_biases.empty())
       options.self_attention.position_bias = o.position_biases.at(static_cast<size_t>(i));
+    if (!o.windows.empty())
+      options.global_attention.value().window = o.windows.at(static_cast<size_t>(i));
     layers.emplace_back(w / o.layers / i, b, options);
   }
 }

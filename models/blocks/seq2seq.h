@@ -18,6 +18,8 @@ struct SideOptions {
   std::string layers = "layers";  // the scope of the numbered layers
   // A layer's own bias of self-attention; empty: all have that of `layer`.
   std::vector<ops::PositionBias> position_biases = {};
+  // A layer's own window of global_attention; empty: as above.
+  std::vector<ops::Window> windows = {};
   std::string final_norm = {};  // behind the layers; empty: there is none
 };
 
