@@ -73,7 +73,7 @@ void check_global_positions(const SequenceLimits& limits, const WorkerEncoder& e
   const char* const field = "encoder_seq_data.global_attention";
   if (!limits.global_attention && !encoder.global_positions.empty())
     fail(field, "the model has no global attention");
-  check_range(encoder.global_positions, encoder.length, field);
+  check_range(encoder.global_positions, encoder.length, {nullptr, 0, field});
   for (size_t i = 1; i < encoder.global_positions.size(); ++i)
     if (encoder.global_positions[i - 1] >= encoder.global_positions[i])
       fail(field, "is not ascending");
