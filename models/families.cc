@@ -24,6 +24,8 @@ namespace tandem {
   FAMILY(pegasus)               \
   FAMILY(plbart)                \
   FAMILY(t5)                    \
+  FAMILY(t5gemma)               \
+  FAMILY(t5gemma2)              \
   FAMILY(umt5)                  \
   FAMILY(whisper)
 

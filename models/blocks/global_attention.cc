@@ -5,7 +5,6 @@ namespace tandem {
 GlobalAttention::GlobalAttention(const Weights& w, const Build& b, int64_t d_model,
                                  const AttentionOptions& o, const GlobalAttentionOptions& global)
     : AttentionLayer(w, b, d_model, o),
-      window_(global.window),
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias),
       global_(w / global.q, w / global.k, w / global.v, b, d_model, o.heads, o.head_dim, o.bias) {}
 
@@ -28,7 +27,7 @@ Tensor GlobalAttention::local(const Tensor& x, const StepTensors& in) const {
                                      .scale = options_.scale,
                                      .out = out,
                                      .plan = in.encoder_plan(),
-                                     .window = window_,
+                                     .window = options_.window,
                                      .global_rows = in.global_rows,
                                      .global_indptr = in.global_start_loc});
   return out;

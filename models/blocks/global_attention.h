@@ -7,16 +7,15 @@
 
 namespace tandem {
 
+// Names of the projections that global tokens, and what they see, go through.
 struct GlobalAttentionOptions {
-  ops::Window window = {};  // of tokens without global attention; of a layer
-  // Names of the projections that global tokens, and what they see, go through.
   const char* q = "query_global";
   const char* k = "key_global";
   const char* v = "value_global";
 };
 
-// Which tokens are global is said by in.global_rows; without any the own projections are not
-// computed.
+// Of `options` the window is used: that of tokens without global attention. Which tokens are global
+// is said by in.global_rows; without any the own projections are not computed.
 class GlobalAttention : AttentionLayer {
  public:
   GlobalAttention(const Weights& w, const Build& b, int64_t d_model,
@@ -31,7 +30,6 @@ class GlobalAttention : AttentionLayer {
   Tensor local(const Tensor& x, const StepTensors& in) const;
   void see_everything(const Tensor& x, const StepTensors& in, const Tensor& out) const;
 
-  ops::Window window_;
   QKVParallelLinear qkv_;
   CrossAttentionQKVParallelLinear global_;  // queries of few rows, keys and values of all
 };

@@ -72,6 +72,9 @@ struct StepTensors {
   Tensor global_start_loc;  // [encoders + 1]; or empty
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
+  // [tokens, r] for each table of rotary frequencies of a side: the model's, where it has any
+  // (ops::rotary_angles; models/blocks/seq2seq.h).
+  std::vector<Tensor> encoder_angles, angles;
 
   // Null on the CPU.
   const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }
