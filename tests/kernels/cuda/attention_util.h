@@ -1,5 +1,4 @@
-// Attention problems for the CUDA kernels: sequences with their own queries, keys and values, laid
-// out in rows or pages of any shape, run on the device and by the reference.
+// Runs attention problems on the device, laid out in rows or pages of any shape.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,76 +6,14 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/launch.cuh"
-#include "tests/kernels/kernels_test_util.h"
+#include "tests/kernels/cuda/attention_problem.h"
 
 namespace tandem::testing {
-
-// To nearest, ties to even; |v| below 65520.
-inline uint16_t float_to_f16(float v) {
-  const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
-  if (std::isnan(v)) return 0x7e00;
-  if (std::isinf(v)) return sign | 0x7c00;
-  int exponent = -14;
-  if (v != 0) exponent = std::max(exponent, std::ilogb(v));
-  const auto units = static_cast<uint16_t>(std::nearbyint(std::ldexp(std::abs(v), 10 - exponent)));
-  // 1024 units carry into the exponent by themselves.
-  return sign | static_cast<uint16_t>(((exponent + 14) << 10) + units);
-}
-
-inline std::vector<std::byte> to_type(std::span<const float> values, DType dtype) {
-  std::vector<std::byte> bytes(values.size() * size_of(dtype));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t half = dtype == DType::kF16 ? float_to_f16(values[i]) : float_to_bf16(values[i]);
-    if (dtype == DType::kF32) {
-      std::memcpy(bytes.data() + i * 4, &values[i], 4);
-    } else {
-      std::memcpy(bytes.data() + i * 2, &half, 2);
-    }
-  }
-  return bytes;
-}
-
-inline std::vector<float> from_type(std::span<const std::byte> bytes, DType dtype) {
-  std::vector<float> values(bytes.size() / size_of(dtype));
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t half = 0;
-    std::memcpy(dtype == DType::kF32 ? static_cast<void*>(&values[i]) : &half,
-                bytes.data() + i * size_of(dtype), size_of(dtype));
-    if (dtype != DType::kF32)
-      values[i] = dtype == DType::kF16 ? f16_to_float(half) : bf16_to_float(half);
-  }
-  return values;
-}
-
-// A copy of host memory on the device.
-class DeviceBytes {
- public:
-  explicit DeviceBytes(std::span<const std::byte> from) : size_(from.size()) {
-    TANDEM_CUDA_CHECK(cudaMalloc(&data_, std::max<size_t>(1, size_)));
-    TANDEM_CUDA_CHECK(cudaMemcpy(data_, from.data(), size_, cudaMemcpyHostToDevice));
-  }
-  template <class T>
-  explicit DeviceBytes(const std::vector<T>& from) : DeviceBytes(std::as_bytes(std::span(from))) {}
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
-  ~DeviceBytes() { cudaFree(data_); }
-
-  void* get() const { return data_; }
-  template <class T = std::byte>
-  std::vector<T> to_host() const {
-    std::vector<T> to(size_ / sizeof(T));
-    TANDEM_CUDA_CHECK(cudaMemcpy(to.data(), data_, size_, cudaMemcpyDeviceToHost));
-    return to;
-  }
-
- private:
-  void* data_ = nullptr;
-  size_t size_;
-};
 
 struct AttentionLayout {
   int block_size = 0;  // 0: rows
@@ -85,94 +22,10 @@ struct AttentionLayout {
   bool odd_strides = false;  // rows begin anywhere
   int padding = 0;           // work without queries behind the rest
   bool any_queries = false;  // of rows: do not tell the kernel how many queries there are
-  bool f8 = false;           // pages in 8 bits, of keys and values that are (round_to_f8)
+  // Pages of keys before all windows, from multiples of 256 keys on, are at no address.
+  bool unseen_nowhere = false;
+  bool f8 = false;  // pages in 8 bits, of keys and values that are (round_to_f8)
 };
-
-struct AttentionProblem {
-  struct Sequence {
-    Tensor q, k, v;  // [queries or keys, heads * head_dim] f32, as rounded to the type
-    bool causal;
-  };
-  DType dtype;
-  int heads, head_dim;
-  std::vector<Sequence> sequences;
-  ops::PositionBias bias = {};
-
-  int64_t width() const { return int64_t{heads} * head_dim; }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
-
-  Tensor rounded(Random& random, int64_t rows, float size) const {
-    const Tensor t = random.matrix(rows, width(), size);
-    const std::span<float> all(t.data<float>(), static_cast<size_t>(t.size()));
-    std::ranges::copy(from_type(to_type(all, dtype), dtype), all.begin());
-    return t;
-  }
-  // Larger q_size: softmaxes of few keys.
-  void add(Random& random, int64_t queries, int64_t keys, bool causal, float q_size = 1.0f) {
-    sequences.push_back({rounded(random, queries, q_size), rounded(random, keys, 1.0f),
-                         rounded(random, keys, 1.0f), causal});
-  }
-  AttentionProblem alone(size_t i) const { return {dtype, heads, head_dim, {sequences[i]}, bias}; }
-};
-
-// Rows of head_dim values as f8 pages hold them.
-struct F8Rows {
-  std::vector<std::byte> bytes;
-  std::vector<uint8_t> scales;
-
-  F8Rows(const std::vector<float>& values, int head_dim) : bytes(values.size()) {
-    const int64_t rows = std::ssize(values) / head_dim;
-    scales.resize(static_cast<size_t>(rows));
-    const Tensor x = Tensor::borrow(values).reshape({rows, head_dim});
-    const KvPages pages{Tensor({rows, 2, 1, 1, head_dim}, DType::kF8E4M3), KvLayout::kNHD,
-                        Tensor({rows, 2, 1, 1}, DType::kU8)};
-    std::vector<int32_t> slots(static_cast<size_t>(rows));
-    std::iota(slots.begin(), slots.end(), 0);
-    reference::write_kv({x, x, indices(slots), pages});
-    for (int64_t i = 0; i < rows; ++i) {
-      std::memcpy(bytes.data() + i * head_dim,
-                  static_cast<const std::byte*>(pages.data.raw()) + 2 * i * head_dim,
-                  static_cast<size_t>(head_dim));
-      scales[static_cast<size_t>(i)] = pages.scales.data<uint8_t>()[2 * i];
-    }
-  }
-};
-
-// Keys and values to what f8 pages hold of them.
-inline void round_to_f8(AttentionProblem& problem) {
-  for (auto& s : problem.sequences)
-    for (Tensor* t : {&s.k, &s.v}) {
-      const std::vector<float> values(t->data<float>(), t->data<float>() + t->size());
-      const F8Rows rows(values, problem.head_dim);
-      *t = Tensor(t->shape(), DType::kF32);
-      for (size_t i = 0; i < values.size(); ++i)
-        t->data<float>()[i] =
-            std::ldexp(e4m3_to_float(std::to_integer<uint8_t>(rows.bytes[i])),
-                       rows.scales[i / static_cast<size_t>(problem.head_dim)] - 127);
-    }
-}
-
-// The reference's result for each sequence.
-inline std::vector<Tensor> expected(const AttentionProblem& problem) {
-  std::vector<Tensor> results;
-  for (const auto& s : problem.sequences) {
-    const int64_t keys = s.k.dim(0), width = problem.width();
-    KvPages pages{Tensor({keys, 2, 1, problem.heads, problem.head_dim}, DType::kF32),
-                  KvLayout::kNHD};
-    for (int64_t j = 0; j < keys; ++j) {
-      std::copy_n(s.k.row<float>(j), width, pages.data.data<float>() + 2 * j * width);
-      std::copy_n(s.v.row<float>(j), width, pages.data.data<float>() + (2 * j + 1) * width);
-    }
-    std::vector<int32_t> all(static_cast<size_t>(keys));
-    std::iota(all.begin(), all.end(), 0);
-    results.emplace_back(s.q.shape(), DType::kF32);
-    reference::paged_attention({s.q, pages, indices({0, static_cast<int32_t>(s.q.dim(0))}),
-                                indices({0, static_cast<int32_t>(keys)}), indices(all),
-                                indices({1}), problem.heads, problem.head_dim, problem.scale(),
-                                s.causal, results.back(), nullptr, problem.bias});
-  }
-  return results;
-}
 
 // Runs the problem on the device. What does not belong to it is NaN, and must stay as it is.
 class AttentionRun {
@@ -181,6 +34,7 @@ class AttentionRun {
       : problem_(problem), layout_(layout) {
     constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
     stride_ = problem.width() + (layout.odd_strides ? 1 : 8 * random.integer(0, 2));
+    kv_stride_ = problem.kv_width() + (layout.odd_strides ? 1 : 8 * random.integer(0, 2));
     int32_t rows = 1, keys = 0, pages = 0;
     for (const auto& s : problem.sequences) {
       const auto queries = static_cast<int32_t>(s.q.dim(0)), n = static_cast<int32_t>(s.k.dim(0));
@@ -191,21 +45,23 @@ class AttentionRun {
     }
     q_.assign(static_cast<size_t>(rows * stride_), kNone);
     for (size_t s = 0; s < sequences_.size(); ++s)
-      copy_rows(problem.sequences[s].q, q_, sequences_[s].query_row);
+      copy_rows(problem.sequences[s].q, q_, sequences_[s].query_row, stride_);
     if (layout.block_size > 0) {
       fill_pages(pages, random);
     } else {
-      k_.assign(static_cast<size_t>(keys * stride_), kNone);
+      k_.assign(static_cast<size_t>(keys * kv_stride_), kNone);
       v_ = k_;
       for (size_t s = 0; s < sequences_.size(); ++s) {
-        copy_rows(problem.sequences[s].k, k_, sequences_[s].kv_base);
-        copy_rows(problem.sequences[s].v, v_, sequences_[s].kv_base);
+        copy_rows(problem.sequences[s].k, k_, sequences_[s].kv_base, kv_stride_);
+        copy_rows(problem.sequences[s].v, v_, sequences_[s].kv_base, kv_stride_);
       }
     }
   }
 
-  // Of each sequence. `times`: one call after the other.
-  std::vector<Tensor> operator()(int times = 1) {
+  // Results of each sequence. `times`: one call after the other.
+  std::vector<Tensor> operator()(int times = 1) { return run(times).out; }
+
+  AttentionResults run(int times = 1) {
     const DType type = problem_.dtype;
     AttentionPlan plan = plan_attention(sequences_, layout_.tiles);
     EXPECT_EQ(plan.tiles.empty(), !layout_.tiles)
@@ -218,7 +74,10 @@ class AttentionRun {
         rows(plan.rows), tiles(plan.tiles), scales(f8.scales);
     const Tensor& table = problem_.bias.values;
     const DeviceBytes bias(std::span(static_cast<const std::byte*>(table.raw()), table.bytes()));
-    const DeviceBytes out(to_type(std::vector<float>(q_.size(), 7.0f), type));
+    const DeviceBytes out(to_type(std::vector<float>(q_.size(), kBeside), type));
+    const auto log_sums_stride = int64_t{problem_.heads} + 1;
+    const DeviceBytes log_sums(std::vector<float>(
+        q_.size() / static_cast<size_t>(stride_) * static_cast<size_t>(log_sums_stride), kBeside));
     const auto heads = static_cast<size_t>(problem_.heads);
     const DeviceBytes partials(std::vector<float>(
         static_cast<size_t>(plan.partials) * heads * static_cast<size_t>(problem_.head_dim + 2),
@@ -234,6 +93,14 @@ class AttentionRun {
     p.num_heads = problem_.heads;
     p.head_dim = problem_.head_dim;
     p.scale = problem_.scale();
+    p.group = problem_.group;
+    p.soft_cap = problem_.soft_cap;
+    p.window_back = problem_.window.back;
+    p.window_ahead = problem_.window.ahead;
+    if (problem_.log_sums) {
+      p.log_sums = static_cast<float*>(log_sums.get());
+      p.log_sums_stride = log_sums_stride;
+    }
     if (layout_.f8) p.scales = static_cast<const uint8_t*>(scales.get());
     if (!table.empty()) {
       p.bias = static_cast<const float*>(bias.get());
@@ -248,7 +115,7 @@ class AttentionRun {
     } else {
       p.k = k.get();
       p.v = v.get();
-      p.k_stride = p.v_stride = stride_;
+      p.k_stride = p.v_stride = kv_stride_;
     }
     for (int i = 0; i < times; ++i) {
       p.work = static_cast<const AttentionWork*>(rows.get());
@@ -261,17 +128,23 @@ class AttentionRun {
     }
     TANDEM_CUDA_CHECK(cudaDeviceSynchronize());
     for (int32_t ticket : tickets.to_host<int32_t>()) EXPECT_EQ(ticket, 0);
-    return results(from_type(out.to_host(), type));
+    AttentionResults all{results(from_type(out.to_host(), type), stride_, problem_.width()), {}};
+    const std::vector<Tensor> sums =
+        results(log_sums.to_host<float>(), log_sums_stride, problem_.log_sums ? problem_.heads : 0);
+    if (problem_.log_sums) all.log_sums = sums;
+    return all;
   }
 
  private:
-  void copy_rows(const Tensor& from, std::vector<float>& to, int64_t first) const {
+  static constexpr float kBeside = 7.0f;
+
+  static void copy_rows(const Tensor& from, std::vector<float>& to, int64_t first, int64_t stride) {
     for (int64_t i = 0; i < from.dim(0); ++i)
-      std::copy_n(from.row<float>(i), problem_.width(), to.begin() + (first + i) * stride_);
+      std::copy_n(from.row<float>(i), from.dim(1), to.begin() + (first + i) * stride);
   }
 
   void set_strides(cuda::AttentionParams& p) const {
-    const int64_t d = problem_.head_dim, h = problem_.heads, b = layout_.block_size;
+    const int64_t d = problem_.head_dim, h = problem_.kv_heads(), b = layout_.block_size;
     const bool nhd = layout_.layout == KvLayout::kNHD;
     p.value_offset = b * h * d;
     p.page_stride = 2 * b * h * d;
@@ -291,7 +164,7 @@ class AttentionRun {
     page_indices_.assign(order.begin(), order.begin() + used);
     for (size_t s = 0; s < sequences_.size(); ++s)
       for (int32_t j = 0; j < sequences_[s].keys; ++j)
-        for (int head = 0; head < problem_.heads; ++head) {
+        for (int head = 0; head < problem_.kv_heads(); ++head) {
           const int64_t page =
               page_indices_[static_cast<size_t>(sequences_[s].kv_base + j / layout_.block_size)];
           const auto at = pages_.begin() + page * strides.page_stride +
@@ -302,26 +175,35 @@ class AttentionRun {
           std::copy_n(problem_.sequences[s].v.row<float>(j) + column, problem_.head_dim,
                       at + strides.value_offset);
         }
+    if (layout_.unseen_nowhere) lose_unseen_pages();
   }
 
-  // The rows of the sequences; all others must be untouched.
-  std::vector<Tensor> results(std::vector<float> out) const {
+  void lose_unseen_pages() {
+    for (const AttentionSequence& s : sequences_) {
+      const int32_t first = s.keys - s.queries - problem_.window.back;
+      for (int32_t j = 0; (j + 1) * layout_.block_size <= first / 256 * 256; ++j)
+        page_indices_[static_cast<size_t>(s.kv_base + j)] = 1 << 28;
+    }
+  }
+
+  // The rows of the sequences, the first `columns` of each; all else must be untouched.
+  std::vector<Tensor> results(std::vector<float> values, int64_t stride, int64_t columns) const {
     std::vector<Tensor> all;
     for (const AttentionSequence& s : sequences_) {
-      all.emplace_back(Shape{s.queries, problem_.width()}, DType::kF32);
+      all.emplace_back(Shape{s.queries, columns}, DType::kF32);
       for (int32_t i = 0; i < s.queries; ++i) {
-        const auto row = out.begin() + (s.query_row + i) * stride_;
-        std::copy_n(row, problem_.width(), all.back().row<float>(i));
-        std::fill_n(row, problem_.width(), 7.0f);
+        const auto row = values.begin() + (s.query_row + i) * stride;
+        std::copy_n(row, columns, all.back().row<float>(i));
+        std::fill_n(row, columns, kBeside);
       }
     }
-    EXPECT_EQ(std::ranges::count(out, 7.0f), std::ssize(out)) << "written beside the rows";
+    EXPECT_EQ(std::ranges::count(values, kBeside), std::ssize(values)) << "written beside the rows";
     return all;
   }
 
   const AttentionProblem& problem_;
   AttentionLayout layout_;
-  int64_t stride_;
+  int64_t stride_, kv_stride_;
   std::vector<AttentionSequence> sequences_;
   std::vector<float> q_, k_, v_, pages_;
   std::vector<int32_t> page_indices_;
@@ -337,14 +219,25 @@ inline ::testing::AssertionResult close(const Tensor& got, const Tensor& want, D
 
 inline void expect_reference(const AttentionProblem& problem, const AttentionLayout& layout,
                              Random& random) {
-  const std::vector<Tensor> want = expected(problem);
-  const std::vector<Tensor> got = AttentionRun(problem, layout, random)();
-  for (size_t s = 0; s < want.size(); ++s)
-    EXPECT_TRUE(close(got[s], want[s], problem.dtype, layout.tiles))
-        << name_of(problem.dtype) << " sequence " << s << ": " << want[s].dim(0) << " queries, "
-        << problem.sequences[s].k.dim(0) << " keys, " << problem.heads << " heads of "
-        << problem.head_dim << ", pages of " << layout.block_size
-        << (problem.sequences[s].causal ? ", causal" : "");
+  const AttentionResults want = expected(problem);
+  const AttentionResults got = AttentionRun(problem, layout, random).run();
+  for (size_t s = 0; s < want.out.size(); ++s) {
+    const auto about = [&] {
+      return std::string(name_of(problem.dtype)) + " sequence " + std::to_string(s) + ": " +
+             std::to_string(want.out[s].dim(0)) + " queries, " +
+             std::to_string(problem.sequences[s].k.dim(0)) + " keys, " +
+             std::to_string(problem.heads) + " heads of " + std::to_string(problem.head_dim) +
+             ", pages of " + std::to_string(layout.block_size) +
+             (problem.sequences[s].causal ? ", causal" : "") + ", group " +
+             std::to_string(problem.group) + ", cap " + std::to_string(problem.soft_cap) +
+             ", window " + std::to_string(problem.window.back) + " " +
+             std::to_string(problem.window.ahead);
+    };
+    EXPECT_TRUE(close(got.out[s], want.out[s], problem.dtype, layout.tiles)) << about();
+    if (problem.log_sums) {
+      EXPECT_TRUE(near(got.log_sums[s], want.log_sums[s], 2e-5, 2e-6)) << about();
+    }
+  }
 }
 
 inline AttentionLayout random_layout(Random& random) {
