@@ -182,7 +182,8 @@ struct DeviceAttentionPlan {
   int32_t row_queries = 0;  // the most queries of a work of `rows`
 };
 
-// cosines[t][i], sines[t][i] of positions[t] * frequencies[i] (in f32): once a step, for all layers.
+// cosines[t][i], sines[t][i] of positions[t] * frequencies[i] (in f32): once a step, for all
+// layers.
 struct RotaryAnglesArgs {
   Tensor positions;    // [T] i32
   Tensor frequencies;  // [r / 2] f32, radians a position

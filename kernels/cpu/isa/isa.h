@@ -118,6 +118,7 @@ struct IsaKernels {
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
+  void (*soft_cap)(float cap, float* x, int64_t n);  // x = cap * tanh(x / cap)
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
