@@ -39,7 +39,7 @@ void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) 
 void run_global(Context& ctx, const AttentionParams& p, const ops::RaggedAttentionArgs& args) {
   GlobalKeys globals{};
   globals.indptr = args.indptr.data<int32_t>();
-  globals.rows = args.global_rows.data<int32_t>();
+  if (!args.global_rows.empty()) globals.rows = args.global_rows.data<int32_t>();
   globals.rows_indptr = args.global_indptr.data<int32_t>();
   globals.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;
   const auto launch = [&](int most_queries) {

@@ -130,15 +130,16 @@ struct AttentionKernelParams {
 
 constexpr double kLog2e = 1.4426950408889634;
 
-// Blocks of a grid: an item in x, a head of keys and values in y, and which of the heads of queries
-// that share it in z. (Both heads are made of what costs no register.)
+// Blocks of a grid: an item in x, a head of keys and values in z, and which of the heads of queries
+// that share it in y: blocks that read the same keys run at about the same time. (Both heads are
+// made of what costs no register.)
 inline dim3 attention_grid(const AttentionParams& p) {
-  return {static_cast<unsigned>(p.work_count), static_cast<unsigned>(p.num_heads / p.group),
-          static_cast<unsigned>(p.group)};
+  return {static_cast<unsigned>(p.work_count), static_cast<unsigned>(p.group),
+          static_cast<unsigned>(p.num_heads / p.group)};
 }
-inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.y); }
+inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.z); }
 inline __device__ int head_of_block() {
-  return static_cast<int>(blockIdx.y * gridDim.z + blockIdx.z);
+  return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
 }
 
 // The bias of a head for query 0 of an item.

@@ -7,6 +7,7 @@
 // global. A lane has a key's score, then some of the elements of the sums.
 #include "kernels/cuda/attention/attention_options.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/mma.cuh"
 
 namespace tandem::cuda {
 namespace {
@@ -196,7 +197,7 @@ struct Block {
 };
 
 template <class Type, int kPerLane>
-__global__ void __launch_bounds__(kWarps* kWarpSize)
+__global__ void __launch_bounds__(kWarps* kWarpSize, 4)
     global_kernel(const __grid_constant__ AttentionKernelParams p, GlobalKeys globals) {
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);

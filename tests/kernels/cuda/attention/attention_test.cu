@@ -1,7 +1,7 @@
 // The attention kernels against the reference over odd shapes, and their promises: the same bits
 // alone and in a batch, for any pages, beside any other queries.
 #include "kernels/cuda/attention/attention_common.cuh"
-#include "tests/kernels/cuda/attention_util.h"
+#include "tests/kernels/cuda/attention/attention_util.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // What attention kernels do where a batch asks for it: grouped heads, soft caps, windows, sums for
 // a merge, each with the others: the reference's values, and a query's own bits.
-#include "tests/kernels/cuda/attention_util.h"
+#include "tests/kernels/cuda/attention/attention_util.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {

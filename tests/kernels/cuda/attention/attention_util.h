@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/launch.cuh"
-#include "tests/kernels/cuda/attention_problem.h"
+#include "tests/kernels/cuda/attention/attention_problem.h"
 
 namespace tandem::testing {
 
