@@ -73,23 +73,24 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
       return Positions::learned(side, b, count, c.d_model, /*offset=*/0);
     };
   };
-  return make_fairseq_model(
-      c, root, b,
-      {.model = "led",
-       .embedding_norm = true,
-       .positions = positions(extras.encoder_positions),
-       .decoder_positions = positions(extras.decoder_positions),
-       .encoder = [&](SideOptions& side) {
-         AttentionOptions::Names& names = side.layer.self_attention.names;
-         names = {"longformer_self_attn.query", "longformer_self_attn.key",
-                  "longformer_self_attn.value", "output"};
-         side.layer.global_attention = {.q = "longformer_self_attn.query_global",
-                                        .k = "longformer_self_attn.key_global",
-                                        .v = "longformer_self_attn.value_global"};
-         side.of_layer = [windows = extras.windows](int i, LayerOptions& layer) {
-           layer.self_attention.window = windows.at(static_cast<size_t>(i));
-         };
-       }});
+  return make_fairseq_model(c, root, b,
+                            {.model = "led",
+                             .embedding_norm = true,
+                             .positions = positions(extras.encoder_positions),
+                             .decoder_positions = positions(extras.decoder_positions),
+                             .encoder = [&](SideOptions& side) {
+                               AttentionOptions::Names& names = side.layer.self_attention.names;
+                               names = {"longformer_self_attn.query", "longformer_self_attn.key",
+                                        "longformer_self_attn.value", "output"};
+                               side.layer.global_attention =
+                                   GlobalAttentionOptions{.q = "longformer_self_attn.query_global",
+                                                          .k = "longformer_self_attn.key_global",
+                                                          .v = "longformer_self_attn.value_global"};
+                               side.of_layer = [windows = extras.windows](int i,
+                                                                          LayerOptions& layer) {
+                                 layer.self_attention.window = windows.at(static_cast<size_t>(i));
+                               };
+                             }});
 }
 
 TokenizerRule tokenizer() {

@@ -213,9 +213,10 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
     upload_frames(ctx, in.encoder_frames);
     vectors = {{&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
                {&encoder_positions, upload.add(in.encoder_positions, 0)},
-               {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)},
+               {&encoder_start_loc, upload.add(m.encoder_start_loc, 0)},
                {&global_rows, upload.add(m.global_rows, 0)},
-               {&global_start_loc, upload.add(m.global_start_loc, 0)}};
+               {&global_start_loc, upload.add(m.global_start_loc, 0)},
+               {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)}};
   } else {
     vectors = {
         {&input_ids, upload.add(in.input_ids, plan.tokens)},

@@ -63,11 +63,12 @@ struct StepTensors {
   struct Pages {
     Tensor indptr, page_indices, last_page_len;  // a device has the indices only
   };
-  Tensor input_ids, positions;                  // [T]
-  Tensor encoder_input_ids, encoder_positions;  // [encoder tokens]
-  Tensor encoder_frames;                        // [frames, width] f32, instead of ids
-  Tensor frame_start_loc;                       // [encoders + 1]
-  Tensor query_start_loc, encoder_start_loc, cross_query_start_loc;  // the CPU's
+  Tensor input_ids, positions;                    // [T]
+  Tensor encoder_input_ids, encoder_positions;    // [encoder tokens]
+  Tensor encoder_frames;                          // [frames, width] f32, instead of ids
+  Tensor frame_start_loc;                         // [encoders + 1]
+  Tensor encoder_start_loc;                       // [encoders + 1]
+  Tensor query_start_loc, cross_query_start_loc;  // the CPU's
   Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
   Tensor global_start_loc;  // [encoders + 1]; or empty
   Tensor slot_mapping, cross_slot_mapping;

@@ -130,6 +130,18 @@ struct AttentionKernelParams {
 
 constexpr double kLog2e = 1.4426950408889634;
 
+// Blocks of a grid: an item in x, a head of keys and values in z, and which of the heads of queries
+// that share it in y: blocks that read the same keys run at about the same time. (Both heads are
+// made of what costs no register.)
+inline dim3 attention_grid(const AttentionParams& p) {
+  return {static_cast<unsigned>(p.work_count), static_cast<unsigned>(p.group),
+          static_cast<unsigned>(p.num_heads / p.group)};
+}
+inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.z); }
+inline __device__ int head_of_block() {
+  return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
+}
+
 // The bias of a head for query 0 of an item.
 struct BiasRow {
   const float* values;
@@ -207,9 +219,18 @@ inline __device__ float* partial_at(const AttentionParams& p, const AttentionWor
   return p.partials + (slot * p.num_heads + head) * (p.head_dim + 2);
 }
 
+// ops::PagedAttentionArgs::log_sums of a row: `maximum` is times log2 e.
+inline __device__ void write_log_sum(const AttentionParams& p, int64_t row, int head, float maximum,
+                                     float sum) {
+  if (p.log_sums != nullptr)
+    p.log_sums[row * p.log_sums_stride + head] =
+        fmaf(maximum, static_cast<float>(1 / kLog2e), logf(sum));
+}
+
 // Called by all threads of a block that has written its partials; the last block of the queries
 // adds up the chunks in their order, writes the rows of `out`, and leaves the ticket at 0.
-template <class Type>
+// kOptions: and the rows of `log_sums`.
+template <class Type, bool kOptions>
 __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work, int head) {
   __shared__ int32_t done;
   __syncthreads();
@@ -239,6 +260,7 @@ __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work
     auto* out = static_cast<typename Type::Element*>(p.out) +
                 (work.query_row + query) * p.out_stride + int64_t{head} * p.head_dim + d;
     *out = Type::narrow(value * (1.0f / sum));
+    if (kOptions && d == 0) write_log_sum(p, work.query_row + query, head, maximum, sum);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/cuda/attention/attention_common.cuh"
 #include "kernels/cuda/attention/attention_key_rows.cuh"
 #include "kernels/cuda/attention/attention_lanes.cuh"
+#include "kernels/cuda/attention/attention_options.cuh"
 
 namespace tandem::cuda::rows {
 
@@ -91,7 +92,8 @@ struct Running {
     }
     // A query that sees nothing of an item has end <= key.
     const auto sees = [&](int i, int j) {
-      return key + j * L::kGroups < min(work.key_end, work.position + i + 1);
+      const int32_t at = key + j * L::kGroups;
+      return bias.sees(i, at) && at < min(work.key_end, work.position + i + 1);
     };
 #pragma unroll
     for (int i = 0; i < kQueries; ++i) {
@@ -159,7 +161,7 @@ struct WarpSums {
 };
 
 // Adds up the warps' sums of query `first + i`, element d; chunk's part or the result.
-template <class Type, int kDim, int kQueries>
+template <class Type, bool kOptions, int kDim, int kQueries>
 __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, int head, int first,
                            const WarpSums<kDim, kQueries>& sums) {
   for (int at = static_cast<int>(threadIdx.x); at < sums.kPass * kDim; at += kThreads) {
@@ -187,21 +189,37 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
       static_cast<typename Type::Element*>(
           p.out)[(work.query_row + first + i) * p.out_stride + int64_t{head} * p.head_dim + d] =
           Type::narrow(value * (1.0f / sum));
+      if (kOptions && d == 0) write_log_sum(p, work.query_row + first + i, head, maximum, sum);
     }
   }
 }
 
-// bias(score, query of the item, key): what a score becomes.
-struct NoBias {
+// bias(score, query of the item, key): what a score becomes. sees(query, key): whether a window has
+// it; all_see: all queries all keys of [first, last].
+struct NoWindow {
+  static constexpr bool kOptions = false;
+  __device__ bool sees(int, int32_t) const { return true; }
+  __device__ bool all_see(const AttentionWork&, int32_t, int32_t) const { return true; }
+};
+struct NoBias : NoWindow {
   __device__ NoBias(const AttentionParams&, const AttentionWork&, int) {}
   __device__ float operator()(float score, int, int32_t) const { return score; }
 };
-struct WithBias {
+struct WithBias : NoWindow {
   BiasRow row;
   __device__ WithBias(const AttentionParams& p, const AttentionWork& work, int head)
       : row(p, work, head) {}
   __device__ float operator()(float score, int query, int32_t key) const {
     return row.add(score, key - query);
+  }
+};
+struct WithOptions : ScoreOptions, WindowEdges {
+  static constexpr bool kOptions = true;
+  __device__ WithOptions(const AttentionParams& p, const AttentionWork& work, int head)
+      : ScoreOptions(p, work, head), WindowEdges(p, work) {}
+  __device__ float operator()(float score, int query, int32_t key) const {
+    score = capped(score);
+    return p.bias == nullptr ? score : bias.add(score, key - query);
   }
 };
 
@@ -230,7 +248,8 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
                   v[b][j]);
 #pragma unroll
     for (int b = 0; b < kDepth; ++b) {
-      if (first + (b + 1) * kStep - 1 <= last_of_all) {
+      const int32_t from = first + b * kStep, last = from + kStep - 1;
+      if (last <= last_of_all && bias.all_see(work, from, last)) {
         running.template add<false>(k[b], v[b], key + b * kStep, work, bias);
       } else {
         running.template add<true>(k[b], v[b], key + b * kStep, work, bias);
@@ -253,7 +272,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
     }
     if (i % Sums::kPass == Sums::kPass - 1) {
       __syncthreads();
-      write_rows<Type>(p.args, work, head, i - (Sums::kPass - 1), sums);
+      write_rows<Type, V::Bias::kOptions>(p.args, work, head, i - (Sums::kPass - 1), sums);
       __syncthreads();
     }
   }
@@ -277,10 +296,15 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   __shared__ WarpSums<V::kDim, kQueries> shared;
   __shared__ Queries<Type, V::kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];
-  const AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
   if (work.queries == 0) return;
-  const int head = static_cast<int>(blockIdx.y);
-  const KeyRows<typename V::Stored> rows(p, work, head, pages);
+  if constexpr (V::Bias::kOptions) {
+    constexpr int kStep = Lanes<Type, V::kDim>::kGroups * kBatch;
+    static_assert(kKeysPerChunk % kStep == 0);
+    if (!narrow(p.args, kKeysPerChunk, kStep, work)) return;
+  }
+  const int head = head_of_block();
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), pages);
   queries.template load<V::kAligned>(p.args, work, head, p.scale_log2);
   __syncthreads();
   const float4* const first_query = queries.rows[0][0];
@@ -289,7 +313,7 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   } else if constexpr (kQueries > 1) {
     attend<V, kQueries, kDepth>(p, work, head, rows, first_query, &shared);
   }
-  if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
+  if (work.chunks > 1) merge_chunks<Type, V::Bias::kOptions>(p.args, work, head);
 }
 
 template <class V, int kQueries>
@@ -308,8 +332,7 @@ template <class Type, class Stored, class Bias, int kDim, bool kAligned>
 void launch(const AttentionKernelParams& p, LaunchStream stream) {
   using V = Variant<Type, Stored, Bias, kDim, kAligned>;
   constexpr int kOne = kAligned ? 1 : 8, kFew = kAligned ? 4 : 8;
-  const dim3 grid(static_cast<unsigned>(p.args.work_count),
-                  static_cast<unsigned>(p.args.num_heads));
+  const dim3 grid = attention_grid(p.args);
   const int queries = p.args.most_queries;
   if (queries > kFew) {
     TANDEM_LAUNCH((rows_kernel<V, 8>), grid, kThreads, 0, stream, p);

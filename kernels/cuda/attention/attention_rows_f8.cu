@@ -9,7 +9,7 @@
 namespace tandem::cuda::rows {
 namespace {
 
-struct PerhapsBias {
+struct PerhapsBias : NoWindow {
   const AttentionParams& p;
   BiasRow row;
   __device__ PerhapsBias(const AttentionParams& params, const AttentionWork& work, int head)
