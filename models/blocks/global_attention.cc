@@ -10,7 +10,7 @@ GlobalAttention::GlobalAttention(const Weights& w, const Build& b, int64_t d_mod
 
 Tensor GlobalAttention::forward(const Tensor& x, const StepTensors& in) const {
   const Tensor out = local(x, in);
-  if (!in.global_rows.empty()) see_everything(x, in, out);
+  if (!in.global_rows.empty() && heads_.count() > 0) see_everything(x, in, out);
   return out_.forward(out);
 }
 
