@@ -54,7 +54,7 @@ ops::Rotary AttentionLayer::rotary_of(const std::vector<Tensor>& angles) const {
 }
 
 void AttentionLayer::turn(const Tensor& x, int heads, const ops::Rotary& rotary) const {
-  if (rotary.angles.empty() || heads == 0) return;
+  if (rotary.angles.empty()) return;
   ops::rotary(build_.ctx, {x, heads, heads_.head_dim, rotary});
 }
 
@@ -176,8 +176,7 @@ Tensor MergedAttention::forward(const Tensor& x, const StepTensors& in,
   const Tensor self_sums = sums(), cross_sums = sums();
   const Tensor self = over_self(q, in, pages, self_sums);
   const Tensor cross = over_cross(q, in, pages, cross_sums);
-  if (heads_.count() > 0)
-    ops::merge_attention(build_.ctx, {self, cross, self_sums, cross_sums, self});
+  ops::merge_attention(build_.ctx, {self, cross, self_sums, cross_sums, self});
   return out_.forward(self);
 }
 
