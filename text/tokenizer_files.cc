@@ -212,12 +212,36 @@ void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
   add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
+// A whole text is a word in which SentencePiece's symbol stands for spaces.
+void rebuild_text(const TokenizerRule& rule, const OptionalFile& config,
+                  const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+  const auto replace = [](std::string_view from, std::string_view to) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  json& model = out.document["model"];
+  model = {{"type", "BPE"},
+           {"vocab", std::move(model["vocab"])},
+           {"merges", std::move(model["merges"])},
+           {"unk_token", tokens.content("unk_token")},
+           {"fuse_unk", true},
+           {"byte_fallback", true}};
+  out.document["normalizer"] = replace(" ", kSpaceSymbol);
+  out.document["pre_tokenizer"] = nullptr;
+  out.document["decoder"] = {
+      {"type", "Sequence"},
+      {"decoders",
+       json::array({replace(kSpaceSymbol, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}};
+  add_template(rule, config, tokens, has_tokenizer_json, out);
+}
+
 // The stages that the class builds, whatever tokenizer.json has there.
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
   using Kind = TokenizerRule::Kind;
   if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
     return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
+  if (rule.kind == Kind::kTextBpe)
+    return rebuild_text(rule, config, tokens, has_tokenizer_json, out);
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})

@@ -19,6 +19,7 @@ struct TokenizerRule {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
     kUnigram,        // tokenizer.json, or spiece.model; words begin with SentencePiece's symbol
     kPieceBpe,       // tokenizer.json; words begin with SentencePiece's symbol
+    kTextBpe,        // tokenizer.json; that symbol for spaces, bytes for unknown characters
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
   };

@@ -182,6 +182,7 @@ void add_lengths(Table& t) {
 void add_prompts(Table& t) {
   t.add("add_special_tokens", Origin::kVllm, boolean());
   t.add("cache_salt", Origin::kVllm, salt());
+  t.add("global_attention", Origin::kVllm, message(read_position_option, check_positions));
 }
 
 void add_sampling(Table& t) {

@@ -32,11 +32,11 @@ constexpr int64_t kHuggingFaceTopK = 50;
 
 // All that means something where nothing is chosen.
 constexpr std::array kOfScoring = {
-    "logprobs",    "truncate_prompt_tokens", "allow_empty_prompt", "add_special_tokens",
-    "cache_salt",  "decoder_start_token_id", "bos_token_id",       "eos_token_id",
-    "pad_token_id"};
+    "logprobs",     "truncate_prompt_tokens", "allow_empty_prompt", "add_special_tokens",
+    "cache_salt",   "decoder_start_token_id", "bos_token_id",       "eos_token_id",
+    "pad_token_id", "global_attention"};
 constexpr std::array kOfPooling = {"truncate_prompt_tokens", "allow_empty_prompt",
-                                   "add_special_tokens", "cache_salt"};
+                                   "add_special_tokens", "cache_salt", "global_attention"};
 
 // do_sample decides where the request has it; else a request that sets a sampling parameter asks
 // for sampling, except temperature 0; else the model decides.

@@ -49,6 +49,7 @@ class ParamsResolver {
   int decoder_start(const proto::GenerationOptions& request) const;
 
   int vocab_size() const { return vocab_size_; }
+  const ModelLimits& limits() const { return limits_; }
   // Of the encoder and of the decoder. 0: not limited.
   int encoder_positions() const { return limits_.encoder_positions.value_or(0); }
   int decoder_positions() const { return limits_.decoder_positions.value_or(0); }

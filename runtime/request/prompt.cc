@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "models/config/decoder_prompt.h"
+#include "runtime/protocol/encoder_input.h"
+#include "runtime/request/global_attention.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -178,6 +180,8 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
     if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
     assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
   }
+  assign(global_positions(prompt, options, resolver.limits(), encoder_length(out.inputs)),
+         out.inputs.mutable_global_attention());
   if (prompt.has_pooling()) {
     out.pooling = prompt.pooling();
     return out;

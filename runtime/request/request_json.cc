@@ -128,6 +128,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
               {"prompt", in.has_prompt() ? json(in.prompt()) : json()},
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
+  if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {

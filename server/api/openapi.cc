@@ -41,6 +41,8 @@ constexpr const char* kSchemas = R"json({
     "add_special_tokens": {"description": "around texts", "type": "boolean", "default": true},
     "cache_salt": {"description": "what is cached is shared with requests of the same salt",
       "type": "string", "minLength": 1},
+    "global_attention": {"description": "of a model that has it: positions of the encoder's tokens",
+      "type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
     "request_id": {"description": "the answer's id ends with it, unless there is an x-request-id",
       "type": "string"},
     "return_tokens_as_token_ids": {"description": "token_id:5 for a token's text in logprobs",
@@ -68,6 +70,7 @@ constexpr const char* kSchemas = R"json({
     "normalize": {"type": "boolean", "default": true},
     "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
     "add_special_tokens": {"type": "boolean", "default": true},
+    "global_attention": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
     "model": {"type": "string"},

@@ -33,6 +33,14 @@ ModelConfig make_config() {
   return config;
 }
 
+// Its tokens may have global attention.
+ModelConfig make_led() {
+  ModelConfig config = make_config();
+  config.model_type = "led";
+  config.raw = {{"max_encoder_position_embeddings", 64}, {"max_decoder_position_embeddings", 64}};
+  return config;
+}
+
 void generate(const PreparedPrompt& prompt, const proto::SamplingParams& params) {
   const auto& encoder = prompt.inputs.encoder_prompt_token_ids();
   const auto& decoder = prompt.inputs.prompt_token_ids();
@@ -63,6 +71,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tandem;
   static const ModelConfig config = make_config();
   static const ParamsResolver resolver(config, kVocab);
+  static const ModelConfig led = make_led();
+  static const ParamsResolver led_resolver(led, kVocab);
   static const FakeTokenizer tokenizer;
   json request = json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object()) return 0;
@@ -77,6 +87,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto last = prepared.last_target_token;
     generate(prepared, last ? resolver.resolve_scoring(options, prepared.lengths, *last)
                             : resolver.resolve(options, prepared.lengths));
+  } catch (const InputError&) {
+  }
+  try {
+    const auto inputs =
+        preprocess(read_prompt(prompt), read_options(params), &tokenizer, led, led_resolver).inputs;
+    int32_t before = -1;
+    for (const int32_t at : inputs.global_attention()) {
+      TANDEM_CHECK(at > before && at < inputs.encoder_prompt_token_ids_size());
+      before = at;
+    }
   } catch (const InputError&) {
   }
   try {  // the same as a generation_config.json

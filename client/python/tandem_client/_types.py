@@ -65,6 +65,7 @@ class GenerationParams(TypedDict, total=False):
     decoder_prompt: Union[str, List[int], None]
     echo: bool
     cache_salt: Optional[str]
+    global_attention: Optional[List[int]]
     request_id: Optional[str]
     priority: Optional[int]
     timeout: Optional[float]
@@ -151,6 +152,7 @@ class EmbeddingParams(TypedDict, total=False):
     normalize: bool
     truncate_prompt_tokens: Optional[int]
     add_special_tokens: Optional[bool]
+    global_attention: Optional[List[int]]
     priority: Optional[int]
     timeout: Optional[float]
 
