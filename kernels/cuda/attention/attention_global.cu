@@ -70,8 +70,8 @@ struct Tile {
     for (int at = static_cast<int>(threadIdx.x); at < kTileKeys * head_dim;
          at += kWarps * kWarpSize) {
       const int key = at / head_dim, d = at % head_dim;
-      const auto* from = static_cast<const typename Type::Element*>(base) + max(rows[key], 0) * stride +
-                         int64_t{kv_head} * head_dim + d;
+      const auto* from = static_cast<const typename Type::Element*>(base) +
+                         max(rows[key], 0) * stride + int64_t{kv_head} * head_dim + d;
       values[key * pitch + d] = rows[key] < 0 ? 0.0f : Type::widen(*from);
     }
     __syncthreads();
@@ -113,7 +113,8 @@ struct Block {
   const AttentionWork& work;
   const SequenceKeys keys;
   const WindowEdges edges;
-  const ScoreOptions options;
+  const SoftCap cap;
+  const BiasRow bias;
   const Tile tile;
   const int head, kv_head, query, lane;  // `query` of the item, of this warp
   WarpQuery<kPerLane> running;
@@ -124,7 +125,8 @@ struct Block {
         work(item),
         keys(globals, item.kv_base),
         edges(params.args, item),
-        options(params.args, item, static_cast<int>(blockIdx.y)),
+        cap(params.args),
+        bias(params.args, item, static_cast<int>(blockIdx.y)),
         tile(shared, params.args.head_dim),
         head(static_cast<int>(blockIdx.y)),
         kv_head(head / params.args.group),
@@ -151,8 +153,8 @@ struct Block {
     if (query < work.queries)
       for (int d = 0; d < p.args.head_dim; ++d)
         score = fmaf(queries()[d], tile.values[lane * tile.pitch + d], score);
-    score = options.capped(score);
-    if (p.args.bias != nullptr) score = options.bias.add(score, key - query);
+    score = cap.capped(score);
+    if (p.args.bias != nullptr) score = bias.add(score, key - query);
     if (!sees) score = -INFINITY;
     running.rescale(score);
     tile.template load<Type>(p.v_base, p.v_row, kv_head, p.args.head_dim);

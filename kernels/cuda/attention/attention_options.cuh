@@ -41,19 +41,14 @@ inline __device__ bool narrow(const AttentionParams& p, int32_t chunk_keys, int3
   return true;
 }
 
-// Scores are times log2 e.
-struct ScoreOptions {
-  const AttentionParams& p;
-  BiasRow bias;
-  float cap, inverse_cap;
+// Of scores, which are times log2 e.
+struct SoftCap {
+  float cap, inverse;
 
-  __device__ ScoreOptions(const AttentionParams& params, const AttentionWork& work, int head)
-      : p(params),
-        bias(params, work, head),
-        cap(params.soft_cap * static_cast<float>(kLog2e)),
-        inverse_cap(1.0f / cap) {}
+  __device__ explicit SoftCap(const AttentionParams& p)
+      : cap(p.soft_cap * static_cast<float>(kLog2e)), inverse(1.0f / cap) {}
   __device__ float capped(float score) const {
-    return p.soft_cap == 0.0f ? score : cap * tanhf(score * inverse_cap);
+    return cap == 0.0f ? score : cap * tanhf(score * inverse);
   }
 };
 

@@ -142,11 +142,11 @@ struct WarpRows {
                                 const AttentionWork& work, int32_t first,
                                 float (&scores)[kKeyTiles][4]) const {
     if (p.soft_cap != 0.0f) {
-      const ScoreOptions options(p, work, 0);
+      const SoftCap cap(p);
 #pragma unroll
       for (int j = 0; j < kKeyTiles; ++j)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) scores[j][i] = options.capped(scores[j][i]);
+        for (int i = 0; i < 4; ++i) scores[j][i] = cap.capped(scores[j][i]);
     }
     if (p.bias != nullptr) add_bias(stage, scores);
     const WindowEdges edges(p, work);
@@ -286,9 +286,12 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
 template <int kDim, With kWith>
-constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64 : 48) ? 4
-                        : kDim <= 96                                ? 3
-                                                                    : 2;
+constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64
+                                 : kWith == With::kBias  ? 48
+                                                         : 32)
+                            ? 4
+                        : kDim <= 96 ? 3
+                                     : 2;
 
 template <class Type, int kDim, With kWith>
 __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
@@ -304,9 +307,10 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
   }
   __syncthreads();
   if (work.queries == 0) return;
-  const int head = head_of_block();
+  const HeadQueries which(work);
+  const int head = which.head(0);
   attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kWith>*>(shared));
-  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, head);
+  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, which);
 #else
   __trap();  // tiles_supported says so
 #endif
@@ -318,7 +322,7 @@ void launch_variant(const AttentionKernelParams& p, LaunchStream stream) {
   if (kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kWith>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-  const dim3 grid = attention_grid(p.args);
+  const dim3 grid = attention_grid(p.args, p.args.group);
   TANDEM_LAUNCH((tiles_kernel<Type, kDim, kWith>), grid, kThreads, kShared, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }

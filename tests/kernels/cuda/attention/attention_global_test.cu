@@ -1,5 +1,7 @@
 // Attention of windows and global tokens, and of queries that are not the tokens attended to:
 // through the op, against the reference; a query's own bits.
+#include <cmath>
+
 #include "tests/kernels/cuda/attention/attention_util.h"
 #include "tests/kernels/cuda/attention/planned.h"
 
@@ -41,7 +43,8 @@ struct Problem {
     v = rounded(random.matrix(indptr.back(), int64_t{kv_heads} * head_dim), dtype);
   }
   ops::RaggedAttentionArgs args(const Tensor& out) const {
-    ops::RaggedAttentionArgs a{q, k, v, indices(indptr), heads, head_dim, 0.25f, out};
+    const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    ops::RaggedAttentionArgs a{q, k, v, indices(indptr), heads, head_dim, scale, out};
     a.bias = bias;
     a.num_kv_heads = kv_heads;
     a.soft_cap = soft_cap;
@@ -105,12 +108,13 @@ TEST(CudaAttentionGlobal, MatchesTheReference) {
 // Over what would be several chunks of an item.
 TEST(CudaAttentionGlobal, LongSequences) {
   Random random;
-  for (const DType dtype : kActivations) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Context ctx = testing::cuda_context(dtype);
     Problem problem{dtype};
-    problem.window = {20, 20};
+    problem.heads = 1;
+    problem.window = {9, 9};
     problem.add(random, 9, 1);
-    problem.add(random, dtype == DType::kF32 ? 1100 : 2100, 2);
+    problem.add(random, dtype == DType::kF32 ? 520 : 2056, 2);
     problem.fill(random);
     EXPECT_TRUE(testing::close(problem.run(ctx, random), problem.expected(), dtype, false))
         << name_of(dtype);

@@ -65,18 +65,17 @@ void add_sequences(AttentionProblem& problem, Random& random,
 TEST(CudaAttentionOptions, RowsMatchTheReference) {
   Random random;
   for (int head_dim : {1, 7, 16, 32, 64, 80, 128, 200, 256})
-    for (DType dtype : kTypes)
-      for (int round = 0; round < 3; ++round) {
-        AttentionProblem problem = with_options(random, dtype, head_dim);
-        add_sequences(problem, random, {1, 1, 2, 4, 8, 9, 20}, {1, 2, 31, 33, 200});
-        expect_reference(problem, random_layout(random), random);
-      }
+    for (DType dtype : kTypes) {
+      AttentionProblem problem = with_options(random, dtype, head_dim);
+      add_sequences(problem, random, {1, 1, 2, 4, 8, 9, 20}, {1, 2, 31, 33, 100});
+      expect_reference(problem, random_layout(random), random);
+    }
 }
 
 TEST(CudaAttentionOptions, RowsMatchTheReferenceOverChunks) {
   Random random;
-  for (int back : {-1, 0, 100, 511, 512, 600, 2000})
-    for (DType dtype : kTypes) {
+  for (int back : {0, 100, 511, 512, 600, 2000})
+    for (DType dtype : {DType::kF32, random.pick({DType::kF16, DType::kBF16})}) {
       AttentionProblem problem = with_options(random, dtype, random.pick({7, 16, 64}));
       problem.window.back = back;
       problem.add(random, 1, random.pick({513, 1100, 1536}), true);
@@ -92,8 +91,8 @@ TEST(CudaAttentionOptions, EncoderRowsMatchTheReferenceOverChunks) {
     problem.group = problem.heads = 1;
     problem.bias = {};
     problem.log_sums = false;
-    problem.window = {random.pick({0, 30, 520}), random.pick({0, 40, 600})};
-    problem.add(random, 1100, 1100, false);
+    problem.window = {random.pick({0, 30, 520}), random.pick({0, 40, 520})};
+    problem.add(random, 530, 530, false);
     AttentionLayout layout = random_layout(random);
     layout.block_size = 0;
     expect_reference(problem, layout, random);
@@ -103,16 +102,15 @@ TEST(CudaAttentionOptions, EncoderRowsMatchTheReferenceOverChunks) {
 TEST(CudaAttentionOptions, TilesMatchTheReference) {
   Random random;
   for (int head_dim : {16, 32, 48, 64, 80, 96, 112, 128})
-    for (DType dtype : {DType::kF16, DType::kBF16})
-      for (int round = 0; round < 2; ++round) {
-        AttentionProblem problem = with_options(random, dtype, head_dim);
-        add_sequences(problem, random, {1, 9, 16, 65, 130}, {31, 70, 129, 200});
-        problem.add(random, 20, 33, true);
-        AttentionLayout layout = random_layout(random);
-        layout.tiles = true;
-        layout.odd_strides = false;
-        expect_reference(problem, layout, random);
-      }
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      AttentionProblem problem = with_options(random, dtype, head_dim);
+      add_sequences(problem, random, {1, 9, 16, 65, 130}, {31, 70, 129, 200});
+      problem.add(random, 20, 33, true);
+      AttentionLayout layout = random_layout(random);
+      layout.tiles = true;
+      layout.odd_strides = false;
+      expect_reference(problem, layout, random);
+    }
 }
 
 TEST(CudaAttentionOptions, TilesMatchTheReferenceOverChunks) {
