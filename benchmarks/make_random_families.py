@@ -85,6 +85,8 @@ def make(shape, out, seed):
             spread = deviation(name, weight, config)
             if spread is not None:
                 weight.normal_(0, spread)
+        if config.pad_token_id is not None:
+            model.get_input_embeddings().weight[config.pad_token_id] = 0  # Marian starts from it
         model.tie_weights()
     folder = out / f"random-{shape}"
     model.generation_config.forced_eos_token_id = None  # lengths are the benchmark's
