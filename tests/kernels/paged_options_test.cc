@@ -1,7 +1,6 @@
 // Paged attention with grouped heads, soft caps, windows and log sums, and the merging of two: the
 // reference's values on all CPU levels, and the bits of a query whatever is beside it.
 #include <algorithm>
-#include <limits>
 
 #include "tests/kernels/kernels_test_util.h"
 

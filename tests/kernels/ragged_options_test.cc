@@ -106,17 +106,29 @@ TEST_P(RaggedOptionsTest, WindowsMatchTheReference) {
 
 TEST_P(RaggedOptionsTest, QueriesWithKeysOfTheirOwn) {
   Random random;
-  Context ctx(2);
+  Context ctx(2), one(1);
   for (int round = 0; round < 20; ++round) {
-    const std::vector<int32_t> lengths = random_lengths(random, 3);
+    std::vector<int32_t> lengths = random_lengths(random, 3);
+    lengths.push_back(static_cast<int32_t>(random.integer(1, 24)));  // few
     std::vector<int32_t> keys;
     for (const int32_t n : lengths) keys.push_back(static_cast<int32_t>(random.integer(n > 0, 90)));
     auto args = random_args(random, lengths, random.pick({8, 64}));
     const int64_t rows = indptr_of(keys).back(), width = args.k.dim(1);
-    args.k = random.strided(rows, width);
-    args.v = random.strided(rows, width);
+    const Tensor both = random.strided(rows, 2 * width);
+    args.k = both.columns(0, width);
+    args.v = random.integer(0, 1) ? both.columns(width, 2 * width) : random.strided(rows, width);
     args.kv_indptr = indices(indptr_of(keys));
     EXPECT_TRUE(matches_the_reference(ctx, args));
+    const int32_t q0 = indptr_of(lengths)[3], k0 = indptr_of(keys)[3];
+    ops::RaggedAttentionArgs alone = args;
+    alone.q = args.q.rows(q0, args.q.dim(0));
+    alone.k = args.k.rows(k0, rows);
+    alone.v = args.v.rows(k0, rows);
+    alone.indptr = indices({0, lengths[3]});
+    alone.kv_indptr = indices({0, keys[3]});
+    alone.out = Tensor({lengths[3], args.q.dim(1)}, DType::kF32);
+    ops::ragged_attention(one, alone);
+    EXPECT_TRUE(same_bits(alone.out, args.out.rows(q0, args.q.dim(0))));
   }
 }
 
