@@ -42,7 +42,7 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
 TokenizerRule tokenizer() {
   TokenizerRule rule{"M2M100Tokenizer", "m2m_100", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
-  rule.languages = {"__", "__", "en"};
+  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},
@@ -59,6 +59,7 @@ TokenizerRule nllb_tokenizer() {
                 /*from_pieces=*/false};
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "eng_Latn";
+  rule.languages.target = TokenizerRule::Languages::Target::kForcedBos;
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return rule;

@@ -25,6 +25,7 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
 TokenizerRule tokenizer() {
   TokenizerRule rule{"MarianTokenizer", "marian", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.codes = rule.sentencepiece.space_behind_special = true;
+  rule.languages = {">>", "<<", "", TokenizerRule::Languages::Target::kSourcePrefix};
   rule.special_tokens =
       class_tokens({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
   rule.single = {"$A", "eos_token"};

@@ -18,9 +18,12 @@ constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
 using Normalizer = TokenizerRule::WordOptions::Normalizer;
 
-TokenizerRule with_special_tokens(TokenizerRule rule) {
+using Target = TokenizerRule::Languages::Target;
+
+TokenizerRule with_special_tokens(TokenizerRule rule, Target target) {
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "en_XX";
+  rule.languages.target = target;
   return rule;
 }
 
@@ -30,7 +33,7 @@ TokenizerRule mbart_tokenizer() {
   rule.words = {Normalizer::kNone, /*split_whitespace=*/true, /*from_pieces=*/false};
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kDecoderStart);
 }
 
 TokenizerRule mbart50_tokenizer() {
@@ -38,7 +41,7 @@ TokenizerRule mbart50_tokenizer() {
   rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false, /*from_pieces=*/false};
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kForcedBos);
 }
 
 }  // namespace

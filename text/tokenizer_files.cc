@@ -159,7 +159,11 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
     return template_json(of_rule ? mine : plain, tokens, source_token(rule, config), out);
   };
   json single = make(rule.single, {"$A"}), pair = make(rule.pair, {"$A", "$B"});
-  if (of_rule) out.languages = rule.languages;
+  if (of_rule) {
+    out.languages = rule.languages;
+    out.source_first = rule.single.front() == "$source";
+    out.source_last = rule.single.back() == "$source";
+  }
   out.document["post_processor"] = {
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }

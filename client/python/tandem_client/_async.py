@@ -146,7 +146,7 @@ class AsyncClient:
 
     async def models(self) -> List[ModelInfo]:
         data = (await self._json("GET", "/v1/models"))["data"]
-        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+        return [model_of(m) for m in data]
 
     async def version(self) -> str:
         return str((await self._json("GET", "/version"))["version"])

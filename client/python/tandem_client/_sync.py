@@ -133,7 +133,7 @@ class Client:
 
     def models(self) -> List[ModelInfo]:
         data = self._json("GET", "/v1/models")["data"]
-        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+        return [model_of(m) for m in data]
 
     def version(self) -> str:
         return str(self._json("GET", "/version")["version"])
