@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/languages.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -39,6 +40,9 @@ class FakeTokenizer : public Tokenizer {
   }
   int num_suffix_tokens() const override { return 1; }
   int model_max_length() const override { return 0; }
+  const LanguageSet& languages() const override { return named; }
+
+  LanguageSet named;  // that it says it knows
 
  private:
   static constexpr int32_t kFirstByte = 3;

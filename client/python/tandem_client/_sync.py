@@ -10,7 +10,7 @@ from . import _protocol as protocol
 from ._errors import ApiError, TandemError
 from ._protocol import Retries
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
-                     embeddings_of, scores_of)
+                     embeddings_of, model_of, scores_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
