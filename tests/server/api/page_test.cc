@@ -57,9 +57,9 @@ TEST(Page, CountsTokensAndCutsLongTexts) {
 TEST(Page, HasMenusForLanguagesAndTasks) {
   FakeServer s;
   const std::string html = s.ask("GET", "/")->head->body;
-  for (const char* part : {"id=\"model-fields\" hidden", "<select id=\"src_lang\"",
-                           "<select id=\"tgt_lang\"", "<select id=\"task\"", "source_languages",
-                           "target_languages"})
+  for (const char* part :
+       {"id=\"model-fields\" hidden", "<select id=\"src_lang\"", "<select id=\"tgt_lang\"",
+        "<select id=\"task\"", "source_languages", "target_languages"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
