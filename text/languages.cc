@@ -16,13 +16,19 @@ namespace {
 constexpr size_t kMostNamed = 5;    // after "did you mean"
 constexpr size_t kMostListed = 12;  // all that there are
 
-// Two letters (ISO 639-1) whose three (ISO 639-3) do not begin so.
+// Two letters (ISO 639-1) whose three (ISO 639-3, as NLLB has them) do not follow from them.
 constexpr std::pair<std::string_view, std::string_view> kThreeLetters[] = {
-    {"bn", "ben"}, {"cs", "ces"}, {"el", "ell"}, {"es", "spa"}, {"et", "est"}, {"fa", "pes"},
-    {"ga", "gle"}, {"he", "heb"}, {"hr", "hrv"}, {"ja", "jpn"}, {"kk", "kaz"}, {"lt", "lit"},
-    {"lv", "lvs"}, {"mk", "mkd"}, {"ml", "mal"}, {"mr", "mar"}, {"ms", "zsm"}, {"mt", "mlt"},
-    {"pl", "pol"}, {"pt", "por"}, {"sk", "slk"}, {"sl", "slv"}, {"sr", "srp"}, {"sv", "swe"},
-    {"tr", "tur"}, {"uk", "ukr"}, {"ur", "urd"}, {"uz", "uzn"}, {"zh", "zho"}};
+    {"ar", "arb"}, {"az", "azj"}, {"be", "bel"}, {"bg", "bul"}, {"bn", "ben"}, {"bs", "bos"},
+    {"cs", "ces"}, {"el", "ell"}, {"eo", "epo"}, {"es", "spa"}, {"et", "est"}, {"fa", "pes"},
+    {"fi", "fin"}, {"ga", "gle"}, {"gd", "gla"}, {"gl", "glg"}, {"ha", "hau"}, {"he", "heb"},
+    {"hr", "hrv"}, {"ht", "hat"}, {"id", "ind"}, {"ig", "ibo"}, {"ja", "jpn"}, {"jv", "jav"},
+    {"ka", "kat"}, {"kk", "kaz"}, {"km", "khm"}, {"ko", "kor"}, {"ku", "kmr"}, {"ky", "kir"},
+    {"lb", "ltz"}, {"lo", "lao"}, {"lt", "lit"}, {"lv", "lvs"}, {"mg", "plt"}, {"mk", "mkd"},
+    {"ml", "mal"}, {"mr", "mar"}, {"ms", "zsm"}, {"mt", "mlt"}, {"ne", "npi"}, {"pa", "pan"},
+    {"pl", "pol"}, {"ps", "pbt"}, {"pt", "por"}, {"ru", "rus"}, {"rw", "kin"}, {"sk", "slk"},
+    {"sl", "slv"}, {"so", "som"}, {"sq", "als"}, {"sr", "srp"}, {"sv", "swe"}, {"sw", "swh"},
+    {"ta", "tam"}, {"tg", "tgk"}, {"tk", "tuk"}, {"tl", "tgl"}, {"tr", "tur"}, {"tt", "tat"},
+    {"ug", "uig"}, {"uk", "ukr"}, {"ur", "urd"}, {"uz", "uzn"}, {"yi", "ydd"}, {"zh", "zho"}};
 
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
