@@ -93,12 +93,15 @@ bool has_shape_of_language(const TokenizerRule::Languages& rule, std::string_vie
 LanguageSet::LanguageSet(Rule rule, const std::map<std::string, int32_t>& tokens, bool has_source,
                          const std::string& source)
     : rule_(std::move(rule)), has_source_(has_source) {
-  const size_t before = rule_.before.size(), marks = before + rule_.behind.size();
   for (const auto& [token, id] : tokens) {
-    const std::string name = token.substr(before, token.size() - marks);
-    ids_[name] = id;
-    if (token == source) source_ = name;
+    ids_[name_of(token)] = id;
+    if (token == source) source_ = name_of(token);
   }
+}
+
+std::string LanguageSet::name_of(const std::string& token) const {
+  const size_t before = rule_.before.size();
+  return token.substr(before, token.size() - before - rule_.behind.size());
 }
 
 std::vector<std::string> LanguageSet::names() const {
@@ -118,8 +121,9 @@ int32_t LanguageSet::id_of(const std::string& name, const std::string& field) co
     throw not_supported(field,
                         "this model reads one language; only the target's (tgt_lang) has a "
                         "name");
-  for (const auto& [known, id] : ids_)
-    if (name == known || name == rule_.token(known)) return id;
+  if (const auto it = ids_.find(name); it != ids_.end()) return it->second;
+  if (!rule_.before.empty() && has_shape_of_language(rule_, name))
+    if (const auto it = ids_.find(name_of(name)); it != ids_.end()) return it->second;
   std::string message = in_quotes(name) + " is not a language of this model";
   const std::vector<std::string> meant = nearest(name);
   if (!meant.empty())

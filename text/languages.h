@@ -39,6 +39,8 @@ class LanguageSet {
   std::vector<std::string> nearest(std::string_view name) const;
 
  private:
+  std::string name_of(const std::string& token) const;  // without the rule's marks
+
   Rule rule_;
   std::map<std::string, int32_t> ids_;  // by name
   bool has_source_ = false;
