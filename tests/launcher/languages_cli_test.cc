@@ -41,10 +41,10 @@ void expect_error(const ProcessResult& r, const std::vector<std::string>& words)
 TEST(LanguagesCli, FlagsNameThem) {
   for (const json& c : testing::load_golden("mbart50-tiny").at("cases")) {
     if (c.at("kind") != "lang" || c.contains("sequences")) continue;
-    const ProcessResult r =
-        generate("mbart50-tiny",
-                 {"--source-lang", c.at("src_lang"), "--target-lang", c.at("tgt_lang"),
-                  "--num-beams", "1", "--max-new-tokens", "20", c.at("text").get<std::string>()});
+    const ProcessResult r = generate(
+        "mbart50-tiny", {"--source-lang", c.at("src_lang").get<std::string>(), "--target-lang",
+                         c.at("tgt_lang").get<std::string>(), "--num-beams", "1",
+                         "--max-new-tokens", "20", c.at("text").get<std::string>()});
     EXPECT_EQ(text_of(r),
               c.at("output_text").at("skip_special_tokens_true").get<std::string>() + "\n");
   }
@@ -89,7 +89,7 @@ TEST(LanguagesCli, InspectListsThem) {
   EXPECT_EQ(mbart.at("target_languages"), mbart.at("source_languages"));
   EXPECT_EQ(mbart.at("default_source_language"), "en_XX");
   const json marian = inspect("marian-tiny");
-  EXPECT_EQ(marian.at("target_languages"), json({"deu", "fra", "ron"}));
+  EXPECT_EQ(marian.at("target_languages"), json::array({"deu", "fra", "ron"}));
   EXPECT_FALSE(marian.contains("source_languages"));
   const json t5 = inspect("t5-tiny");
   EXPECT_EQ(t5.at("tasks").at("summarization").at("prefix"), "summarize: ");

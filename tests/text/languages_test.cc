@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,6 @@ namespace {
 using Rule = TokenizerRule::Languages;
 using Target = Rule::Target;
 using ::testing::ElementsAre;
-using ::testing::Not;
 
 std::unique_ptr<Tokenizer> tokenizer_of(const std::string& golden) {
   return load_tokenizer(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / golden);
@@ -40,7 +39,8 @@ const LanguageSet& nllb() {
 }
 
 TEST(Languages, TokensByTheirShape) {
-  const Rule plain, marked{"__", "__", ""}, codes{">>", "<<", ""};
+  const Rule plain{"", "", "", Target::kNone}, marked{"__", "__", "", Target::kNone},
+      codes{">>", "<<", "", Target::kNone};
   for (const char* token : {"en_XX", "eng_Latn", "fra_Latn", "zh_CN", "zho_Hans"})
     EXPECT_TRUE(has_shape_of_language(plain, token)) << token;
   for (const char* token : {"", "<s>", "<mask>", "en", "en_", "_XX", "en_xx", "e_XX", "engl_Latn",
@@ -86,7 +86,8 @@ TEST(Languages, UnknownNamesShowTheNearest) {
 TEST(Languages, UnknownNamesWithoutANearOne) {
   EXPECT_INPUT_ERROR(nllb().id_of("qqqqqqqqq", "tgt_lang"), "tgt_lang: \"qqqqqqqqq\"",
                      "tandem inspect lists the 13");
-  const LanguageSet few({}, {{"en_XX", 1}, {"fr_XX", 2}}, true, "");
+  const LanguageSet few(Rule{"", "", "", Target::kForcedBos}, {{"en_XX", 1}, {"fr_XX", 2}}, true,
+                        "");
   EXPECT_INPUT_ERROR(few.id_of("qqqqqqqqq", "tgt_lang"), "which has en_XX or fr_XX");
   EXPECT_INPUT_ERROR(few.id_of(std::string(100000, 'x'), "tgt_lang"), "100000 characters");
   EXPECT_INPUT_ERROR(LanguageSet().id_of("en_XX", "src_lang"), "src_lang: ", "no languages");

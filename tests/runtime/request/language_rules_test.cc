@@ -24,9 +24,9 @@ using Ids = std::vector<int32_t>;
 using ::testing::ElementsAre;
 using testing::golden_dir;
 
-class Model {
+class Requests {
  public:
-  explicit Model(const std::string& checkpoint) : processor_(golden_dir(checkpoint), 1) {}
+  explicit Requests(const std::string& checkpoint) : processor_(golden_dir(checkpoint), 1) {}
 
   PreparedRequest prepare(const json& prompt, const json& params) {
     return processor_.prepare(read_prompt(prompt), read_options(params));
@@ -49,7 +49,7 @@ class Model {
 };
 
 TEST(Languages, ByNameAsInTheGoldens) {
-  Model model("mbart50-tiny");
+  Requests model("mbart50-tiny");
   size_t cases = 0;
   for (const json& c : testing::load_golden("mbart50-tiny").at("cases")) {
     if (c.at("kind") != "lang") continue;
@@ -65,14 +65,14 @@ TEST(Languages, ByNameAsInTheGoldens) {
 }
 
 TEST(Languages, WithoutANameNothingChanges) {
-  Model model("mbart50-tiny");
+  Requests model("mbart50-tiny");
   const auto request = model.prepare("text", json::object());
   EXPECT_FALSE(request.params.has_forced_bos_token_id());
   EXPECT_EQ(request.inputs.encoder_prompt_token_ids(0), model.id("en_XX"));
 }
 
 TEST(Languages, BothSpellings) {
-  Model model("mbart50-tiny");
+  Requests model("mbart50-tiny");
   const Ids french = model.encoder("text", {{"src_lang", "fr_XX"}});
   EXPECT_EQ(french[0], model.id("fr_XX"));
   EXPECT_EQ(model.encoder("text", {{"source_lang", "fr_XX"}}), french);
@@ -100,7 +100,7 @@ TEST(Languages, ALineComesBeforeTheFlags) {
 }
 
 TEST(Languages, ATargetThatIsForced) {
-  Model model("mbart50-tiny");
+  Requests model("mbart50-tiny");
   const auto forced = [&](const json& params) {
     return model.prepare("text", params).params.forced_bos_token_id();
   };
@@ -120,7 +120,7 @@ TEST(Languages, ATargetThatIsForced) {
 }
 
 TEST(Languages, ATargetThatTheDecoderStartsWith) {
-  Model model("plbart-tiny");
+  Requests model("plbart-tiny");
   EXPECT_THAT(model.decoder("x", json::object()), ElementsAre(model.id("__en_XX__")));
   EXPECT_THAT(model.decoder("x", {{"tgt_lang", "en_XX"}}), ElementsAre(model.id("__en_XX__")));
   EXPECT_THAT(model.decoder("x", {{"tgt_lang", "java"}}), ElementsAre(model.id("__java__")));
@@ -154,7 +154,7 @@ TEST(Languages, SettingsThatForceALanguageForceTheOneAskedFor) {
 }
 
 TEST(Languages, ATargetThatTheSourceBeginsWith) {
-  Model model("marian-tiny");
+  Requests model("marian-tiny");
   const Ids plain = model.encoder("a text", json::object());
   Ids french = plain;
   french.insert(french.begin(), model.id(">>fra<<"));
@@ -169,7 +169,7 @@ TEST(Languages, ATargetThatTheSourceBeginsWith) {
 }
 
 TEST(Languages, AScoredTargetIsInItsLanguage) {
-  Model forced("mbart50-tiny");
+  Requests forced("mbart50-tiny");
   const json prompt = {{"encoder_prompt", "a text"}, {"target", "ein Text"}};
   // HuggingFace's labels: the language, the text, the end; behind the decoder's first token.
   Ids wanted = forced.tokenizer().encode_from("de_DE", "ein Text");
@@ -178,20 +178,20 @@ TEST(Languages, AScoredTargetIsInItsLanguage) {
   EXPECT_EQ(forced.decoder(prompt, {{"tgt_lang", "de_DE"}}), wanted);
   EXPECT_EQ(wanted[1], forced.id("de_DE"));
 
-  Model starts("plbart-tiny");
+  Requests starts("plbart-tiny");
   wanted = starts.tokenizer().encode("ein Text", false);
   wanted.insert(wanted.begin(), starts.id("__java__"));
   EXPECT_EQ(starts.decoder(prompt, {{"tgt_lang", "java"}}), wanted);
 }
 
 TEST(Languages, AModelWithoutThem) {
-  Model model("bart-tiny");
+  Requests model("bart-tiny");
   for (const char* name : {"src_lang", "tgt_lang"})
     EXPECT_INPUT_ERROR(model.prepare("text", {{name, "en_XX"}}), name, "no languages");
 }
 
 TEST(Tasks, PrefixAndParametersBelowTheRequestS) {
-  Model model("t5-tiny");
+  Requests model("t5-tiny");
   const json task = {{"task", "summarization"}};
   EXPECT_EQ(model.encoder("a text", task), model.encoder("summarize: a text", json::object()));
   const auto plain = model.prepare("a text", json::object()).params;
@@ -215,10 +215,10 @@ TEST(Tasks, PrefixAndParametersBelowTheRequestS) {
 }
 
 TEST(Tasks, UnknownOnesAndModelsWithoutAny) {
-  Model t5("t5-tiny");
+  Requests t5("t5-tiny");
   EXPECT_INPUT_ERROR(t5.prepare("a", {{"task", "translate"}}), "task: \"translate\"",
                      "summarization");
-  Model bart("bart-tiny");
+  Requests bart("bart-tiny");
   EXPECT_INPUT_ERROR(bart.prepare("a", {{"task", "summarization"}}), "task: ", "no tasks");
 }
 

@@ -20,15 +20,15 @@ TEST(Languages, ModelsTellWhatTheyHave) {
                                   /*has_source=*/true, "en_XX");
   s.context.tasks = {"summarization"};
   const json one = s.ask("GET", "/v1/models/model")->json();
-  EXPECT_EQ(one["source_languages"], json({"en_XX", "fr_XX"}));
-  EXPECT_EQ(one["target_languages"], json({"en_XX", "fr_XX"}));
+  EXPECT_EQ(one["source_languages"], json::array({"en_XX", "fr_XX"}));
+  EXPECT_EQ(one["target_languages"], json::array({"en_XX", "fr_XX"}));
   EXPECT_EQ(one["default_source_language"], "en_XX");
-  EXPECT_EQ(one["tasks"], json({"summarization"}));
+  EXPECT_EQ(one["tasks"], json::array({"summarization"}));
   s.tokenizer.named =
       LanguageSet({">>", "<<", "", Target::kSourcePrefix}, {{">>fra<<", 5}}, false, "");
   const json prefix = s.ask("GET", "/v1/models")->json()["data"][0];
   EXPECT_FALSE(prefix.contains("source_languages"));
-  EXPECT_EQ(prefix["target_languages"], json({"fra"}));
+  EXPECT_EQ(prefix["target_languages"], json::array({"fra"}));
 }
 
 TEST(Languages, GoToTheEngine) {
