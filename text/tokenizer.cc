@@ -43,7 +43,8 @@ class PipelineTokenizer : public Tokenizer {
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
   bool spaces_special() const override { return decoder_->spaces_special(); }
-  bool tidies() const override { return decoder_->tidies(); }
+  bool tidies() const override { return tidies_; }
+  bool drops_invalid() const override { return decoder_->drops_invalid(); }
   std::string_view ending(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
@@ -67,10 +68,13 @@ class PipelineTokenizer : public Tokenizer {
   TokenizerRule::Languages languages_;
   std::optional<int32_t> source_;  // what the template has for the source's language
   int model_max_length_;
+  bool tidies_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : languages_(files.languages), model_max_length_(files.model_max_length) {
+    : languages_(files.languages),
+      model_max_length_(files.model_max_length),
+      tidies_(files.tidies) {
   const JsonView document(files.document, files.file);
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail_unsupported("version " + version->string() + " is not supported");
@@ -191,8 +195,8 @@ std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip
   if (decoder_->works_bytewise()) {
     for (const int32_t id : ids)
       if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-    append_utf8_lossy(bytes, text);
-    return text;
+    drops_invalid() ? append_valid_utf8(bytes, text) : append_utf8_lossy(bytes, text);
+    return tidies_ ? tidy_spaces(std::move(text)) : text;
   }
   Detokenizer detokenizer(*this, skip_special);
   for (const int32_t id : ids) text += detokenizer.append(id);

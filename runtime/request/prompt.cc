@@ -130,7 +130,7 @@ Ids encoder_ids(const proto::Prompt& prompt, const PromptParams& with, const Tok
                           "must be a text or token ids: the model's encoder reads no frames");
   Ids ids = tokenise(prompt.encoder(), tokenizer, with.add_special_tokens);
   check_not_empty(prompt, with);
-  check_ids(ids, field, resolver.vocab_size());
+  check_ids(ids, field, resolver.encoder_vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(ids, field, resolver.encoder_positions());
