@@ -46,7 +46,8 @@ class PipelineTokenizer : public Tokenizer {
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
   bool spaces_special() const override { return decoder_->spaces_special(); }
-  bool tidies() const override { return decoder_->tidies(); }
+  bool tidies() const override { return tidies_; }
+  bool drops_invalid() const override { return decoder_->drops_invalid(); }
   std::string_view ending(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
@@ -72,10 +73,13 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<int32_t> source_;  // what the template has for the source's language
   bool source_first_;              // or would have: before the text, else behind it
   int model_max_length_;
+  bool tidies_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : source_first_(files.source_first), model_max_length_(files.model_max_length) {
+    : source_first_(files.source_first),
+      model_max_length_(files.model_max_length),
+      tidies_(files.tidies) {
   const JsonView document(files.document, files.file);
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail_unsupported("version " + version->string() + " is not supported");
@@ -150,7 +154,7 @@ void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
   std::map<std::string, int32_t> tokens;
   for (int32_t id = 0; id < size(); ++id) {
     const auto text = token(id);
-    if (!text || !has_shape_of_language(rule, *text)) continue;
+    if (!text || !has_shape_of_language(rule, *text) || token_to_id(*text) != id) continue;
     if (rule.before.empty()) special_[static_cast<size_t>(id)] = true;
     if (is_special(id) || rule.target == Target::kSourcePrefix) tokens.emplace(*text, id);
   }
@@ -214,8 +218,8 @@ std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip
   if (decoder_->works_bytewise()) {
     for (const int32_t id : ids)
       if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-    append_utf8_lossy(bytes, text);
-    return text;
+    drops_invalid() ? append_valid_utf8(bytes, text) : append_utf8_lossy(bytes, text);
+    return tidies_ ? tidy_spaces(std::move(text)) : text;
   }
   Detokenizer detokenizer(*this, skip_special);
   for (const int32_t id : ids) text += detokenizer.append(id);

@@ -60,6 +60,12 @@ int32_t JsonView::id() const {
   return value_->get<int32_t>();
 }
 
+int32_t JsonView::count(int32_t most) const {
+  if (!value_->is_number_integer() || *value_ < 0 || *value_ > most)
+    fail("expected a number from 0 to " + std::to_string(most) + ", found " + value_->dump());
+  return value_->get<int32_t>();
+}
+
 const nlohmann::json& JsonView::object() const {
   if (!value_->is_object()) fail(std::string("expected an object, found ") + value_->type_name());
   return *value_;

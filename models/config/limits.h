@@ -21,6 +21,7 @@ struct ModelLimits {
   // decoder; without a value there is no limit.
   std::optional<int> encoder_positions, decoder_positions;
   std::optional<FrameLimits> frames = {};  // without: the encoder reads ids
+  int encoder_vocabulary = 0;              // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;
   // Elements of activations that are alive at once in a layer, for each token.
   int64_t scratch_values_per_token = 0;

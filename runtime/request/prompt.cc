@@ -163,7 +163,7 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
                       options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
   check_not_empty(prompt, with);
   if (tokenizer != nullptr) add_source_prefix(options, tokenizer->languages(), ids);
-  check_ids(ids, field, resolver.vocab_size());
+  check_ids(ids, field, resolver.encoder_vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(ids, field, resolver.encoder_positions());
