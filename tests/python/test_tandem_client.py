@@ -144,6 +144,9 @@ def test_languages(start_server):
         answer = client.complete(case["text"], src_lang=case["src_lang"], target_lang=case["tgt_lang"], num_beams=1,
                                  max_new_tokens=20)
         assert answer.text == case["output_text"]["skip_special_tokens_true"]
+    german, = client.score("a text", "ein Text", src_lang="en_XX", tgt_lang="de_DE")
+    english, = client.score("a text", "ein Text", src_lang="en_XX", tgt_lang="en_XX")
+    assert german.token_ids[1:] == english.token_ids[1:] and german.token_ids[0] != english.token_ids[0]
     with pytest.raises(tc.BadRequestError, match="did you mean de_DE") as e:
         client.complete("a", tgt_lang="de")
     assert e.value.param == "tgt_lang"

@@ -130,9 +130,10 @@ class AsyncClient:
         return embeddings_of(response.json(), response.headers.get("x-request-id", ""))
 
     async def score(self, source: Union[str, Sequence[str]], target: Union[str, Sequence[str]], *, append_eos: bool = True,
-              model: Optional[str] = None) -> Scores:
+              src_lang: Optional[str] = None, tgt_lang: Optional[str] = None, model: Optional[str] = None) -> Scores:
         """How likely targets are, given one source for all or one for each."""
-        response = await self._send("POST", "/v1/target_scores", protocol.score_body(source, target, append_eos, model or self.model))
+        response = await self._send("POST", "/v1/target_scores", protocol.score_body(
+            source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
     async def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:

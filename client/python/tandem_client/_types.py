@@ -156,6 +156,7 @@ class EmbeddingParams(TypedDict, total=False):
     normalize: bool
     truncate_prompt_tokens: Optional[int]
     add_special_tokens: Optional[bool]
+    src_lang: Optional[str]
     priority: Optional[int]
     timeout: Optional[float]
 
