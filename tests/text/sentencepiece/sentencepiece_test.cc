@@ -124,7 +124,7 @@ TEST(SentencePiece, DamagedFilesAreErrors) {
     try {
       const PieceModel model = parse(text);
       PieceNormalizer normalizer(model);
-      Unigram unigram(model);
+      make_segmenter(model);
     } catch (const InputError& e) {
       return e.what();
     }
