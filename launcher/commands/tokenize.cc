@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct TokenizeOptions {
   ModelOptions model;
   std::string input;
   std::string source_lang;  // empty: the checkpoint's
@@ -65,7 +65,7 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, std::string sou
   }
 }
 
-int run(const Options& options) {
+int run(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
@@ -88,7 +88,7 @@ int run(const Options& options) {
 }  // namespace
 
 Run add_tokenize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   options->model.add_model_flags(app, "--model")->required();
   app.option_defaults()->group("Input and output");
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
