@@ -151,9 +151,10 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-sharded",
-                                           "blenderbot-small-tiny", "blenderbot-tiny",
+                                           "blenderbot-small-tiny", "blenderbot-tiny", "byt5-tiny",
                                            "flan-t5-untied", "marian-tiny", "mbart50-tiny",
-                                           "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
+                                           "mt5-tiny", "mvp-tiny", "plbart-tiny", "t5-tiny",
+                                           "umt5-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
