@@ -14,10 +14,15 @@
   OP(layer_norm, LayerNormArgs, rows)                                                            \
   OP(gated_activation, GatedActivationArgs, rows)                                                \
   OP(gather_rows, GatherRowsArgs, rows)                                                          \
+  OP(scatter_rows, ScatterRowsArgs, rows)                                                        \
+  OP(soft_cap, SoftCapArgs, rows)                                                                \
+  OP(rotary_angles, RotaryAnglesArgs, rotary)                                                    \
+  OP(rotary, RotaryArgs, rotary)                                                                 \
   OP(write_kv, WriteKvArgs, kv)                                                                  \
   OP(copy_blocks, CopyBlocksArgs, kv)                                                            \
   OP(ragged_attention, RaggedAttentionArgs, attention)                                           \
   OP(paged_attention, PagedAttentionArgs, attention)                                             \
+  OP(merge_attention, MergeAttentionArgs, attention)                                             \
   OP(select, SelectArgs, select)                                                                 \
   OP(rank_tokens, RankTokensArgs, select)                                                        \
   OP(draw, DrawArgs, draw)                                                                       \

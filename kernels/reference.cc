@@ -51,26 +51,47 @@ void write_f8(const KvPages& pages, int64_t at, const float* from, int64_t size)
   for (int64_t d = 0; d < size; ++d) to[d] = float_to_e4m3(std::ldexp(from[d], -exponent));
 }
 
-// out[d] = sum_j softmax(scale q . key(j) + bias(j))_j value(j)[d]; key and value give element d of
-// key j.
-template <class Key, class Value, class Bias>
-void attend(const float* q, int64_t keys, int head_dim, double scale, const Key& key,
-            const Value& value, const Bias& bias, float* out) {
-  std::vector<double> p(static_cast<size_t>(keys));
+double capped(double x, float cap) {
+  return cap > 0 ? double{cap} * std::tanh(x / double{cap}) : x;
+}
+
+// out[d] = sum_j softmax(score(j))_j value(j)[d], over the keys j in [0, keys) that `sees`; key and
+// value give element d of key j, score what becomes of q . key(j). Returns the logarithm of the sum
+// of exp(score).
+template <class Sees, class Key, class Value, class Score>
+double attend(const float* q, int64_t keys, int head_dim, const Sees& sees, const Key& key,
+              const Value& value, const Score& score, float* out) {
+  std::vector<int64_t> seen;
+  std::vector<double> p;
   double top = -HUGE_VAL, sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
+    if (!sees(j)) continue;
     double s = 0;
     for (int d = 0; d < head_dim; ++d) s += double{q[d]} * key(j, d);
-    s = s * scale + bias(j);
-    p[static_cast<size_t>(j)] = s;
-    top = std::max(top, s);
+    seen.push_back(j);
+    p.push_back(score(j, s));
+    top = std::max(top, p.back());
   }
   for (double& s : p) sum += s = std::exp(s - top);
   for (int d = 0; d < head_dim; ++d) {
     double y = 0;
-    for (int64_t j = 0; j < keys; ++j) y += p[static_cast<size_t>(j)] / sum * value(j, d);
+    for (size_t i = 0; i < p.size(); ++i) y += p[i] / sum * value(seen[i], d);
     out[d] = static_cast<float>(y);
   }
+  return top + std::log(sum);
+}
+
+// Element i of a head of head_dim values at `head`, turned.
+double turned(const ops::Rotary& rotary, int64_t token, const float* head, int64_t i) {
+  const int64_t size = rotary.angles.empty() ? 0 : rotary.angles.dim(1), half = size / 2;
+  if (i >= size) return head[i];
+  const int64_t pair = rotary.interleaved ? i / 2 : i % half;
+  const int64_t first = rotary.interleaved ? 2 * pair : pair;
+  const int64_t second = rotary.interleaved ? first + 1 : first + half;
+  const double cosine = rotary.angles.row<float>(token)[pair];
+  const double sine = rotary.angles.row<float>(token)[half + pair];
+  return i == first ? head[first] * cosine - head[second] * sine
+                    : head[second] * cosine + head[first] * sine;
 }
 
 }  // namespace
@@ -122,13 +143,14 @@ void embedding(const ops::EmbeddingArgs& args) {
 }
 
 void layer_norm(const ops::LayerNormArgs& args) {
-  const int64_t size = args.x.dim(1);
+  const int64_t size = args.x.dim(1) / args.groups;
   std::vector<double> h(static_cast<size_t>(size));
-  for (int64_t t = 0; t < args.x.dim(0); ++t) {
+  for (int64_t at = 0; at < args.x.dim(0) * args.groups; ++at) {
+    const int64_t t = at / args.groups, first = at % args.groups * size;
     double mean = 0, variance = 0;
     for (int64_t i = 0; i < size; ++i) {
       const double r = args.residual.empty() ? 0 : args.residual.row<float>(t)[i];
-      mean += h[static_cast<size_t>(i)] = double{args.x.row<float>(t)[i]} + r;
+      mean += h[static_cast<size_t>(i)] = double{args.x.row<float>(t)[first + i]} + r;
       if (!args.sum.empty())
         args.sum.row<float>(t)[i] = static_cast<float>(h[static_cast<size_t>(i)]);
     }
@@ -136,11 +158,38 @@ void layer_norm(const ops::LayerNormArgs& args) {
     for (double v : h) variance += (v - mean) * (v - mean);
     variance /= static_cast<double>(size);
     for (int64_t i = 0; i < size; ++i)
-      args.out.row<float>(t)[i] = static_cast<float>((h[static_cast<size_t>(i)] - mean) /
-                                                         std::sqrt(variance + double{args.eps}) *
-                                                         double{args.weight.data<float>()[i]} +
-                                                     (args.rms ? 0.0 : args.bias.data<float>()[i]));
+      args.out.row<float>(t)[first + i] = static_cast<float>(
+          (h[static_cast<size_t>(i)] - mean) / std::sqrt(variance + double{args.eps}) *
+              double{args.weight.data<float>()[i]} +
+          (args.rms ? 0.0 : args.bias.data<float>()[i]));
   }
+}
+
+void soft_cap(const ops::SoftCapArgs& args) {
+  for (int64_t t = 0; t < args.x.dim(0); ++t)
+    for (int64_t i = 0; i < args.x.dim(1); ++i)
+      args.x.row<float>(t)[i] = static_cast<float>(capped(args.x.row<float>(t)[i], args.cap));
+}
+
+void rotary_angles(const ops::RotaryAnglesArgs& args) {
+  const int64_t pairs = args.frequencies.dim(0);
+  for (int64_t t = 0; t < args.positions.dim(0); ++t)
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float angle =
+          static_cast<float>(args.positions.data<int32_t>()[t]) * args.frequencies.data<float>()[i];
+      args.out.row<float>(t)[i] = static_cast<float>(std::cos(double{angle}));
+      args.out.row<float>(t)[pairs + i] = static_cast<float>(std::sin(double{angle}));
+    }
+}
+
+void rotary(const ops::RotaryArgs& args) {
+  for (int64_t t = 0; t < args.x.dim(0); ++t)
+    for (int64_t h = 0; h < args.num_heads; ++h) {
+      float* head = args.x.row<float>(t) + h * args.head_dim;
+      const std::vector<float> before(head, head + args.head_dim);
+      for (int64_t i = 0; i < args.head_dim; ++i)
+        head[i] = static_cast<float>(turned(args.rotary, t, before.data(), i));
+    }
 }
 
 void gated_activation(const ops::GatedActivationArgs& args) {
@@ -153,46 +202,66 @@ void gated_activation(const ops::GatedActivationArgs& args) {
 void write_kv(const ops::WriteKvArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   const DType type = args.pages.data.dtype();
+  std::vector<float> values(static_cast<size_t>(s.head_dim));
   for (int64_t t = 0; t < args.k.dim(0); ++t) {
     const int64_t slot = args.slot_mapping.data<int32_t>()[t];
     if (slot < 0) continue;
-    for (int64_t i = 0; i < s.num_heads * s.head_dim; ++i)
-      for (int kv = 0; kv < 2; ++kv) {
-        const int64_t at = slot / s.block_size * s.block + kv * s.kv +
-                           slot % s.block_size * s.token + i / s.head_dim * s.head + i % s.head_dim;
-        const float* value = (kv == 0 ? args.k : args.v).row<float>(t) + i;
-        if (type == DType::kF8E4M3) {
-          if (i % s.head_dim == 0) write_f8(args.pages, at, value, s.head_dim);
-        } else if (type == DType::kF32) {
-          args.pages.data.data<float>()[at] = *value;
-        } else {
-          args.pages.data.data<uint16_t>()[at] = float_to_bf16(*value);
-        }
+    for (int64_t at = 0; at < 2 * s.num_heads; ++at) {
+      const int64_t kv = at % 2, head = at / 2;
+      const float* from = (kv == 0 ? args.k : args.v).row<float>(t) + head * s.head_dim;
+      for (int64_t i = 0; i < s.head_dim; ++i)
+        values[static_cast<size_t>(i)] =
+            kv == 0 ? static_cast<float>(turned(args.rotary, t, from, i)) : from[i];
+      const int64_t to =
+          slot / s.block_size * s.block + kv * s.kv + slot % s.block_size * s.token + head * s.head;
+      if (type == DType::kF8E4M3) write_f8(args.pages, to, values.data(), s.head_dim);
+      for (int64_t i = 0; i < s.head_dim && type != DType::kF8E4M3; ++i) {
+        const float value = values[static_cast<size_t>(i)];
+        if (type == DType::kF32)
+          args.pages.data.data<float>()[to + i] = value;
+        else
+          args.pages.data.data<uint16_t>()[to + i] = float_to_bf16(value);
       }
+    }
   }
 }
 
 void ragged_attention(const ops::RaggedAttentionArgs& args) {
   const int32_t* indptr = args.indptr.data<int32_t>();
+  const int32_t* kv = (args.kv_indptr.empty() ? args.indptr : args.kv_indptr).data<int32_t>();
+  const int group = args.num_kv_heads == 0 ? 1 : args.num_heads / args.num_kv_heads;
+  const auto is_global = [&](int64_t s, int64_t row) {
+    if (args.global_rows.empty()) return false;
+    const int32_t *rows = args.global_rows.data<int32_t>(),
+                  *of = args.global_indptr.data<int32_t>();
+    return std::find(rows + of[s], rows + of[s + 1], row) != rows + of[s + 1];
+  };
   for (int64_t s = 0; s + 1 < args.indptr.dim(0); ++s)
     for (int64_t t = indptr[s]; t < indptr[s + 1]; ++t)
       for (int head = 0; head < args.num_heads; ++head) {
-        const int64_t column = int64_t{head} * args.head_dim;
-        auto at = [&](const Tensor& x) {
-          return [&x, first = indptr[s], column](int64_t j, int d) {
-            return double{x.row<float>(first + j)[column + d]};
-          };
+        const int64_t column = int64_t{head} * args.head_dim, i = t - indptr[s];
+        const auto at = [&](const Tensor& x) {
+          return [&x, first = kv[s], column = int64_t{head / group} * args.head_dim](
+                     int64_t j, int d) { return double{x.row<float>(first + j)[column + d]}; };
         };
         attend(
-            args.q.row<float>(t) + column, indptr[s + 1] - indptr[s], args.head_dim,
-            double{args.scale}, at(args.k), at(args.v),
-            [&](int64_t j) { return bias_of(args.bias, head, t - indptr[s], j); },
+            args.q.row<float>(t) + column, kv[s + 1] - kv[s], args.head_dim,
+            [&](int64_t j) {
+              return is_global(s, kv[s] + j) ||
+                     ((args.window.back == ops::Window::kAll || i - j <= args.window.back) &&
+                      (args.window.ahead == ops::Window::kAll || j - i <= args.window.ahead));
+            },
+            at(args.k), at(args.v),
+            [&](int64_t j, double x) {
+              return capped(x * double{args.scale}, args.soft_cap) + bias_of(args.bias, head, i, j);
+            },
             args.out.row<float>(t) + column);
       }
 }
 
 void paged_attention(const ops::PagedAttentionArgs& args) {
   const KvStrides strides = kv_strides(args.pages);
+  const int64_t group = args.num_heads / strides.num_heads;
   const int32_t* qo = args.qo_indptr.data<int32_t>();
   const int32_t* kv = args.kv_indptr.data<int32_t>();
   for (int64_t s = 0; s < args.kv_last_page_len.dim(0); ++s) {
@@ -202,22 +271,42 @@ void paged_attention(const ops::PagedAttentionArgs& args) {
         strides.block_size * (kv[s + 1] - kv[s] - 1) + args.kv_last_page_len.data<int32_t>()[s];
     for (int64_t i = 0; i < queries; ++i)
       for (int head = 0; head < args.num_heads; ++head) {
-        auto at = [&](int which) {
+        const auto at = [&](int which) {
           return [&, which](int64_t j, int d) {
             const int64_t row = pages[j / strides.block_size] * strides.block + which * strides.kv +
-                                j % strides.block_size * strides.token + head * strides.head;
+                                j % strides.block_size * strides.token +
+                                head / group * strides.head;
             return page_scale(args.pages, row) *
                    element(args.pages.data.raw(), args.pages.data.dtype(), row + d);
           };
         };
-        const int64_t column = int64_t{head} * args.head_dim;
-        attend(
-            args.q.row<float>(qo[s] + i) + column, args.causal ? keys - queries + i + 1 : keys,
-            args.head_dim, double{args.scale}, at(0), at(1),
-            [&](int64_t j) { return bias_of(args.bias, head, keys - queries + i, j); },
+        const int64_t column = int64_t{head} * args.head_dim, position = keys - queries + i;
+        const double log_sum = attend(
+            args.q.row<float>(qo[s] + i) + column, args.causal ? position + 1 : keys, args.head_dim,
+            [&](int64_t j) {
+              return args.window_back == ops::Window::kAll || position - j <= args.window_back;
+            },
+            at(0), at(1),
+            [&](int64_t j, double x) {
+              return capped(x * double{args.scale}, args.soft_cap) +
+                     bias_of(args.bias, head, position, j);
+            },
             args.out.row<float>(qo[s] + i) + column);
+        if (!args.log_sums.empty())
+          args.log_sums.row<float>(qo[s] + i)[head] = static_cast<float>(log_sum);
       }
   }
+}
+
+void merge_attention(const ops::MergeAttentionArgs& args) {
+  const int64_t head_dim = args.a.dim(1) / args.a_log_sums.dim(1);
+  for (int64_t t = 0; t < args.a.dim(0); ++t)
+    for (int64_t i = 0; i < args.a.dim(1); ++i) {
+      const double to_b = 1 / (1 + std::exp(double{args.a_log_sums.row<float>(t)[i / head_dim]} -
+                                            args.b_log_sums.row<float>(t)[i / head_dim]));
+      args.out.row<float>(t)[i] =
+          static_cast<float>(args.a.row<float>(t)[i] * (1 - to_b) + args.b.row<float>(t)[i] * to_b);
+    }
 }
 
 }  // namespace tandem::reference

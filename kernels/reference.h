@@ -16,8 +16,12 @@ double activate(Activation activation, double x);
 void embedding(const ops::EmbeddingArgs& args);
 void layer_norm(const ops::LayerNormArgs& args);
 void gated_activation(const ops::GatedActivationArgs& args);
+void soft_cap(const ops::SoftCapArgs& args);
+void rotary_angles(const ops::RotaryAnglesArgs& args);
+void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);
 void ragged_attention(const ops::RaggedAttentionArgs& args);
 void paged_attention(const ops::PagedAttentionArgs& args);
+void merge_attention(const ops::MergeAttentionArgs& args);
 
 }  // namespace tandem::reference

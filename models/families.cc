@@ -15,6 +15,7 @@ namespace tandem {
   FAMILY(bart)                  \
   FAMILY(blenderbot)            \
   FAMILY(blenderbot_small)      \
+  FAMILY(led)                   \
   FAMILY(m2m100)                \
   FAMILY(marian)                \
   FAMILY(mbart)                 \
@@ -23,6 +24,8 @@ namespace tandem {
   FAMILY(pegasus)               \
   FAMILY(plbart)                \
   FAMILY(t5)                    \
+  FAMILY(t5gemma)               \
+  FAMILY(t5gemma2)              \
   FAMILY(umt5)                  \
   FAMILY(whisper)
 

@@ -33,6 +33,7 @@ class ReportingSource final : public WeightSource {
     done_ += t->bytes;
     return t;
   }
+  void skip(const std::string& beginning) override { checkpoint_.skip(beginning); }
   std::string location() const override { return checkpoint_.location(); }
   void end() const {
     if (progress_) progress_(done_, total_);

@@ -44,7 +44,7 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
 TokenizerRule tokenizer() {
   TokenizerRule rule{"M2M100Tokenizer", "m2m_100", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
-  rule.languages = {"__", "__", "en"};
+  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},
@@ -86,6 +86,7 @@ TokenizerRule nllb_tokenizer() {
   rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kNllbLanguages}); });
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "eng_Latn";
+  rule.languages.target = TokenizerRule::Languages::Target::kForcedBos;
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   rule.alternative = {

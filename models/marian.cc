@@ -28,6 +28,7 @@ TokenizerRule tokenizer() {
   rule.sentencepiece.target_flag = "separate_vocabs";
   rule.sentencepiece.target_vocabulary = "target_vocab.json";
   rule.sentencepiece.codes = rule.sentencepiece.space_behind_special = true;
+  rule.languages = {">>", "<<", "", TokenizerRule::Languages::Target::kSourcePrefix};
   rule.special_tokens =
       class_tokens({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
   rule.single = {"$A", "eos_token"};

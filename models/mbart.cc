@@ -18,6 +18,7 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
 using Normalizer = TokenizerRule::WordOptions::Normalizer;
+using Target = TokenizerRule::Languages::Target;
 
 // In the order of their ids.
 constexpr std::string_view kLanguages =
@@ -28,9 +29,10 @@ constexpr std::string_view kMoreLanguages =
     "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
     "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI";
 
-TokenizerRule with_special_tokens(TokenizerRule rule) {
+TokenizerRule with_special_tokens(TokenizerRule rule, Target target) {
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "en_XX";
+  rule.languages.target = target;
   return rule;
 }
 
@@ -41,7 +43,7 @@ TokenizerRule mbart_tokenizer() {
   rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kLanguages}); });
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kDecoderStart);
 }
 
 TokenizerRule mbart50_tokenizer() {
@@ -52,7 +54,7 @@ TokenizerRule mbart50_tokenizer() {
   });
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kForcedBos);
 }
 
 }  // namespace

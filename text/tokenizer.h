@@ -14,6 +14,7 @@
 
 namespace tandem {
 
+class LanguageSet;     // text/languages.h
 struct TokenizerRule;  // text/tokenizer_rule.h
 
 class Tokenizer {
@@ -31,6 +32,8 @@ class Tokenizer {
   // InputError for one that the tokenizer does not have.
   virtual std::vector<int32_t> encode_from(const std::string& source_language,
                                            std::string_view text, bool add_special = true) const;
+  // Those that texts and targets can be in; none by default.
+  virtual const LanguageSet& languages() const;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
                                            bool add_special = true) const;

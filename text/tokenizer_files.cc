@@ -56,9 +56,14 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
     return template_json(of_rule ? mine : plain, tokens, source_token(rule, config), out);
   };
   const bool other = is_set(config, rule.alternative.flag);
-  json single = make(other ? rule.alternative.single : rule.single, {"$A"});
+  const TokenizerRule::Template& of_one = other ? rule.alternative.single : rule.single;
+  json single = make(of_one, {"$A"});
   json pair = make(other ? rule.alternative.pair : rule.pair, {"$A", "$B"});
-  if (of_rule) out.languages = rule.languages;
+  if (of_rule) {
+    out.languages = rule.languages;
+    out.source_first = of_one.front() == "$source";
+    out.source_last = of_one.back() == "$source";
+  }
   out.document["post_processor"] = {
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
@@ -113,12 +118,36 @@ void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
   add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
+// A whole text is a word in which SentencePiece's symbol stands for spaces.
+void rebuild_text(const TokenizerRule& rule, const OptionalFile& config,
+                  const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
+  const auto replace = [](std::string_view from, std::string_view to) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  json& model = out.document["model"];
+  model = {{"type", "BPE"},
+           {"vocab", std::move(model["vocab"])},
+           {"merges", std::move(model["merges"])},
+           {"unk_token", tokens.content("unk_token")},
+           {"fuse_unk", true},
+           {"byte_fallback", true}};
+  out.document["normalizer"] = replace(" ", kSpaceSymbol);
+  out.document["pre_tokenizer"] = nullptr;
+  out.document["decoder"] = {
+      {"type", "Sequence"},
+      {"decoders",
+       json::array({replace(kSpaceSymbol, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}};
+  add_template(rule, config, tokens, has_tokenizer_json, out);
+}
+
 // The stages that the class builds, whatever tokenizer.json has there.
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
   using Kind = TokenizerRule::Kind;
   if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
     return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
+  if (rule.kind == Kind::kTextBpe)
+    return rebuild_text(rule, config, tokens, has_tokenizer_json, out);
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})

@@ -25,7 +25,8 @@ struct TokenizerFiles {
   std::vector<std::string> template_tokens;
   std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
   TokenizerRule::Languages languages;
-  std::string source_token;     // of the source's language; empty: the template has none
+  std::string source_token;  // of the source's language; empty: the template has none
+  bool source_first = false, source_last = false;  // where the template has, or would have, it
   std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;
   bool split_special_tokens = false;

@@ -88,7 +88,9 @@ void JsonView::fail_unsupported(const std::string& what) const {
 std::string read_text_file(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error))
-    throw invalid_model(file.string(), "not a file");
+    throw invalid_model(file.string(), std::filesystem::exists(file, error)
+                                           ? "not a file"
+                                           : "is missing; the tokenizer needs it");
   const uintmax_t bytes = std::filesystem::file_size(file, error);
   if (error || bytes > kMaxFileBytes)
     throw invalid_model(file.string(), "larger than " + std::to_string(kMaxFileBytes) + " bytes");

@@ -22,6 +22,7 @@ struct TokenizerRule {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
     kUnigram,        // tokenizer.json, or pieces; words begin with SentencePiece's symbol
     kPieceBpe,       // the same
+    kTextBpe,        // tokenizer.json; that symbol for spaces, bytes for unknown characters
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
     kBytes,          // no file: each byte is a token
@@ -66,9 +67,17 @@ struct TokenizerRule {
     int32_t extra_ids = 0;  // <extra_id_0> …, unless tokenizer_config.json says otherwise
   };
   // How the token of a language is written (a name that is written so is the token), and which
-  // counts where no file names a source; empty: none.
+  // counts where no file names a source; empty: none. Which tokens these are the files say.
   struct Languages {
+    // Where the token of a target's language (tgt_lang) goes.
+    enum class Target {
+      kNone,          // there are no languages
+      kForcedBos,     // is the first token that is generated: forced_bos_token_id
+      kDecoderStart,  // is decoder_start_token_id, unless the model's settings force a language
+      kSourcePrefix,  // stands before the source's tokens
+    };
     std::string before, behind, fallback;
+    Target target = Target::kNone;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token

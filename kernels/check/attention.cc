@@ -1,4 +1,4 @@
-// Attention over pages and over ragged sequences: checks, dispatch.
+// Attention over pages and over ragged sequences, the merging of two: checks, dispatch.
 #include "kernels/check/check_args.h"
 #include "kernels/kv_pages.h"
 #include "kernels/op_table.h"
@@ -34,41 +34,113 @@ void check_tables(const PagedAttentionArgs& args, int64_t rows, const KvStrides&
   check_sequences(args, sequences, s.block_size);
 }
 
+// All heads of keys have as many heads of queries.
+void check_groups(int64_t heads, int64_t kv_heads) {
+  TANDEM_CHECK_GE(heads, 0);
+  TANDEM_CHECK_GE(kv_heads, heads > 0 ? 1 : 0);
+  if (heads > 0) TANDEM_CHECK_EQ(heads % kv_heads, 0);
+}
+
+void check_log_sums(const Context& ctx, const Tensor& log_sums, int64_t rows, int64_t heads) {
+  check_matrix(log_sums, rows, heads);
+  TANDEM_CHECK(log_sums.device() == ctx.device(), "a tensor of another device");
+}
+
+void check_window(const Window& window) {
+  TANDEM_CHECK_GE(window.back, Window::kAll);
+  TANDEM_CHECK_GE(window.ahead, Window::kAll);
+}
+
+// Each sequence's are rows of its own, in order.
+void check_global_rows(const RaggedAttentionArgs& args, int64_t sequences) {
+  TANDEM_CHECK_EQ(args.global_rows.rank(), 1);
+  const int64_t count = args.global_rows.dim(0);
+  check_vector(args.global_rows, count, DType::kI32);
+  check_indptr(args.global_indptr, sequences, count);
+  if (args.global_rows.device() != Device::kCpu) return;
+  const int32_t* rows = args.global_rows.data<int32_t>();
+  const int32_t *of = args.global_indptr.data<int32_t>(), *indptr = args.indptr.data<int32_t>();
+  for (int64_t s = 0; s < sequences; ++s)
+    for (int32_t i = of[s]; i < of[s + 1]; ++i) {
+      TANDEM_CHECK_GE(rows[i], i > of[s] ? rows[i - 1] + 1 : indptr[s]);
+      TANDEM_CHECK_LT(rows[i], indptr[s + 1]);
+    }
+}
+
+// Keys of their own for the queries' sequences: some for each that has queries.
+void check_kv_indptr(const RaggedAttentionArgs& args, int64_t sequences, int64_t keys) {
+  TANDEM_CHECK(args.bias.values.empty() && args.global_rows.empty() &&
+                   args.window.back == Window::kAll && args.window.ahead == Window::kAll,
+               "places among the keys for queries that are not of their tokens");
+  check_indptr(args.kv_indptr, sequences, keys);
+  if (args.kv_indptr.device() != Device::kCpu) return;
+  const int32_t *qo = args.indptr.data<int32_t>(), *kv = args.kv_indptr.data<int32_t>();
+  for (int64_t s = 0; s < sequences; ++s)
+    if (qo[s + 1] > qo[s]) TANDEM_CHECK_GT(kv[s + 1], kv[s]);
+}
+
+// What the CPU reads.
+void check_ranges(const RaggedAttentionArgs& args, int64_t rows) {
+  TANDEM_CHECK_EQ(args.indptr.rank(), 1);
+  TANDEM_CHECK_GE(args.indptr.dim(0), 1);
+  const int64_t sequences = args.indptr.dim(0) - 1;
+  check_indptr(args.indptr, sequences, rows);
+  if (!args.global_rows.empty()) check_global_rows(args, sequences);
+  if (!args.kv_indptr.empty()) check_kv_indptr(args, sequences, args.k.dim(0));
+}
+
 }  // namespace
 
 void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   const KvStrides s = kv_strides(args.pages);
-  TANDEM_CHECK_EQ(s.num_heads, int64_t{args.num_heads});
+  check_groups(args.num_heads, s.num_heads);
   TANDEM_CHECK_EQ(s.head_dim, int64_t{args.head_dim});
   TANDEM_CHECK_EQ(args.q.rank(), 2);
-  const int64_t rows = args.q.dim(0), size = s.num_heads * s.head_dim;
+  const int64_t rows = args.q.dim(0), size = args.num_heads * s.head_dim;
   check_activations(ctx, args.q, rows, size);
   check_activations(ctx, args.out, rows, size);
   TANDEM_CHECK(args.bias.values.empty() || args.causal, "a bias of cross-attention");
   check_bias(ctx, args.bias, args.num_heads);
   check_page_type(ctx, args.pages);
+  TANDEM_CHECK_GE(args.soft_cap, 0.0f);
+  check_window({args.window_back, Window::kAll});
+  TANDEM_CHECK(args.window_back == Window::kAll || args.causal, "a window of cross-attention");
+  if (!args.log_sums.empty()) check_log_sums(ctx, args.log_sums, rows, args.num_heads);
   if (args.plan == nullptr) check_tables(args, rows, s);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);
 }
 
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args) {
-  TANDEM_CHECK_GE(args.num_heads, 0);
+  const int64_t kv_heads = args.num_kv_heads == 0 ? args.num_heads : args.num_kv_heads;
+  check_groups(args.num_heads, kv_heads);
   TANDEM_CHECK_GE(args.head_dim, 1);
   TANDEM_CHECK_EQ(args.q.rank(), 2);
+  TANDEM_CHECK_EQ(args.k.rank(), 2);
   const int64_t rows = args.q.dim(0), size = int64_t{args.num_heads} * args.head_dim;
+  const int64_t keys = args.kv_indptr.empty() ? rows : args.k.dim(0);
   check_activations(ctx, args.q, rows, size);
-  check_activations(ctx, args.k, rows, size);
-  check_activations(ctx, args.v, rows, size);
+  check_activations(ctx, args.k, keys, kv_heads * args.head_dim);
+  check_activations(ctx, args.v, keys, kv_heads * args.head_dim);
   check_activations(ctx, args.out, rows, size);
   check_bias(ctx, args.bias, args.num_heads);
-  if (args.plan == nullptr) {
-    TANDEM_CHECK_EQ(args.indptr.rank(), 1);
-    TANDEM_CHECK_GE(args.indptr.dim(0), 1);
-    check_indptr(args.indptr, args.indptr.dim(0) - 1, rows);
-  }
+  TANDEM_CHECK_GE(args.soft_cap, 0.0f);
+  check_window(args.window);
+  if (args.plan == nullptr) check_ranges(args, rows);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (rows > 0 && size > 0) ops_of(ctx).ragged_attention(ctx, args);
+}
+
+void merge_attention(Context& ctx, const MergeAttentionArgs& args) {
+  TANDEM_CHECK_EQ(args.a.rank(), 2);
+  TANDEM_CHECK_EQ(args.a_log_sums.rank(), 2);
+  const int64_t rows = args.a.dim(0), size = args.a.dim(1), heads = args.a_log_sums.dim(1);
+  for (const Tensor* t : {&args.a, &args.b, &args.out}) check_activations(ctx, *t, rows, size);
+  for (const Tensor* t : {&args.a_log_sums, &args.b_log_sums}) check_log_sums(ctx, *t, rows, heads);
+  if (rows == 0 || size == 0) return;
+  TANDEM_CHECK_GE(heads, 1);
+  TANDEM_CHECK_EQ(size % heads, 0);
+  ops_of(ctx).merge_attention(ctx, args);
 }
 
 }  // namespace tandem::ops

@@ -51,6 +51,18 @@ inline void check_bias(const Context& ctx, const ops::PositionBias& bias, int64_
   TANDEM_CHECK(bias.zero > -(1 << 30) && bias.zero < 1 << 30);
 }
 
+// Of `rows` tokens and heads of head_dim values; empty angles turn nothing.
+inline void check_rotary(const Context& ctx, const ops::Rotary& rotary, int64_t rows,
+                         int64_t head_dim) {
+  if (rotary.angles.empty()) return;
+  TANDEM_CHECK_EQ(rotary.angles.rank(), 2);
+  const int64_t turned = rotary.angles.dim(1);
+  check_matrix(rotary.angles, rows, turned);
+  TANDEM_CHECK_EQ(turned % 2, 0);
+  TANDEM_CHECK_LE(turned, head_dim);
+  TANDEM_CHECK(rotary.angles.device() == ctx.device(), "a tensor of another device");
+}
+
 // The contents of indices are checked where the host can read them: on the CPU in the ops, for a
 // device before they are sent there (models/step/step_tensors.h).
 

@@ -14,6 +14,7 @@ void write_kv(Context& ctx, const WriteKvArgs& args) {
   check_page_type(ctx, args.pages);
   check_vector(args.slot_mapping, rows, DType::kI32);
   check_range(args.slot_mapping, INT32_MIN, s.num_blocks * s.block_size);
+  check_rotary(ctx, args.rotary, rows, s.head_dim);
   if (rows > 0) ops_of(ctx).write_kv(ctx, args);
 }
 

@@ -1,8 +1,27 @@
-// Embeddings, normalisation, gates, rows by index: checks, dispatch.
+// Embeddings, normalisation, gates, rows by index, soft caps: checks, dispatch.
 #include "kernels/check/check_args.h"
 #include "kernels/op_table.h"
 
 namespace tandem::ops {
+namespace {
+
+// Of a copy of rows by index: `listed` has a row for each of `rows`, which counts those of `all`.
+void check_listed_rows(const Context& ctx, const Tensor& listed, const Tensor& rows,
+                       const Tensor& all) {
+  TANDEM_CHECK_EQ(listed.rank(), 2);
+  TANDEM_CHECK_EQ(all.rank(), 2);
+  TANDEM_CHECK_EQ(rows.rank(), 1);
+  const DType dtype = all.dtype() == DType::kF32 ? DType::kF32 : ctx.activations();
+  const int64_t there[] = {all.dim(0), all.dim(1)}, here[] = {rows.dim(0), all.dim(1)};
+  check_shape_and_type(all, there, 2, dtype);
+  check_shape_and_type(listed, here, 2, dtype);
+  check_vector(rows, rows.dim(0), DType::kI32);
+  check_range(rows, 0, all.dim(0));
+  TANDEM_CHECK(all.device() == ctx.device() && listed.device() == ctx.device(),
+               "a tensor of another device");
+}
+
+}  // namespace
 
 void embedding(Context& ctx, const EmbeddingArgs& args) {
   TANDEM_CHECK_EQ(args.ids.rank(), 1);
@@ -30,16 +49,20 @@ void embedding(Context& ctx, const EmbeddingArgs& args) {
 
 void layer_norm(Context& ctx, const LayerNormArgs& args) {
   TANDEM_CHECK_EQ(args.x.rank(), 2);
-  const int64_t rows = args.x.dim(0), size = args.x.dim(1);
+  TANDEM_CHECK_GE(args.groups, 1);
+  const int64_t rows = args.x.dim(0), columns = args.x.dim(1), size = columns / args.groups;
   TANDEM_CHECK_GE(size, 1);
-  check_activations(ctx, args.x, rows, size);
+  TANDEM_CHECK_EQ(size * args.groups, columns);
+  TANDEM_CHECK(args.groups == 1 || (args.residual.empty() && args.sum.empty()),
+               "groups with a residual or a sum");
+  check_activations(ctx, args.x, rows, columns);
   if (!args.residual.empty()) check_activations(ctx, args.residual, rows, size);
   check_vector(args.weight, size, DType::kF32);
   if (args.rms)
     TANDEM_CHECK(args.bias.empty());
   else
     check_vector(args.bias, size, DType::kF32);
-  check_activations(ctx, args.out, rows, size);
+  check_activations(ctx, args.out, rows, columns);
   if (!args.sum.empty()) check_activations(ctx, args.sum, rows, size);
   if (rows > 0) ops_of(ctx).layer_norm(ctx, args);
 }
@@ -52,18 +75,21 @@ void gated_activation(Context& ctx, const GatedActivationArgs& args) {
 }
 
 void gather_rows(Context& ctx, const GatherRowsArgs& args) {
+  check_listed_rows(ctx, args.out, args.rows, args.x);
+  if (args.rows.dim(0) > 0) ops_of(ctx).gather_rows(ctx, args);
+}
+
+void scatter_rows(Context& ctx, const ScatterRowsArgs& args) {
+  check_listed_rows(ctx, args.x, args.rows, args.out);
+  if (args.rows.dim(0) > 0) ops_of(ctx).scatter_rows(ctx, args);
+}
+
+void soft_cap(Context& ctx, const SoftCapArgs& args) {
   TANDEM_CHECK_EQ(args.x.rank(), 2);
-  TANDEM_CHECK_EQ(args.rows.rank(), 1);
-  const int64_t rows = args.rows.dim(0);
-  const int64_t columns = args.x.dim(1), from[] = {args.x.dim(0), columns}, to[] = {rows, columns};
-  const DType dtype = args.x.dtype() == DType::kF32 ? DType::kF32 : ctx.activations();
-  check_shape_and_type(args.x, from, 2, dtype);
-  check_vector(args.rows, rows, DType::kI32);
-  check_range(args.rows, 0, args.x.dim(0));
-  check_shape_and_type(args.out, to, 2, dtype);
-  TANDEM_CHECK(args.x.device() == ctx.device() && args.out.device() == ctx.device(),
-               "a tensor of another device");
-  if (rows > 0) ops_of(ctx).gather_rows(ctx, args);
+  check_matrix(args.x, args.x.dim(0), args.x.dim(1));
+  TANDEM_CHECK(args.x.device() == ctx.device(), "a tensor of another device");
+  TANDEM_CHECK(args.cap > 0, "a cap that is not positive");
+  if (args.x.size() > 0) ops_of(ctx).soft_cap(ctx, args);
 }
 
 }  // namespace tandem::ops

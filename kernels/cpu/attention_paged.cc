@@ -1,5 +1,5 @@
-// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some
-// heads, whose keys lie side by side in a page.
+// The CPU's decoder attention: a task is up to kPagedQueries queries of one sequence and some heads
+// of keys, which lie side by side in a page, with all heads of queries that read them.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/kv_pages.h"
@@ -12,6 +12,7 @@ class PagedAttention {
   PagedAttention(Context& ctx, const ops::PagedAttentionArgs& args)
       : args_(args),
         strides_(kv_strides(args.pages)),
+        group_(args.num_heads / strides_.num_heads),
         sequences_(args.kv_last_page_len.dim(0)),
         qo_(args.qo_indptr.data<int32_t>()),
         kv_(args.kv_indptr.data<int32_t>()) {
@@ -21,13 +22,16 @@ class PagedAttention {
     for (int64_t s = 0; s < sequences_; ++s) {
       const int64_t n = ceil_div(queries(s), kPagedQueries);
       if (n == 0) continue;
-      longest = std::max(longest, keys(s));
+      const int64_t read = std::min(keys(s), most_keys_read());
+      longest = std::max(longest, read);
       most_queries = std::max(most_queries, std::min<int64_t>(queries(s), kPagedQueries));
-      total += n * keys(s);
+      total += n * read;
       blocks += n;
     }
-    heads_ = heads_per_task(ctx.threads(), blocks, total, longest, most_queries);
-    slice_ = paged_scratch_floats(heads_ * most_queries, longest, args.head_dim);
+    const int64_t most_rows = most_queries * group_;
+    heads_ = heads_per_task(ctx.threads(), blocks, total, longest, most_rows);
+    slice_ = paged_scratch_floats(heads_ * most_rows, longest + (windowed() ? kLanes16 : 0),
+                                  args.head_dim);
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     workspace_ = static_cast<float*>(ctx.workspace(
         floats * sizeof(float) + static_cast<size_t>(sequences_ + 1) * sizeof(int64_t)));
@@ -52,18 +56,25 @@ class PagedAttention {
   // As many as leave every thread some tasks, and scores that stay in cache; or so many that a task
   // is worth claiming. `blocks` of queries see `total` keys together, and `longest` at most.
   int64_t heads_per_task(int threads, int64_t blocks, int64_t total, int64_t longest,
-                         int64_t most_queries) const {
+                         int64_t most_rows) const {
     constexpr int64_t kTasksPerThread = 4, kScoreFloats = 32 << 10;
     const int64_t element = static_cast<int64_t>(size_of(args_.pages.data.dtype()));
     const int64_t task_bytes =
         total * strides_.head_dim * 2 * element / std::max<int64_t>(1, blocks);
     const int64_t shared = strides_.num_heads * blocks / (threads * kTasksPerThread);
-    const int64_t cached = kScoreFloats / (longest * most_queries);
+    const int64_t cached = kScoreFloats / (longest * most_rows);
     const int64_t least = kTaskBytes / std::max<int64_t>(1, task_bytes);
-    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_queries);
-    return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1, most);
+    const int64_t most = std::min<int64_t>(strides_.num_heads, kPagedRows / most_rows);
+    return std::clamp<int64_t>(std::max(std::min(shared, cached), least), 1,
+                               std::max<int64_t>(1, most));
   }
 
+  bool windowed() const { return args_.window_back != ops::Window::kAll; }
+  // By a task of a sequence of any length: with the rest of the window's first page.
+  int64_t most_keys_read() const {
+    if (!windowed()) return INT64_MAX;
+    return int64_t{args_.window_back} + kPagedQueries + strides_.block_size;
+  }
   int64_t head_groups() const { return ceil_div(strides_.num_heads, heads_); }
   int64_t queries(int64_t s) const { return qo_[s + 1] - qo_[s]; }
   int64_t keys(int64_t s) const {
@@ -71,13 +82,20 @@ class PagedAttention {
            args_.kv_last_page_len.data<int32_t>()[s];
   }
 
+  // Of the heads of keys [head, end). Pages that even the first query does not see are left out.
   PagedHeads heads_of(int64_t s, int64_t head, int64_t end, int64_t q0, int thread) const {
+    const int64_t position = keys(s) - queries(s) + q0;
+    const int64_t unseen = windowed() ? std::max<int64_t>(0, position - args_.window_back) : 0;
+    const int64_t left_out = unseen / strides_.block_size;
+    const int64_t keys_left = keys(s) - left_out * strides_.block_size;
+    const int64_t column = head * group_ * strides_.head_dim;
     const size_t element = size_of(args_.pages.data.dtype());
     const std::byte* pages = static_cast<const std::byte*>(args_.pages.data.raw()) +
                              static_cast<size_t>(head * strides_.head) * element;
     PagedHeads h{};
     h.heads = static_cast<int>(end - head);
-    h.q = args_.q.row<float>(qo_[s] + q0) + head * strides_.head_dim;
+    h.group = static_cast<int>(group_);
+    h.q = args_.q.row<float>(qo_[s] + q0) + column;
     h.ldq = args_.q.row_stride();
     h.queries = static_cast<int>(std::min<int64_t>(kPagedQueries, queries(s) - q0));
     h.k = pages;
@@ -85,22 +103,30 @@ class PagedAttention {
     h.page_stride = strides_.block;
     h.head_stride = strides_.head;
     h.key_stride = strides_.token;
-    h.pages = args_.kv_page_indices.data<int32_t>() + kv_[s];
+    h.pages = args_.kv_page_indices.data<int32_t>() + kv_[s] + left_out;
     h.block_size = static_cast<int>(strides_.block_size);
-    h.keys = args_.causal ? keys(s) - queries(s) + q0 + 1 : keys(s);
+    h.keys = args_.causal ? keys_left - queries(s) + q0 + 1 : keys_left;
     h.causal_step = args_.causal ? 1 : 0;
+    h.window_back = args_.window_back;
+    h.lane = static_cast<int>(left_out * strides_.block_size % kLanes16);
     h.head_dim = args_.head_dim;
     h.scale = args_.scale;
+    h.soft_cap = args_.soft_cap;
     h.scratch = workspace_ + thread * slice_;
-    h.out = args_.out.row<float>(qo_[s] + q0) + head * strides_.head_dim;
+    h.out = args_.out.row<float>(qo_[s] + q0) + column;
     h.ldo = args_.out.row_stride();
-    h.bias = head_bias(args_.bias, head);
-    h.position = keys(s) - queries(s) + q0;
+    h.bias = head_bias(args_.bias, head * group_);
+    h.position = keys_left - queries(s) + q0;
+    if (!args_.log_sums.empty()) {
+      h.log_sums = args_.log_sums.row<float>(qo_[s] + q0) + head * group_;
+      h.ld_log_sums = args_.log_sums.row_stride();
+    }
     return h;
   }
 
   const ops::PagedAttentionArgs& args_;
   KvStrides strides_;
+  int64_t group_;  // heads of queries for each of keys
   int64_t sequences_;
   const int32_t* qo_;
   const int32_t* kv_;

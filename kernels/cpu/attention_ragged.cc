@@ -1,5 +1,7 @@
-// The CPU's encoder attention: a task is a range of queries of one head of one sequence; it packs
-// that head's keys and values unless its thread has just done so.
+// The CPU's encoder attention: a task is a range of queries of one head of one sequence. It packs
+// the keys and values that they see unless its thread has just done so: all of the head's, or those
+// of a window. For a few queries with keys of their own that is not worth it: they read the rows as
+// one page.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -7,19 +9,32 @@ namespace tandem::cpu {
 namespace {
 
 // Queries of a task: enough that packing does not count, few enough for all threads to have some.
+// With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
+constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;
 
 class RaggedAttention {
  public:
   RaggedAttention(Context& ctx, const ops::RaggedAttentionArgs& args)
       : args_(args),
         isa_(isa_kernels()),
+        kv_heads_(args.num_kv_heads == 0 ? args.num_heads : args.num_kv_heads),
+        group_(args.num_heads / kv_heads_),
         sequences_(args.indptr.dim(0) - 1),
-        indptr_(args.indptr.data<int32_t>()) {
-    int64_t longest = 0;
-    for (int64_t s = 0; s < sequences_; ++s) longest = std::max<int64_t>(longest, length(s));
-    packed_floats_ = ragged_packed_floats(longest, args.head_dim);
-    slice_ = packed_floats_ + ragged_scratch_floats(longest, args.head_dim) + kLanes16;
+        indptr_(args.indptr.data<int32_t>()),
+        kv_indptr_(args.kv_indptr.empty() ? indptr_ : args.kv_indptr.data<int32_t>()) {
+    int64_t packed = 0, seen = 0, rows = 0;
+    for (int64_t s = 0; s < sequences_; ++s) {
+      if (reads_rows(s)) {
+        rows = std::max(rows, paged_scratch_floats(kPagedQueries, keys(s), args.head_dim));
+        continue;
+      }
+      packed = std::max(packed, keys_of_queries(s, queries_per_task(s)));
+      seen = std::max(seen, keys_of_queries(s, kRaggedRows));
+    }
+    packed_floats_ = ragged_packed_floats(packed, args.head_dim);
+    slice_ = packed_floats_ + ragged_scratch_floats(seen, args.head_dim);
+    slice_ = std::max(slice_, rows) + kLanes16;
     // Behind the slices: the first task of each sequence, in blocks of queries.
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     const size_t bytes = floats * sizeof(float);
@@ -28,63 +43,128 @@ class RaggedAttention {
     first_ = reinterpret_cast<int64_t*>(workspace_ + floats);
     first_[0] = 0;
     for (int64_t s = 0; s < sequences_; ++s)
-      first_[s + 1] = first_[s] + ceil_div(length(s), kQueriesPerTask);
+      first_[s + 1] = first_[s] + ceil_div(queries(s), queries_per_task(s));
     for (int t = 0; t < ctx.threads(); ++t) *packed_id(t) = -1;
   }
 
   int64_t tasks() const { return first_[sequences_] * args_.num_heads; }
 
-  // Tasks of one sequence are ordered by head, then by queries.
+  // Tasks of one sequence are ordered by head of keys, then by queries, then by head of queries.
   void operator()(int64_t task, int thread) const {
-    const int64_t block = task / args_.num_heads;  // only to find the sequence
-    const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, block) - first_ - 1;
+    const int64_t some_block = task / args_.num_heads;  // only to find the sequence
+    const int64_t s = std::upper_bound(first_, first_ + sequences_ + 1, some_block) - first_ - 1;
     const int64_t blocks = first_[s + 1] - first_[s];
-    const int64_t local = task - first_[s] * args_.num_heads;
-    const int64_t head = local / blocks, q0 = local % blocks * kQueriesPerTask;
-    RaggedHead h = head_of(s, head, thread);
-    const int64_t id = s * args_.num_heads + head;
-    if (*packed_id(thread) != id) {
-      isa_.ragged_pack(h);
-      *packed_id(thread) = id;
-    }
+    const int64_t local = task - first_[s] * args_.num_heads, pair = local / group_;
+    const int64_t kv_head = pair / blocks, block = pair % blocks;
+    const int64_t q0 = block * queries_per_task(s);
+    const bool windowed = has_window(s);
+    RaggedHead h = head_of(s, kv_head, kv_head * group_ + local % group_, thread);
     h.q += q0 * h.ldq;
     h.out += q0 * h.ldo;
     h.position = q0;
-    h.queries = std::min(kQueriesPerTask, length(s) - q0);
-    isa_.ragged_attend(h);
+    h.queries = std::min(queries_per_task(s), queries(s) - q0);
+    if (reads_rows(s)) return attend_rows(h, thread);
+    const int64_t id = (first_[s] + (windowed ? block : 0)) * kv_heads_ + kv_head;
+    if (*packed_id(thread) != id) {
+      (windowed ? isa_.window_pack : isa_.ragged_pack)(h);
+      *packed_id(thread) = id;
+    }
+    (windowed ? isa_.window_attend : isa_.ragged_attend)(h);
   }
 
  private:
-  int64_t length(int64_t s) const { return indptr_[s + 1] - indptr_[s]; }
+  int64_t queries(int64_t s) const { return indptr_[s + 1] - indptr_[s]; }
+  int64_t keys(int64_t s) const { return kv_indptr_[s + 1] - kv_indptr_[s]; }
+  // How far a query sees, of a sequence that has only so many keys.
+  int64_t back(int64_t s) const { return reach(args_.window.back, s); }
+  int64_t ahead(int64_t s) const { return reach(args_.window.ahead, s); }
+  int64_t reach(int32_t distance, int64_t s) const {
+    return distance == ops::Window::kAll ? keys(s) : std::min<int64_t>(distance, keys(s));
+  }
+  // Whether there is a key that a query does not see.
+  bool has_window(int64_t s) const { return std::min(back(s), ahead(s)) < keys(s) - 1; }
+  // Keys and values have the same stride, as pages have.
+  bool reads_rows(int64_t s) const {
+    return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows &&
+           args_.k.row_stride() == args_.v.row_stride();
+  }
+  int64_t queries_per_task(int64_t s) const {
+    if (reads_rows(s)) return kPagedQueries;
+    return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
+  }
+  int64_t globals(int64_t s) const {
+    if (args_.global_rows.empty()) return 0;
+    const int32_t* indptr = args_.global_indptr.data<int32_t>();
+    return indptr[s + 1] - indptr[s];
+  }
+  // The most that `count` queries of a sequence see, in the sense of ragged_packed_floats().
+  int64_t keys_of_queries(int64_t s, int64_t count) const {
+    if (!has_window(s)) return keys(s);
+    const int64_t window = std::min(keys(s), back(s) + count + ahead(s) + kPanelColumns - 1);
+    return round_up(globals(s), kPanelColumns) + round_up(window, kPanelColumns);
+  }
   // What the thread has packed, at the end of its slice.
   int64_t* packed_id(int thread) const {
     return reinterpret_cast<int64_t*>(workspace_ + (thread + 1) * slice_ - kLanes16);
   }
 
-  RaggedHead head_of(int64_t s, int64_t head, int thread) const {
-    const int64_t row = indptr_[s], column = head * args_.head_dim;
+  RaggedHead head_of(int64_t s, int64_t kv_head, int64_t head, int thread) const {
+    const int64_t row = indptr_[s], kv_row = kv_indptr_[s];
+    const int64_t column = head * args_.head_dim, kv_column = kv_head * args_.head_dim;
     RaggedHead h{};
     h.q = args_.q.row<float>(row) + column;
-    h.k = args_.k.row<float>(row) + column;
-    h.v = args_.v.row<float>(row) + column;
+    h.k = args_.k.row<float>(kv_row) + kv_column;
+    h.v = args_.v.row<float>(kv_row) + kv_column;
     h.ldq = args_.q.row_stride();
     h.ldk = args_.k.row_stride();
     h.ldv = args_.v.row_stride();
-    h.queries = h.keys = length(s);
+    h.keys = keys(s);
     h.head_dim = args_.head_dim;
     h.scale = args_.scale;
+    h.soft_cap = args_.soft_cap;
     h.packed = workspace_ + thread * slice_;
     h.scratch = h.packed + packed_floats_;
     h.out = args_.out.row<float>(row) + column;
     h.ldo = args_.out.row_stride();
     h.bias = head_bias(args_.bias, head);
+    h.back = back(s);
+    h.ahead = ahead(s);
+    h.global_count = globals(s);
+    if (h.global_count > 0)
+      h.globals = args_.global_rows.data<int32_t>() + args_.global_indptr.data<int32_t>()[s];
+    h.first_row = kv_row;
     return h;
+  }
+
+  void attend_rows(const RaggedHead& h, int thread) const {
+    static constexpr int32_t kOnlyPage = 0;
+    PagedHeads rows{};
+    rows.heads = rows.group = 1;
+    rows.queries = static_cast<int>(h.queries);
+    rows.q = h.q;
+    rows.ldq = h.ldq;
+    rows.k = h.k;
+    rows.v = h.v;
+    rows.key_stride = h.ldk;
+    rows.pages = &kOnlyPage;
+    rows.block_size = static_cast<int>(h.keys);
+    rows.keys = h.keys;
+    rows.window_back = -1;
+    rows.head_dim = h.head_dim;
+    rows.scale = h.scale;
+    rows.soft_cap = h.soft_cap;
+    rows.scratch = workspace_ + thread * slice_;
+    rows.out = h.out;
+    rows.ldo = h.ldo;
+    *packed_id(thread) = -1;  // overwritten
+    isa_.paged_attend_f32(rows);
   }
 
   const ops::RaggedAttentionArgs& args_;
   const IsaKernels& isa_;
+  int64_t kv_heads_, group_;  // heads of keys, and heads of queries for each
   int64_t sequences_;
-  const int32_t* indptr_;
+  const int32_t *indptr_, *kv_indptr_;
   int64_t packed_floats_, slice_;
   float* workspace_;
   int64_t* first_;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/cpu/ops_cpu.h"
+#include "kernels/cpu/rotary.h"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cpu {
@@ -22,9 +23,13 @@ void write(Context& ctx, const ops::WriteKvArgs& args) {
   for_rows(ctx, args.k.dim(0), s.num_heads * s.head_dim * 12, [&](int64_t t) {
     if (slots[t] < 0) return;
     const int64_t block = slots[t] / s.block_size, offset = slots[t] % s.block_size;
+    const TokenAngles angles = angles_of(args.rotary, t);
     T* to = pages + block * s.block + offset * s.token;
     for (int64_t h = 0; h < s.num_heads; ++h) {
-      store_head(args.k.row<float>(t) + h * s.head_dim, s.head_dim, to + h * s.head);
+      const float* k = args.k.row<float>(t) + h * s.head_dim;
+      T* key = to + h * s.head;
+      if (angles.turned > 0) turn_head(k, angles, key);
+      store_head(k + angles.turned, s.head_dim - angles.turned, key + angles.turned);
       store_head(args.v.row<float>(t) + h * s.head_dim, s.head_dim, to + s.kv + h * s.head);
     }
   });

@@ -1,4 +1,4 @@
-// The CPU's ops on rows: embeddings, normalisation, gates, gather.
+// The CPU's ops on rows: embeddings, normalisation, gates, rows by index, soft caps.
 #include <cstring>
 
 #include "kernels/cpu/isa/isa.h"
@@ -55,9 +55,9 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
 
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   const IsaKernels& isa = isa_kernels();
-  const int64_t size = args.x.dim(1);
+  const int64_t size = args.x.dim(1) / args.groups;
   const float* bias = args.rms ? nullptr : args.bias.data<float>();
-  for_rows(ctx, args.x.dim(0), size * 12, [&](int64_t t) {
+  for_rows(ctx, args.x.dim(0), args.x.dim(1) * 12, [&](int64_t t) {
     const float* x = args.x.row<float>(t);
     const float* residual = args.residual.empty() ? nullptr : args.residual.row<float>(t);
     if (!args.sum.empty()) {
@@ -66,8 +66,10 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
       x = sum;
       residual = nullptr;
     }
-    isa.layer_norm_row({x, residual, args.weight.data<float>(), bias, size, args.eps,
-                        args.out.row<float>(t), args.rms});
+    float* out = args.out.row<float>(t);
+    for (int group = 0; group < args.groups; ++group, x += size, out += size)
+      isa.layer_norm_row(
+          {x, residual, args.weight.data<float>(), bias, size, args.eps, out, args.rms});
   });
 }
 
@@ -90,6 +92,27 @@ void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
   for_rows(ctx, args.rows.dim(0), static_cast<int64_t>(bytes) * 2, [&](int64_t i) {
     std::memcpy(args.out.row<float>(i), args.x.row<float>(rows[i]), bytes);
   });
+}
+
+void scatter_rows(Context& ctx, const ops::ScatterRowsArgs& args) {
+  const int32_t* rows = args.rows.data<int32_t>();
+  const size_t bytes = static_cast<size_t>(args.x.dim(1)) * sizeof(float);
+  for_rows(ctx, args.rows.dim(0), static_cast<int64_t>(bytes) * 2, [&](int64_t i) {
+    std::memcpy(args.out.row<float>(rows[i]), args.x.row<float>(i), bytes);
+  });
+}
+
+// In pieces of rows: those of logits are long, and in decoding few.
+void soft_cap(Context& ctx, const ops::SoftCapArgs& args) {
+  constexpr int64_t kPiece = kTaskBytes / static_cast<int64_t>(sizeof(float));
+  const IsaKernels& isa = isa_kernels();
+  const int64_t pieces = ceil_div(args.x.dim(1), kPiece);
+  auto job = [&](int64_t task, int) {
+    const int64_t begin = task % pieces * kPiece;
+    isa.soft_cap(args.cap, args.x.row<float>(task / pieces) + begin,
+                 std::min(kPiece, args.x.dim(1) - begin));
+  };
+  run_tasks(ctx, args.x.dim(0) * pieces, job);
 }
 
 }  // namespace tandem::cpu

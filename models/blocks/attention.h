@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "models/model.h"
 #include "models/step/step_tensors.h"
@@ -10,17 +12,17 @@
 
 namespace tandem {
 
-// Heads of one layer: all of them, and those of this rank.
+// This rank's heads of one layer. num_kv_heads: of keys and values; 0: as many as of queries.
 struct Heads {
-  Heads(const Build& b, int num_heads, int head_dim)
-      : total(num_heads),
-        head_dim(head_dim),
-        local(shard_range(num_heads, b.comm.rank(), b.comm.size())) {}
-  int total;
+  Heads(const Build& b, int num_heads, int head_dim, int num_kv_heads = 0)
+      : head_dim(head_dim),
+        local(shard_heads(num_heads, num_kv_heads > 0 ? num_kv_heads : num_heads, b.comm.rank(),
+                          b.comm.size())) {}
   int head_dim;
-  Range local;
-  int count() const { return static_cast<int>(local.size()); }
-  Range features() const { return local * head_dim; }
+  HeadShard local;
+  int count() const { return static_cast<int>(local.queries.size()); }
+  int kv_count() const { return static_cast<int>(local.keys.size()); }
+  Range features() const { return local.queries * head_dim; }
 };
 
 struct AttentionOptions {
@@ -30,16 +32,25 @@ struct AttentionOptions {
     const char* k = "k_proj";
     const char* v = "v_proj";
     const char* out = "out_proj";
+    // Norms of each head of queries and of keys; nullptr: none.
+    const char* q_norm = nullptr;
+    const char* k_norm = nullptr;
   };
 
   int heads = 0;
   int head_dim = 0;
   float scale = 1.0f;           // of the scores
   int kv_heads = 0;             // 0: as many as heads
-  int window = 0;               // keys that a query sees; 0: all
+  int64_t kv_width = 0;         // features that keys and values are made of; 0: d_model
   float soft_cap = 0.0f;        // of the scores; 0: none
-  bool rotary = false;          // queries and keys turn with their positions
+  ops::Window window = {};      // of self-attention; decoders look back only
   Bias bias = Bias::kRequired;  // of the projections
+  // With which of its side's frequencies (SideOptions) queries and keys of self-attention turn;
+  // without, they do not.
+  std::optional<int> rotary = {};
+  bool rotary_interleaved = false;
+  NormKind head_norms = NormKind::kRms;
+  float eps = 1e-6f;  // of the norms of heads
   // Added to the scores, by distance; of this rank's heads. Not of cross-attention.
   ops::PositionBias position_bias = {};
   Names names;
@@ -48,21 +59,33 @@ struct AttentionOptions {
   static AttentionOptions scaled(int heads, int head_dim);
 };
 
-// What the three types of attention share. Throws InputError (kNotSupported) for options that no op
-// computes yet: fewer heads of keys and values, a window, a soft cap, rotary positions.
+// The frequencies of rotary positions: of pair i of `dims` values theta^(-2 i / dims) / factor, in
+// floats as HuggingFace has them. [dims / 2] f32.
+Tensor rotary_frequencies(int dims, float theta, float factor = 1.0f);
+
+// What the types of attention share.
 class AttentionLayer {
  protected:
   AttentionLayer(const Weights& w, const Build& b, int64_t d_model,
                  const AttentionOptions& options);
-  // Over pages, whose keys and values are there.
-  Tensor paged(const Tensor& q, const Tensor& start_loc, const KvPages& pages,
-               const StepTensors::Pages& table, bool causal,
-               const ops::DeviceAttentionPlan* plan) const;
+  // Norms of heads, in place, where there are.
+  void norm_queries(const Tensor& q) const;
+  void norm_keys(const Tensor& k) const;
+  // How queries and keys turn; `angles` of the side's frequencies.
+  ops::Rotary rotary_of(const std::vector<Tensor>& angles) const;
+  void turn(const Tensor& x, int heads, const ops::Rotary& rotary) const;
+  // Over pages, whose keys and values are there: this step's, which are causal, or the encoder's.
+  // log_sums: see ops::PagedAttentionArgs.
+  Tensor over_self(const Tensor& q, const StepTensors& in, const KvPages& pages,
+                   const Tensor& log_sums = {}) const;
+  Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
+                    const Tensor& log_sums = {}) const;
 
   Build build_;
   AttentionOptions options_;
   Heads heads_;
   RowParallelLinear out_;
+  std::optional<Norm> q_norm_, k_norm_;
 };
 
 class EncoderAttention : AttentionLayer {
@@ -93,6 +116,21 @@ class CrossAttention : AttentionLayer {
   void write_kv(const Tensor& encoder_states, const StepTensors& in,
                 const KvPages& cross_pages) const;
   Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& cross_pages) const;
+
+ private:
+  CrossAttentionQKVParallelLinear qkv_;
+};
+
+// Self- and cross-attention of the same projections, with one softmax over the keys of both. Keys
+// of the encoder's output do not turn and have no window.
+class MergedAttention : AttentionLayer {
+ public:
+  MergedAttention(const Weights& w, const Build& b, int64_t d_model,
+                  const AttentionOptions& options);
+  // Once per request: keys and values of the encoder's output.
+  void write_kv(const Tensor& encoder_states, const StepTensors& in,
+                const KvPages& cross_pages) const;
+  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& pages) const;
 
  private:
   CrossAttentionQKVParallelLinear qkv_;

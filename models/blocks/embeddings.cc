@@ -82,6 +82,20 @@ HostTensor normed_rows(const HostTensor& rows, const Weights& norm, float eps) {
   return out;
 }
 
+OwnRow::OwnRow(const HostTensor& row, int id, const HostTensor& tokens, float scale, const Build& b)
+    : build_(b), id_(id) {
+  const int64_t width = tokens.shape[1];
+  const Tensor own = to_float(row), there = to_float(tokens, id * width, width);
+  for (int64_t i = 0; i < width; ++i) own.data<float>()[i] -= scale * there.data<float>()[i];
+  difference_ = b.ctx.resident(own.reshape({1, width}));
+}
+
+Tensor OwnRow::forward(const Tensor& ids, const Tensor& position_ids) const {
+  const Tensor out = build_.ctx.make({ids.dim(0), difference_.dim(1)});
+  ops::embedding(build_.ctx, {ids, position_ids, difference_, {}, 1.0f, 0, id_, out});
+  return out;
+}
+
 TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelConfig& c) {
   const Shape shape{c.vocab_size, c.d_model};
   const bool apart = c.encoder_vocab_size > 0;

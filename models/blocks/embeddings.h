@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A table of positions, or none. Rotary positions would be a matter of attention.
+// A table of positions, or none. Rotary positions are a matter of attention.
 class Positions {
  public:
   static Positions none() { return Positions(); }
@@ -47,6 +47,20 @@ class Embeddings {
   VocabParallelEmbedding tokens_;
   Positions positions_;
   std::optional<Norm> norm_;
+};
+
+// A row of embeddings that stands for one id instead of the table's, whatever the table's scale.
+class OwnRow {
+ public:
+  // `row`: [d_model] of the id; `tokens` and `scale`: the table, as its embeddings have it.
+  OwnRow(const HostTensor& row, int id, const HostTensor& tokens, float scale, const Build& b);
+  // [T] ids → [T, d_model], which is to be added to their embeddings: zero for all other ids.
+  Tensor forward(const Tensor& ids, const Tensor& position_ids) const;
+
+ private:
+  Build build_;
+  Tensor difference_;  // [1, d_model] f32
+  int32_t id_;
 };
 
 // The four names under which files hold the token embeddings. They are usually one tensor, saved

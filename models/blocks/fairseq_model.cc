@@ -10,21 +10,26 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           const FairseqShape& shape) {
   const char* norm = shape.embedding_norm ? "encoder.layernorm_embedding.weight"
                                           : "encoder.layers.0.self_attn_layer_norm.weight";
-  const Weights model = scope_of(root, "model", norm, {c.d_model});
+  const Weights model = scope_of(root, shape.model, norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
   const TokenTables tables(root, model, c);
-  const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens) {
+  const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
+                              const auto& positions) {
     std::optional<Norm> behind;
     if (shape.embedding_norm) behind.emplace(side / "layernorm_embedding", b, c.d_model);
-    return Embeddings(tokens, shape.positions(side), std::move(behind));
+    return Embeddings(tokens, positions(side), std::move(behind));
   };
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  Seq2Seq::Parts parts{embeddings(encoder, encoder_tokens), embeddings(decoder, decoder_tokens),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+  Seq2Seq::Parts parts{
+      embeddings(encoder, encoder_tokens, shape.positions),
+      embeddings(decoder, decoder_tokens,
+                 shape.decoder_positions ? shape.decoder_positions : shape.positions),
+      ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);
   if (shape.norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
+  if (shape.encoder) shape.encoder(of_encoder);
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
 }
@@ -34,7 +39,8 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   const auto positions = [&](const Weights& side) {
     return Positions::learned(side, b, c.max_position_embeddings, c.d_model, offset);
   };
-  return make_fairseq_model(c, root, b, {norms, embedding_norm, positions});
+  return make_fairseq_model(
+      c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
 }
 
 TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {

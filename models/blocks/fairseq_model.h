@@ -14,11 +14,14 @@
 namespace tandem {
 
 struct FairseqShape {
+  const char* model = "model";  // the scope of the sides where there is a head
   // kPre: each side ends with a norm, "layer_norm".
   NormPlace norms = NormPlace::kPost;
   bool embedding_norm = false;  // behind the embeddings, "layernorm_embedding"
   // Of a side, whose weights are given.
   std::function<Positions(const Weights& side)> positions;
+  std::function<Positions(const Weights& side)> decoder_positions = {};  // empty: as the encoder's
+  std::function<void(SideOptions& side)> encoder = {};  // what else the encoder's layers have
 };
 
 // Throws InputError naming the tensor that is missing or of another shape.

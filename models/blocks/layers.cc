@@ -1,55 +1,96 @@
 #include "models/blocks/layers.h"
 
-namespace tandem {
-namespace {
+#include <utility>
 
-// The next state, with a sublayer's f(x).
-template <class Sublayer>
-Residual apply(NormPlace place, const Norm& norm, const Residual& state, const Sublayer& f) {
-  if (place == NormPlace::kPost) return {norm.add_norm(state.sum, f(state.sum))};
-  if (state.update.empty()) return {state.sum, f(norm.forward(state.sum))};
-  const Norm::Sum added = norm.sum_and_norm(state.sum, state.update);
-  return {added.sum, f(added.normed)};
+#include "base/check.h"
+
+namespace tandem {
+
+SublayerNorm::SublayerNorm(const Weights& w, const Build& b, const LayerOptions& o,
+                           const char* name, const char* behind)
+    : place_(o.norms), norm_(w / name, b, o.d_model, o.eps, o.norm_kind) {
+  if (place_ == NormPlace::kBoth) behind_.emplace(w / behind, b, o.d_model, o.eps, o.norm_kind);
 }
 
-}  // namespace
+template <class Sublayer>
+Residual SublayerNorm::apply(const Residual& state, const Sublayer& f) const {
+  if (place_ == NormPlace::kPost) {
+    TANDEM_CHECK(state.update.empty());
+    return {norm_.add_norm(state.sum, f(state.sum))};
+  }
+  const auto update = [&](const Tensor& normed) {
+    return behind_ ? behind_->add_norm({}, f(normed)) : f(normed);
+  };
+  if (state.update.empty()) return {state.sum, update(norm_.forward(state.sum))};
+  const Norm::Sum added = norm_.sum_and_norm(state.sum, state.update);
+  return {added.sum, update(added.normed)};
+}
 
 Tensor normed(const Norm& norm, const Residual& state) {
   return state.update.empty() ? norm.forward(state.sum) : norm.add_norm(state.sum, state.update);
 }
 
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
-    : place_(o.norms),
-      attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
-      attention_norm_(w / o.names.self_norm, b, o.d_model, o.eps, o.norm_kind),
+    : attention_(make_attention(w / o.names.self_attention, b, o)),
+      attention_norm_(w, b, o, o.names.self_norm, o.names.self_norm_behind),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
-      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps, o.norm_kind) {}
+      final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
-  state = apply(place_, attention_norm_, state,
-                [&](const Tensor& x) { return attention_.forward(x, in); });
-  return apply(place_, final_norm_, state,
-               [&](const Tensor& x) { return feed_forward_.forward(x); });
+  state = attention_norm_.apply(state, [&](const Tensor& x) {
+    return std::visit([&](const auto& attention) { return attention.forward(x, in); }, attention_);
+  });
+  return final_norm_.apply(state, [&](const Tensor& x) { return feed_forward_.forward(x); });
+}
+
+EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Build& b,
+                                                     const LayerOptions& o) {
+  if (o.global_attention)
+    return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
+  return EncoderAttention(w, b, o.d_model, o.self_attention);
+}
+
+DecoderLayer::Attention DecoderLayer::make_attention(const Weights& w, const Build& b,
+                                                     const LayerOptions& o) {
+  const auto& names = o.names;
+  const Weights self = w / names.self_attention;
+  const auto self_norm = [&] {
+    return SublayerNorm(w, b, o, names.self_norm, names.self_norm_behind);
+  };
+  if (o.merged_attention)
+    return OneAttention{MergedAttention(self, b, o.d_model, o.self_attention), self_norm()};
+  return TwoAttentions{DecoderSelfAttention(self, b, o.d_model, o.self_attention), self_norm(),
+                       CrossAttention(w / names.cross_attention, b, o.d_model, o.cross_attention),
+                       SublayerNorm(w, b, o, names.cross_norm, names.cross_norm_behind)};
 }
 
 DecoderLayer::DecoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
-    : place_(o.norms),
-      self_attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
-      self_norm_(w / o.names.self_norm, b, o.d_model, o.eps, o.norm_kind),
-      cross_attention_(w / o.names.cross_attention, b, o.d_model, o.cross_attention),
-      cross_norm_(w / o.names.cross_norm, b, o.d_model, o.eps, o.norm_kind),
+    : attention_(make_attention(w, b, o)),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
-      final_norm_(w / o.names.final_norm, b, o.d_model, o.eps, o.norm_kind) {}
+      final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPages& pages) const {
-  state = apply(place_, self_norm_, state,
-                [&](const Tensor& x) { return self_attention_.forward(x, in, pages); });
-  state = apply(place_, cross_norm_, state,
-                [&](const Tensor& x) { return cross_attention_.forward(x, in, pages); });
-  return apply(place_, final_norm_, state,
-               [&](const Tensor& x) { return feed_forward_.forward(x); });
+  if (const auto* one = std::get_if<OneAttention>(&attention_)) {
+    state =
+        one->norm.apply(state, [&](const Tensor& x) { return one->merged.forward(x, in, pages); });
+  } else {
+    const auto& two = std::get<TwoAttentions>(attention_);
+    state =
+        two.self_norm.apply(state, [&](const Tensor& x) { return two.self.forward(x, in, pages); });
+    state = two.cross_norm.apply(state,
+                                 [&](const Tensor& x) { return two.cross.forward(x, in, pages); });
+  }
+  return final_norm_.apply(state, [&](const Tensor& x) { return feed_forward_.forward(x); });
+}
+
+void DecoderLayer::write_cross_kv(const Tensor& encoder_states, const StepTensors& in,
+                                  const KvPages& pages) const {
+  if (const auto* one = std::get_if<OneAttention>(&attention_))
+    one->merged.write_kv(encoder_states, in, pages);
+  else
+    std::get<TwoAttentions>(attention_).cross.write_kv(encoder_states, in, pages);
 }
 
 }  // namespace tandem

@@ -1,17 +1,25 @@
-// The layers of encoders and decoders: sublayers with a norm behind each (post-norm) or before it
-// (pre-norm).
+// The layers of encoders and decoders: sublayers with a norm behind each (post-norm), before it
+// (pre-norm), or both.
 #pragma once
+
+#include <optional>
+#include <variant>
 
 #include "models/blocks/attention.h"
 #include "models/blocks/feed_forward.h"
+#include "models/blocks/global_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {
 
-enum class NormPlace : uint8_t { kPost, kPre };
+enum class NormPlace : uint8_t {
+  kPost,  // norm(x + f(x))
+  kPre,   // x + f(norm(x))
+  kBoth,  // x + behind(f(norm(x)))
+};
 
-// What goes from sublayer to sublayer: `sum + update`, [T, d_model]. Pre-norm leaves the addition
-// to the next norm, which does both at once.
+// What goes from sublayer to sublayer: `sum + update`, [T, d_model]. All but post-norm leave the
+// addition to the next norm, which does both at once.
 struct Residual {
   Tensor sum;
   Tensor update = {};  // empty: nothing is to be added
@@ -31,15 +39,37 @@ struct LayerOptions {
     const char* gate = "gate";  // where there is one
     const char* fc2 = "fc2";
     const char* final_norm = "final_layer_norm";
+    // The second norms of kBoth.
+    const char* self_norm_behind = "";
+    const char* cross_norm_behind = "";
+    const char* final_norm_behind = "";
   };
 
   NormPlace norms = NormPlace::kPost;
   int64_t d_model = 0;
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
+  bool merged_attention = false;  // of decoders: one softmax, of self_attention's projections
+  std::optional<GlobalAttentionOptions> global_attention = {};  // of encoders
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
   Names names;
+};
+
+// The norm or norms of one sublayer.
+class SublayerNorm {
+ public:
+  // `behind`: of kBoth.
+  SublayerNorm(const Weights& w, const Build& b, const LayerOptions& o, const char* name,
+               const char* behind);
+  // The next state, with the sublayer's f(x).
+  template <class Sublayer>
+  Residual apply(const Residual& state, const Sublayer& f) const;
+
+ private:
+  NormPlace place_;
+  Norm norm_;
+  std::optional<Norm> behind_;
 };
 
 class EncoderLayer {
@@ -48,11 +78,13 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
-  NormPlace place_;
-  EncoderAttention attention_;
-  Norm attention_norm_;
+  using Attention = std::variant<EncoderAttention, GlobalAttention>;
+  static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+
+  Attention attention_;
+  SublayerNorm attention_norm_;
   FeedForward feed_forward_;
-  Norm final_norm_;
+  SublayerNorm final_norm_;
 };
 
 class DecoderLayer {
@@ -61,18 +93,25 @@ class DecoderLayer {
   Residual forward(Residual state, const StepTensors& in, const KvPages& pages) const;
   // Once per request: this layer's cross-attention keys and values of the encoder's output.
   void write_cross_kv(const Tensor& encoder_states, const StepTensors& in,
-                      const KvPages& pages) const {
-    cross_attention_.write_kv(encoder_states, in, pages);
-  }
+                      const KvPages& pages) const;
 
  private:
-  NormPlace place_;
-  DecoderSelfAttention self_attention_;
-  Norm self_norm_;
-  CrossAttention cross_attention_;
-  Norm cross_norm_;
+  struct TwoAttentions {
+    DecoderSelfAttention self;
+    SublayerNorm self_norm;
+    CrossAttention cross;
+    SublayerNorm cross_norm;
+  };
+  struct OneAttention {
+    MergedAttention merged;
+    SublayerNorm norm;
+  };
+  using Attention = std::variant<TwoAttentions, OneAttention>;
+  static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+
+  Attention attention_;
   FeedForward feed_forward_;
-  Norm final_norm_;
+  SublayerNorm final_norm_;
 };
 
 }  // namespace tandem

@@ -20,12 +20,20 @@ void build_layers(const Weights& w, const Build& b, const SideOptions& o,
   for (int i = 0; i < o.num_layers; ++i) {
     if (!o.position_biases.empty())
       options.self_attention.position_bias = o.position_biases.at(static_cast<size_t>(i));
+    if (o.of_layer) o.of_layer(i, options);
     layers.emplace_back(w / o.layers / i, b, options);
   }
 }
 
 Heads heads_of(const Build& b, const SideOptions& o) {
-  return Heads(b, o.layer.self_attention.heads, o.layer.self_attention.head_dim);
+  const AttentionOptions& attention = o.layer.self_attention;
+  return Heads(b, attention.heads, attention.head_dim, attention.kv_heads);
+}
+
+std::vector<Tensor> resident(const Build& b, const std::vector<Tensor>& tables) {
+  std::vector<Tensor> out;
+  for (const Tensor& table : tables) out.push_back(b.ctx.resident(table));
+  return out;
 }
 
 Tensor finished(const std::optional<Norm>& norm, const Residual& state) {
@@ -88,13 +96,16 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       encoder_heads_(heads_of(build, encoder_side)),
       decoder_heads_(heads_of(build, decoder_side)),
       encoder_norm_(norm_of(encoder, build, encoder_side)),
-      decoder_norm_(norm_of(decoder, build, decoder_side)) {
+      decoder_norm_(norm_of(decoder, build, decoder_side)),
+      encoder_frequencies_(resident(build, encoder_side.frequencies)),
+      decoder_frequencies_(resident(build, decoder_side.frequencies)) {
   build_layers(encoder, build.of_many_rows(), encoder_side, encoder_layers_);
   build_layers(decoder, build, decoder_side, decoder_layers_);
 }
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {
-  return {static_cast<int>(decoder_layers_.size()), decoder_heads_.count(), decoder_heads_.head_dim,
+  return {static_cast<int>(decoder_layers_.size()), decoder_heads_.kv_count(),
+          decoder_heads_.head_dim,
           build_.f8_kv_cache ? DType::kF8E4M3 : kv_cache_dtype(build_.dtype)};
 }
 
@@ -108,8 +119,27 @@ Tensor Seq2Seq::embed_source(const StepTensors& in) {
   return parts_.encoder_embeddings->forward(in.encoder_input_ids, in.encoder_positions);
 }
 
+std::vector<Tensor> Seq2Seq::angles(const std::vector<Tensor>& frequencies,
+                                    const Tensor& positions) {
+  std::vector<Tensor> out;
+  for (const Tensor& table : frequencies) {
+    out.push_back(build_.ctx.make({positions.dim(0), 2 * table.dim(0)}, DType::kF32));
+    ops::rotary_angles(build_.ctx, {positions, table, out.back()});
+  }
+  return out;
+}
+
 Tensor Seq2Seq::encode(const StepTensors& in) {
+  if (encoder_frequencies_.empty()) return run_encoder(in);
+  StepTensors turning = in;
+  turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);
+  return run_encoder(turning);
+}
+
+Tensor Seq2Seq::run_encoder(const StepTensors& in) {
   Residual state{embed_source(in)};
+  if (parts_.own_row)
+    state.update = parts_.own_row->forward(in.encoder_input_ids, in.encoder_positions);
   for (const EncoderLayer& layer : encoder_layers_) state = layer.forward(std::move(state), in);
   return finished(encoder_norm_, state);
 }
@@ -120,7 +150,15 @@ void Seq2Seq::write_cross_kv(const StepTensors& in, const Tensor& encoder_states
 }
 
 Tensor Seq2Seq::decode(const StepTensors& in, KvCache& cache) {
+  if (decoder_frequencies_.empty()) return run_decoder(in, cache);
+  StepTensors turning = in;
+  turning.angles = angles(decoder_frequencies_, in.positions);
+  return run_decoder(turning, cache);
+}
+
+Tensor Seq2Seq::run_decoder(const StepTensors& in, KvCache& cache) {
   Residual state{parts_.decoder_embeddings.forward(in.input_ids, in.positions)};
+  if (parts_.own_row) state.update = parts_.own_row->forward(in.input_ids, in.positions);
   for (size_t i = 0; i < decoder_layers_.size(); ++i)
     state = decoder_layers_[i].forward(std::move(state), in, cache.layers[i]);
   return finished(decoder_norm_, state);

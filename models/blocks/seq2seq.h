@@ -1,6 +1,7 @@
 // An encoder/decoder model of parts: embed, layers, logits. What a family's file makes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,10 @@ struct SideOptions {
   std::string layers = "layers";  // the scope of the numbered layers
   // A layer's own bias of self-attention; empty: all have that of `layer`.
   std::vector<ops::PositionBias> position_biases = {};
+  // What else a layer has of its own; empty: all are alike.
+  std::function<void(int layer, LayerOptions&)> of_layer = {};
+  // Tables of rotary frequencies, [r / 2] f32 on the host (AttentionOptions::rotary).
+  std::vector<Tensor> frequencies = {};
   std::string final_norm = {};  // behind the layers; empty: there is none
 };
 
@@ -46,6 +51,8 @@ class Seq2Seq : public Model {
     std::optional<Embeddings> encoder_embeddings;  // none: embed_source() is the family's own
     Embeddings decoder_embeddings;
     ParallelLMHead head;
+    // Of both sides; of models that do not begin with a post-norm.
+    std::optional<OwnRow> own_row = {};
   };
   // Loads the layers of both sides, of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,
@@ -68,6 +75,11 @@ class Seq2Seq : public Model {
   virtual Tensor embed_source(const StepTensors& in);
 
  private:
+  Tensor run_encoder(const StepTensors& in);
+  Tensor run_decoder(const StepTensors& in, KvCache& cache);
+  // The angles of each table at these positions.
+  std::vector<Tensor> angles(const std::vector<Tensor>& frequencies, const Tensor& positions);
+
   ModelConfig config_;
   Build build_;
   Parts parts_;
@@ -75,6 +87,7 @@ class Seq2Seq : public Model {
   std::vector<EncoderLayer> encoder_layers_;
   std::vector<DecoderLayer> decoder_layers_;
   std::optional<Norm> encoder_norm_, decoder_norm_;
+  std::vector<Tensor> encoder_frequencies_, decoder_frequencies_;
 };
 
 }  // namespace tandem

@@ -132,6 +132,12 @@ const HostTensor* Checkpoint::find(const std::string& name) {
   return &it->second;
 }
 
+void Checkpoint::skip(const std::string& beginning) {
+  for (auto it = tensors_.lower_bound(beginning);
+       it != tensors_.end() && it->first.starts_with(beginning); ++it)
+    read_.insert(it->first);
+}
+
 void Checkpoint::drop_pages() const {
   for (const auto& file : mapped_) file->drop_pages();
 }

@@ -22,6 +22,7 @@ class Checkpoint final : public WeightSource {
   static Checkpoint open(const std::filesystem::path& directory);
 
   const HostTensor* find(const std::string& name) override;
+  void skip(const std::string& beginning) override;
   std::string location() const override { return directory_.string(); }
 
   const std::map<std::string, HostTensor>& tensors() const { return tensors_; }

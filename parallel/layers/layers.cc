@@ -30,38 +30,57 @@ std::optional<HostTensor> find_bias(const Weights& w, int64_t out, Bias bias) {
 }
 
 // Row ranges of several projections, stacked into one weight and one bias.
+struct Projection {
+  Weights scope;
+  int64_t out;
+  Range rows;
+};
 struct Stacked {
   PackedWeight weight;
   Tensor bias;
 };
-Stacked stack(std::span<const Weights> scopes, const Build& b, int64_t in, int64_t out, Range rows,
-              Bias has_bias) {
+Stacked stack(std::span<const Projection> projections, const Build& b, int64_t in, Bias has_bias) {
   std::vector<HostTensor> tensors;
   std::vector<MatrixView> parts;
   std::vector<Tensor> biases;
   bool any_bias = false;
-  for (const Weights& w : scopes) {
+  int64_t features = 0;
+  for (const auto& [w, out, rows] : projections) {
     tensors.push_back(w.get("weight", {out, in}));
     parts.push_back(view_of(tensors.back(), rows, all_of(in)));
     const auto bias = find_bias(w, out, has_bias);
     biases.push_back(bias ? to_float(*bias, rows.begin, rows.size()) : Tensor());
     any_bias = any_bias || bias;
+    features += rows.size();
   }
   Stacked stacked{PackedWeight(b.ctx, parts, b.dtype, b.quantization), {}};
   if (!any_bias) return stacked;
-  const Tensor all({static_cast<int64_t>(scopes.size()) * rows.size()}, DType::kF32);
+  const Tensor all({features}, DType::kF32);
   std::memset(all.raw(), 0, all.bytes());
-  for (size_t i = 0; i < biases.size(); ++i)
-    if (!biases[i].empty())
-      std::memcpy(all.data<float>() + static_cast<int64_t>(i) * rows.size(), biases[i].raw(),
-                  biases[i].bytes());
+  float* to = all.data<float>();
+  for (size_t i = 0; i < biases.size(); ++i) {
+    if (!biases[i].empty()) std::memcpy(to, biases[i].raw(), biases[i].bytes());
+    to += projections[i].rows.size();
+  }
   stacked.bias = b.ctx.resident_bias(all, b.ctx.activations());
   return stacked;
 }
 
-Range head_rows(const Build& b, int heads, int head_dim) {
-  return shard_range(heads, b.comm.rank(), b.comm.size()) * head_dim;
-}
+// Projections of queries and of keys or values, to the heads of this rank.
+struct HeadProjections {
+  HeadProjections(const Build& b, int heads, int head_dim, int kv_heads)
+      : heads(heads),
+        kv_heads(kv_heads > 0 ? kv_heads : heads),
+        head_dim(head_dim),
+        shard(shard_heads(heads, this->kv_heads, b.comm.rank(), b.comm.size())) {}
+  Projection of_queries(const Weights& w) const { return {w, heads * head_dim, q_rows()}; }
+  Projection of_keys(const Weights& w) const { return {w, kv_heads * head_dim, kv_rows()}; }
+  Range q_rows() const { return shard.queries * head_dim; }
+  Range kv_rows() const { return shard.keys * head_dim; }
+
+  int64_t heads, kv_heads, head_dim;
+  HeadShard shard;
+};
 
 }  // namespace
 
@@ -71,7 +90,8 @@ Range head_rows(const Build& b, int heads, int head_dim) {
 ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in,
                                            int64_t out, Activation activation, Bias bias)
     : build_(b), activation_(activation) {
-  Stacked s = stack({&w, 1}, b, in, out, shard_range(out, b.comm.rank(), b.comm.size()), bias);
+  const Projection all{w, out, shard_range(out, b.comm.rank(), b.comm.size())};
+  Stacked s = stack({&all, 1}, b, in, bias);
   weight_ = std::move(s.weight);
   bias_ = std::move(s.bias);
 }
@@ -84,8 +104,8 @@ GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up,
                                          int64_t in, int64_t out, Activation activation, Bias bias)
     : build_(b), activation_(activation) {
   const Range rows = shard_range(out, b.comm.rank(), b.comm.size());
-  const Weights scopes[] = {gate, up};
-  Stacked s = stack(scopes, b, in, out, rows, bias);
+  const Projection both[] = {{gate, out, rows}, {up, out, rows}};
+  Stacked s = stack(both, b, in, bias);
   width_ = rows.size();
   weight_ = std::move(s.weight);
   bias_ = std::move(s.bias);
@@ -115,32 +135,36 @@ Tensor RowParallelLinear::forward(const Tensor& x) const {
 }
 
 QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
-                                     const Build& b, int64_t in, int heads, int head_dim, Bias bias)
+                                     const Build& b, int64_t in, int heads, int head_dim, Bias bias,
+                                     int kv_heads)
     : build_(b) {
-  const Range rows = head_rows(b, heads, head_dim);
-  const Weights scopes[] = {q, k, v};
-  Stacked s = stack(scopes, b, in, int64_t{heads} * head_dim, rows, bias);
-  width_ = rows.size();
+  const HeadProjections of(b, heads, head_dim, kv_heads);
+  const Projection all[] = {of.of_queries(q), of.of_keys(k), of.of_keys(v)};
+  Stacked s = stack(all, b, in, bias);
+  q_width_ = of.q_rows().size();
+  kv_width_ = of.kv_rows().size();
   weight_ = std::move(s.weight);
   bias_ = std::move(s.bias);
 }
 
 QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
   const Tensor y = run_linear(build_, weight_, bias_, x);
-  return {y.columns(0, width_), y.columns(width_, 2 * width_), y.columns(2 * width_, 3 * width_)};
+  const int64_t values = q_width_ + kv_width_;
+  return {y.columns(0, q_width_), y.columns(q_width_, values),
+          y.columns(values, values + kv_width_)};
 }
 
 CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k,
                                                                  const Weights& v, const Build& b,
                                                                  int64_t in, int heads,
-                                                                 int head_dim, Bias bias)
+                                                                 int head_dim, Bias bias,
+                                                                 int kv_heads, int64_t kv_in)
     : build_(b) {
-  const Range rows = head_rows(b, heads, head_dim);
-  const int64_t out = int64_t{heads} * head_dim;
-  const Weights kv[] = {k, v};
-  Stacked of_q = stack({&q, 1}, b, in, out, rows, bias);
-  Stacked of_kv = stack(kv, b.of_many_rows(), in, out, rows, bias);
-  width_ = rows.size();
+  const HeadProjections of(b, heads, head_dim, kv_heads);
+  const Projection queries = of.of_queries(q), kv[] = {of.of_keys(k), of.of_keys(v)};
+  Stacked of_q = stack({&queries, 1}, b, in, bias);
+  Stacked of_kv = stack(kv, b.of_many_rows(), kv_in > 0 ? kv_in : in, bias);
+  kv_width_ = of.kv_rows().size();
   q_weight_ = std::move(of_q.weight);
   q_bias_ = std::move(of_q.bias);
   kv_weight_ = std::move(of_kv.weight);
@@ -154,17 +178,18 @@ Tensor CrossAttentionQKVParallelLinear::forward_q(const Tensor& decoder_states) 
 CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forward_kv(
     const Tensor& encoder_states) const {
   const Tensor y = run_linear(build_, kv_weight_, kv_bias_, encoder_states);
-  return {y.columns(0, width_), y.columns(width_, 2 * width_)};
+  return {y.columns(0, kv_width_), y.columns(kv_width_, 2 * kv_width_)};
 }
 
 // --- Norms and embeddings
 // ----------------------------------------------------------------------------
 
 Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKind kind)
-    : build_(b),
-      weight_(b.ctx.resident(to_float(w.get("weight", {features})))),
-      eps_(eps),
-      kind_(kind) {
+    : build_(b), eps_(eps), kind_(kind) {
+  const Tensor weight = to_float(w.get("weight", {features}));
+  if (kind == NormKind::kRmsPlusOne)
+    for (int64_t i = 0; i < features; ++i) weight.data<float>()[i] += 1.0f;
+  weight_ = b.ctx.resident(weight);
   if (!rms()) bias_ = b.ctx.resident(to_float(w.get("bias", {features})));
 }
 
@@ -183,6 +208,13 @@ Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
   const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
   ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x, rms()});
   return {std::move(x), out};
+}
+
+void Norm::norm_groups(const Tensor& x) const {
+  const int64_t groups = x.dim(1) / weight_.dim(0);
+  if (groups == 0) return;  // a rank without heads
+  ops::layer_norm(build_.ctx,
+                  {x, {}, weight_, bias_, eps_, x, {}, rms(), static_cast<int>(groups)});
 }
 
 Tensor table_of(const HostTensor& t) {
@@ -226,8 +258,8 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, const Tensor& position
 }
 
 ParallelLMHead::ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b,
-                               float scale)
-    : build_(b), vocabulary_(weight.shape[0]) {
+                               float scale, float soft_cap)
+    : build_(b), vocabulary_(weight.shape[0]), soft_cap_(soft_cap) {
   const Range rows = shard_range(vocabulary_, b.comm.rank(), b.comm.size());
   const int64_t features = weight.shape[1];
   MatrixView view = view_of(weight, rows, all_of(features));
@@ -250,6 +282,7 @@ Tensor ParallelLMHead::forward_shard(const Tensor& x) const {
   const Tensor rows = build_.ctx.make({x.dim(0), (ids + step - 1) / step * step}, DType::kF32);
   const Tensor out = rows.columns(0, ids);
   ops::linear(build_.ctx, {&weight_, x, bias_, Activation::kNone, out});
+  if (soft_cap_ > 0) ops::soft_cap(build_.ctx, {out, soft_cap_});
   return out;
 }
 

@@ -78,11 +78,13 @@ class RowParallelLinear {
   Tensor bias_;  // on rank 0 only, so that it is added once
 };
 
-// [Q K V] of this rank's heads in one product, for self-attention.
+// [Q K V] of this rank's heads (shard_heads()) in one product, for self-attention. kv_heads: of
+// keys and values; 0: as many as of queries.
 class QKVParallelLinear {
  public:
   QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v, const Build& b,
-                    int64_t in, int heads, int head_dim, Bias bias = Bias::kRequired);
+                    int64_t in, int heads, int head_dim, Bias bias = Bias::kRequired,
+                    int kv_heads = 0);
   struct Output {
     Tensor q, k, v;
   };  // [T, heads of this rank * head_dim] each, strided
@@ -90,18 +92,18 @@ class QKVParallelLinear {
 
  private:
   Build build_;
-  int64_t width_;  // heads of this rank * head_dim
+  int64_t q_width_, kv_width_;  // heads of this rank * head_dim
   PackedWeight weight_;
   Tensor bias_;
 };
 
 // Two inputs: Q from the decoder's state in every step, K and V from the encoder's output once per
-// request.
+// request. kv_heads as above; kv_in: features of the encoder's output, 0: `in`.
 class CrossAttentionQKVParallelLinear {
  public:
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
                                   const Build& b, int64_t in, int heads, int head_dim,
-                                  Bias bias = Bias::kRequired);
+                                  Bias bias = Bias::kRequired, int kv_heads = 0, int64_t kv_in = 0);
   Tensor forward_q(const Tensor& decoder_states) const;
   struct KeyValue {
     Tensor k, v;
@@ -110,14 +112,15 @@ class CrossAttentionQKVParallelLinear {
 
  private:
   Build build_;
-  int64_t width_;
+  int64_t kv_width_;
   PackedWeight q_weight_, kv_weight_;
   Tensor q_bias_, kv_bias_;
 };
 
 enum class NormKind : uint8_t {
-  kLayer,  // layer normalisation with weight and bias
-  kRms,    // x / sqrt(mean of x^2 + eps) * weight
+  kLayer,       // layer normalisation with weight and bias
+  kRms,         // x / sqrt(mean of x^2 + eps) * weight
+  kRmsPlusOne,  // the same with weight + 1
 };
 
 class Norm {
@@ -134,13 +137,15 @@ class Norm {
   };
   // What pre-norm layers do.
   Sum sum_and_norm(const Tensor& residual, Tensor x) const;
+  // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
+  void norm_groups(const Tensor& x) const;
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // empty: none
   float eps() const { return eps_; }
   NormKind kind() const { return kind_; }
 
  private:
-  bool rms() const { return kind_ == NormKind::kRms; }
+  bool rms() const { return kind_ != NormKind::kLayer; }
 
   Build build_;
   Tensor weight_, bias_;
@@ -166,10 +171,12 @@ class VocabParallelEmbedding {
   float scale_;
 };
 
-// Logits = scale W x + b over a sharded vocabulary. The scale becomes a part of W at load.
+// Logits = scale W x + b over a sharded vocabulary. The scale becomes a part of W at load. With a
+// soft cap they are cap * tanh(logits / cap).
 class ParallelLMHead {
  public:
-  ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b, float scale = 1.0f);
+  ParallelLMHead(const HostTensor& weight, const Tensor& bias, const Build& b, float scale = 1.0f,
+                 float soft_cap = 0.0f);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
 
@@ -178,6 +185,7 @@ class ParallelLMHead {
   int64_t vocabulary_;
   PackedWeight weight_;
   Tensor bias_;
+  float soft_cap_;
 };
 
 // [R, ids of this rank] → [R, vocabulary] on all ranks; the shards are shard_range's.

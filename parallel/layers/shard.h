@@ -25,4 +25,33 @@ inline Range shard_range(int64_t n, int rank, int ranks) {
   return {begin, begin + share + (rank < more ? 1 : 0)};
 }
 
+// Heads of one rank: of queries, and those of keys and values that they read.
+struct HeadShard {
+  Range queries, keys;
+};
+
+// `heads` is a multiple of kv_heads: query head h reads head h / (heads / kv_heads), and so it is
+// on each rank, counted from its first ones. With fewer heads of keys than ranks several ranks have
+// the same one, and share the queries that read it.
+inline HeadShard shard_heads(int64_t heads, int64_t kv_heads, int rank, int ranks) {
+  if (heads == kv_heads) {
+    const Range all = shard_range(heads, rank, ranks);
+    return {all, all};
+  }
+  TANDEM_CHECK_EQ(heads % kv_heads, int64_t{0});
+  const int64_t group = heads / kv_heads;
+  if (ranks <= kv_heads) {
+    const Range keys = shard_range(kv_heads, rank, ranks);
+    return {keys * group, keys};
+  }
+  const int64_t head = rank * kv_heads / ranks;
+  const auto first_rank = [&](int64_t h) {  // that has head h
+    return static_cast<int>((h * ranks + kv_heads - 1) / kv_heads);
+  };
+  const int first = first_rank(head), sharing = first_rank(head + 1) - first;
+  const Range part = shard_range(group, rank - first, sharing);
+  const int64_t before = head * group;
+  return {{before + part.begin, before + part.end}, {head, head + (part.size() > 0 ? 1 : 0)}};
+}
+
 }  // namespace tandem

@@ -34,6 +34,9 @@ class WeightSource {
   virtual ~WeightSource() = default;
   // The tensor of that full name, marked as read; nullptr where there is none.
   virtual const HostTensor* find(const std::string& name) = 0;
+  // Marks all tensors whose name begins so as read. Of a source that does not know what was read,
+  // nothing.
+  virtual void skip(const std::string&) {}
   // For error messages: the directory or file.
   virtual std::string location() const = 0;
 };
@@ -58,6 +61,8 @@ class Weights {
   std::optional<HostTensor> find(std::string_view name, const Shape& shape) const;
   // Marks a tensor as read, whatever it is; for those that a model knows and does not need.
   void find_any(std::string_view name) const { source_->find((*this / name).scope()); }
+  // The same of all tensors in the scope.
+  void skip() const { source_->skip(scope_ + "."); }
 
  private:
   WeightSource* source_;

@@ -6,6 +6,7 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/bad_words.h"
+#include "runtime/request/language_rules.h"
 
 namespace tandem {
 namespace {
@@ -52,6 +53,14 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_prompt(prompt);
   check_options(options);
+  if (options.has_tgt_lang())
+    return prepare_resolved(
+        prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));
+  return prepare_resolved(prompt, options);
+}
+
+PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
+                                                   const proto::GenerationOptions& options) {
   PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_);
   if (prepared.pooling)
     return {std::move(prepared.inputs), resolver_.resolve_pooling(options, *prepared.pooling)};

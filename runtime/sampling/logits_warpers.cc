@@ -18,7 +18,7 @@ namespace tandem {
 
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
+constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // The k-th largest value, 0 < k <= values.size(); no NaN among them.
 float kth_largest(std::span<const float> values, size_t k) {
@@ -56,7 +56,7 @@ void filter(Candidates& c, const auto& keep) {
 Candidates gather_from(std::span<const float> logits, float threshold) {
   Candidates out;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > kMasked && logits[i] >= threshold)) continue;
+    if (!(logits[i] > kNever && logits[i] >= threshold)) continue;
     out.logits.push_back(logits[i]);
     out.ids.push_back(static_cast<int32_t>(i));
   }
@@ -68,7 +68,7 @@ Candidates gather_all(std::span<const float> logits) {
   out.logits.assign(logits.begin(), logits.end());
   out.ids.resize(logits.size());
   std::iota(out.ids.begin(), out.ids.end(), 0);
-  filter(out, [&](size_t i) { return logits[i] > kMasked; });
+  filter(out, [&](size_t i) { return logits[i] > kNever; });
   return out;
 }
 
@@ -243,7 +243,7 @@ std::optional<Candidates> warp_candidates(const proto::SamplingParams& p, std::s
 void warp_logits(const proto::SamplingParams& p, std::span<float> logits) {
   const auto c = warp_candidates(p, logits);
   if (!c) return;
-  std::fill(logits.begin(), logits.end(), kMasked);
+  std::fill(logits.begin(), logits.end(), kNever);
   for (size_t i = 0; i < c->size(); ++i) logits[static_cast<size_t>(c->ids[i])] = c->logits[i];
 }
 

@@ -1,4 +1,4 @@
-// Ops on rows: embedding, layer_norm, gated_activation, gather_rows.
+// Ops on rows: embedding, layer_norm, gated_activation, gather_rows, scatter_rows, soft_cap.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -110,6 +110,60 @@ TEST_P(RowsTest, RmsNormMatchesTheReference) {
     args.out = args.residual.empty() || random.integer(0, 1) ? args.x : args.residual;
     ops::layer_norm(ctx, args);  // in place
     EXPECT_TRUE(same_bits(args.out, apart));
+  }
+}
+
+// Groups of a row have the bits that they have as rows.
+TEST_P(RowsTest, NormsOfGroups) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 30; ++round) {
+    const int64_t t = random.integer(1, 30), d = random.pick<int64_t>({1, 8, 17, 64, 72, 256});
+    const int groups = static_cast<int>(random.integer(1, 5));
+    const bool rms = random.integer(0, 1) == 1;
+    ops::LayerNormArgs args{random.strided(t, groups * d),
+                            {},
+                            random.vector(d),
+                            rms ? Tensor() : random.vector(d),
+                            1e-3f,
+                            random.strided(t, groups * d),
+                            {},
+                            rms,
+                            groups};
+    ops::layer_norm(ctx, args);
+    const Tensor got = args.out;
+    args.out = Tensor({t, groups * d}, DType::kF32);
+    reference::layer_norm(args);
+    EXPECT_TRUE(near(got, args.out, 2e-5, 2e-5)) << t << " x " << groups << " x " << d;
+    for (int g = 0; g < groups; ++g) {
+      ops::LayerNormArgs alone = args;
+      alone.x = args.x.columns(g * d, (g + 1) * d);
+      alone.out = Tensor({t, d}, DType::kF32);
+      alone.groups = 1;
+      ops::layer_norm(ctx, alone);
+      EXPECT_TRUE(same_bits(got.columns(g * d, (g + 1) * d), alone.out));
+    }
+    args.out = args.x;
+    ops::layer_norm(ctx, args);  // in place
+    EXPECT_TRUE(same_bits(args.out, got));
+  }
+}
+
+TEST_P(RowsTest, SoftCapMatchesTheReference) {
+  Random random;
+  Context one(1), three(3);
+  for (const int64_t d : {1, 7, 16, 31, 300, 8191, 8192, 20011}) {
+    const int64_t t = random.integer(1, 5);
+    const float cap = random.pick({0.5f, 30.0f, 50.0f});
+    const Tensor x = random.strided(t, d, 40.0f), want({t, d}, DType::kF32);
+    for (int64_t i = 0; i < t; ++i) std::copy_n(x.row<float>(i), d, want.row<float>(i));
+    const Tensor row({1, d}, DType::kF32);
+    std::copy_n(x.row<float>(t - 1), d, row.row<float>(0));
+    ops::soft_cap(three, {x, cap});
+    reference::soft_cap({want, cap});
+    EXPECT_TRUE(near(x, want, 1e-7, 4e-7)) << d << ", cap " << cap;
+    ops::soft_cap(one, {row, cap});
+    EXPECT_TRUE(same_bits(row, x.rows(t - 1, t)));
   }
 }
 
@@ -252,6 +306,25 @@ TEST(GatherRows, CopiesRows) {
     EXPECT_TRUE(same_bits(out.rows(i, i + 1),
                           x.rows(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(i)] + 1)));
   ops::gather_rows(ctx, {x, indices({}), Tensor({0, 33}, DType::kF32)});
+}
+
+TEST(ScatterRows, WritesTheRowsThatAreNamed) {
+  Random random;
+  Context ctx(2);
+  const Tensor x = random.strided(20, 33), out = random.strided(50, 33),
+               before({50, 33}, DType::kF32);
+  for (int64_t i = 0; i < 50; ++i) std::copy_n(out.row<float>(i), 33, before.row<float>(i));
+  std::vector<int32_t> rows(50);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), random.engine());
+  const std::vector<int32_t> named(rows.begin(), rows.begin() + 20);
+  ops::scatter_rows(ctx, {x, indices(named), out});
+  for (size_t i = 0; i < 50; ++i) {
+    const int64_t row = rows[i], from = static_cast<int64_t>(i);
+    EXPECT_TRUE(same_bits(out.rows(row, row + 1),
+                          i < 20 ? x.rows(from, from + 1) : before.rows(row, row + 1)));
+  }
+  ops::scatter_rows(ctx, {Tensor({0, 33}, DType::kF32), indices({}), out});
 }
 
 }  // namespace

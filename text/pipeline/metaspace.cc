@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <system_error>
 
 #include "base/utf8.h"
@@ -76,13 +77,33 @@ std::optional<char> MetaspaceDecoder::byte_of(std::string_view token) const {
   return static_cast<char>(value);
 }
 
+namespace {
+
+// Whether a sequence consists of components of these types.
+bool is_of(const JsonView& parts, std::initializer_list<std::string_view> types) {
+  if (num_parts(parts) != types.size()) return false;
+  size_t i = 0;
+  for (const std::string_view type : types)
+    if (parts.at(i++).at("type").string() != type) return false;
+  return true;
+}
+
+}  // namespace
+
 std::unique_ptr<Decoder> make_metaspace_decoder(const JsonView& json) {
   const JsonView type = json.at("type");
-  if (type.string() == "Metaspace") return std::make_unique<MetaspaceDecoder>(json, false);
+  if (type.string() == "Metaspace")
+    return std::make_unique<MetaspaceDecoder>(Metaspace(json), false);
   const JsonView parts = json.at("decoders");
-  if (num_parts(parts) == 2 && parts.at(size_t{0}).at("type").string() == "ByteFallback" &&
-      parts.at(size_t{1}).at("type").string() == "Metaspace")
-    return std::make_unique<MetaspaceDecoder>(parts.at(size_t{1}), true);
+  if (is_of(parts, {"ByteFallback", "Metaspace"}))
+    return std::make_unique<MetaspaceDecoder>(Metaspace(parts.at(size_t{1})), true);
+  if (is_of(parts, {"Replace", "ByteFallback", "Fuse"})) {
+    const JsonView replace = parts.at(size_t{0});
+    const JsonView symbol = replace.at("pattern").at("String");
+    if (symbol.string().empty()) symbol.fail("is empty");
+    if (replace.at("content").string() == " ")
+      return std::make_unique<MetaspaceDecoder>(Metaspace(symbol.string(), false), true);
+  }
   parts.fail_unsupported("such decoders one after the other are not supported");
 }
 

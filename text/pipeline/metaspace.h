@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "text/pipeline/text_pipeline.h"
 
@@ -20,6 +21,8 @@ class WhitespaceSplitPreTokenizer final : public PreTokenizer {
 // The settings of the JSON component "Metaspace". Throws InputError for those that are not built.
 struct Metaspace {
   explicit Metaspace(const JsonView& json);
+  Metaspace(std::string replacement, bool prepend)
+      : replacement(std::move(replacement)), prepend(prepend) {}
   std::string replacement;
   bool prepend = true;  // before each text that does not begin with it
   bool split = true;    // before each replacement
@@ -37,7 +40,8 @@ class MetaspacePreTokenizer final : public PreTokenizer {
 class MetaspaceDecoder final : public Decoder {
  public:
   // `bytes`: tokens such as <0xE2> stand for bytes.
-  MetaspaceDecoder(const JsonView& json, bool bytes) : settings_(json), bytes_(bytes) {}
+  MetaspaceDecoder(Metaspace settings, bool bytes)
+      : settings_(std::move(settings)), bytes_(bytes) {}
   std::string token_bytes(std::string_view token) const override { return decode(token, " "); }
   std::string first_token_bytes(std::string_view token) const override {
     return decode(token, settings_.prepend ? "" : " ");
@@ -51,7 +55,8 @@ class MetaspaceDecoder final : public Decoder {
   bool bytes_;
 };
 
-// Of one component "Metaspace", or of "ByteFallback" and that one in a "Sequence".
+// Of one component "Metaspace", or of a "Sequence": "ByteFallback" and that one, or "Replace" of a
+// symbol by a space, "ByteFallback" and "Fuse".
 std::unique_ptr<Decoder> make_metaspace_decoder(const JsonView& json);
 
 }  // namespace tandem

@@ -105,7 +105,7 @@ template <class T, int kChunks, int kQueries>
 constexpr int chunks_at_a_time(int chunks, int queries) {
   const int most = kLanes == 16 ? 20 : 12;
   if (chunks == 0) return 1;
-  int n = chunks;
+  int n = chunks < 8 ? chunks : 8;
   while (n > 1 && (chunks % n != 0 || n * kParts * queries > most)) --n;
   return n;
 }
@@ -163,21 +163,27 @@ struct HeadStream {
 
 constexpr int64_t kBytesAhead = 8192;
 
-// The scratch memory of one call: rows by head and query. q and acc start at zero.
+// What attends to one head of keys: rows by query, and in a query by its heads of the group.
+inline int rows_of(const PagedHeads& h) { return h.queries * h.group; }
+inline int query_of(const PagedHeads& h, int row) { return h.group == 1 ? row : row / h.group; }
+
+// The scratch memory of one call: rows by head of keys, then as above. q and acc start at zero, the
+// first page's scores at `lane`, so that a key's lane does not depend on which pages are read.
 struct PagedScratch {
   int64_t ldd, lds;
-  float *q, *acc, *scores;
+  float *q, *acc, *scores, *inverse;
   PagedScratch(const PagedHeads& h, int64_t most_keys)
       : ldd(round_up(h.head_dim, kLanes16)),
-        lds(round_up(most_keys, kLanes16)),
+        lds(round_up(h.lane + most_keys, kLanes16)),
         q(h.scratch),
-        acc(q + h.heads * h.queries * ldd),
-        scores(acc + h.heads * h.queries * ldd) {
-    for (int64_t i = 0; i < h.heads * h.queries * ldd; ++i) q[i] = acc[i] = 0.0f;
+        acc(q + h.heads * rows_of(h) * ldd),
+        scores(acc + h.heads * rows_of(h) * ldd),
+        inverse(scores + h.heads * rows_of(h) * lds) {
+    for (int64_t i = 0; i < h.heads * rows_of(h) * ldd; ++i) q[i] = acc[i] = 0.0f;
   }
 };
 
-// How many keys a query sees.
+// Up to where a query sees the keys.
 inline int64_t keys_of(const PagedHeads& h, int query) {
   return h.keys + static_cast<int64_t>(query) * h.causal_step;
 }
@@ -187,35 +193,36 @@ struct QueryCount {
   static constexpr int value = kQueries;
 };
 
-// Calls body(number of queries, row of the first in the scratch, rows of a page, number of the
-// first, how many the queries see), for the keys if first_page is 0, for the values if it is
-// `pages`. Queries that see as much of the page go together, by four and two.
+// Calls body(number of rows, the first in the scratch, rows of a page, number of the first of
+// these, how many of them are seen), for the keys if first_page is 0, for the values if it is
+// `pages`. Rows of a head that see as much of the page go together, by four and two.
 template <class T, int kChunks, class Body>
 [[gnu::always_inline]] inline void for_pages(const PagedHeads& h, int64_t first_page, int64_t pages,
                                              const Body& body) {
   const HeadStream<T> stream{h, pages};
   const int64_t bytes = static_cast<int64_t>(h.head_dim * sizeof(T)) * h.block_size;
   const int64_t ahead = (kBytesAhead + bytes - 1) / bytes;
+  const int count_of_rows = rows_of(h);
   int64_t at = first_page * h.heads;
   for (int64_t j = 0; j < pages * h.block_size; j += h.block_size) {
-    const auto seen = [&](int query) {
-      const int64_t left = keys_of(h, query) - j;
+    const auto seen = [&](int row) {
+      const int64_t left = keys_of(h, query_of(h, row)) - j;
       return left < h.block_size ? left : h.block_size;
     };
     for (int head = 0; head < h.heads; ++head, ++at) {
       Rows<T, kChunks> rows{stream[at], stream[at + ahead], h.key_stride, h.head_dim};
-      for (int query = 0; query < h.queries;) {
-        const int row = head * h.queries + query, left = h.queries - query;
-        const int64_t count = seen(query);
-        if (left >= 4 && seen(query + 3) == count) {
+      for (int i = 0; i < count_of_rows;) {
+        const int row = head * count_of_rows + i, left = count_of_rows - i;
+        const int64_t count = seen(i);
+        if (left >= 4 && seen(i + 3) == count) {
           body(QueryCount<4>(), row, rows, j, count);
-          query += 4;
-        } else if (left >= 2 && seen(query + 1) == count) {
+          i += 4;
+        } else if (left >= 2 && seen(i + 1) == count) {
           body(QueryCount<2>(), row, rows, j, count);
-          query += 2;
+          i += 2;
         } else {
           body(QueryCount<1>(), row, rows, j, count);
-          query += 1;
+          i += 1;
         }
         rows.ahead = nullptr;  // has been asked for
       }
@@ -223,38 +230,60 @@ template <class T, int kChunks, class Body>
   }
 }
 
+// Calls body(row of the scratch, query, head of queries).
+template <class Body>
+[[gnu::always_inline]] inline void for_rows(const PagedHeads& h, const Body& body) {
+  int row = 0;
+  for (int head = 0; head < h.heads * h.group; head += h.group)
+    for (int query = 0; query < h.queries; ++query)
+      for (int i = 0; i < h.group; ++i, ++row) body(row, query, head + i);
+}
+
+// What happens to scores between product and softmax.
+[[gnu::noinline]] void adjust_scores(const PagedHeads& h, const PagedScratch& s) {
+  for_rows(h, [&](int row, int query, int head) {
+    float* scores = s.scores + row * s.lds + h.lane;
+    const int64_t keys = keys_of(h, query);
+    if (h.soft_cap > 0) soft_cap(h.soft_cap, scores, keys);
+    if (h.bias.values != nullptr)
+      add_bias(scores, keys, h.bias.values + head * (h.bias.last + 1), h.bias.last,
+               h.bias.zero - (h.position + query));
+    const int64_t unseen = h.window_back < 0 ? 0 : keys - 1 - h.window_back;
+    for (int64_t j = -h.lane; j < unseen; ++j) scores[j] = -__builtin_inff();
+  });
+}
+
 template <class T, int kChunks>
 void paged_attend_chunks(const PagedHeads& h) {
   const int64_t most_keys = keys_of(h, h.queries - 1);
   const int64_t pages = (most_keys + h.block_size - 1) / h.block_size;
   const PagedScratch s(h, most_keys);
-  for (int row = 0; row < h.heads * h.queries; ++row) {
-    const float* q = h.q + row / h.queries * h.head_dim + row % h.queries * h.ldq;
+  for_rows(h, [&](int row, int query, int head) {
+    const float* q = h.q + head * h.head_dim + query * h.ldq;
     for (int d = 0; d < h.head_dim; ++d) s.q[row * s.ldd + d] = q[d] * h.scale;
-  }
+  });
+  float* scores = s.scores + h.lane;
   for_pages<T, kChunks>(h, 0, pages,
                         [&](auto n, int row, const auto& keys, int64_t j, int64_t count) {
                           score_keys<T, kChunks, n.value>(s.q + row * s.ldd, s.ldd, keys, count,
-                                                          s.scores + row * s.lds + j, s.lds);
+                                                          scores + row * s.lds + j, s.lds);
                         });
-  if (h.bias.values != nullptr)
-    for (int row = 0; row < h.heads * h.queries; ++row) {
-      const int head = row / h.queries, query = row % h.queries;
-      add_bias(s.scores + row * s.lds, keys_of(h, query), h.bias.values + head * (h.bias.last + 1),
-               h.bias.last, h.bias.zero - (h.position + query));
-    }
-  float inverse[kPagedRows];
-  for (int row = 0; row < h.heads * h.queries; ++row)
-    inverse[row] = 1.0f / softmax_row(s.scores + row * s.lds, keys_of(h, row % h.queries));
+  if (h.bias.values != nullptr || h.soft_cap > 0 || h.window_back >= 0) adjust_scores(h, s);
+  for_rows(h, [&](int row, int query, int head) {
+    float top;
+    const float sum = softmax_row(s.scores + row * s.lds, h.lane + keys_of(h, query), &top);
+    s.inverse[row] = 1.0f / sum;
+    if (h.log_sums != nullptr) h.log_sums[query * h.ld_log_sums + head] = top + __builtin_logf(sum);
+  });
   for_pages<T, kChunks>(h, pages, pages,
                         [&](auto n, int row, const auto& values, int64_t j, int64_t count) {
-                          add_values<T, kChunks, n.value>(s.scores + row * s.lds + j, s.lds, values,
+                          add_values<T, kChunks, n.value>(scores + row * s.lds + j, s.lds, values,
                                                           count, s.acc + row * s.ldd, s.ldd);
                         });
-  for (int row = 0; row < h.heads * h.queries; ++row) {
-    float* out = h.out + row / h.queries * h.head_dim + row % h.queries * h.ldo;
-    for (int d = 0; d < h.head_dim; ++d) out[d] = s.acc[row * s.ldd + d] * inverse[row];
-  }
+  for_rows(h, [&](int row, int query, int head) {
+    float* out = h.out + head * h.head_dim + query * h.ldo;
+    for (int d = 0; d < h.head_dim; ++d) out[d] = s.acc[row * s.ldd + d] * s.inverse[row];
+  });
 }
 
 template <class T>
@@ -264,6 +293,7 @@ void paged_attend(const PagedHeads& h) {
     case 64: return paged_attend_chunks<T, 4>(h);
     case 80: return paged_attend_chunks<T, 5>(h);
     case 128: return paged_attend_chunks<T, 8>(h);
+    case 256: return paged_attend_chunks<T, 16>(h);
     default: return paged_attend_chunks<T, 0>(h);
   }
 }

@@ -28,6 +28,23 @@ inline void pack_keys(const float* k, int64_t ldk, int64_t keys, int head_dim, f
       panel[d * kPanelColumns + j] = j < keys ? k[j * ldk + d] : 0.0f;
 }
 
+// to[j][d] = v[j][d] for `columns` of a panel, zero up to the next vector.
+inline void pack_values(const float* v, int64_t ldv, int64_t keys, int columns, float* panel) {
+  for (int64_t j = 0; j < keys; ++j) {
+    const float* from = v + j * ldv;
+    float* to = panel + j * kPanelColumns;
+    prefetch_row(from + kRowsAhead * ldv, columns);
+    int d = 0;
+    for (; d + kLanes <= columns; d += kLanes) store(to + d, load(from + d));
+    if (d < columns) store(to + d, load_n(from + d, columns - d)), d += kLanes;
+    for (; d < kPanelColumns; d += kLanes) store(to + d, zero());
+  }
+}
+
+inline int columns_from(int d0, int head_dim) {
+  return head_dim - d0 < kPanelColumns ? head_dim - d0 : kPanelColumns;
+}
+
 void ragged_pack(const RaggedHead& h) {
   for (int64_t j0 = 0; j0 < h.keys; j0 += kPanelColumns) {
     float* panel = h.packed + j0 * h.head_dim;
@@ -35,18 +52,8 @@ void ragged_pack(const RaggedHead& h) {
     pack_keys(h.k + j0 * h.ldk, h.ldk, keys, h.head_dim, panel);
   }
   float* values = packed_values(h);
-  for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {
-    const int columns = h.head_dim - d0 < kPanelColumns ? h.head_dim - d0 : kPanelColumns;
-    for (int64_t j = 0; j < h.keys; ++j) {
-      const float* from = h.v + j * h.ldv + d0;
-      float* to = values + j * kPanelColumns;
-      prefetch_row(from + kRowsAhead * h.ldv, columns);
-      int d = 0;
-      for (; d + kLanes <= columns; d += kLanes) store(to + d, load(from + d));
-      if (d < columns) store(to + d, load_n(from + d, columns - d)), d += kLanes;
-      for (; d < kPanelColumns; d += kLanes) store(to + d, zero());
-    }
-  }
+  for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns)
+    pack_values(h.v + d0, h.ldv, h.keys, columns_from(d0, h.head_dim), values);
 }
 
 inline GemmBlock plain_block(const float* x, int64_t ldx, int64_t rows, const float* w,
@@ -65,6 +72,35 @@ inline GemmBlock plain_block(const float* x, int64_t ldx, int64_t rows, const fl
 
 constexpr int64_t kKeysPerBlock = 128;  // of values, so that they stay in the first cache
 
+// q[i] = scale * query[row + i]
+inline void scale_queries(const RaggedHead& h, int64_t row, int64_t rows, float* q) {
+  for (int64_t i = 0; i < rows; ++i) {
+    prefetch_row(h.q + (row + kRaggedRows + i) * h.ldq, h.head_dim);
+    for (int d = 0; d < h.head_dim; ++d)
+      q[i * h.head_dim + d] = h.q[(row + i) * h.ldq + d] * h.scale;
+  }
+}
+
+// tile (+)= p values, for `columns` of a panel.
+inline void add_value_blocks(const float* p, int64_t ldp, int64_t rows, const float* values,
+                             int64_t keys, int columns, bool accumulate, float* tile) {
+  for (int64_t j = 0; j < keys; j += kKeysPerBlock) {
+    const int64_t steps = keys - j < kKeysPerBlock ? keys - j : kKeysPerBlock;
+    GemmBlock b = plain_block(p + j, ldp, rows, values + j * kPanelColumns, steps, columns, tile,
+                              kPanelColumns);
+    b.accumulate = accumulate || j > 0;
+    gemm<StepF32>(b);
+  }
+}
+
+// out = tile * inverse, for `columns` from d0 on.
+inline void store_tile(const RaggedHead& h, int64_t row, int64_t rows, int d0, int columns,
+                       const float* tile, const float* inverse) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int d = 0; d < columns; ++d)
+      h.out[(row + i) * h.ldo + d0 + d] = tile[i * kPanelColumns + d] * inverse[i];
+}
+
 void ragged_attend(const RaggedHead& h) {
   const int64_t lds = round_up(h.keys, kPanelColumns) + kLanes16;
   float* q = h.scratch;                                      // [kRaggedRows][head_dim]
@@ -73,14 +109,12 @@ void ragged_attend(const RaggedHead& h) {
   float inverse[kRaggedRows];
   for (int64_t row = 0; row < h.queries; row += kRaggedRows) {
     const int64_t rows = h.queries - row < kRaggedRows ? h.queries - row : kRaggedRows;
-    for (int64_t i = 0; i < rows; ++i) {
-      prefetch_row(h.q + (row + kRaggedRows + i) * h.ldq, h.head_dim);
-      for (int d = 0; d < h.head_dim; ++d)
-        q[i * h.head_dim + d] = h.q[(row + i) * h.ldq + d] * h.scale;
-    }
+    scale_queries(h, row, rows, q);
     for (int64_t j = 0; j < h.keys; j += kPanelColumns)
       gemm<StepF32>(plain_block(q, h.head_dim, rows, h.packed + j * h.head_dim, h.head_dim,
                                 h.keys - j, scores + j, lds));
+    if (h.soft_cap > 0)
+      for (int64_t i = 0; i < rows; ++i) soft_cap(h.soft_cap, scores + i * lds, h.keys);
     if (h.bias.values != nullptr)
       for (int64_t i = 0; i < rows; ++i)
         add_bias(scores + i * lds, h.keys, h.bias.values, h.bias.last,
@@ -88,17 +122,9 @@ void ragged_attend(const RaggedHead& h) {
     for (int64_t i = 0; i < rows; ++i) inverse[i] = 1.0f / softmax_row(scores + i * lds, h.keys);
     const float* values = packed_values(h);
     for (int d0 = 0; d0 < h.head_dim; d0 += kPanelColumns, values += h.keys * kPanelColumns) {
-      const int columns = h.head_dim - d0 < kPanelColumns ? h.head_dim - d0 : kPanelColumns;
-      for (int64_t j = 0; j < h.keys; j += kKeysPerBlock) {
-        const int64_t steps = h.keys - j < kKeysPerBlock ? h.keys - j : kKeysPerBlock;
-        GemmBlock b = plain_block(scores + j, lds, rows, values + j * kPanelColumns, steps, columns,
-                                  tile, kPanelColumns);
-        b.accumulate = j > 0;
-        gemm<StepF32>(b);
-      }
-      for (int64_t i = 0; i < rows; ++i)
-        for (int d = 0; d < columns; ++d)
-          h.out[(row + i) * h.ldo + d0 + d] = tile[i * kPanelColumns + d] * inverse[i];
+      const int columns = columns_from(d0, h.head_dim);
+      add_value_blocks(scores, lds, rows, values, h.keys, columns, false, tile);
+      store_tile(h, row, rows, d0, columns, tile, inverse);
     }
   }
 }

@@ -33,7 +33,8 @@ int64_t ragged_scratch_floats(int64_t keys, int head_dim) {
 }
 
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim) {
-  return rows * (2 * round_up(head_dim, kLanes16) + round_up(keys, kLanes16));
+  return rows * (2 * round_up(head_dim, kLanes16) + round_up(keys, kLanes16)) +
+         round_up(rows, kLanes16);
 }
 
 }  // namespace tandem::cpu

@@ -52,7 +52,8 @@ struct HeadBias {
   int64_t zero;
 };
 
-// One head of one sequence in the encoder: keys and values as they come from the projection.
+// One head of one sequence in the encoder: keys and values as they come from the projection. What
+// stands behind `position` is of windows alone.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
   const float* k;  // [keys][ldk]
@@ -60,23 +61,29 @@ struct RaggedHead {
   int64_t ldq, ldk, ldv, queries, keys;
   int head_dim;
   float scale;
+  float soft_cap;  // of scores; 0: none
   float* packed;   // ragged_packed_floats()
   float* scratch;  // ragged_scratch_floats()
   float* out;      // [queries][ldo]
   int64_t ldo;
   HeadBias bias;
-  int64_t position;  // of the first query
+  int64_t position;        // of the first query
+  int64_t back, ahead;     // how far a query sees
+  const int32_t* globals;  // the keys that it sees besides, counted from `first_row` before k
+  int64_t global_count;
+  int64_t first_row;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
 
-// Some heads of one sequence in the paged cache, and some consecutive queries: at most kPagedRows
-// pairs of a head and a query.
+// Some heads of keys of one sequence in the paged cache, and some consecutive queries of the heads
+// that read them: as a rule at most kPagedRows pairs of a head and a query.
 constexpr int kPagedQueries = 8;
 constexpr int kPagedRows = 128;
 struct PagedHeads {
-  int heads;
+  int heads;  // of keys
+  int group;  // heads of queries for each
   int queries;
-  const float* q;  // of the first head; head h stands h * head_dim further
+  const float* q;  // of the first head; head h of the queries stands h * head_dim further
   int64_t ldq;
   const void* k;  // of page 0, the first head
   const void* v;
@@ -85,15 +92,20 @@ struct PagedHeads {
   int64_t key_stride;   // elements from key to key in a page
   const int32_t* pages;
   int block_size;
-  int64_t keys;     // that the first query sees
-  int causal_step;  // 1: each further query sees one key more; 0: all see the same
+  int64_t keys;         // up to where the first query sees them
+  int causal_step;      // 1: each further query sees one key more; 0: all see the same
+  int64_t window_back;  // only so many before a query's own, the last one; negative: all
+  int lane;             // of the first page's first key among those of a reduction
   int head_dim;
   float scale;
+  float soft_cap;  // of scores; 0: none
   float* scratch;  // paged_scratch_floats()
   float* out;      // as q
   int64_t ldo;
   HeadBias bias;     // of the first head; the others' follow
   int64_t position;  // of the first query
+  float* log_sums;   // as q, one a head; or nullptr
+  int64_t ld_log_sums;
 };
 
 struct LayerNormRow {
@@ -118,9 +130,12 @@ struct IsaKernels {
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
+  void (*soft_cap)(float cap, float* x, int64_t n);  // x = cap * tanh(x / cap)
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
+  void (*window_pack)(const RaggedHead&);    // those that the queries see
+  void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
 };
@@ -135,10 +150,12 @@ extern const IsaKernels kAvx512Bf16Kernels;
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();
 
-// Sizes of scratch memory, in floats; multiples of 16.
+// Sizes of scratch memory, in floats; multiples of 16. Of windows: the keys that a call packs or
+// that kRaggedRows queries see, with those before them in their panel, and the global ones; both
+// numbers rounded up to panels.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
-// Of `rows` pairs of a head and a query that see at most so many keys.
+// Of `rows` pairs of a head and a query; keys: the most that are read for one, and `lane`.
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 
 }  // namespace tandem::cpu

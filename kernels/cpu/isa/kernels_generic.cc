@@ -16,6 +16,8 @@ namespace {
 //
 #include "kernels/cpu/isa/attention_paged.inl"
 #include "kernels/cpu/isa/attention_ragged.inl"
+//
+#include "kernels/cpu/isa/attention_window.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kGenericKernels

@@ -92,6 +92,17 @@ inline V relu(V x) { return max(zero(), x); }
 inline V silu(V x) { return x * sigmoid(x); }
 inline V quick_gelu(V x) { return x * sigmoid(set1(1.702f) * x); }
 
+// x = cap * tanh(x / cap)
+[[gnu::noinline]] void soft_cap(float cap, float* x, int64_t n) {
+  const V c = set1(cap);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(x + i, c * tanh_of(load(x + i) / c));
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    store_n(x + i, c * tanh_of(load_n(x + i, rest) / c), rest);
+  }
+}
+
 [[gnu::noinline]] void activate(Activation activation, float* x, int64_t n) {
   switch (activation) {
     case Activation::kNone: return;

@@ -3,16 +3,18 @@
 // head dimension, the softmax's sum has 16 lanes by key, and an output element is one chain over
 // the keys in order.
 
-// p[j] = exp(p[j] - max), within rounding of max, for n scores; returns the sum. p is readable and
-// writable up to a multiple of 16, what lies beyond n becomes zero.
-inline float softmax_row(float* p, int64_t n) {
+// p[j] = exp(p[j] - max), within rounding of max, for n scores; returns the sum, and gives max. p
+// is readable and writable up to a multiple of 16, what lies beyond n becomes zero.
+inline float softmax_row(float* p, int64_t n, float* top = nullptr) {
   V best[kParts];
   for (int i = 0; i < kParts; ++i) best[i] = set1(-__builtin_inff());
   for (int64_t j = n; j % kLanes16 != 0; ++j) p[j] = -__builtin_inff();
   for (int64_t j = 0; j < n; j += kLanes16)
 #pragma GCC unroll 16
     for (int i = 0; i < kParts; ++i) best[i] = max(best[i], load(p + j + i * kLanes));
-  const V log2e = set1(1.442695041f), shift = zero() - set1(reduce_max(best)) * log2e;
+  const float largest = reduce_max(best);
+  if (top != nullptr) *top = largest;
+  const V log2e = set1(1.442695041f), shift = zero() - set1(largest) * log2e;
   V sum[kParts];
   for (int i = 0; i < kParts; ++i) sum[i] = zero();
   for (int64_t j = 0; j < n; j += kLanes16)

@@ -9,11 +9,12 @@
 namespace tandem::cuda::rows {
 namespace {
 
-struct PerhapsBias {
+struct PerhapsBias : NoWindow {
   const AttentionParams& p;
   BiasRow row;
-  __device__ PerhapsBias(const AttentionParams& params, const AttentionWork& work, int head)
-      : p(params), row(params, work, head) {}
+  __device__ PerhapsBias(const AttentionParams& params, const AttentionWork& work,
+                         const HeadQueries& which)
+      : p(params), row(params, work, which.head(0)) {}
   __device__ float operator()(float score, int query, int32_t key) const {
     return p.bias == nullptr ? score : row.add(score, key - query);
   }

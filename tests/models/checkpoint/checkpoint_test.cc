@@ -108,6 +108,14 @@ TEST(Checkpoint, RemembersWhatWasRead) {
   EXPECT_EQ(c.location(), dir.path().string());
 }
 
+TEST(Checkpoint, WhatIsSkippedCountsAsRead) {
+  TempDir dir;
+  dir.write("model.safetensors", shard({"eye.a", "eye.b.c", "eyes.a", "a"}));
+  Checkpoint c = Checkpoint::open(dir.path());
+  (Weights(c) / "eye").skip();
+  EXPECT_EQ(c.unread(), (std::vector<std::string>{"a", "eyes.a"}));
+}
+
 TEST(Checkpoint, PrefersSafetensorsToPickles) {
   TempDir dir;
   dir.write("pytorch_model.bin", "broken");

@@ -240,6 +240,39 @@ TEST_P(Layers, HeadsOfSelfAndCrossAttention) {
   }
 }
 
+// Norms of heads do to each head what a norm does to a row.
+TEST_P(Layers, NormOfGroupsWithOneMore) {
+  source_.add("norm.weight", {6});
+  Context ctx(1);
+  const auto comm = make_local_communicator();
+  const Build b{ctx, *comm, DType::kF32};
+  const Norm plain(root_ / "norm", b, 6, 1e-6f, NormKind::kRms);
+  const Norm one_more(root_ / "norm", b, 6, 1e-6f, NormKind::kRmsPlusOne);
+  const Tensor x = random_matrix(kRows, 18, 4), heads = random_matrix(3 * kRows, 6, 4);
+  one_more.norm_groups(x);
+  const Tensor normed = plain.forward(heads);
+  for (int64_t i = 0; i < normed.size(); ++i) {
+    const float w = plain.weight().data<float>()[i % 6];
+    const double want = double{normed.data<float>()[i]} * (1.0 + double{w}) / double{w};
+    EXPECT_NEAR(x.data<float>()[i], want, 1e-5 * std::max(1.0, std::abs(want))) << i;
+  }
+}
+
+TEST_P(Layers, SoftCapOfLogits) {
+  source_.add("head.weight", {11, 16});
+  const HostTensor weight = (root_ / "head").get("weight", {11, 16});
+  const Tensor x = random_matrix(kRows, 16, 5);
+  Context ctx(1);
+  const auto comm = make_local_communicator();
+  const Build b{ctx, *comm, DType::kF32};
+  const Tensor logits = ParallelLMHead(weight, {}, b).forward(x);
+  const Tensor capped = ParallelLMHead(weight, {}, b, 1.0f, 0.5f).forward(x);
+  for (int64_t i = 0; i < logits.size(); ++i)
+    EXPECT_NEAR(capped.data<float>()[i], 0.5 * std::tanh(2.0 * logits.data<float>()[i]), 1e-6);
+  expect_same_on_ranks(
+      [&](const Build& build) { return ParallelLMHead(weight, {}, build, 1.0f, 0.5f).forward(x); });
+}
+
 TEST_P(Layers, EmbeddingAndHeadOfAVocabularyThatDoesNotDivide) {
   for (const int64_t vocabulary : {2, 5, 101}) {
     source_.add("embed.weight", {vocabulary, 16});

@@ -70,6 +70,24 @@ TEST(Metaspace, TokensOfBytes) {
   EXPECT_THROW(make_decoder(JsonView(fuse, "test")), InputError);
 }
 
+json replace(const std::string& what, const std::string& with) {
+  return {{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", with}};
+}
+
+TEST(Metaspace, SymbolsAndBytesInASequence) {
+  json component = {
+      {"type", "Sequence"},
+      {"decoders", {replace("_", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
+  const auto decoder = make_decoder(JsonView(component, "test"));
+  EXPECT_EQ(decoder->token_bytes("_a_"), " a ");
+  EXPECT_EQ(decoder->first_token_bytes("_a"), " a");  // nothing was put before the text
+  EXPECT_EQ(decoder->byte_of("<0xE2>"), '\xE2');
+  for (const json& other : {replace("_", ""), replace("", " ")}) {
+    component["decoders"][0] = other;
+    EXPECT_THROW(make_decoder(JsonView(component, "test")), InputError) << other;
+  }
+}
+
 TEST(WhitespaceSplit, AnyWhiteSpaceParts) {
   const json component = {{"type", "WhitespaceSplit"}};
   EXPECT_THAT(split(component, " a\tb\u2003c\n\u00E9 "), ElementsAre("a", "b", "c", "\u00E9"));

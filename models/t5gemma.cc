@@ -1,0 +1,226 @@
+// T5Gemma (HuggingFace T5GemmaForConditionalGeneration) and T5Gemma 2 (text only): RMS norms of
+// 1 + weight before and behind each part, fewer heads of keys than of queries, rotary positions,
+// windows in some layers, sides of sizes of their own. The first has soft caps; the second norms of
+// heads, one softmax over the keys of decoder and encoder, and an embedding of its own for the end
+// of an image.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "models/blocks/seq2seq.h"
+#include "models/config/side_config.h"
+#include "models/family.h"
+
+namespace tandem {
+namespace {
+
+constexpr SideDefaults kFirst{256000, 8192, 2, 1e4f, 0.0f, 50.0f, 30.0f};
+constexpr SideDefaults kSecond{262208, 131072, 6, 1e6f, 1e4f, 0.0f, 0.0f};
+
+bool is_first(const ModelConfig& c) { return c.model_type == "t5gemma"; }
+
+// Keys of config.json that ModelConfig does not have.
+struct Extras {
+  SideConfig encoder, decoder;
+  int image_end;  // the second's
+};
+
+Extras read_extras(const ConfigReader& in, bool first) {
+  const SideDefaults& defaults = first ? kFirst : kSecond;
+  const ConfigReader encoder = part_of(in, "encoder");
+  Extras out{read_side(first ? encoder : part_of(encoder, "text_config"), defaults),
+             read_side(part_of(in, "decoder"), defaults),
+             encoder.size("eoi_token_index", in.kMaxRows).value_or(256000)};
+  if (out.encoder.vocab_size != out.decoder.vocab_size)
+    in.fail("decoder", "vocab_size differs from the encoder's, which is not supported");
+  if (!first && out.encoder.d_model != out.decoder.d_model)
+    in.fail("decoder", "hidden_size differs from the encoder's");
+  return out;
+}
+
+Extras read_extras(const ModelConfig& c) {
+  return read_extras(ConfigReader((c.directory / "config.json").string(), c.raw), is_first(c));
+}
+
+void read_config(const ConfigReader& in, ModelConfig& c) {
+  const auto [encoder, decoder, image_end] = read_extras(in, is_first(c));
+  c.vocab_size = decoder.vocab_size;
+  c.d_model = encoder.d_model;
+  c.head_dim = encoder.head_dim;
+  c.encoder_layers = encoder.layers;
+  c.decoder_layers = decoder.layers;
+  c.encoder_attention_heads = encoder.heads;
+  c.decoder_attention_heads = decoder.heads;
+  c.encoder_ffn_dim = encoder.ffn_dim;
+  c.decoder_ffn_dim = decoder.ffn_dim;
+  c.max_position_embeddings = std::min(encoder.max_positions, decoder.max_positions);
+  c.activation = decoder.activation;
+  c.scale_embedding = true;
+  c.tie_word_embeddings = in.flag("tie_word_embeddings", true);
+}
+
+ModelLimits limits(const ModelConfig& c) {
+  const Extras extras = read_extras(c);
+  ModelLimits out;
+  out.encoder_positions = extras.encoder.max_positions;
+  out.decoder_positions = extras.decoder.max_positions;
+  out.hidden_size = extras.encoder.d_model;
+  for (const SideConfig* s : {&extras.encoder, &extras.decoder}) {
+    const int64_t heads = int64_t{s->heads + 2 * s->kv_heads} * s->head_dim;
+    const int64_t gated = int64_t{2} * s->ffn_dim, width = s->d_model;
+    out.scratch_values_per_token =
+        std::max(out.scratch_values_per_token, gated + 2 * heads + 4 * width);
+    out.widest_linear = std::max({out.widest_linear, gated, heads, width});
+  }
+  const SideConfig& d = extras.decoder;
+  out.self_cache_values_per_token = int64_t{2} * d.layers * d.kv_heads * d.head_dim;
+  out.cross_cache_values_per_token = out.self_cache_values_per_token;
+  return out;
+}
+
+constexpr LayerOptions::Names kNames{.self_attention = "self_attn",
+                                     .self_norm = "pre_self_attn_layernorm",
+                                     .cross_attention = "cross_attn",
+                                     .cross_norm = "pre_cross_attn_layernorm",
+                                     .fc1 = "mlp.gate_proj",
+                                     .gate = "mlp.up_proj",
+                                     .fc2 = "mlp.down_proj",
+                                     .final_norm = "pre_feedforward_layernorm",
+                                     .self_norm_behind = "post_self_attn_layernorm",
+                                     .cross_norm_behind = "post_cross_attn_layernorm",
+                                     .final_norm_behind = "post_feedforward_layernorm"};
+
+SideOptions options_of(const SideConfig& s, bool first, const ops::Window& window) {
+  AttentionOptions attention;
+  attention.heads = s.heads;
+  attention.head_dim = s.head_dim;
+  attention.kv_heads = s.kv_heads;
+  attention.scale = s.score_scale;
+  attention.soft_cap = first ? s.attention_soft_cap : 0.0f;  // HuggingFace's second does not use it
+  attention.bias = s.attention_bias ? Bias::kRequired : Bias::kNone;
+  attention.names.out = "o_proj";
+  attention.names.q_norm = first ? nullptr : "q_norm";
+  attention.names.k_norm = first ? nullptr : "k_norm";
+  attention.head_norms = NormKind::kRmsPlusOne;
+  attention.eps = s.eps;
+  SideOptions out;
+  out.layer.norms = NormPlace::kBoth;
+  out.layer.d_model = s.d_model;
+  out.layer.self_attention = out.layer.cross_attention = attention;
+  out.layer.merged_attention = !first;
+  out.layer.feed_forward = {s.ffn_dim, s.activation, /*gated=*/true, Bias::kNone};
+  out.layer.norm_kind = NormKind::kRmsPlusOne;
+  out.layer.eps = s.eps;
+  out.layer.names = kNames;
+  out.num_layers = s.layers;
+  out.final_norm = "norm";
+  for (const SideConfig::Rope& rope : {s.rope, s.sliding_rope})
+    out.frequencies.push_back(rotary_frequencies(s.head_dim, rope.theta, rope.factor));
+  out.of_layer = [sliding = s.sliding, window](int i, LayerOptions& layer) {
+    const bool slides = sliding[static_cast<size_t>(i)];
+    layer.self_attention.rotary = slides ? 1 : 0;
+    if (slides) layer.self_attention.window = window;
+  };
+  return out;
+}
+
+// What the first sees includes the window's ends, what the second sees is as many as it says.
+ops::Window encoder_window(int n, bool first) {
+  return first ? ops::Window{n, n} : ops::Window{(n + 1) / 2 - 1, n / 2};
+}
+
+// Each side's table, and the head's. The second's sides have one under either name.
+struct Tables {
+  Tables(const Weights& root, const Weights& encoder_side, const Weights& decoder_side,
+         const ModelConfig& c, const Extras& extras) {
+    const auto find = [&](const Weights& side, const SideConfig& s) {
+      return (side / "embed_tokens").find("weight", {c.vocab_size, s.d_model});
+    };
+    const auto of_encoder = find(encoder_side, extras.encoder);
+    const auto of_decoder = find(decoder_side, extras.decoder);
+    const bool shared = !is_first(c) && (of_encoder || of_decoder);
+    const auto get = [&](const Weights& side, const SideConfig& s) {
+      return (side / "embed_tokens").get("weight", {c.vocab_size, s.d_model});
+    };
+    encoder = shared && !of_encoder ? *of_decoder : get(encoder_side, extras.encoder);
+    decoder = shared && !of_decoder ? *of_encoder : get(decoder_side, extras.decoder);
+    const Weights projection = root / "lm_head" / "out_proj";
+    const Shape shape{c.vocab_size, extras.decoder.d_model};
+    head = projection.find("weight", shape).value_or(decoder);
+    if (!c.tie_word_embeddings) head = projection.get("weight", shape);
+  }
+  HostTensor encoder, decoder, head;
+};
+
+// The embedding of the end of an image, which both sides share.
+std::optional<OwnRow> image_end_row(const Weights& encoder, const Weights& decoder, int id,
+                                    const Tables& tables, float scale, const Build& b) {
+  const Shape shape{tables.encoder.shape[1]};
+  const auto of_decoder = (decoder / "embed_tokens").find("eoi_embedding", shape);
+  const HostTensor row =
+      of_decoder ? *of_decoder : (encoder / "embed_tokens").get("eoi_embedding", shape);
+  (encoder / "embed_tokens").find_any("eoi_embedding");
+  if (id >= tables.encoder.shape[0]) return std::nullopt;
+  return OwnRow(row, id, tables.encoder, scale, b);
+}
+
+std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
+  const bool first = is_first(c);
+  const Extras extras = read_extras(c);
+  const Shape norm{extras.decoder.d_model};
+  const Weights model = scope_of(root, "model", "decoder.norm.weight", norm);
+  const Weights decoder = model / "decoder", whole_encoder = model / "encoder";
+  const Weights encoder = scope_of(whole_encoder, "text_model", "norm.weight", {c.d_model});
+  const Tables tables(root, encoder, decoder, c, extras);
+  const float scale = embedding_scale(c);
+  const VocabParallelEmbedding encoder_tokens(tables.encoder, b, scale);
+  ModelConfig of_decoder = c;
+  of_decoder.d_model = extras.decoder.d_model;
+  const auto decoder_tokens =
+      tables.decoder.data == tables.encoder.data
+          ? encoder_tokens
+          : VocabParallelEmbedding(tables.decoder, b, embedding_scale(of_decoder));
+  Seq2Seq::Parts parts{
+      Embeddings(encoder_tokens, Positions::none()), Embeddings(decoder_tokens, Positions::none()),
+      ParallelLMHead(tables.head, {}, b, 1.0f, extras.decoder.logit_soft_cap),
+      first ? std::nullopt : image_end_row(encoder, decoder, extras.image_end, tables, scale, b)};
+  for (const char* of_images : {"vision_tower", "multi_modal_projector"})
+    if (!first) (whole_encoder / of_images).skip();
+  const SideOptions encoder_side =
+      options_of(extras.encoder, first, encoder_window(extras.encoder.window, first));
+  SideOptions decoder_side = options_of(extras.decoder, first, {extras.decoder.window - 1, 0});
+  decoder_side.layer.cross_attention.kv_width = extras.encoder.d_model;
+  return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, encoder_side, decoder,
+                                   decoder_side);
+}
+
+TokenizerRule tokenizer() {
+  TokenizerRule rule{"GemmaTokenizer", "", TokenizerRule::Kind::kTextBpe};
+  rule.special_tokens = class_tokens({{"bos_token", "<bos>"},
+                                      {"eos_token", "<eos>"},
+                                      {"unk_token", "<unk>"},
+                                      {"pad_token", "<pad>"},
+                                      {"mask_token", "<mask>"}});
+  return rule;
+}
+
+ModelFamily family(const char* model_type, const char* architecture,
+                   std::vector<TokenizerRule> tokenizers = {}) {
+  return {.model_type = model_type,
+          .architectures = {architecture},
+          .special_tokens = {.bos = 2, .pad = 0, .eos = 1},
+          .read_config = read_config,
+          .limits = limits,
+          .tokenizers = std::move(tokenizers),
+          .make = make};
+}
+
+}  // namespace
+
+ModelFamily t5gemma_family() {
+  return family("t5gemma", "T5GemmaForConditionalGeneration", {tokenizer()});
+}
+ModelFamily t5gemma2_family() { return family("t5gemma2", "T5Gemma2ForConditionalGeneration"); }
+
+}  // namespace tandem
