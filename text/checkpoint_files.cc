@@ -80,7 +80,7 @@ OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
        {"spiece.model", "sentencepiece.bpe.model", "source.spm", "tokenizer.model"})
     if (fs::exists(directory / name, error))
       throw not_supported((directory / name).string(),
-                          "this class's SentencePiece models are not supported; a "
+                          "SentencePiece models of this class are not supported; a "
                           "tokenizer.json is needed");
   throw invalid_model(directory.string(),
                       "there is no tokenizer.json, nor vocab.json with merges.txt");

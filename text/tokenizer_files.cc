@@ -87,6 +87,8 @@ json normalizer_of_words(const TokenizerRule& rule, const JsonView& document) {
   if (rule.words.normalizer == Normalizer::kNone) return nullptr;
   json table = precompiled_of(document);
   if (rule.words.normalizer == Normalizer::kTable) return table;
+  // HuggingFace's class of that kind leaves the text alone then; the others differ.
+  if (table.is_null() && rule.kind == TokenizerRule::Kind::kPieceBpe) return nullptr;
   if (table.is_null())
     document.fail_unsupported("a normalizer without a table of characters is not supported");
   const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
@@ -236,9 +238,10 @@ TokenizerFiles combine_bytes(const CheckpointFiles& in, const TokenizerRule& rul
   std::vector<std::string> first;
   for (const auto& [key, token] : rule.special_tokens) first.push_back(tokens.content(key));
   out.document = byte_document(first);
-  const auto extra_ids = in.config.view().find("extra_ids");
-  out.added_tokens = {with_extra_ids(
-      tokens.to_add({}), extra_ids ? extra_ids->count(kMaxExtraIds) : rule.bytes.extra_ids)};
+  int32_t extra_ids = rule.bytes.extra_ids;
+  if (const auto count = in.config.view().find("extra_ids")) extra_ids = count->count(kMaxExtraIds);
+  if (names_no_extra_tokens(in.config.view())) extra_ids = 0;
+  out.added_tokens = {with_extra_ids(tokens.to_add({}), extra_ids)};
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
   out.document["post_processor"]["once"] = true;
   read_settings(in.config, /*tidies=*/false, out);

@@ -69,7 +69,13 @@ TEST(Utf8, SameAsIcuOnRandomBytes) {
     ASSERT_EQ(lossy(bytes), expected) << testing::PrintToString(bytes);
     std::string valid;
     append_valid_utf8(bytes, valid);
-    ASSERT_EQ(valid, without(expected, "\uFFFD")) << testing::PrintToString(bytes);
+    ASSERT_EQ(find_invalid_utf8(valid), std::string::npos);
+    ASSERT_EQ(without(valid, "\uFFFD"), without(expected, "\uFFFD"))
+        << testing::PrintToString(bytes);
+    // A U+FFFD that was there stays.
+    if (bytes == expected) {
+      ASSERT_EQ(valid, bytes);
+    }
     const size_t invalid = find_invalid_utf8(bytes);
     ASSERT_EQ(invalid == std::string::npos, bytes == expected) << testing::PrintToString(bytes);
     if (invalid == std::string::npos) continue;

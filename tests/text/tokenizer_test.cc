@@ -173,9 +173,11 @@ TEST(Tokenizer, FilesOfFamiliesCountAsForAutoTokenizer) {
     if (item.at("class") != "NllbTokenizer") {
       expect_cases(*tokenizer, item);
     } else {  // HuggingFace forgets the languages, and gives their ids to <mask>
-      for (const json& c : item.at("cases"))
-        if (const std::string text = c.at("text"); text.find('_') == std::string::npos)
-          EXPECT_EQ(tokenizer->encode(text, false), c.at("ids_no_special").get<Ids>()) << text;
+      for (const json& c : item.at("cases")) {
+        const std::string text = c.at("text");
+        if (text.find('_') != std::string::npos) continue;
+        EXPECT_EQ(tokenizer->encode(text, false), c.at("ids_no_special").get<Ids>()) << text;
+      }
     }
     if (HasFailure()) return;
   }

@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "text/pipeline/precompiled.h"
+#include "text/pipeline/special_tokens.h"
 
 namespace tandem {
 namespace {
@@ -48,6 +49,7 @@ class Document {
 
   json make(const JsonView& config) {
     const TokenizerRule::PieceFile& file = rule_.pieces;
+    extra_tokens_ = !names_no_extra_tokens(config);
     add_special(tokens_of(file.before, config));
     for (size_t i = file.replaced; i < model_.pieces.size(); ++i) {
       const PieceModel::Piece& piece = model_.pieces[i];
@@ -70,7 +72,7 @@ class Document {
   }
   void add_special(const Tokens& tokens) {
     for (const TokenizerRule::PieceFile::Token& token : tokens) {
-      note(token.content, /*special=*/true);
+      if (extra_tokens_) note(token.content, /*special=*/true);
       add(token.content, token.score);
     }
   }
@@ -102,6 +104,7 @@ class Document {
 
   const PieceModel& model_;
   const TokenizerRule& rule_;
+  bool extra_tokens_ = true;
   json vocabulary_ = json::array();  // [["token", score], …]
   json added_ = json::array();
 };
