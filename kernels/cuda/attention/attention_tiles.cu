@@ -286,12 +286,9 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
 template <int kDim, With kWith>
-constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64
-                                 : kWith == With::kBias  ? 48
-                                                         : 32)
-                            ? 4
-                        : kDim <= 96 ? 3
-                                     : 2;
+constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64 : 32) ? 4
+                        : kDim <= 96                                ? 3
+                                                                    : 2;
 
 template <class Type, int kDim, With kWith>
 __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
