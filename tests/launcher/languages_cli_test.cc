@@ -39,8 +39,11 @@ void expect_error(const ProcessResult& r, const std::vector<std::string>& words)
 }
 
 TEST(LanguagesCli, FlagsNameThem) {
-  for (const json& c : testing::load_golden("mbart50-tiny").at("cases")) {
+  const json golden = testing::load_golden("mbart50-tiny");
+  int cases = 0;
+  for (const json& c : golden.at("cases")) {
     if (c.at("kind") != "lang" || c.contains("sequences")) continue;
+    ++cases;
     const ProcessResult r = generate(
         "mbart50-tiny", {"--source-lang", c.at("src_lang").get<std::string>(), "--target-lang",
                          c.at("tgt_lang").get<std::string>(), "--num-beams", "1",
@@ -48,6 +51,7 @@ TEST(LanguagesCli, FlagsNameThem) {
     EXPECT_EQ(text_of(r),
               c.at("output_text").at("skip_special_tokens_true").get<std::string>() + "\n");
   }
+  EXPECT_EQ(cases, 2);
 }
 
 TEST(LanguagesCli, LinesNameThem) {

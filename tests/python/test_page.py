@@ -163,11 +163,19 @@ def test_long_texts_are_cut_on_request(page, server):
     assert text and page.text("#error-prompt") == ""
 
 
-def open_page(chromium, server):
-    chromium.errors.clear()
-    chromium.urls.clear()
-    chromium.open(server.url + "/")
-    chromium.wait("document.querySelector('#state').dataset.state === 'ready'")
+@pytest.fixture
+def open_page(chromium, start_server):
+    """open_page(model): the page of a server of the test's own."""
+    def opened(model):
+        server = start_server(model=GOLDENS / model)
+        chromium.errors.clear()
+        chromium.urls.clear()
+        chromium.open(server.url + "/")
+        chromium.wait("document.querySelector('#state').dataset.state === 'ready'")
+        return server
+
+    yield opened
+    chromium.open("about:blank")  # before the server goes, which the page would ask again
 
 
 def options_of(page, menu):
@@ -185,9 +193,8 @@ def test_menus_only_where_the_model_has_them(page):
     assert "src_lang" not in page.value("document.querySelector('#curl').textContent")
 
 
-def test_languages_have_menus(chromium, start_server):
-    server = start_server(model=GOLDENS / "mbart50-tiny")
-    open_page(chromium, server)
+def test_languages_have_menus(chromium, open_page):
+    server = open_page("mbart50-tiny")
     chromium.wait("document.querySelector('#model-fields').hidden === false")
     for menu in ("src_lang", "tgt_lang"):
         names = options_of(chromium, menu)
@@ -204,8 +211,8 @@ def test_languages_have_menus(chromium, start_server):
     assert chromium.errors == []
 
 
-def test_tasks_have_a_menu(chromium, start_server):
-    open_page(chromium, start_server(model=GOLDENS / "t5-tiny"))
+def test_tasks_have_a_menu(chromium, open_page):
+    open_page("t5-tiny")
     chromium.wait("document.querySelector('#model-fields').hidden === false")
     assert options_of(chromium, "task") == ["", "summarization"]
     assert chromium.value("document.querySelector('#src_lang').closest('.field').hidden") is True

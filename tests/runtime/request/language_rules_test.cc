@@ -51,7 +51,8 @@ class Requests {
 TEST(Languages, ByNameAsInTheGoldens) {
   Requests model("mbart50-tiny");
   size_t cases = 0;
-  for (const json& c : testing::load_golden("mbart50-tiny").at("cases")) {
+  const json golden = testing::load_golden("mbart50-tiny");
+  for (const json& c : golden.at("cases")) {
     if (c.at("kind") != "lang") continue;
     ++cases;
     const auto request = model.prepare(
