@@ -119,7 +119,7 @@ struct Problem {
 TEST_P(PagedOptionsTest, MatchTheReference) {
   Random random;
   Context ctx(2);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 30; ++round) {
     const Problem p(random);
     const Options options = random_options(random, p.heads);
     ops::PagedAttentionArgs args = p.paged(random, ctx, random.pick({1, 3, 5, 16, 32}),
