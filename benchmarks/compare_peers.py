@@ -5,8 +5,9 @@
                      [--engines tandem,ct2,openvino,hf] [--batches 1,8,32] [--source-tokens 256] [--new-tokens 64]
                      [--beams 1] [--mixed N] [--threads 2] [--rounds 5] [--out results]
 
-The work: requests of --source-tokens random ids each, decoded from Tandem's default decoder prompt [decoder_start, bos]
-by exactly --new-tokens tokens, greedily or with --beams beams, in batches of the sizes given. Every engine runs in a
+The model: of build/bin/make_random_bart or make_random_families.py, or any of these families.
+The work: requests of --source-tokens random ids each, decoded from Tandem's default decoder prompt (of BART
+[decoder_start, bos], of others [decoder_start]) by exactly --new-tokens tokens, greedily or with --beams beams, in batches of the sizes given. Every engine runs in a
 process of its own with --threads threads. A round runs all of them one after the other, each --repeat times, the
 fastest counts; so whatever else the machine does hits all alike. Before anything is timed, each engine's tokens (of
 the first --compare requests) are compared with HuggingFace's. Loading is not timed. The results go to OUT.json and, as
@@ -151,10 +152,11 @@ def make_requests(args):
     config = json.loads((args.model / "config.json").read_text())
     chance = random.Random(args.seed)
     low, high = 4, config["vocab_size"] - 2  # no special token inside
+    first = [config["bos_token_id"]] if config["model_type"] == "bart" else []
     count = args.mixed or max(args.batches)
     sizes = [(skewed(chance, 32, 512), skewed(chance, 8, 128)) if args.mixed else
              (args.source_tokens, args.new_tokens) for _ in range(count)]
-    requests = [[config["bos_token_id"], *(chance.randint(low, high) for _ in range(n - 2)), config["eos_token_id"]]
+    requests = [[*first, *(chance.randint(low, high) for _ in range(n - 1 - len(first))), config["eos_token_id"]]
                 for n, _ in sizes]
     return requests, [n for _, n in sizes]
 

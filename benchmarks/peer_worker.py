@@ -7,6 +7,12 @@ of HuggingFace's, with "requests" and "tokens". Answers each with a line.
 import argparse, json, os, pathlib, resource, sys, time
 
 
+def decoder_prompt(config):
+    """What decoding starts with, as Tandem does by default: BART's BOS is not generated."""
+    start = [config.decoder_start_token_id]
+    return start + [config.bos_token_id] if config.model_type == "bart" else start
+
+
 class HuggingFace:
     def __init__(self, args, dtype="float32"):
         import torch, transformers
@@ -23,17 +29,18 @@ class HuggingFace:
         config = self.model.config
         ids = self.torch.tensor([r + [config.pad_token_id] * (width - len(r)) for r in requests])
         mask = self.torch.tensor([[1] * len(r) + [0] * (width - len(r)) for r in requests])
-        start = self.torch.tensor([[config.decoder_start_token_id, config.bos_token_id]]).repeat(len(requests), 1)
+        prompt = decoder_prompt(config)
+        start = self.torch.tensor([prompt]).repeat(len(requests), 1)
         out = self.model.generate(
             input_ids=ids, attention_mask=mask, decoder_input_ids=start, num_beams=self.beams, do_sample=False,
             min_new_tokens=longest, max_new_tokens=longest, early_stopping=False, length_penalty=1.0)
-        return [row[2:2 + n] for row, n in zip(out.tolist(), new_tokens)]
+        return [row[len(prompt):len(prompt) + n] for row, n in zip(out.tolist(), new_tokens)]
 
     def logits(self, source, target):
         """Of every generated token."""
-        start = [self.model.config.decoder_start_token_id, self.model.config.bos_token_id]
+        start = decoder_prompt(self.model.config)
         return self.model(input_ids=self.torch.tensor([source]),
-                          decoder_input_ids=self.torch.tensor([start + target[:-1]])).logits[0, 1:]
+                          decoder_input_ids=self.torch.tensor([start + target[:-1]])).logits[0, len(start) - 1:]
 
     def leads(self, requests, tokens):
         """How far the best logit is ahead of the second, for every generated token (EOS left out)."""
@@ -70,7 +77,7 @@ class OpenVino(HuggingFace):
 
 class CTranslate2:
     def __init__(self, args, compute_type="float32"):
-        import ctranslate2
+        import ctranslate2, transformers
 
         self.version, self.beams = f"ctranslate2 {ctranslate2.__version__}", args.beams
         folder = args.cache / "ctranslate2"
@@ -78,22 +85,24 @@ class CTranslate2:
             ctranslate2.converters.TransformersConverter(str(args.model)).convert(str(folder), force=True)
         self.translator = ctranslate2.Translator(
             str(folder), device="cpu", compute_type=compute_type, inter_threads=1, intra_threads=args.threads)
-        ids = json.loads((args.model / "vocab.json").read_text(encoding="utf-8"))
-        self.ids = ids
-        self.tokens = {i: token for token, i in ids.items()}
+        tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
+        self.tokens = {i: token for token, i in tokenizer.get_vocab().items()}
+        self.ids = {token: i for i, token in self.tokens.items()}
+        self.prefix = decoder_prompt(transformers.AutoConfig.from_pretrained(args.model))[1:]  # it knows the first
 
     def generate(self, requests, new_tokens):
         """Greedily each its own number of tokens, with beams all the same."""
         def is_done(step):
-            return step.step >= new_tokens[step.batch_id]  # step 0 is the prefix
+            return step.step + 1 - len(self.prefix) >= new_tokens[step.batch_id]  # the prefix counts
 
         unequal = len(set(new_tokens)) > 1
-        longest = max(new_tokens) + 1  # BOS counts as decoded and is part of the hypothesis
+        longest = max(new_tokens) + len(self.prefix)  # which counts as decoded and is part of the hypothesis
+        prefix = [self.tokens[i] for i in self.prefix]
         results = self.translator.translate_batch(
-            [[self.tokens[i] for i in r] for r in requests], target_prefix=[[self.tokens[r[0]]] for r in requests],
+            [[self.tokens[i] for i in r] for r in requests], target_prefix=[prefix] * len(requests) if prefix else None,
             beam_size=self.beams, min_decoding_length=longest, max_decoding_length=longest,
             **({"callback": is_done} if unequal else {}))
-        return [[self.ids[token] for token in r.hypotheses[0][1:]] for r in results]
+        return [[self.ids[token] for token in r.hypotheses[0][len(prefix):]] for r in results]
 
 
 MAKERS = {

@@ -58,6 +58,13 @@ Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {
   return prompt;
 }
 
+Prompt Prompt::with_global_attention(const Prompt& source, const std::vector<int32_t>& positions) {
+  Prompt prompt = source;
+  auto& global = *prompt.message_.mutable_encoder()->mutable_global_attention();
+  global.mutable_at()->Assign(positions.begin(), positions.end());
+  return prompt;
+}
+
 // A pair stays one, with the target beside its two sides.
 Prompt Prompt::with_target(const Prompt& source, const Prompt& target, bool append_eos) {
   Prompt prompt = source;

@@ -55,6 +55,8 @@ class Prompt {
   // For models whose encoder reads frames: rows of `width` numbers, one behind another.
   static Prompt frames(int width, const std::vector<float>& values);
   static Prompt pair(const Prompt& encoder, const Prompt& decoder);
+  // Those of the source's encoder tokens have global attention, instead of the model's (the first).
+  static Prompt with_global_attention(const Prompt& source, const std::vector<int32_t>& positions);
   // A target to be scored behind a prompt (text, tokens or a pair), up to an end token. Nothing is
   // generated: score_of() the output.
   static Prompt with_target(const Prompt& source, const Prompt& target, bool append_eos = true);

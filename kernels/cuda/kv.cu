@@ -4,6 +4,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/rotary.cuh"
 #include "kernels/kv_pages.h"
 
 namespace tandem::cuda {
@@ -14,6 +15,7 @@ struct WriteParams {
   const int32_t* slots;
   int64_t page_stride, value_offset, head_stride, token_stride;
   int block_size, head_dim, features;
+  Turn turn;  // of keys
 };
 
 // One thread for each vector of a token's keys and values; a token in grid.x.
@@ -36,9 +38,25 @@ __global__ void write_kv_kernel(WriteParams p, const T* k, const T* v, T* pages)
   }
 }
 
-// One warp for each key or value of a head; a token in grid.x. Twice: the size of the largest
-// finite element, then the bytes (the row is in the first cache).
+// The same for keys that turn: an element at a time.
 template <class T>
+__global__ void write_turned_kv_kernel(WriteParams p, const T* k, const T* v, T* pages) {
+  wait_for_earlier_kernels();
+  const int64_t token = blockIdx.x;
+  const int32_t slot = p.slots[token];
+  if (slot < 0) return;
+  T* page = pages + slot / p.block_size * p.page_stride + slot % p.block_size * p.token_stride;
+  for (int i = static_cast<int>(threadIdx.x); i < p.features; i += static_cast<int>(blockDim.x)) {
+    const int d = i % p.head_dim;
+    T* to = page + i / p.head_dim * p.head_stride + d;
+    *to = from_float<T>(p.turn.element(k + token * p.k_stride + (i - d), token, d));
+    to[p.value_offset] = v[token * p.v_stride + i];
+  }
+}
+
+// One warp for each key or value of a head; a token in grid.x. Twice: the size of the largest
+// finite element, then the bytes (the row is in the first cache). kTurned: keys turn before that.
+template <class T, bool kTurned>
 __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* pages,
                                 uint8_t* scales) {
   wait_for_earlier_kernels();
@@ -52,9 +70,12 @@ __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* 
     const int head = i % heads;
     const T* from =
         (i < heads ? k + token * p.k_stride : v + token * p.v_stride) + int64_t{head} * p.head_dim;
+    const auto element = [&](int d) {
+      return kTurned && i < heads ? p.turn.element(from, token, d) : to_float(from[d]);
+    };
     float largest = 0.0f;
     for (int d = lane; d < p.head_dim; d += kWarpSize) {
-      const float size = fabsf(to_float(from[d]));
+      const float size = fabsf(element(d));
       if (size < INFINITY) largest = fmaxf(largest, size);
     }
     largest = warp_max(largest);
@@ -67,7 +88,7 @@ __global__ void write_f8_kernel(WriteParams p, const T* k, const T* v, uint8_t* 
                        (i < heads ? 0 : p.value_offset) + head * p.head_stride;
     if (lane == 0) scales[at / p.head_dim] = static_cast<uint8_t>(exponent);
     for (int d = lane; d < p.head_dim; d += kWarpSize)
-      pages[at + d] = __nv_cvt_float_to_fp8(to_float(from[d]) * inverse, __NV_SATFINITE, __NV_E4M3);
+      pages[at + d] = __nv_cvt_float_to_fp8(element(d) * inverse, __NV_SATFINITE, __NV_E4M3);
   }
 }
 
@@ -103,21 +124,28 @@ void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
   p.block_size = static_cast<int>(s.block_size);
   p.head_dim = static_cast<int>(s.head_dim);
   p.features = static_cast<int>(s.num_heads * s.head_dim);
+  const bool turned = !args.rotary.angles.empty();
+  if (turned) p.turn = Turn(args.rotary);
   with_type(args.k.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* k = static_cast<const T*>(args.k.raw());
     const T* v = static_cast<const T*>(args.v.raw());
     const unsigned tokens = static_cast<unsigned>(args.k.dim(0));
     if (args.pages.data.dtype() == DType::kF8E4M3) {
-      TANDEM_LAUNCH(write_f8_kernel<T>, tokens, 256, 0, stream_of(ctx), p, k, v,
-                    static_cast<uint8_t*>(args.pages.data.raw()),
-                    args.pages.scales.data<uint8_t>());
+      const auto write = [&](auto kernel) {
+        TANDEM_LAUNCH(kernel, tokens, 256, 0, stream_of(ctx), p, k, v,
+                      static_cast<uint8_t*>(args.pages.data.raw()),
+                      args.pages.scales.data<uint8_t>());
+      };
+      turned ? write(write_f8_kernel<T, true>) : write(write_f8_kernel<T, false>);
       return;
     }
     T* pages = static_cast<T*>(args.pages.data.raw());
     const auto size = static_cast<int64_t>(sizeof(T));
-    if (p.head_dim % kVector<T> == 0 && aligned(k, p.k_stride * size) &&
-        aligned(v, p.v_stride * size) && aligned(pages, 0)) {
+    if (turned) {
+      TANDEM_LAUNCH(write_turned_kv_kernel<T>, tokens, 128, 0, stream_of(ctx), p, k, v, pages);
+    } else if (p.head_dim % kVector<T> == 0 && aligned(k, p.k_stride * size) &&
+               aligned(v, p.v_stride * size) && aligned(pages, 0)) {
       TANDEM_LAUNCH((write_kv_kernel<T, Vector<T>>), tokens, 128, 0, stream_of(ctx), p, k, v,
                     pages);
     } else {

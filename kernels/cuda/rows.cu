@@ -1,4 +1,4 @@
-// Embedding, norms, gates, gather, activation: a block for each row.
+// Embedding, norms, gates, activation, soft caps: a block for each row, or for a piece of one.
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
@@ -131,8 +131,9 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingParams p, 
   if (kNorm) norm_row<false>(sums, total, p.norm_weight, p.norm_bias, p.eps, size, p.aligned, out);
 }
 
-// The row is kept in shared memory, [size] f32, so that memory is read once. `aligned`: all rows,
-// weight and bias begin at multiples of 16 bytes, and size is a multiple of kPiece.
+// The row is kept in shared memory, [size] f32, so that memory is read once; of several groups in a
+// row, one in blockIdx.y. `aligned`: all rows, weight and bias begin at multiples of 16 bytes, and
+// size is a multiple of kPiece.
 template <class T, bool kRms>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_kernel(const T* x, int64_t x_stride, const T* residual, int64_t residual_stride,
@@ -141,7 +142,9 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
   float* row = reinterpret_cast<float*>(shared);
-  x += blockIdx.x * x_stride;
+  const int64_t group = static_cast<int64_t>(blockIdx.y) * size;
+  x += blockIdx.x * x_stride + group;
+  out += blockIdx.x * out_stride + group;
   if (residual != nullptr) residual += blockIdx.x * residual_stride;
   if (sums != nullptr) sums += blockIdx.x * sums_stride;
   float sum = 0;
@@ -157,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
     store_piece(h, size - at, at + kPiece <= size, row + at);
     if (sums != nullptr) store_piece(h, size - at, aligned, sums + at);
   }
-  norm_row<kRms>(row, sum, weight, bias, eps, size, aligned, out + blockIdx.x * out_stride);
+  norm_row<kRms>(row, sum, weight, bias, eps, size, aligned, out);
 }
 
 // `aligned`: all rows begin at multiples of 16 bytes, and size is a multiple of kPiece.
@@ -179,15 +182,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T>
-__global__ void gather_kernel(const T* x, int64_t x_stride, const int32_t* rows, T* out,
-                              int64_t out_stride, int64_t size) {
-  wait_for_earlier_kernels();
-  const int64_t from = rows[blockIdx.x];
-  for (int64_t i = threadIdx.x; i < size; i += blockDim.x)
-    out[blockIdx.x * out_stride + i] = x[from * x_stride + i];
-}
-
 constexpr int kActivateThreads = 256;
 
 template <class T>
@@ -202,6 +196,20 @@ __global__ void __launch_bounds__(kActivateThreads)
   load_piece(from, count, aligned, values);
 #pragma unroll
   for (int i = 0; i < kPiece; ++i) values[i] = activate(activation, values[i]);
+  store_piece(values, count, aligned, from);
+}
+
+__global__ void __launch_bounds__(kActivateThreads)
+    soft_cap_kernel(float cap, float* x, int64_t stride, int64_t size, bool aligned) {
+  wait_for_earlier_kernels();
+  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kActivateThreads + threadIdx.x) * kPiece;
+  if (at >= size) return;
+  float* from = x + blockIdx.x * stride + at;
+  const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
+  float values[kPiece];
+  load_piece(from, count, aligned, values);
+#pragma unroll
+  for (int i = 0; i < kPiece; ++i) values[i] = cap * tanhf(values[i] / cap);
   store_piece(values, count, aligned, from);
 }
 
@@ -270,7 +278,7 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
 }
 
 void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
-  const int64_t size = args.x.dim(1);
+  const int64_t size = args.x.dim(1) / args.groups;
   TANDEM_CHECK_LE(size, int64_t{kMaxNormFeatures});
   bool aligned = size % kPiece == 0;
   for (const Tensor& t : {args.x, args.residual, args.weight, args.bias, args.out, args.sum})
@@ -279,13 +287,14 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
     using T = typename decltype(tag)::type;
     const T* residual = static_cast<const T*>(args.residual.raw());
     T* sums = args.sum.empty() ? nullptr : static_cast<T*>(args.sum.raw());
+    const dim3 grid(blocks(args.x.dim(0)), blocks(args.groups));
     const auto run = [&](auto kernel, const float* bias) {
-      TANDEM_LAUNCH(
-          kernel, blocks(args.x.dim(0)), kThreads, static_cast<size_t>(size) * sizeof(float),
-          stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(), residual,
-          args.residual.empty() ? 0 : args.residual.row_stride(), args.weight.data<float>(), bias,
-          args.eps, static_cast<T*>(args.out.raw()), args.out.row_stride(), sums,
-          args.sum.empty() ? 0 : args.sum.row_stride(), static_cast<int>(size), aligned);
+      TANDEM_LAUNCH(kernel, grid, kThreads, static_cast<size_t>(size) * sizeof(float),
+                    stream_of(ctx), static_cast<const T*>(args.x.raw()), args.x.row_stride(),
+                    residual, args.residual.empty() ? 0 : args.residual.row_stride(),
+                    args.weight.data<float>(), bias, args.eps, static_cast<T*>(args.out.raw()),
+                    args.out.row_stride(), sums, args.sum.empty() ? 0 : args.sum.row_stride(),
+                    static_cast<int>(size), aligned);
     };
     if (args.rms)
       run(layer_norm_kernel<T, true>, nullptr);
@@ -311,17 +320,6 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
   after_launch("gated_activation");
 }
 
-void gather_rows(Context& ctx, const ops::GatherRowsArgs& args) {
-  with_type(args.x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    TANDEM_LAUNCH(gather_kernel<T>, blocks(args.out.dim(0)), kThreads, 0, stream_of(ctx),
-                  static_cast<const T*>(args.x.raw()), args.x.row_stride(),
-                  args.rows.data<int32_t>(), static_cast<T*>(args.out.raw()), args.out.row_stride(),
-                  args.out.dim(1));
-  });
-  after_launch("gather_rows");
-}
-
 void activate_rows(Context& ctx, Activation activation, const Tensor& x) {
   if (activation == Activation::kNone || x.dim(0) == 0 || x.dim(1) == 0) return;
   with_type(x.dtype(), [&](auto tag) {
@@ -333,6 +331,15 @@ void activate_rows(Context& ctx, Activation activation, const Tensor& x) {
                   x.dim(1) % kPiece == 0 && aligned_16(x));
   });
   after_launch("activation");
+}
+
+void soft_cap(Context& ctx, const ops::SoftCapArgs& args) {
+  const Tensor& x = args.x;
+  const dim3 grid(blocks(x.dim(0)),
+                  static_cast<unsigned>(ceil_div(x.dim(1), kActivateThreads * kPiece)));
+  TANDEM_LAUNCH(soft_cap_kernel, grid, kActivateThreads, 0, stream_of(ctx), args.cap,
+                x.data<float>(), x.row_stride(), x.dim(1), x.dim(1) % kPiece == 0 && aligned_16(x));
+  after_launch("soft_cap");
 }
 
 }  // namespace tandem::cuda

@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct EncodeOptions {
   EngineOptions engine;
   std::string input, output = "-", pooling = "mean", format = "json";
   std::vector<std::string> texts;
@@ -101,27 +101,33 @@ void write_output(const std::string& file, const std::string& bytes) {
 
 struct Inputs {
   std::vector<json> ids;
-  std::vector<std::vector<int32_t>> tokens;
+  std::vector<EncoderIds> tokens;
 };
 
-Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const ModelConfig& config) {
+Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
+                   const ModelConfig& config) {
   Inputs inputs;
   const ParamsResolver resolver(config, config.vocab_size);
-  proto::GenerationOptions with;
-  with.set_allow_empty_prompt(true);
-  const auto add = [&](const json& id, const proto::Prompt& prompt, const std::string& where) {
+  const auto add = [&](const JsonRequest& request, const std::string& where) {
     try {
-      const auto prepared = preprocess(prompt, with, &tokenizer, config, resolver);
-      const auto& tokens = prepared.inputs.encoder_prompt_token_ids();
-      inputs.tokens.emplace_back(tokens.begin(), tokens.end());
+      proto::GenerationOptions with;
+      with.set_allow_empty_prompt(true);
+      if (request.options.has_global_attention())
+        *with.mutable_global_attention() = request.options.global_attention();
+      *with.mutable_off() = request.options.off();
+      const auto prepared = preprocess(request.prompt, with, &tokenizer, config, resolver);
+      const auto& ids = prepared.inputs.encoder_prompt_token_ids();
+      const auto& global = prepared.inputs.global_attention();
+      inputs.tokens.push_back({{ids.begin(), ids.end()}, {global.begin(), global.end()}});
     } catch (const InputError& e) {
       throw InputError(e.kind(), where + ": " + e.what(), e.param());
     }
-    inputs.ids.push_back(id);
+    inputs.ids.push_back(request.id);
   };
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      add(inputs.ids.size(), text_prompt(text), "text " + std::to_string(inputs.ids.size() + 1));
+      add({inputs.ids.size(), text_prompt(text), {}},
+          "text " + std::to_string(inputs.ids.size() + 1));
     return inputs;
   }
   LineReader reader(open_input(options.input.empty() ? "-" : options.input));
@@ -134,13 +140,13 @@ Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const Mod
     } catch (const InputError& e) {
       throw InputError(e.kind(), where + ": " + e.what(), e.param());
     }
-    add(request.id, request.prompt, where);
+    add(request, where);
   }
   if (inputs.tokens.empty()) throw invalid_request("--input", "there is no request in it");
   return inputs;
 }
 
-int run(const Options& options) {
+int run(const EncodeOptions& options) {
   if (options.pooling != "mean" && options.pooling != "none")
     throw invalid_request("--pooling", "\"" + options.pooling + "\" is not one of mean, none");
   if (options.format != "json" && options.format != "npy")
@@ -176,7 +182,7 @@ int run(const Options& options) {
 }  // namespace
 
 Run add_encode(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EncodeOptions>();
   app.option_defaults()->group("Input and output");
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
   app.add_option("--input", options->input, "Read from a file; - is standard input")

@@ -1,5 +1,7 @@
 #include "models/blocks/fairseq_model.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace tandem {
@@ -8,21 +10,26 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
                                           const FairseqShape& shape) {
   const char* norm = shape.embedding_norm ? "encoder.layernorm_embedding.weight"
                                           : "encoder.layers.0.self_attn_layer_norm.weight";
-  const Weights model = scope_of(root, "model", norm, {c.d_model});
+  const Weights model = scope_of(root, shape.model, norm, {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
   const TokenTables tables(root, model, c);
-  const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens) {
+  const auto embeddings = [&](const Weights& side, const VocabParallelEmbedding& tokens,
+                              const auto& positions) {
     std::optional<Norm> behind;
     if (shape.embedding_norm) behind.emplace(side / "layernorm_embedding", b, c.d_model);
-    return Embeddings(tokens, shape.positions(side), std::move(behind));
+    return Embeddings(tokens, positions(side), std::move(behind));
   };
   const auto [encoder_tokens, decoder_tokens] = token_embeddings(tables, b, c);
-  Seq2Seq::Parts parts{embeddings(encoder, encoder_tokens), embeddings(decoder, decoder_tokens),
-                       ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
+  Seq2Seq::Parts parts{
+      embeddings(encoder, encoder_tokens, shape.positions),
+      embeddings(decoder, decoder_tokens,
+                 shape.decoder_positions ? shape.decoder_positions : shape.positions),
+      ParallelLMHead(tables.head, final_logits_bias(root, c), b)};
   // Old checkpoints carry the layout's version beside the weights.
   for (const Weights& side : {encoder, decoder}) side.find_any("version");
   SideOptions of_encoder = encoder_side(c, shape.norms), of_decoder = decoder_side(c, shape.norms);
   if (shape.norms == NormPlace::kPre) of_encoder.final_norm = of_decoder.final_norm = "layer_norm";
+  if (shape.encoder) shape.encoder(of_encoder);
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,
                                    of_decoder);
 }
@@ -32,7 +39,8 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
   const auto positions = [&](const Weights& side) {
     return Positions::learned(side, b, c.max_position_embeddings, c.d_model, offset);
   };
-  return make_fairseq_model(c, root, b, {norms, embedding_norm, positions});
+  return make_fairseq_model(
+      c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
 }
 
 TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
@@ -45,6 +53,26 @@ TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
                                                {"mask_token", "<mask>"}});
   tokens.back().second.lstrip = mask_takes_space;
   return tokens;
+}
+
+TokenizerRule::PieceFile fairseq_pieces(
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config)) {
+  const auto before = [](const JsonView&) -> TokenizerRule::PieceFile::Tokens {
+    return {{"<s>"}, {"<pad>"}, {"</s>"}, {"<unk>"}};
+  };
+  return {"sentencepiece.bpe.model", /*replaced=*/3, before, behind};
+}
+
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists) {
+  TokenizerRule::PieceFile::Tokens out;
+  for (const std::string_view list : lists)
+    for (size_t at = 0; at < list.size();) {
+      const size_t end = std::min(list.find(' ', at), list.size());
+      out.push_back({std::string(list.substr(at, end - at))});
+      at = end + 1;
+    }
+  out.push_back({"<mask>"});
+  return out;
 }
 
 }  // namespace tandem

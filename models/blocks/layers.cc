@@ -31,15 +31,24 @@ Tensor normed(const Norm& norm, const Residual& state) {
 }
 
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
-    : attention_(w / o.names.self_attention, b, o.d_model, o.self_attention),
+    : attention_(make_attention(w / o.names.self_attention, b, o)),
       attention_norm_(w, b, o, o.names.self_norm, o.names.self_norm_behind),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
       final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
-  state = attention_norm_.apply(state, [&](const Tensor& x) { return attention_.forward(x, in); });
+  state = attention_norm_.apply(state, [&](const Tensor& x) {
+    return std::visit([&](const auto& attention) { return attention.forward(x, in); }, attention_);
+  });
   return final_norm_.apply(state, [&](const Tensor& x) { return feed_forward_.forward(x); });
+}
+
+EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Build& b,
+                                                     const LayerOptions& o) {
+  if (o.global_attention)
+    return GlobalAttention(w, b, o.d_model, o.self_attention, *o.global_attention);
+  return EncoderAttention(w, b, o.d_model, o.self_attention);
 }
 
 DecoderLayer::Attention DecoderLayer::make_attention(const Weights& w, const Build& b,

@@ -7,6 +7,7 @@
 
 #include "models/blocks/attention.h"
 #include "models/blocks/feed_forward.h"
+#include "models/blocks/global_attention.h"
 #include "parallel/layers/layers.h"
 
 namespace tandem {
@@ -48,6 +49,7 @@ struct LayerOptions {
   int64_t d_model = 0;
   AttentionOptions self_attention, cross_attention;  // the latter of decoders
   bool merged_attention = false;  // of decoders: one softmax, of self_attention's projections
+  std::optional<GlobalAttentionOptions> global_attention = {};  // of encoders
   FeedForwardOptions feed_forward;
   NormKind norm_kind = NormKind::kLayer;
   float eps = 1e-5f;  // of the norms
@@ -76,7 +78,10 @@ class EncoderLayer {
   Residual forward(Residual state, const StepTensors& in) const;
 
  private:
-  EncoderAttention attention_;
+  using Attention = std::variant<EncoderAttention, GlobalAttention>;
+  static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+
+  Attention attention_;
   SublayerNorm attention_norm_;
   FeedForward feed_forward_;
   SublayerNorm final_norm_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tandem {
@@ -39,12 +40,19 @@ struct AttentionMetadata {
   std::vector<int32_t> encoder_seq_lens;      // [E]
   int32_t max_encoder_seq_len = 0;
   std::vector<int32_t> cross_slot_mapping;  // [encoder tokens of this step]
+  // Tokens with global attention: their rows, ascending, those of encoder sequence i at
+  // [global_start_loc[i], global_start_loc[i + 1]). Both are empty where there are none.
+  std::vector<int32_t> global_rows;
+  std::vector<int32_t> global_start_loc;  // [E + 1]
 
   // Cross-attention: one entry per group with scheduled decoder tokens. Its sequences' rows are
   // adjacent and see the same keys, so that beams and samples read them once.
   std::vector<int32_t> cross_query_start_loc{0};  // [G + 1], indptr of the scheduled tokens
   std::vector<int32_t> cross_seq_lens;            // [G] length of its encoder sequence
   PageTable cross_pages;                          // [G]
+
+  // One more encoder sequence of `length` > 0 positions, of which some have global attention.
+  void add_encoder(int32_t length, std::span<const int32_t> global_positions);
 };
 
 // What encoders that read frames are given in a step.

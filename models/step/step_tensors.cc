@@ -20,6 +20,14 @@ std::vector<AttentionSequence> encoder_sequences(const AttentionMetadata& m) {
   return out;
 }
 
+std::vector<AttentionSequence> global_sequences(const AttentionMetadata& m) {
+  std::vector<AttentionSequence> out;
+  for (size_t i = 0; i + 1 < m.global_start_loc.size(); ++i)
+    out.push_back({m.global_start_loc[i], m.global_start_loc[i + 1] - m.global_start_loc[i],
+                   m.encoder_seq_lens[i], m.encoder_start_loc[i], false});
+  return out;
+}
+
 std::vector<AttentionSequence> self_sequences(const AttentionMetadata& m) {
   std::vector<AttentionSequence> out;
   for (size_t i = 0; i < m.seq_lens.size(); ++i)
@@ -106,6 +114,11 @@ StepTensors::Pages borrow_pages(const PageTable& t) {
           Tensor::borrow(t.last_page_len)};
 }
 
+// No tensor of no values.
+Tensor borrow_any(const std::vector<int32_t>& values) {
+  return values.empty() ? Tensor() : Tensor::borrow(values);
+}
+
 Tensor borrow_frames(const EncoderFrames& frames) {
   if (frames.width == 0) return {};
   return Tensor::borrow(frames.values)
@@ -130,6 +143,7 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
   };
   if (half == StepHalf::kEncoder) {
     encoder = plan_attention(encoder_sequences(in.attention), tiles(heads.encoder_head_dim));
+    global = plan_attention(global_sequences(in.attention), tiles(heads.encoder_head_dim));
     return;
   }
   tokens = static_cast<int32_t>(in.input_ids.size());
@@ -161,9 +175,11 @@ StepTensors::StepTensors(const ModelInput& in)
       encoder_positions(Tensor::borrow(in.encoder_positions)),
       encoder_frames(borrow_frames(in.encoder_frames)),
       frame_start_loc(Tensor::borrow(in.encoder_frames.start_loc)),
-      query_start_loc(Tensor::borrow(in.attention.query_start_loc)),
       encoder_start_loc(Tensor::borrow(in.attention.encoder_start_loc)),
+      query_start_loc(Tensor::borrow(in.attention.query_start_loc)),
       cross_query_start_loc(Tensor::borrow(in.attention.cross_query_start_loc)),
+      global_rows(borrow_any(in.attention.global_rows)),
+      global_start_loc(borrow_any(in.attention.global_start_loc)),
       slot_mapping(Tensor::borrow(in.attention.slot_mapping)),
       cross_slot_mapping(Tensor::borrow(in.attention.cross_slot_mapping)),
       self_pages(borrow_pages(in.attention.self_pages)),
@@ -197,6 +213,11 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
     upload_frames(ctx, in.encoder_frames);
     vectors = {{&encoder_input_ids, upload.add(in.encoder_input_ids, 0)},
                {&encoder_positions, upload.add(in.encoder_positions, 0)},
+               {&encoder_start_loc, upload.add(m.encoder_start_loc, 0)},
+               {&global_rows, upload.add(m.global_rows, 0)},
+               // Zeros where no token is global: the same kernel, the same bits.
+               {&global_start_loc,
+                upload.add(m.global_start_loc, static_cast<int32_t>(m.encoder_start_loc.size()))},
                {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)}};
   } else {
     vectors = {
@@ -207,11 +228,13 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
         {&cross_pages.page_indices, upload.add(m.cross_pages.page_indices, plan.cross_pages)}};
   }
   const PlanParts encoder(upload, plan.encoder, plan.layout.encoder_heads),
+      global(upload, plan.global, plan.layout.encoder_heads),
       self(upload, plan.self, plan.layout.decoder_heads),
       cross(upload, plan.cross, plan.layout.decoder_heads);
   upload.send(ctx);
   for (const auto& [tensor, part] : vectors) *tensor = upload.vector(part);
   encoder_ = encoder.of(upload);
+  global_ = global.of(upload);
   self_ = self.of(upload);
   cross_ = cross.of(upload);
   planned_ = true;

@@ -40,7 +40,7 @@ struct StepPlan {
   const ModelInput& in;
   StepLayout layout;
   StepHalf half;
-  AttentionPlan encoder, self, cross;
+  AttentionPlan encoder, global, self, cross;
   int32_t tokens = 0;  // rows of the decoder
   int32_t self_pages = 0, cross_pages = 0;
 
@@ -63,11 +63,14 @@ struct StepTensors {
   struct Pages {
     Tensor indptr, page_indices, last_page_len;  // a device has the indices only
   };
-  Tensor input_ids, positions;                  // [T]
-  Tensor encoder_input_ids, encoder_positions;  // [encoder tokens]
-  Tensor encoder_frames;                        // [frames, width] f32, instead of ids
-  Tensor frame_start_loc;                       // [encoders + 1]
-  Tensor query_start_loc, encoder_start_loc, cross_query_start_loc;  // the CPU's
+  Tensor input_ids, positions;                    // [T]
+  Tensor encoder_input_ids, encoder_positions;    // [encoder tokens]
+  Tensor encoder_frames;                          // [frames, width] f32, instead of ids
+  Tensor frame_start_loc;                         // [encoders + 1]
+  Tensor encoder_start_loc;                       // [encoders + 1]
+  Tensor query_start_loc, cross_query_start_loc;  // the CPU's
+  Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
+  Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
   // [tokens, r] for each table of rotary frequencies of a side: the model's, where it has any
@@ -76,6 +79,8 @@ struct StepTensors {
 
   // Null on the CPU.
   const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }
+  // Of queries of the global rows over all of their sequences.
+  const ops::DeviceAttentionPlan* global_plan() const { return planned_ ? &global_ : nullptr; }
   const ops::DeviceAttentionPlan* self_plan() const { return planned_ ? &self_ : nullptr; }
   const ops::DeviceAttentionPlan* cross_plan() const { return planned_ ? &cross_ : nullptr; }
 
@@ -84,7 +89,7 @@ struct StepTensors {
   void upload_frames(Context& ctx, const EncoderFrames& frames);
 
   bool planned_ = false;
-  ops::DeviceAttentionPlan encoder_, self_, cross_;
+  ops::DeviceAttentionPlan encoder_, global_, self_, cross_;
 };
 
 }  // namespace tandem

@@ -7,6 +7,21 @@
 #include "runtime/protocol/encoder_input.h"
 
 namespace tandem {
+namespace {
+
+// Ascending positions of the encoder's sequence.
+void check_global_attention(const proto::EncoderDecoderInputs& inputs) {
+  int32_t before = -1;
+  for (const int32_t at : inputs.global_attention()) {
+    if (at <= before || at >= encoder_length(inputs))
+      throw invalid_request("inputs.global_attention", "position " + std::to_string(at) + " of " +
+                                                           std::to_string(encoder_length(inputs)) +
+                                                           ", or not ascending");
+    before = at;
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& request) {
   std::vector<std::unique_ptr<Sequence>> seqs;
@@ -25,6 +40,7 @@ std::unique_ptr<SequenceGroup> make_sequence_group(const proto::AddRequest& requ
   if (encoder_length(inputs) < 0)
     throw invalid_request("inputs.encoder_frames.length",
                           std::to_string(encoder_length(inputs)) + " is negative");
+  check_global_attention(inputs);
   for (const proto::SequenceStart& start : request.seqs()) {
     if (start.index() < 0 || start.index() >= n)
       throw invalid_request(

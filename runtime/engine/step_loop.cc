@@ -138,7 +138,7 @@ void StepLoop::on_output(const proto::StepOutput& output) {
 
 proto::SchedulerEvent StepLoop::step_event() {
   proto::SchedulerEvent event;
-  event.set_scheduled_at(scheduler_.completed_scheduled_at());
+  event.set_scheduled_at(scheduler_.steps_in_flight().completed_scheduled_at());
   for (proto::BeamResult& result : scheduler_.take_beam_results())
     *event.add_beam_results() = std::move(result);
   for (proto::RequestPreempted& preempted : scheduler_.take_preempted())
@@ -153,8 +153,8 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_waiting(scheduler_.num_waiting());
   out.set_num_swapped(scheduler_.num_swapped());
   out.set_num_preemptions(scheduler_.num_preemptions());
-  out.set_num_free_blocks(scheduler_.block_manager().num_free_device_blocks());
-  out.set_num_total_blocks(scheduler_.block_manager().num_total_device_blocks());
+  out.set_num_free_blocks(scheduler_.block_manager().device().num_free());
+  out.set_num_total_blocks(scheduler_.block_manager().device().num_total());
   const CacheStats& caches = scheduler_.block_manager().cache_stats();
   out.set_encoder_cache_queries(caches.encoder_queries);
   out.set_encoder_cache_hits(caches.encoder_hits);
@@ -162,10 +162,10 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_prefix_cache_queries(caches.prefix_queries);
   out.set_prefix_cache_hits(caches.prefix_hits);
   out.set_cache_evictions(caches.evicted_blocks);
-  out.set_num_idle_blocks(scheduler_.block_manager().num_idle_device_blocks());
-  out.set_num_cross_blocks(scheduler_.block_manager().num_cross_device_blocks());
-  out.set_num_free_host_blocks(scheduler_.block_manager().num_free_host_blocks());
-  out.set_num_total_host_blocks(scheduler_.block_manager().num_total_host_blocks());
+  out.set_num_idle_blocks(scheduler_.block_manager().device().num_idle());
+  out.set_num_cross_blocks(scheduler_.block_manager().tables().num_cross_device_blocks());
+  out.set_num_free_host_blocks(scheduler_.block_manager().host().num_free());
+  out.set_num_total_host_blocks(scheduler_.block_manager().host().num_total());
   out.set_encoder_seconds(encoder_seconds_);
   return out;
 }

@@ -44,14 +44,14 @@ class StepLoop {
   // preemptions, statistics.
   proto::SchedulerEvent step_event();
 
-  int steps_in_flight() const { return scheduler_.num_steps_in_flight(); }
+  int steps_in_flight() const { return scheduler_.steps_in_flight().size(); }
   uint64_t steps_completed() const { return steps_completed_; }
   // When the oldest step in flight was sent, or became the oldest.
   double waiting_since() const { return waiting_since_; }
   void set_waiting_since(double now) { waiting_since_ = now; }
   // Of all steps in flight.
   std::vector<std::string> in_flight_request_ids() const {
-    return scheduler_.in_flight_request_ids();
+    return scheduler_.steps_in_flight().request_ids();
   }
   proto::SchedulerStats stats() const;
   const Scheduler& scheduler() const { return scheduler_; }

@@ -42,9 +42,7 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
     if (!group.pools())
       attention.cross_slot_mapping.push_back(slot_of(group.encoder.blocks, p, block_size));
   }
-  attention.encoder_start_loc.push_back(attention.encoder_start_loc.back() + length);
-  attention.encoder_seq_lens.push_back(length);
-  attention.max_encoder_seq_len = std::max(attention.max_encoder_seq_len, length);
+  attention.add_encoder(length, group.encoder.global_positions);
 }
 
 void append_sequence(const WorkerGroup& group, int index, int block_size, Batch& batch) {

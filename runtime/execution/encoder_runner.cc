@@ -6,16 +6,14 @@
 namespace tandem {
 namespace {
 
-void append(ModelInput& in, const std::vector<int32_t>& ids) {
+void append(ModelInput& in, const EncoderIds& sequence) {
+  const std::vector<int32_t>& ids = sequence.ids;
   TANDEM_CHECK(!ids.empty());
   for (size_t i = 0; i < ids.size(); ++i) {
     in.encoder_input_ids.push_back(ids[i]);
     in.encoder_positions.push_back(static_cast<int32_t>(i));
   }
-  const auto length = static_cast<int32_t>(ids.size());
-  in.attention.encoder_seq_lens.push_back(length);
-  in.attention.encoder_start_loc.push_back(in.attention.encoder_start_loc.back() + length);
-  in.attention.max_encoder_seq_len = std::max(in.attention.max_encoder_seq_len, length);
+  in.attention.add_encoder(static_cast<int32_t>(ids.size()), sequence.global_positions);
 }
 
 }  // namespace
@@ -32,7 +30,7 @@ Tensor host_floats(Context& ctx, const Tensor& t) {
 }
 
 std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
-                                     std::span<const std::vector<int32_t>> sequences,
+                                     std::span<const EncoderIds> sequences,
                                      int max_batched_tokens) {
   TANDEM_CHECK(!model.limits().frames.has_value(), "the encoder reads frames");
   std::vector<Tensor> out;
@@ -40,7 +38,7 @@ std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
     ModelInput in;
     size_t last = first;
     while (last < sequences.size() &&
-           (last == first || in.encoder_input_ids.size() + sequences[last].size() <=
+           (last == first || in.encoder_input_ids.size() + sequences[last].ids.size() <=
                                  static_cast<size_t>(max_batched_tokens)))
       append(in, sequences[last++]);
     if (!ctx.on_cpu()) ctx.backend().begin_step();

@@ -10,12 +10,15 @@
 
 namespace tandem {
 
-// Last hidden states [tokens, d_model] of each sequence, in order, f32 in host memory. Every
-// sequence has at least one token. Sequences share batches of at most max_batched_tokens tokens (a
-// longer one runs alone).
+struct EncoderIds {
+  std::vector<int32_t> ids;               // at least one
+  std::vector<int32_t> global_positions;  // with global attention, ascending
+};
+
+// Last hidden states [tokens, d_model] of each sequence, in order, f32 in host memory. Sequences
+// share batches of at most max_batched_tokens tokens (a longer one runs alone).
 std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
-                                     std::span<const std::vector<int32_t>> sequences,
-                                     int max_batched_tokens);
+                                     std::span<const EncoderIds> sequences, int max_batched_tokens);
 
 // A tensor of activations as f32 in host memory; on the CPU the tensor itself.
 Tensor host_floats(Context& ctx, const Tensor& t);

@@ -31,12 +31,17 @@ void check_tokens(const SequenceLimits& limits, Ids ids, const MessageField& fie
   if (limits.vocab_size > 0) check_range(ids, limits.vocab_size, field);
 }
 
+void check_encoder_tokens(const SequenceLimits& limits, Ids ids, const MessageField& field) {
+  if (limits.encoder_vocab_size == 0) return check_tokens(limits, ids, field);
+  check_range(ids, limits.encoder_vocab_size, field);
+}
+
 void check_ids(const SequenceLimits& limits, const WorkerEncoder& encoder) {
   const char* const field = "encoder_seq_data.prompt_token_ids";
   if (encoder.frames.count != 0 || encoder.frames.width != 0 || !encoder.frames.values.empty())
     fail("encoder_seq_data.frames", "the model's encoder reads token ids");
   if (encoder.tokens.empty()) fail(field, "missing");
-  check_tokens(limits, encoder.tokens, {nullptr, 0, field});
+  check_encoder_tokens(limits, encoder.tokens, {nullptr, 0, field});
   if (encoder.tokens.size() != static_cast<size_t>(encoder.length))
     fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) + ", but there are " +
                                                 std::to_string(encoder.tokens.size()) + " tokens");
@@ -69,6 +74,16 @@ void check_frames(const FrameLimits& limits, const WorkerEncoder& encoder) {
       fail("encoder_seq_data.frames.values", "number " + std::to_string(i) + " is not finite");
 }
 
+void check_global_positions(const SequenceLimits& limits, const WorkerEncoder& encoder) {
+  const char* const field = "encoder_seq_data.global_attention";
+  if (!limits.global_attention && !encoder.global_positions.empty())
+    fail(field, "the model has no global attention");
+  check_range(encoder.global_positions, encoder.length, {nullptr, 0, field});
+  for (size_t i = 1; i < encoder.global_positions.size(); ++i)
+    if (encoder.global_positions[i - 1] >= encoder.global_positions[i])
+      fail(field, "is not ascending");
+}
+
 void check_encoder(const SequenceLimits& limits, const WorkerGroup& group) {
   const WorkerEncoder& encoder = group.encoder;
   const int length = encoder.length;
@@ -82,6 +97,7 @@ void check_encoder(const SequenceLimits& limits, const WorkerGroup& group) {
   else
     check_ids(limits, encoder);
   if (length < 1) fail("encoder_seq_data.encoder_length", std::to_string(length));
+  check_global_positions(limits, encoder);
   // Indivisible: computed, to be computed in this step, or neither.
   const int chunk = group.compute_encoder ? length : 0;
   if (encoder.chunk != chunk)

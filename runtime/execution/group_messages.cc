@@ -31,6 +31,7 @@ WorkerEncoder encoder_of(const proto::SequenceData& data, const proto::BlockTabl
           .frames = {frames.num_frames(),
                      frames.width(),
                      {frames.values().begin(), frames.values().end()}},
+          .global_positions = list_of(data.global_attention()),
           .blocks = list_of(table.blocks()),
           .num_computed = data.num_computed_tokens(),
           .chunk = data.token_chunk_size()};

@@ -58,7 +58,8 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->limits().encoder_positions.value_or(0),
               model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),
-              model_->limits().frames}) {}
+              model_->limits().frames, model_->limits().default_global_tokens.has_value(),
+              model_->limits().encoder_vocabulary}) {}
 
 // --- Steps under way -----------------------------------------------------------------------------
 

@@ -39,9 +39,10 @@ struct WorkerEncoder {
   int length = 0;               // positions: rows of its output, tokens of the cross cache
   std::vector<int32_t> tokens;  // ids, `length` of them; none of frames
   WorkerFrames frames;
-  std::vector<int32_t> blocks;  // of the cross table; none if it is pooled
-  int num_computed = 0;         // none of the positions or all
-  int chunk = 0;                // all of them in the step that computes them, else none
+  std::vector<int32_t> global_positions;  // with global attention, ascending
+  std::vector<int32_t> blocks;            // of the cross table; none if it is pooled
+  int num_computed = 0;                   // none of the positions or all
+  int chunk = 0;                          // all of them in the step that computes them, else none
 
   bool done() const { return num_computed == length; }
 };

@@ -154,6 +154,19 @@ proto::ExponentialDecay read_decay(const json& value, const Source& source) {
   return out;
 }
 
+proto::Positions read_positions(const json& value, const std::string& name) {
+  if (!value.is_array())
+    throw invalid_request(name, "must be a list of positions, not " + describe(value));
+  proto::Positions out;
+  for (const json& at : value)
+    out.add_at(static_cast<int32_t>(read_int(at, name, 0, std::numeric_limits<int32_t>::max())));
+  return out;
+}
+
+proto::Positions read_position_option(const json& value, const Source& source) {
+  return read_positions(value, source.name);
+}
+
 proto::SamplingParams::EarlyStopping read_early_stopping(const json& value, const Source& source) {
   using Params = proto::SamplingParams;
   if (value.is_boolean())
@@ -177,6 +190,11 @@ void check_allowed_ids(const proto::TokenIds& value, const std::string& name) {
   if (value.ids().empty()) throw invalid_request(name, "must name at least one token");
 }
 
+void check_positions(const proto::Positions& value, const std::string& name) {
+  for (const int32_t at : value.at())
+    if (at < 0) throw invalid_request(name, "position " + std::to_string(at) + " is negative");
+}
+
 void check_id_lists(const proto::TokenIdLists& value, const std::string& name) {
   check_count(value.lists_size(), kMaxIdLists, "lists", name);
   for (const proto::TokenIds& list : value.lists()) check_list_of_ids(list.ids(), name);
@@ -192,6 +210,11 @@ void check_bad_words(const proto::Texts& value, const std::string& name) {
   check_count(value.texts_size(), kMaxBadWords, "strings", name);
   for (const std::string& text : value.texts())
     check_text(text, "bad word", kMaxBadWordBytes, name);
+}
+
+void check_short_name(const std::string& value, const std::string& name) {
+  if (value.empty()) throw invalid_request(name, "must not be empty");
+  check_text(value, "name", kMaxShortNameBytes, name);
 }
 
 void check_salt(const std::string& value, const std::string& name) {

@@ -30,14 +30,20 @@ proto::SequenceBiases read_sequence_bias(const nlohmann::json& value, const Opti
 proto::ExponentialDecay read_decay(const nlohmann::json& value, const OptionSource& source);
 proto::SamplingParams::EarlyStopping read_early_stopping(const nlohmann::json& value,
                                                          const OptionSource& source);
+// Positions of the encoder's sequence: integers from 0, whose number the encoder's length limits.
+// `name`: what messages call them.
+proto::Positions read_positions(const nlohmann::json& value, const std::string& name);
+proto::Positions read_position_option(const nlohmann::json& value, const OptionSource& source);
 // Any 64 bits, signed or unsigned.
 int64_t read_seed(const nlohmann::json& value, const OptionSource& source);
 
 // `name`: of the parameter. Ids are not compared with a vocabulary.
 void check_allowed_ids(const proto::TokenIds& value, const std::string& name);
+void check_positions(const proto::Positions& value, const std::string& name);
 void check_id_lists(const proto::TokenIdLists& value, const std::string& name);
 void check_stop_strings(const proto::Texts& value, const std::string& name);
 void check_bad_words(const proto::Texts& value, const std::string& name);
+void check_short_name(const std::string& value, const std::string& name);
 void check_salt(const std::string& value, const std::string& name);
 void check_logit_bias(const proto::LogitBias& value, const std::string& name);
 void check_sequence_bias(const proto::SequenceBiases& value, const std::string& name);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/utf8.h"
+#include "runtime/protocol/option_values.h"
 
 namespace tandem {
 
@@ -89,6 +90,9 @@ void check_frames(const proto::EncoderFrames& frames, const std::string& field) 
 void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
   const std::string& field = part.field().empty() ? name : part.field();
   if (part.has_frames() && !encoder) throw invalid_request(field, "must be a text or token ids");
+  if (part.has_global_attention() && !encoder)
+    throw invalid_request("global_attention", "is of the encoder's tokens, not of " + field);
+  check_positions(part.global_attention(), "global_attention");
   if (part.has_frames()) check_frames(part.frames(), field);
   if (part.content_case() == proto::PromptPart::CONTENT_NOT_SET)
     throw invalid_request(field, "is missing");
@@ -115,9 +119,9 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field) 
   if (value.is_array()) return ids_part(value, field);
   if (!value.is_object())
     throw invalid_request(field, std::string("must be ") + kFormats + ", not " + describe(value));
-  check_keys(
-      value, field,
-      {"prompt", "prompt_token_ids", "prompt_tokens", "multi_modal_data", "mm_processor_kwargs"});
+  check_keys(value, field,
+             {"prompt", "prompt_token_ids", "prompt_tokens", "global_attention", "multi_modal_data",
+              "mm_processor_kwargs"});
   refuse_data(value, field, "multi_modal_data");
   refuse_data(value, field, "mm_processor_kwargs");
   std::string found;
@@ -128,8 +132,11 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field) 
   }
   if (found.empty()) throw invalid_request(field, "has neither prompt nor prompt_token_ids");
   const std::string inner = field + "." + found;
-  if (found == "prompt") return text_part(read_string(value[found], inner), inner);
-  return ids_part(value[found], inner);
+  proto::PromptPart part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
+                                             : ids_part(value[found], inner);
+  if (const json& global = value_of(value, "global_attention"); !global.is_null())
+    *part.mutable_global_attention() = read_positions(global, field + ".global_attention");
+  return part;
 }
 
 proto::Pooling read_pooling(const json& kind, const json& normalize) {

@@ -2,9 +2,10 @@
 //
 // A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
 // the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
-// the encoder's. A pair may have a "target": P too, which is to be scored instead of generating
-// anything, up to an end token ("append_eos": false: without one). Or the encoder's output is all
-// that is wanted: {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
+// the encoder's. The encoder's object may have "global_attention": [positions]. A pair may have a
+// "target": P too, which is to be scored instead of generating anything, up to an end token
+// ("append_eos": false: without one). Or the encoder's output is all that is wanted:
+// {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
 #pragma once
 
 #include <nlohmann/json.hpp>

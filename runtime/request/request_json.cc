@@ -61,7 +61,7 @@ JsonRequest request_from_json(const json& line, const json& defaults) {
     } else if (key == "params") {
       if (!value.is_object() && !value.is_null())
         throw invalid_request("params", std::string("must be an object, not ") + value.type_name());
-      if (value.is_object()) params.update(value);
+      if (value.is_object()) update_params(params, value);
     } else if (key == "priority") {
       constexpr auto kLeast = std::numeric_limits<int32_t>::min();
       constexpr auto kMost = std::numeric_limits<int32_t>::max();
@@ -128,6 +128,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
               {"prompt", in.has_prompt() ? json(in.prompt()) : json()},
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
+  if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {

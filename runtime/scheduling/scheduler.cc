@@ -19,8 +19,9 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       beams_(blocks_),
       planner_(config_, queues_, blocks_, beams_, preemptor_),
       writer_(blocks_.tables()),
+      ends_(queues_, blocks_, writer_),
       draft_(config.max_num_seqs),
-      answers_(queues_) {
+      flight_(config_, queues_, blocks_, beams_, ends_) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
@@ -44,7 +45,7 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
 bool Scheduler::abort_seq_group(const std::string& request_id) {
   QueuedGroup* const queued = queues_.find(request_id);
   if (queued == nullptr) return false;
-  drop(*queued);
+  ends_.drop(*queued);
   return true;
 }
 
@@ -55,33 +56,12 @@ void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
   if (queued == nullptr) return;
   Sequence* const seq = queued->group->find(seq_id);
   if (seq == nullptr || seq->finished()) return;
-  if (queued->group->beams() == nullptr) return finish(*queued, *seq, status);
-  for (const auto& beam : queued->group->seqs()) finish(*queued, *beam, status);
-}
-
-void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
-  seq.set_status(status);
-  seq.drop_pending();
-  blocks_.free(seq);
-  if (queues_.sequence_finished(queued)) return;
-  if (queued.known_to_workers && queued.group->beams() == nullptr)
-    writer_.forget_sequence(seq.seq_id());
-}
-
-void Scheduler::finish_search(QueuedGroup& queued) {
-  for (const auto& beam : queued.group->seqs())
-    finish(queued, *beam, SequenceStatus::kFinishedStopped);
+  if (queued->group->beams() == nullptr) return ends_.finish(*queued, *seq, status);
+  for (const auto& beam : queued->group->seqs()) ends_.finish(*queued, *beam, status);
 }
 
 void Scheduler::free_finished_seq_groups() {
-  while (!queues_.finished().empty()) drop(*queues_.finished().back());
-}
-
-// Workers hear of it with the next step.
-void Scheduler::drop(QueuedGroup& queued) {
-  blocks_.free_all(*queued.group);
-  if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
-  queues_.drop(queued);
+  while (!queues_.finished().empty()) ends_.drop(*queues_.finished().back());
 }
 
 bool Scheduler::has_unfinished() const {
@@ -102,92 +82,22 @@ proto::StepInput Scheduler::schedule(double now) {
 }
 
 void Scheduler::schedule(double now, proto::StepInput& message) {
-  while (num_steps_in_flight() >= config_.max_steps_in_flight && steps_.drop_gone())
-    queues_.forget_dropped();
-  TANDEM_CHECK(num_steps_in_flight() < config_.max_steps_in_flight,
+  TANDEM_CHECK(steps_in_flight().size() < config_.max_steps_in_flight,
                "the oldest step was not completed");
   draft_.begin(now, config_.max_num_batched_tokens);
   planner_.plan(draft_);
-  if (writer_.write(draft_, message)) take_off(now, message);
+  if (writer_.write(draft_, message)) message.set_step(flight_.take_off(draft_));
   draft_.end();
-}
-
-// The step is in flight from here on: its groups advance, as if it had been computed.
-void Scheduler::take_off(double now, proto::StepInput& message) {
-  StepInFlight& step = steps_.begin(now);
-  message.set_step(step.number);
-  step.groups.reserve(draft_.groups().size());
-  step.seqs.reserve(draft_.groups().size());
-  for (const bool in_full : {true, false})  // as in the message
-    for (StepDraft::Group& group : draft_.groups())
-      if (group.in_full == in_full) put_in_flight(group, step);
-}
-
-void Scheduler::put_in_flight(StepDraft::Group& scheduled, StepInFlight& step) {
-  QueuedGroup& queued = *scheduled.queued;
-  SequenceGroup& group = *queued.group;
-  const BeamState* beams = group.beams();
-  StepsInFlight::add_group(step, queued);
-  if (scheduled.compute_encoder) group.set_encoder_computed(true);
-  if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
-  for (const SequenceChunk& chunk : scheduled.chunks) {
-    const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
-    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
-    const int from = chunk.seq->num_computed_tokens();
-    chunk.seq->advance(chunk.tokens);
-    cache_blocks(group, *chunk.seq, from);
-    if (samples && beams == nullptr) chunk.seq->add_pending();
-    if (samples && group.searches_ahead()) BeamSearchDriver::launch(group, *chunk.seq);
-  }
-}
-
-// The sequence's computed and known tokens were `from` or fewer; blocks that have filled up since
-// are cached. Of beams that are searched ahead, only the prompt's: what their blocks are filled
-// with later is known when others may have them.
-void Scheduler::cache_blocks(const SequenceGroup& group, const Sequence& seq, int from) {
-  if (!config_.enable_prefix_caching || (group.searches_ahead() && group.launched())) return;
-  const int size = config_.block_size;
-  const int known = std::min(seq.num_computed_tokens(), seq.num_known_tokens());
-  if (known / size > from / size) blocks_.cache_full_blocks(group, seq);
 }
 
 // --- Completion ----------------------------------------------------------------------------------
 
-void Scheduler::complete_step(uint64_t number, const std::vector<SampledToken>& sampled) {
-  StepInFlight& step = steps_.oldest(number);
-  answers_.read(step, sampled);
-  complete(step);
+void Scheduler::complete_step(uint64_t step, const std::vector<SampledToken>& sampled) {
+  flight_.land(step, sampled);
 }
 
 void Scheduler::complete_step(const proto::StepOutput& output) {
-  StepInFlight& step = steps_.oldest(output.step());
-  answers_.read(step, output);
-  complete(step);
-}
-
-// Sequences advanced when the step was scheduled: its pending tokens become known ones.
-void Scheduler::complete(StepInFlight& step) {
-  const auto rounds = BeamSearchDriver::choose_rounds(step, answers_);  // the last that throws
-  for (size_t i = 0; i < step.seqs.size(); ++i)
-    if (answers_.of(i).given) take_answer(step.seqs[i], answers_.of(i));
-  for (QueuedGroup* queued : step.groups)
-    if (!queued->dropped && queued->group->beams() != nullptr && !queued->group->finished() &&
-        beams_.advance(*queued->group))
-      finish_search(*queued);
-  for (const auto& round : rounds)
-    if (beams_.finish_round(round)) finish_search(*round.queued);
-  steps_.complete(step);
-  queues_.forget_dropped();
-}
-
-void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer) {
-  const SequenceGroup& group = *scheduled.queued->group;
-  Sequence& seq = *scheduled.seq;
-  if (group.pools()) return finish(*scheduled.queued, seq, SequenceStatus::kFinishedStopped);
-  if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
-  const int from = seq.num_known_tokens();
-  seq.resolve_pending(answer.token);
-  cache_blocks(group, seq, from);
+  flight_.land(output.step(), output);
 }
 
 // --- Integrity -----------------------------------------------------------------------------------
@@ -226,8 +136,8 @@ void Scheduler::check_integrity() const {
   for (const auto& [id, queued] : queues_.all()) check_group(*queued);
   TANDEM_CHECK(queues_.num_running_seqs() <= config_.max_num_seqs);
   TANDEM_CHECK(draft_.groups().empty());
-  TANDEM_CHECK_LE(num_steps_in_flight(), config_.max_steps_in_flight);
-  steps_.check_integrity(queues_);
+  TANDEM_CHECK_LE(steps_in_flight().size(), config_.max_steps_in_flight);
+  steps_in_flight().check_integrity(queues_);
 }
 
 }  // namespace tandem

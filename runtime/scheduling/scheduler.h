@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
+#include "runtime/scheduling/group_ends.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/sequence.h"
@@ -15,6 +16,7 @@
 #include "runtime/scheduling/steps/preemptor.h"
 #include "runtime/scheduling/steps/step_answers.h"
 #include "runtime/scheduling/steps/step_draft.h"
+#include "runtime/scheduling/steps/step_flight.h"
 #include "runtime/scheduling/steps/step_message_writer.h"
 #include "runtime/scheduling/steps/step_planner.h"
 #include "runtime/scheduling/steps/steps_in_flight.h"
@@ -38,14 +40,13 @@ class Scheduler {
 
   // The next step; empty groups and deltas when nothing can run, or when all that could run waits
   // for the results of steps in flight. A step without work is not in flight, and has no number.
-  // Fewer than max_steps_in_flight steps may be in flight, not counting those at the front whose
-  // groups have all gone. now: seconds, of any clock.
+  // Fewer than max_steps_in_flight steps may be in flight. now: seconds, of any clock.
   proto::StepInput schedule(double now);
   // The same, into an empty message (which may lie in an arena).
   void schedule(double now, proto::StepInput& message);
   // The oldest step in flight was computed: its sampled tokens become known. Throws
   // std::runtime_error, and changes nothing, if it is another step's turn, or as
-  // StepAnswers::read(). A step whose groups have all gone may be left out.
+  // StepAnswers::read().
   void complete_step(uint64_t step, const std::vector<SampledToken>& sampled);
   // The answer for a beam is its candidates. A search that ends with them finishes its group, and
   // so does a pooled vector.
@@ -66,13 +67,8 @@ class Scheduler {
   int num_preemptions() const { return preemptor_.count(); }  // so far
   // Groups preempted since the last call, in order; one may be there several times.
   std::vector<proto::RequestPreempted> take_preempted() { return preemptor_.take(); }
-  int num_steps_in_flight() const { return steps_.size(); }
   // Numbers, times and requests of the steps in flight.
-  const StepsInFlight& steps_in_flight() const { return steps_; }
-  // Of all steps in flight, oldest first; a request may be there several times.
-  std::vector<std::string> in_flight_request_ids() const { return steps_.request_ids(); }
-  // The `now` with which the step just completed was scheduled.
-  double completed_scheduled_at() const { return steps_.completed_scheduled_at(); }
+  const StepsInFlight& steps_in_flight() const { return flight_.steps(); }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
 
@@ -81,14 +77,6 @@ class Scheduler {
   void check_integrity() const;
 
  private:
-  void take_off(double now, proto::StepInput& message);
-  void put_in_flight(StepDraft::Group& group, StepInFlight& step);
-  void cache_blocks(const SequenceGroup& group, const Sequence& seq, int from);
-  void complete(StepInFlight& step);
-  void take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer);
-  void finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status);
-  void finish_search(QueuedGroup& queued);
-  void drop(QueuedGroup& queued);
   void check_group(const QueuedGroup& queued) const;
 
   SchedulerConfig config_;
@@ -98,9 +86,9 @@ class Scheduler {
   BeamSearchDriver beams_;
   StepPlanner planner_;
   StepMessageWriter writer_;
+  GroupEnds ends_;
   StepDraft draft_;
-  StepsInFlight steps_;
-  StepAnswers answers_;
+  StepFlight flight_;
 };
 
 }  // namespace tandem

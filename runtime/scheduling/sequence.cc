@@ -23,6 +23,10 @@ std::vector<int32_t> key_of(const proto::EncoderFrames& frames) {
   return key;
 }
 
+// Of the numbers below 0 salts have [-256, -1], and frames begin with the lowest.
+int32_t global_key(int32_t position) { return -257 - position; }
+int32_t salt_key(char c) { return -1 - static_cast<unsigned char>(c); }
+
 }  // namespace
 
 Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from_decoder_prompt,
@@ -34,6 +38,8 @@ Sequence::Sequence(int64_t seq_id, const EncoderDecoderInputs& inputs, bool from
   tokens_.assign(ids.begin(), ids.end());
   if (!from_decoder_prompt && inputs.has_encoder_frames())
     frames_ = std::make_unique<const proto::EncoderFrames>(inputs.encoder_frames());
+  if (!from_decoder_prompt)
+    global_.assign(inputs.global_attention().begin(), inputs.global_attention().end());
   prompt_len_ = num_known_ =
       from_decoder_prompt ? static_cast<int>(tokens_.size()) : encoder_length(inputs);
 }
@@ -103,9 +109,10 @@ SequenceGroup::SequenceGroup(std::string request_id, std::vector<std::unique_ptr
   TANDEM_CHECK(encoder_seq_ != nullptr);
   if (const proto::EncoderFrames* frames = encoder_seq_->frames())
     source_ = key_of(*frames);
-  else if (!params_.cache_salt().empty())
+  else if (!params_.cache_salt().empty() || !encoder_seq_->global_positions().empty())
     source_.assign(encoder_seq_->tokens().begin(), encoder_seq_->tokens().end());
-  for (const char c : params_.cache_salt()) source_.push_back(-1 - static_cast<unsigned char>(c));
+  for (const int32_t at : encoder_seq_->global_positions()) source_.push_back(global_key(at));
+  for (const char c : params_.cache_salt()) source_.push_back(salt_key(c));
   source_hash_ = hash_tokens(0, source_key());
   for (size_t i = 1; i < seqs_.size(); ++i)
     TANDEM_CHECK_LT(seqs_[i - 1]->index(), seqs_[i]->index());

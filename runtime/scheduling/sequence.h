@@ -48,6 +48,8 @@ class Sequence {
   std::span<const int32_t> output_tokens() const { return tokens().subspan(prompt_len_); }
   // Of an encoder that reads frames, which has no tokens; else null.
   const proto::EncoderFrames* frames() const { return frames_.get(); }
+  // Of the encoder's: positions with global attention, ascending.
+  std::span<const int32_t> global_positions() const { return global_; }
   // Tokens whose keys and values are in the cache when the steps in flight have run. After prefill
   // it is length() - 1 between steps: the last sampled token has not been fed yet.
   int num_computed_tokens() const { return num_computed_; }
@@ -70,6 +72,7 @@ class Sequence {
   int64_t seq_id_;
   mutable std::vector<int32_t> tokens_;  // of a beam: the prompt, and output that may be outdated
   std::unique_ptr<const proto::EncoderFrames> frames_;
+  std::vector<int32_t> global_;
   int prompt_len_;
   int index_;
   const TokenTree* tree_ = nullptr;  // of a beam that has moved
@@ -117,7 +120,8 @@ class SequenceGroup {
   Sequence* find(int64_t seq_id) const;
   const Sequence& encoder_seq() const { return *encoder_seq_; }
   // What the caches know the source by: the encoder's tokens, or the shape of its frames and their
-  // bits, and the request's cache_salt behind them, as numbers that are no tokens.
+  // bits, and behind them the positions with global attention and the request's cache_salt, as
+  // numbers that are no tokens.
   std::span<const int32_t> source_key() const;
   uint64_t source_hash() const { return source_hash_; }  // of source_key()
   const SamplingParams& params() const { return params_; }

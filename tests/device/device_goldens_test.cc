@@ -1,7 +1,8 @@
 // Whole generations through the CUDA plugin, on the emulator: HuggingFace's tokens in f32, whatever
-// shares the batch; steps recorded and eager; short caches.
+// shares the batch; steps recorded and eager; short caches; every family.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
 
@@ -42,6 +43,26 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"recompute", "bart-odd-heads", false, 1, 400, PreemptionMode::kRecompute},
         Setting{"odd_heads", "bart-odd-heads", false, 2, 2000, PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
+
+// Other families, some of their cases each.
+class FamilyGoldens : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FamilyGoldens, Tokens) {
+  EngineConfig config = testing::golden_config(GetParam());
+  config.device = "cuda";
+  config.num_gpu_blocks_override = 2000;
+  testing::expect_goldens(config, GetParam(), 11, 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FamilyGoldens,
+                         ::testing::Values("blenderbot-small-tiny", "blenderbot-tiny",
+                                           "flan-t5-untied", "marian-tiny", "mbart50-tiny",
+                                           "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tandem

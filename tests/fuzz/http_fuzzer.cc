@@ -39,9 +39,10 @@ using boost::system::error_code;
 using nlohmann::json;
 constexpr int kVocab = 259;  // of FakeTokenizer
 
-ModelConfig make_model() {
+ModelConfig make_model(const char* model_type) {
   ModelConfig config;
-  config.model_type = "bart";
+  config.model_type = model_type;
+  config.raw = json::object();
   config.max_position_embeddings = 64;
   config.bos_token_id = 0;
   config.decoder_start_token_id = 2;
@@ -105,8 +106,11 @@ class Engine final : public EngineApi {
     try {
       check_prompt(request.prompt);
       check_options(request.options);
+      const bool global =
+          request.prompt.encoder().has_global_attention() || request.options.has_global_attention();
       const PreparedPrompt prepared =
-          preprocess(request.prompt, request.options, &tokenizer_, model_, resolver_);
+          preprocess(request.prompt, request.options, &tokenizer_, global ? led_ : model_,
+                     global ? led_resolver_ : resolver_);
       const auto last = prepared.last_target_token;
       const proto::SamplingParams resolved =
           last ? resolver_.resolve_scoring(request.options, prepared.lengths, *last)
@@ -139,8 +143,8 @@ class Engine final : public EngineApi {
     }
   }
 
-  const ModelConfig model_ = make_model();
-  const ParamsResolver resolver_{model_, kVocab};
+  const ModelConfig model_ = make_model("bart"), led_ = make_model("led");
+  const ParamsResolver resolver_{model_, kVocab}, led_resolver_{led_, kVocab};
   FakeTokenizer tokenizer_;
 };
 

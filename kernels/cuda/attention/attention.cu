@@ -7,6 +7,22 @@
 namespace tandem::cuda {
 namespace {
 
+// rows(parameters), tiles(parameters): of each kind of work that the plan has.
+template <class Rows, class Tiles>
+void for_work(AttentionParams p, const ops::DeviceAttentionPlan& plan, const Rows& rows,
+              const Tiles& tiles) {
+  const auto launch = [&](const Tensor& work, const auto& kernel) {
+    if (work.empty() || work.dim(0) == 0) return;
+    p.work = static_cast<const AttentionWork*>(work.raw());
+    p.work_count = static_cast<int32_t>(work.dim(0));
+    kernel(p);
+  };
+  p.most_queries = plan.row_queries;
+  launch(plan.rows, rows);
+  launch(plan.tiles, tiles);
+  after_launch("attention");
+}
+
 void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) {
   Tensor partials;
   if (plan.partials > 0) {
@@ -14,16 +30,24 @@ void run(Context& ctx, AttentionParams p, const ops::DeviceAttentionPlan& plan) 
     p.partials = partials.data<float>();
     p.tickets = plan.tickets.data<int32_t>();
   }
-  const auto launch = [&](const Tensor& work, auto kernel) {
-    if (work.empty() || work.dim(0) == 0) return;
-    p.work = static_cast<const AttentionWork*>(work.raw());
-    p.work_count = static_cast<int32_t>(work.dim(0));
-    kernel(p, stream_of(ctx));
+  for_work(
+      p, plan, [&](const AttentionParams& these) { attention_rows(these, stream_of(ctx)); },
+      [&](const AttentionParams& these) { attention_tiles(these, stream_of(ctx)); });
+}
+
+// Whose keys are few, so that nothing is cut into chunks.
+void run_global(Context& ctx, const AttentionParams& p, const ops::RaggedAttentionArgs& args) {
+  GlobalKeys globals{};
+  globals.indptr = args.indptr.data<int32_t>();
+  if (!args.global_rows.empty()) globals.rows = args.global_rows.data<int32_t>();
+  globals.rows_indptr = args.global_indptr.data<int32_t>();
+  globals.sequences = static_cast<int32_t>(args.indptr.dim(0)) - 1;
+  const auto launch = [&](int most_queries) {
+    return [&ctx, globals, most_queries](const AttentionParams& these) {
+      attention_global(these, globals, most_queries, stream_of(ctx));
+    };
   };
-  p.most_queries = plan.row_queries;
-  launch(plan.rows, attention_rows);
-  launch(plan.tiles, attention_tiles);
-  after_launch("attention");
+  for_work(p, *args.plan, launch(kRowsPerBlock), launch(kTileRows));
 }
 
 AttentionParams params_of(const Tensor& q, const Tensor& out, int num_heads, int head_dim,
@@ -54,7 +78,15 @@ void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
   p.v = args.v.raw();
   p.k_stride = args.k.row_stride();
   p.v_stride = args.v.row_stride();
-  run(ctx, p, *args.plan);
+  p.group = args.num_kv_heads == 0 ? 1 : args.num_heads / args.num_kv_heads;
+  p.soft_cap = args.soft_cap;
+  p.window_back = args.window.back;
+  p.window_ahead = args.window.ahead;
+  if (args.global_indptr.empty()) {
+    run(ctx, p, *args.plan);
+  } else {
+    run_global(ctx, p, args);
+  }
 }
 
 void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
@@ -69,6 +101,13 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
   p.head_stride = s.head;
   p.token_stride = s.token;
   p.block_size = static_cast<int32_t>(s.block_size);
+  p.group = args.num_heads / static_cast<int>(s.num_heads);
+  p.soft_cap = args.soft_cap;
+  p.window_back = args.window_back;
+  if (!args.log_sums.empty()) {
+    p.log_sums = args.log_sums.data<float>();
+    p.log_sums_stride = args.log_sums.row_stride();
+  }
   run(ctx, p, *args.plan);
 }
 

@@ -30,19 +30,30 @@ struct AttentionParams {
   const void* v = nullptr;
   int64_t k_stride = 0, v_stride = 0;
 
-  const AttentionWork* work;             // 16-byte aligned
-  int32_t work_count;                    // blocks in x; heads in y
+  const AttentionWork* work;  // 16-byte aligned
+  int32_t work_count;
   int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (AttentionPlan's
                                          // row_queries; 1 and up to 4 have kernels of their own)
   float* partials;   // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor
   int32_t* tickets;  // [tickets, num_heads], 0 before and after each call
-  int num_heads;
-  int head_dim;  // 1 .. 256
+  int num_heads;     // of queries
+  int head_dim;      // 1 .. 256
   float scale;
+  int group = 1;  // heads of queries that share a head of keys and values
 
   // [num_heads, bias_columns] (ops::PositionBias), or null.
   const float* bias = nullptr;
   int32_t bias_columns = 0, bias_zero = 0;
+
+  // What follows is for kernels of their own (has_options): those of others have nothing of it.
+  float soft_cap = 0.0f;                        // 0: none
+  int32_t window_back = -1, window_ahead = -1;  // ops::Window; -1: all
+  float* log_sums = nullptr;                    // [rows of out, num_heads], or null
+  int64_t log_sums_stride = 0;
+
+  bool has_options() const {
+    return soft_cap != 0.0f || window_back >= 0 || window_ahead >= 0 || log_sums != nullptr;
+  }
 };
 
 // Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
@@ -54,5 +65,18 @@ void attention_rows(const AttentionParams& params, LaunchStream stream);
 // weights of the values are rounded to the type.
 bool tiles_supported(DType dtype, int head_dim, int compute_capability);
 void attention_tiles(const AttentionParams& params, LaunchStream stream);
+
+// Of rows (not pages): which are global, by sequence. Queries and keys are the same tokens.
+struct GlobalKeys {
+  const int32_t* indptr;       // [sequences + 1]: rows of q and k
+  const int32_t* rows;         // of k, ascending
+  const int32_t* rows_indptr;  // [sequences + 1], into `rows`
+  int32_t sequences;
+};
+
+// Work of at most `most_queries` queries over the window and the global keys. Needs no partials and
+// no tickets; every type, every head size.
+void attention_global(const AttentionParams& params, const GlobalKeys& globals, int most_queries,
+                      LaunchStream stream);
 
 }  // namespace tandem::cuda

@@ -122,6 +122,7 @@ struct Divider {
 struct AttentionKernelParams {
   AttentionParams args;
   Divider page;        // of block_size
+  Divider group;       // of args.group
   const void* k_base;  // ragged: k and v; pages: the first key and the first value
   const void* v_base;
   int64_t k_row, v_row;  // elements from one token to the next, in a page or in all
@@ -129,6 +130,45 @@ struct AttentionKernelParams {
 };
 
 constexpr double kLog2e = 1.4426950408889634;
+
+// Blocks of a grid: an item in x, a head of keys and values in z, and in y `parts` of the heads of
+// queries that share it: blocks that read the same keys run at about the same time.
+inline dim3 attention_grid(const AttentionParams& p, int parts) {
+  return {static_cast<unsigned>(p.work_count), static_cast<unsigned>(parts),
+          static_cast<unsigned>(p.num_heads / p.group)};
+}
+inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.z); }
+
+// What a block of an item has: `count` queries, each of a head. Here: all of the item, for one head
+// (in y; made of what costs no register).
+struct HeadQueries {
+  int count;
+  __device__ explicit HeadQueries(const AttentionWork& work) : count(work.queries) {}
+  __device__ HeadQueries(const AttentionKernelParams&, const AttentionWork& work, int)
+      : HeadQueries(work) {}
+  __device__ int query(int i) const { return i; }
+  static __device__ int of_block() { return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y); }
+  __device__ int head(int) const { return of_block(); }
+  __device__ int ticket() const { return of_block(); }  // of the item's
+};
+
+// Here: `most` of the item's queries, each for all heads that share the block's head of keys.
+struct GroupQueries {
+  int first, count;
+  Divider group;
+  __device__ GroupQueries(const AttentionKernelParams& p, const AttentionWork& work, int most)
+      : first(static_cast<int>(blockIdx.y) * most),
+        count(min(most, work.queries * p.args.group - first)),
+        group(p.group) {}
+  __device__ int query(int i) const { return group.quotient(first + i); }
+  __device__ int head(int i) const {
+    const auto size = static_cast<int>(group.divisor);
+    return kv_head_of_block() * size + (first + i - query(i) * size);
+  }
+  __device__ int ticket() const {
+    return kv_head_of_block() * static_cast<int>(group.divisor) + static_cast<int>(blockIdx.y);
+  }
+};
 
 // The bias of a head for query 0 of an item.
 struct BiasRow {
@@ -153,6 +193,7 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
   TANDEM_CHECK_EQ(reinterpret_cast<uintptr_t>(params.work) % 16, 0u);
   AttentionKernelParams p{params,
                           {},
+                          Divider::of(params.group),
                           params.k,
                           params.v,
                           params.k_stride,
@@ -207,14 +248,24 @@ inline __device__ float* partial_at(const AttentionParams& p, const AttentionWor
   return p.partials + (slot * p.num_heads + head) * (p.head_dim + 2);
 }
 
+// ops::PagedAttentionArgs::log_sums of a row: `maximum` is times log2 e.
+inline __device__ void write_log_sum(const AttentionParams& p, int64_t row, int head, float maximum,
+                                     float sum) {
+  if (p.log_sums != nullptr)
+    p.log_sums[row * p.log_sums_stride + head] =
+        fmaf(maximum, static_cast<float>(1 / kLog2e), logf(sum));
+}
+
 // Called by all threads of a block that has written its partials; the last block of the queries
 // adds up the chunks in their order, writes the rows of `out`, and leaves the ticket at 0.
-template <class Type>
-__device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work, int head) {
+// kOptions: and the rows of `log_sums`.
+template <class Type, bool kOptions, class Which>
+__device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work,
+                             const Which& which) {
   __shared__ int32_t done;
   __syncthreads();
   if (threadIdx.x == 0) {
-    int32_t* ticket = p.tickets + int64_t{work.ticket} * p.num_heads + head;
+    int32_t* ticket = p.tickets + int64_t{work.ticket} * p.num_heads + which.ticket();
     __threadfence();
     done = atomicAdd(ticket, 1);
     __threadfence();
@@ -222,9 +273,10 @@ __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work
   }
   __syncthreads();
   if (done != work.chunks - 1) return;
-  const int elements = work.queries * p.head_dim;
+  const int elements = which.count * p.head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < elements; i += static_cast<int>(blockDim.x)) {
-    const int query = i / p.head_dim, d = i % p.head_dim;
+    const int at = i / p.head_dim, d = i % p.head_dim;
+    const int query = which.query(at), head = which.head(at);
     float maximum = -INFINITY;
     for (int chunk = 0; chunk < work.chunks; ++chunk)
       maximum = fmaxf(maximum, partial_at(p, work, chunk, query, head)[p.head_dim]);
@@ -239,6 +291,7 @@ __device__ void merge_chunks(const AttentionParams& p, const AttentionWork& work
     auto* out = static_cast<typename Type::Element*>(p.out) +
                 (work.query_row + query) * p.out_stride + int64_t{head} * p.head_dim + d;
     *out = Type::narrow(value * (1.0f / sum));
+    if (kOptions && d == 0) write_log_sum(p, work.query_row + query, head, maximum, sum);
   }
 }
 

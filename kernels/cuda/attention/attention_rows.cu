@@ -4,9 +4,12 @@
 namespace tandem::cuda {
 namespace rows {
 
-// attention_rows_bias.cu, attention_rows_f8.cu
+// attention_rows_bias.cu, attention_rows_options.cu, attention_rows_f8.cu,
+// attention_rows_f8_options.cu
 void run_with_bias(const AttentionParams& params, LaunchStream stream);
+void run_with_options(const AttentionParams& params, LaunchStream stream);
 void run_f8(const AttentionParams& params, LaunchStream stream);
+void run_f8_with_options(const AttentionParams& params, LaunchStream stream);
 
 }  // namespace rows
 
@@ -16,7 +19,10 @@ void attention_rows(const AttentionParams& params, LaunchStream stream) {
   TANDEM_CHECK(params.most_queries >= 1 && params.most_queries <= kRowsPerBlock);
   if (params.scales != nullptr) {
     TANDEM_CHECK(params.pages != nullptr, "rows in 8 bits");
-    rows::run_f8(params, stream);
+    const bool options = params.has_options() || params.bias != nullptr;
+    (options ? rows::run_f8_with_options : rows::run_f8)(params, stream);
+  } else if (params.has_options()) {
+    rows::run_with_options(params, stream);
   } else if (params.bias != nullptr) {
     rows::run_with_bias(params, stream);
   } else {

@@ -1,11 +1,12 @@
 // Attention of few queries, bound by memory: decoding, beams over shared keys, short chunks of a
 // prompt, and everything in f32.
 //
-// A block is one item of the plan and one head. A group of lanes holds a key, 16 bytes per lane and
-// load; groups take keys in turn, several loads in flight, and keep a running softmax of their own
-// for each query. Groups are merged within a warp by shuffles, warps through shared memory, chunks
-// through global memory, all in fixed orders. What a query goes through depends on its head size
-// and on the number of a key in its chunk alone, not on page size, batch or the other queries.
+// A block is one item of the plan and one head (with options: all heads of a head of keys). A group
+// of lanes holds a key, 16 bytes per lane and load; groups take keys in turn, several loads in
+// flight, and keep a running softmax of their own for each query. Groups are merged within a warp
+// by shuffles, warps through shared memory, chunks through global memory, all in fixed orders. What
+// a query goes through depends on its head size and on the number of a key in its chunk alone, not
+// on page size, batch or the other queries.
 //
 // Each attention_rows*.cu compiles some of its variants.
 #pragma once
@@ -15,6 +16,7 @@
 #include "kernels/cuda/attention/attention_common.cuh"
 #include "kernels/cuda/attention/attention_key_rows.cuh"
 #include "kernels/cuda/attention/attention_lanes.cuh"
+#include "kernels/cuda/attention/attention_options.cuh"
 
 namespace tandem::cuda::rows {
 
@@ -30,14 +32,16 @@ struct Queries {
   float4 rows[kQueries][L::kSlice / 4][L::kLanes];
 
   // Each group loads a row; the caller synchronises.
-  template <bool kAligned>
-  __device__ void load(const AttentionParams& p, const AttentionWork& work, int head, float scale) {
+  template <bool kAligned, class Which>
+  __device__ void load(const AttentionParams& p, const AttentionWork& work, const Which& which,
+                       float scale) {
     const int i = static_cast<int>(threadIdx.x) / L::kLanes;
     if (i >= kQueries) return;
-    const int64_t row = work.query_row + min(i, work.queries - 1);
+    const int at = min(i, which.count - 1);
+    const int64_t row = work.query_row + which.query(at);
     Slice<Type, kDim, kAligned> slice;
     slice.load(static_cast<const typename Type::Element*>(p.q) + row * p.q_stride +
-                   int64_t{head} * p.head_dim,
+                   int64_t{which.head(at)} * p.head_dim,
                p.head_dim);
     float q[L::kSlice];
     slice.widen(q);
@@ -67,7 +71,6 @@ struct Running {
   }
 
   // Keys `key`, `key` + kGroups, ... of this lane's group. kChecked: only those that a query sees.
-  // bias(i, key): of a query.
   template <bool kChecked, class Bias>
   __device__ void add(const KeySlice (&k)[kBatch], const KeySlice (&v)[kBatch], int32_t key,
                       const AttentionWork& work, const Bias& bias) {
@@ -91,7 +94,8 @@ struct Running {
     }
     // A query that sees nothing of an item has end <= key.
     const auto sees = [&](int i, int j) {
-      return key + j * L::kGroups < min(work.key_end, work.position + i + 1);
+      const int32_t at = key + j * L::kGroups;
+      return bias.sees(i, at) && at < min(work.key_end, work.position + bias.query(i) + 1);
     };
 #pragma unroll
     for (int i = 0; i < kQueries; ++i) {
@@ -159,12 +163,13 @@ struct WarpSums {
 };
 
 // Adds up the warps' sums of query `first + i`, element d; chunk's part or the result.
-template <class Type, int kDim, int kQueries>
-__device__ void write_rows(const AttentionParams& p, const AttentionWork& work, int head, int first,
-                           const WarpSums<kDim, kQueries>& sums) {
+template <class Type, bool kOptions, class Which, int kDim, int kQueries>
+__device__ void write_rows(const AttentionParams& p, const AttentionWork& work, const Which& which,
+                           int first, const WarpSums<kDim, kQueries>& sums) {
   for (int at = static_cast<int>(threadIdx.x); at < sums.kPass * kDim; at += kThreads) {
     const int i = at / kDim, d = at % kDim;
-    if (d >= p.head_dim || first + i >= work.queries) continue;
+    if (d >= p.head_dim || first + i >= which.count) continue;
+    const int query = which.query(first + i), head = which.head(first + i);
     float maximum = -INFINITY;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, sums.parts[w][i].maximum);
@@ -177,7 +182,7 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
       value = fmaf(sums.parts[w][i].values[d], factor, value);
     }
     if (work.chunks > 1) {
-      float* part = partial_at(p, work, work.chunk, first + i, head);
+      float* part = partial_at(p, work, work.chunk, query, head);
       part[d] = value;
       if (d == 0) {
         part[p.head_dim] = maximum;
@@ -185,29 +190,55 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
       }
     } else {
       static_cast<typename Type::Element*>(
-          p.out)[(work.query_row + first + i) * p.out_stride + int64_t{head} * p.head_dim + d] =
+          p.out)[(work.query_row + query) * p.out_stride + int64_t{head} * p.head_dim + d] =
           Type::narrow(value * (1.0f / sum));
+      if (kOptions && d == 0) write_log_sum(p, work.query_row + query, head, maximum, sum);
     }
   }
 }
 
-// bias(score, query of the item, key): what a score becomes.
-struct NoBias {
-  __device__ NoBias(const AttentionParams&, const AttentionWork&, int) {}
+// Of a block's query i: bias(score, i, key): what a score becomes; sees(i, key): whether a window
+// has it; query(i): which of the item it is. all_see: all queries all keys of [first, last].
+struct NoWindow {
+  static constexpr bool kOptions = false;
+  using Which = HeadQueries;
+  __device__ int query(int i) const { return i; }
+  __device__ bool sees(int, int32_t) const { return true; }
+  __device__ bool all_see(const AttentionWork&, int32_t, int32_t) const { return true; }
+};
+struct NoBias : NoWindow {
+  __device__ NoBias(const AttentionParams&, const AttentionWork&, const HeadQueries&) {}
   __device__ float operator()(float score, int, int32_t) const { return score; }
 };
-struct WithBias {
+struct WithBias : NoWindow {
   BiasRow row;
-  __device__ WithBias(const AttentionParams& p, const AttentionWork& work, int head)
-      : row(p, work, head) {}
+  __device__ WithBias(const AttentionParams& p, const AttentionWork& work, const HeadQueries& which)
+      : row(p, work, which.head(0)) {}
   __device__ float operator()(float score, int query, int32_t key) const {
     return row.add(score, key - query);
+  }
+};
+struct WithOptions : SoftCap, WindowEdges {
+  static constexpr bool kOptions = true;
+  using Which = GroupQueries;
+  const AttentionParams& p;
+  const AttentionWork& work;
+  const GroupQueries& which;
+  __device__ WithOptions(const AttentionParams& params, const AttentionWork& item,
+                         const GroupQueries& queries)
+      : SoftCap(params), WindowEdges(params, item), p(params), work(item), which(queries) {}
+  __device__ int query(int i) const { return which.query(i); }
+  __device__ bool sees(int i, int32_t key) const { return WindowEdges::sees(query(i), key); }
+  __device__ float operator()(float score, int i, int32_t key) const {
+    score = capped(score);
+    return p.bias == nullptr ? score : BiasRow(p, work, which.head(i)).add(score, key - query(i));
   }
 };
 
 // kDepth: batches whose loads are in flight together, as registers allow.
 template <class V, int kQueries, int kDepth>
-__device__ void attend(const AttentionKernelParams& p, const AttentionWork& work, int head,
+__device__ void attend(const AttentionKernelParams& p, const AttentionWork& work,
+                       const typename V::Bias::Which& which,
                        const KeyRows<typename V::Stored>& rows, const float4* queries,
                        void* shared) {
   using Type = typename V::Type;
@@ -216,7 +247,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   using Run = Running<Type, typename V::Stored, kDim, V::kAligned, kQueries>;
   constexpr int kStep = L::kGroups * kBatch;
   Run running(queries);
-  const typename V::Bias bias(p.args, work, head);
+  const typename V::Bias bias(p.args, work, which);
   const int warp_key = static_cast<int>(threadIdx.x) / kWarpSize * (kWarpSize / L::kLanes);
   const int32_t last_of_all = min(work.key_end - 1, work.position);
   for (int32_t first = work.key_begin; first + warp_key < work.key_end; first += kStep * kDepth) {
@@ -230,7 +261,8 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
                   v[b][j]);
 #pragma unroll
     for (int b = 0; b < kDepth; ++b) {
-      if (first + (b + 1) * kStep - 1 <= last_of_all) {
+      const int32_t from = first + b * kStep, last = from + kStep - 1;
+      if (last <= last_of_all && bias.all_see(work, from, last)) {
         running.template add<false>(k[b], v[b], key + b * kStep, work, bias);
       } else {
         running.template add<true>(k[b], v[b], key + b * kStep, work, bias);
@@ -253,7 +285,7 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
     }
     if (i % Sums::kPass == Sums::kPass - 1) {
       __syncthreads();
-      write_rows<Type>(p.args, work, head, i - (Sums::kPass - 1), sums);
+      write_rows<Type, V::Bias::kOptions>(p.args, work, which, i - (Sums::kPass - 1), sums);
       __syncthreads();
     }
   }
@@ -277,19 +309,25 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   __shared__ WarpSums<V::kDim, kQueries> shared;
   __shared__ Queries<Type, V::kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];
-  const AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
   if (work.queries == 0) return;
-  const int head = static_cast<int>(blockIdx.y);
-  const KeyRows<typename V::Stored> rows(p, work, head, pages);
-  queries.template load<V::kAligned>(p.args, work, head, p.scale_log2);
+  if constexpr (V::Bias::kOptions) {
+    constexpr int kStep = Lanes<Type, V::kDim>::kGroups * kBatch;
+    static_assert(kKeysPerChunk % kStep == 0);
+    if (!narrow(p.args, kKeysPerChunk, kStep, work)) return;
+  }
+  const typename V::Bias::Which which(p, work, kQueries);
+  if (V::Bias::kOptions && which.count <= 0) return;
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), pages);
+  queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
   __syncthreads();
   const float4* const first_query = queries.rows[0][0];
-  if (work.queries == 1) {
-    attend<V, 1, kDepth>(p, work, head, rows, first_query, &shared);
+  if (which.count == 1) {
+    attend<V, 1, kDepth>(p, work, which, rows, first_query, &shared);
   } else if constexpr (kQueries > 1) {
-    attend<V, kQueries, kDepth>(p, work, head, rows, first_query, &shared);
+    attend<V, kQueries, kDepth>(p, work, which, rows, first_query, &shared);
   }
-  if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
+  if (work.chunks > 1) merge_chunks<Type, V::Bias::kOptions>(p.args, work, which);
 }
 
 template <class V, int kQueries>
@@ -308,9 +346,11 @@ template <class Type, class Stored, class Bias, int kDim, bool kAligned>
 void launch(const AttentionKernelParams& p, LaunchStream stream) {
   using V = Variant<Type, Stored, Bias, kDim, kAligned>;
   constexpr int kOne = kAligned ? 1 : 8, kFew = kAligned ? 4 : 8;
-  const dim3 grid(static_cast<unsigned>(p.args.work_count),
-                  static_cast<unsigned>(p.args.num_heads));
-  const int queries = p.args.most_queries;
+  // With options the queries of a block are those of all heads that share its keys.
+  const int queries = p.args.most_queries * (Bias::kOptions ? p.args.group : 1);
+  const dim3 grid = attention_grid(
+      p.args, Bias::kOptions ? static_cast<int>(ceil_div(queries, queries > kFew ? 8 : kFew))
+                             : p.args.group);
   if (queries > kFew) {
     TANDEM_LAUNCH((rows_kernel<V, 8>), grid, kThreads, 0, stream, p);
   } else if (queries > 1) {

@@ -5,7 +5,9 @@
 // in registers (mma m16n8k16, a running softmax in f32). Rows of shared memory are 16 bytes longer
 // than a head, so that 8 of them lie in different banks. A row's keys are added in an order of its
 // own: tiles that it does not see, or not yet, change nothing.
-#include "kernels/cuda/attention/attention_common.cuh"
+#include <type_traits>
+
+#include "kernels/cuda/attention/attention_options.cuh"
 #include "kernels/cuda/mma.cuh"
 
 namespace tandem::cuda {
@@ -16,13 +18,11 @@ constexpr int kTileKeys = 64;
 constexpr int kWarpRows = 16;
 static_assert(kThreads / kWarpSize * kWarpRows == kTileRows);
 
+// What a kernel is compiled with: a bias, or all options (attention_options.cuh), a bias perhaps.
+enum class With : uint8_t { kNothing, kBias, kOptions };
+
 // The biases of one tile, times log2 e: of query i and key j `values[j - i + kTileRows - 1]`.
-template <bool kBias>
 struct BiasStage {
-  __device__ void load_bias(const AttentionKernelParams&, const AttentionWork&, int, int32_t) {}
-};
-template <>
-struct BiasStage<true> {
   float values[kTileKeys + kTileRows];
   // A thread each; seen by all after the next barrier.
   __device__ void load_bias(const AttentionKernelParams& p, const AttentionWork& work, int head,
@@ -32,10 +32,11 @@ struct BiasStage<true> {
     values[i] = BiasRow(p.args, work, head).add(0.0f, first + i - (kTileRows - 1));
   }
 };
+struct NoBiasStage {};
 
 // Keys and values of one tile.
-template <class Type, int kDim, bool kBias>
-struct Stage : BiasStage<kBias> {
+template <class Type, int kDim, With kWith>
+struct Stage : std::conditional_t<kWith == With::kNothing, NoBiasStage, BiasStage> {
   using Element = typename Type::Element;
   static constexpr int kPitch = kDim + 8;
   alignas(16) Element k[kTileKeys][kPitch];
@@ -44,19 +45,21 @@ struct Stage : BiasStage<kBias> {
   // Starts to copy the keys [first, first + kTileKeys); beyond the item's last, that one again.
   __device__ void load(const AttentionKernelParams& p, const AttentionWork& work, int head,
                        int32_t first) {
-    this->load_bias(p, work, head, first);
+    if constexpr (kWith == With::kBias) this->load_bias(p, work, head, first);
+    if constexpr (kWith == With::kOptions)
+      if (p.args.bias != nullptr) this->load_bias(p, work, head, first);
     constexpr int kPieces = kDim / 8;  // of 16 bytes in a row
 #pragma unroll 1
     for (int i = 0; i < kTileKeys * kPieces / kThreads; ++i) {
       const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
       const int row = piece / kPieces, at = piece % kPieces * 8;
       const int32_t key = min(first + row, work.key_end - 1);
-      int64_t token = work.kv_base + key, offset = int64_t{head} * kDim;
+      int64_t token = work.kv_base + key, offset = int64_t{kv_head_of_block()} * kDim;
       if (p.args.pages != nullptr) {
         const int32_t index = p.page.quotient(key);
         token = key - index * p.args.block_size;
         offset = p.args.page_indices[work.kv_base + index] * p.args.page_stride +
-                 head * p.args.head_stride;
+                 kv_head_of_block() * p.args.head_stride;
       }
       cp_async_16(&k[row][at],
                   static_cast<const Element*>(p.k_base) + offset + token * p.k_row + at);
@@ -68,7 +71,7 @@ struct Stage : BiasStage<kBias> {
 
 // 16 queries of a warp. A lane has parts of the rows lane / 4 and lane / 4 + 8: columns
 // lane % 4 * 2 and the next of every 8.
-template <class Type, int kDim, bool kBias>
+template <class Type, int kDim, With kWith>
 struct WarpRows {
   using Element = typename Type::Element;
   static constexpr int kKeyTiles = kTileKeys / 8, kDimTiles = kDim / 8;
@@ -94,16 +97,17 @@ struct WarpRows {
     }
   }
 
-  __device__ void add(const Stage<Type, kDim, kBias>& stage, const AttentionWork& work,
-                      int32_t first, float scale) {
+  __device__ void add(const Stage<Type, kDim, kWith>& stage, const AttentionKernelParams& p,
+                      const AttentionWork& work, int32_t first) {
     float scores[kKeyTiles][4] = {};
     multiply_keys(stage, scores);
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i)  // on its own: no part of a later sum
-        scores[j][i] = __fmul_rn(scores[j][i], scale);
-    if constexpr (kBias) add_bias(stage, scores);
+        scores[j][i] = __fmul_rn(scores[j][i], p.scale_log2);
+    if constexpr (kWith == With::kBias) add_bias(stage, scores);
+    if constexpr (kWith == With::kOptions) apply_options(stage, p.args, work, first, scores);
     const int first_row = row / kWarpRows * kWarpRows;
     if (first + kTileKeys > min(work.key_end, work.position + first_row + 1))
       mask(work, first, scores);
@@ -112,7 +116,7 @@ struct WarpRows {
     multiply_values(stage, weights);
   }
 
-  __device__ void multiply_keys(const Stage<Type, kDim, kBias>& stage,
+  __device__ void multiply_keys(const Stage<Type, kDim, kWith>& stage,
                                 float (&scores)[kKeyTiles][4]) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -126,12 +130,35 @@ struct WarpRows {
       }
   }
 
-  __device__ void add_bias(const BiasStage<true>& stage, float (&scores)[kKeyTiles][4]) const {
+  __device__ void add_bias(const BiasStage& stage, float (&scores)[kKeyTiles][4]) const {
     const float* values = stage.values + kTileRows - 1 + column - row;
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) scores[j][i] += values[j * 8 + i % 2 - i / 2 * 8];
+  }
+
+  __device__ void apply_options(const BiasStage& stage, const AttentionParams& p,
+                                const AttentionWork& work, int32_t first,
+                                float (&scores)[kKeyTiles][4]) const {
+    if (p.soft_cap != 0.0f) {
+      const SoftCap cap(p);
+#pragma unroll
+      for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[j][i] = cap.capped(scores[j][i]);
+    }
+    if (p.bias != nullptr) add_bias(stage, scores);
+    const WindowEdges edges(p, work);
+    const int first_row = row / kWarpRows * kWarpRows;
+    if (first >= edges.back + first_row + kWarpRows - 1 &&
+        first + kTileKeys - 1 <= edges.ahead + first_row)
+      return;
+#pragma unroll
+    for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (!edges.sees(row + i / 2 * 8, first + j * 8 + column + i % 2)) scores[j][i] = -INFINITY;
   }
 
   // -inf where a row does not see a key.
@@ -175,7 +202,7 @@ struct WarpRows {
     }
   }
 
-  __device__ void multiply_values(const Stage<Type, kDim, kBias>& stage,
+  __device__ void multiply_values(const Stage<Type, kDim, kWith>& stage,
                                   const uint32_t (&weights)[kKeyTiles][2]) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
@@ -219,22 +246,29 @@ struct WarpRows {
         for (int j = 0; j < kDimTiles; ++j)
           *reinterpret_cast<uint32_t*>(out + j * 8) =
               Type::pack(values[j][half * 2] * inverse, values[j][half * 2 + 1] * inverse);
+        if (kWith == With::kOptions && column == 0)
+          write_log_sum(p, work.query_row + query, head, maximum[half], sum[half]);
       }
     }
   }
 };
 
-template <class Type, int kDim, bool kBias>
+template <class Type, int kDim, With kWith>
 __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work, int head,
-                       Stage<Type, kDim, kBias>* stages) {
+                       Stage<Type, kDim, kWith>* stages) {
   const int first_row = static_cast<int>(threadIdx.x) / kWarpSize * kWarpRows;
   // Of this warp; all of them copy.
-  const int32_t end = first_row < work.queries
-                          ? min(work.key_end, work.position + first_row + kWarpRows)
-                          : work.key_begin;
+  int32_t begin = 0;
+  int32_t end = first_row < work.queries ? min(work.key_end, work.position + first_row + kWarpRows)
+                                         : work.key_begin;
+  if constexpr (kWith == With::kOptions) {
+    const WindowEdges edges(p.args, work);
+    begin = edges.back + first_row;
+    end = min(end, edges.ahead + first_row + kWarpRows);
+  }
   stages[0].load(p, work, head, work.key_begin);
   cp_async_commit();
-  WarpRows<Type, kDim, kBias> rows(p.args, work, head);
+  WarpRows<Type, kDim, kWith> rows(p.args, work, head);
   int current = 0;
   for (int32_t first = work.key_begin; first < work.key_end; first += kTileKeys) {
     if (first + kTileKeys < work.key_end)
@@ -242,7 +276,8 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
-    if (first < end) rows.add(stages[current], work, first, p.scale_log2);
+    if (first < end && (kWith != With::kOptions || first + kTileKeys > begin))
+      rows.add(stages[current], p, work, first);
     __syncthreads();
     current = 1 - current;
   }
@@ -250,47 +285,52 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
 }
 
 // Blocks of a multiprocessor, as many as leave enough registers to each.
-template <int kDim, bool kBias>
-constexpr int kBlocks = kDim <= (kBias ? 48 : 64) ? 4
-                        : kDim <= 96              ? 3
-                                                  : 2;
+template <int kDim, With kWith>
+constexpr int kBlocks = kDim <= (kWith == With::kNothing ? 64 : 32) ? 4
+                        : kDim <= 96                                ? 3
+                                                                    : 2;
 
-template <class Type, int kDim, bool kBias>
-__global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kBias>))
+template <class Type, int kDim, With kWith>
+__global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
     tiles_kernel(const __grid_constant__ AttentionKernelParams p) {
   wait_for_earlier_kernels();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   TANDEM_DYNAMIC_SHARED(shared);
   __shared__ AttentionWork work;  // not in registers all the time
-  if (threadIdx.x == 0) work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  if (threadIdx.x == 0) {
+    work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+    if constexpr (kWith == With::kOptions)
+      if (work.queries > 0 && !narrow(p.args, kKeysPerTileChunk, kTileKeys, work)) work.queries = 0;
+  }
   __syncthreads();
   if (work.queries == 0) return;
-  const int head = static_cast<int>(blockIdx.y);
-  attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kBias>*>(shared));
-  if (work.chunks > 1) merge_chunks<Type>(p.args, work, head);
+  const int head = HeadQueries::of_block();
+  attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kWith>*>(shared));
+  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, HeadQueries(work));
 #else
   __trap();  // tiles_supported says so
 #endif
 }
 
-template <class Type, int kDim, bool kBias>
+template <class Type, int kDim, With kWith>
 void launch_variant(const AttentionKernelParams& p, LaunchStream stream) {
-  constexpr int kShared = 2 * static_cast<int>(sizeof(Stage<Type, kDim, kBias>));
+  constexpr int kShared = 2 * static_cast<int>(sizeof(Stage<Type, kDim, kWith>));
   if (kShared > 48 * 1024)
-    TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kBias>,
+    TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kWith>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-  const dim3 grid(static_cast<unsigned>(p.args.work_count),
-                  static_cast<unsigned>(p.args.num_heads));
-  TANDEM_LAUNCH((tiles_kernel<Type, kDim, kBias>), grid, kThreads, kShared, stream, p);
+  const dim3 grid = attention_grid(p.args, p.args.group);
+  TANDEM_LAUNCH((tiles_kernel<Type, kDim, kWith>), grid, kThreads, kShared, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class Type, int kDim>
 void launch(const AttentionKernelParams& p, LaunchStream stream) {
-  if (p.args.bias != nullptr) {
-    launch_variant<Type, kDim, true>(p, stream);
+  if (p.args.has_options()) {
+    launch_variant<Type, kDim, With::kOptions>(p, stream);
+  } else if (p.args.bias != nullptr) {
+    launch_variant<Type, kDim, With::kBias>(p, stream);
   } else {
-    launch_variant<Type, kDim, false>(p, stream);
+    launch_variant<Type, kDim, With::kNothing>(p, stream);
   }
 }
 

@@ -1,10 +1,8 @@
 #include "runtime/engine/core/engine_core.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "runtime/request/request_error.h"
 
 namespace tandem {
 namespace {
@@ -21,12 +19,8 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
       intake_(config.max_requests, config.admission),
       replicas_(config.num_replicas, outbox),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
+      ends_(records_, intake_, replicas_, streams_),
       tokenizer_(tokenizer) {}
-
-RequestRecord* EngineCore::find(const std::string& id) {
-  const auto it = records_.find(id);
-  return it == records_.end() ? nullptr : &it->second;
-}
 
 // What every event ends with: held requests start where there is room, in their order, and clients
 // get what is new.
@@ -36,7 +30,7 @@ void EngineCore::settle() {
     if (!replica) break;
     replicas_.start(intake_.take_held(), *replica);
   }
-  for (RequestRecord* record : streams_.flush()) erase(*record);
+  for (RequestRecord* record : streams_.flush()) ends_.erase(*record);
 }
 
 // --- Clients -------------------------------------------------------------------------------------
@@ -49,26 +43,23 @@ void EngineCore::client_gone(ClientId client, double now) { streams_.disconnect(
 
 void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, double now) {
   const std::string& id = submit.request_id();
-  if (find(id) != nullptr) throw invalid_request("request_id", "\"" + id + "\" is in use");
+  if (records_.find(id) != nullptr) throw invalid_request("request_id", "\"" + id + "\" is in use");
   intake_.check(submit);
   intake_.check_room(submit, records_.size() - streams_.num_retained(),
-                     !submit.batch().empty() && find(submit.batch()) != nullptr, now);
-  RequestRecord& record = records_.try_emplace(id, id, next_serial_++).first->second;
-  record.arrival = now;
-  record.deadline = submit.timeout() > 0 ? now + submit.timeout() : 0;
-  record.priority = submit.priority();
+                     !submit.batch().empty() && records_.find(submit.batch()) != nullptr, now);
+  RequestRecord& record = records_.add(submit, now);
   streams_.attach(record, client);
   intake_.reserve(record, now);
 }
 
 void EngineCore::prepared(const std::string& request_id, PreparedRequest request, double now) {
   intake_.end_reservation(request_id);
-  RequestRecord* record = find(request_id);
+  RequestRecord* record = records_.find(request_id);
   if (record == nullptr || record->stage != RequestStage::kPreparing) return;  // cancelled, late
   if (intake_.given_up()) {
-    fail(*record, InputError(ErrorKind::kUnavailable, *intake_.given_up()), now);
+    ends_.fail(*record, InputError(ErrorKind::kUnavailable, *intake_.given_up()), now);
   } else if (record->deadline > 0 && now >= record->deadline) {
-    fail(*record, deadline_passed(), now);
+    ends_.fail(*record, deadline_passed(), now);
   } else {
     record->state = std::make_unique<RequestState>(request_id, std::move(request), tokenizer_,
                                                    record->arrival, record->priority);
@@ -80,14 +71,14 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
 
 void EngineCore::failed(const std::string& request_id, const InputError& error, double now) {
   intake_.end_reservation(request_id);
-  RequestRecord* record = find(request_id);
+  RequestRecord* record = records_.find(request_id);
   if (record == nullptr || record->stage != RequestStage::kPreparing) return;
-  fail(*record, error, now);
+  ends_.fail(*record, error, now);
   settle();
 }
 
 void EngineCore::resume(ClientId client, const proto::ResumeRequest& resume, double) {
-  RequestRecord* record = find(resume.request_id());
+  RequestRecord* record = records_.find(resume.request_id());
   if (record == nullptr)
     throw InputError(ErrorKind::kNotFound,
                      "request_id: there is no request \"" + resume.request_id() + "\"",
@@ -97,68 +88,29 @@ void EngineCore::resume(ClientId client, const proto::ResumeRequest& resume, dou
 }
 
 void EngineCore::cancel(const std::string& request_id, double now) {
-  RequestRecord* record = find(request_id);
+  RequestRecord* record = records_.find(request_id);
   if (record == nullptr || record->stage == RequestStage::kDone) return;
-  leave(*record);
-  intake_.leave(*record, /*completed=*/false, now);
-  erase(*record);  // whoever cancels wants nothing more
+  ends_.cancel(*record, now);
   settle();
 }
 
 void EngineCore::acknowledge(ClientId client, uint64_t message, double) {
   for (const std::string& id : streams_.acknowledge(client, message)) {
-    RequestRecord* record = find(id);
+    RequestRecord* record = records_.find(id);
     // It may have been taken over, and not been sent to its new client yet.
-    if (record != nullptr && StreamTable::has_end(*record, client)) erase(*record);
+    if (record != nullptr && StreamTable::has_end(*record, client)) ends_.erase(*record);
   }
   settle();
 }
 
-void EngineCore::erase(RequestRecord& record) {
-  streams_.detach(record);
-  records_.erase(record.id);
-}
-
-// --- Ends ----------------------------------------------------------------------------------------
-
-// From wherever it is; the scheduler forgets it, if it has it.
-void EngineCore::leave(RequestRecord& record) {
-  if (record.stage == RequestStage::kHeld) intake_.drop_held(record);
-  if (record.stage == RequestStage::kRunning || record.stage == RequestStage::kSuspect)
-    replicas_.leave(record);
-}
-
-void EngineCore::finish(RequestRecord& record, double now) {
-  leave(record);
-  intake_.leave(record, !record.error, now);
-  streams_.end(record, now);
-}
-
-void EngineCore::fail(RequestRecord& record, const InputError& error, double now) {
-  record.error = to_proto(error);
-  finish(record, now);
-}
+// --- Time ----------------------------------------------------------------------------------------
 
 void EngineCore::tick(double now) {
-  std::vector<RequestRecord*> late, orphans;
-  for (auto& [id, record] : records_) {
-    if (record.stage == RequestStage::kDone) continue;
-    if (record.deadline > 0 && now >= record.deadline) {
-      late.push_back(&record);
-    } else if (!record.client && now >= record.client_lost + config_.orphan_timeout) {
-      orphans.push_back(&record);
-    }
-  }
-  for (RequestRecord* record : late) fail(*record, deadline_passed(), now);
-  for (RequestRecord* record : orphans) cancel(std::string(record->id), now);
-  while (RequestRecord* record = streams_.expired(now)) erase(*record);
+  const auto [late, orphans] = records_.overdue(now, config_.orphan_timeout);
+  for (RequestRecord* record : late) ends_.fail(*record, deadline_passed(), now);
+  for (RequestRecord* record : orphans) ends_.cancel(*record, now);
+  while (RequestRecord* record = streams_.expired(now)) ends_.erase(*record);
   settle();
-}
-
-bool EngineCore::idle() const {
-  return std::all_of(records_.begin(), records_.end(), [](const auto& r) {
-    return r.second.stage == RequestStage::kDone && !r.second.client;
-  });
 }
 
 // --- Replicas ------------------------------------------------------------------------------------
@@ -172,7 +124,7 @@ void EngineCore::replica_event(const proto::SchedulerEvent& event, double now) {
     if (RequestRecord* record =
             replicas_.running(event.replica(), rejected.request_id(), rejected.seq_id())) {
       record->error = rejected.error();
-      finish(*record, now);
+      ends_.finish(*record, now);
     }
   } else if (current && event.has_down()) {
     replica_down(event, now);
@@ -183,11 +135,11 @@ void EngineCore::replica_event(const proto::SchedulerEvent& event, double now) {
 void EngineCore::replica_down(const proto::SchedulerEvent& event, double now) {
   auto [innocent, crashed_again] = replicas_.down(event.replica(), event.down());
   for (RequestRecord* record : crashed_again)
-    fail(*record,
-         InputError(ErrorKind::kInternal,
-                    "the request crashed the workers twice and is not tried again (" +
-                        event.down().cause() + ")"),
-         now);
+    ends_.fail(*record,
+               InputError(ErrorKind::kInternal,
+                          "the request crashed the workers twice and is not tried again (" +
+                              event.down().cause() + ")"),
+               now);
   intake_.hold_again(std::move(innocent));
 }
 
@@ -204,7 +156,7 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
     if (RequestRecord* record =
             replicas_.running(event.replica(), result.request_id(), result.seq_id())) {
       record->state->finish_beams(result, now);
-      finish(*record, now);
+      ends_.finish(*record, now);
     }
   settle();
 }
@@ -216,7 +168,7 @@ void EngineCore::take_output(const proto::SchedulerEvent& event,
   const auto ended = record->state->apply(output, event.scheduled_at(), now);
   intake_.progress(*record, now);
   if (record->state->finished()) {
-    finish(*record, now);
+    ends_.finish(*record, now);
     return;
   }
   for (const auto& [seq_id, status] : ended) replicas_.finish_sequence(*record, seq_id);
@@ -227,9 +179,9 @@ void EngineCore::take_output(const proto::SchedulerEvent& event,
 void EngineCore::give_up(const std::string& reason, double now) {
   intake_.give_up(reason);
   replicas_.give_up();
-  for (auto& [id, record] : records_)
+  for (auto& [id, record] : records_.all())
     if (record.stage == RequestStage::kMoving || record.stage == RequestStage::kHeld)
-      fail(record, InputError(ErrorKind::kUnavailable, reason), now);
+      ends_.fail(record, InputError(ErrorKind::kUnavailable, reason), now);
   settle();
 }
 
@@ -240,7 +192,7 @@ void EngineCore::fill_info(proto::ServerInfo& info, double now) {
 
 void EngineCore::check_integrity() const {
   std::vector<const RequestRecord*> records;
-  for (const auto& [id, record] : records_) {
+  for (const auto& [id, record] : records_.all()) {
     TANDEM_CHECK_EQ(record.id, id);
     TANDEM_CHECK(record.stage != RequestStage::kMoving);
     if (record.state) record.state->check_integrity();

@@ -10,14 +10,13 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
-#include <vector>
 
 #include "base/error.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/intake.h"
 #include "runtime/engine/core/replica_table.h"
-#include "runtime/engine/core/request_record.h"
+#include "runtime/engine/core/request_ends.h"
+#include "runtime/engine/core/request_table.h"
 #include "runtime/engine/core/stream_table.h"
 
 namespace tandem {
@@ -68,30 +67,25 @@ class EngineCore {
   void drain() { intake_.drain(); }
   bool draining() const { return intake_.draining(); }
   // Nothing unfinished, and nothing that a connected client has not acknowledged.
-  bool idle() const;
+  bool idle() const { return records_.idle(); }
   size_t num_requests() const { return records_.size(); }  // kept in any state
   size_t num_unfinished() const { return intake_.num_unfinished(); }
   void fill_info(proto::ServerInfo& info, double now);
   void check_integrity() const;
 
  private:
-  RequestRecord* find(const std::string& id);
   void take_output(const proto::SchedulerEvent& event, const proto::SequenceGroupOutput& output,
                    double now);
   void replica_down(const proto::SchedulerEvent& event, double now);
-  void leave(RequestRecord& record);
-  void finish(RequestRecord& record, double now);
-  void fail(RequestRecord& record, const InputError& error, double now);
-  void erase(RequestRecord& record);
   void settle();
 
   EngineCoreConfig config_;
   Intake intake_;
   ReplicaTable replicas_;
   StreamTable streams_;
+  RequestTable records_;
+  RequestEnds ends_;
   const Tokenizer& tokenizer_;
-  std::unordered_map<std::string, RequestRecord> records_;
-  uint64_t next_serial_ = 0;
 };
 
 }  // namespace tandem

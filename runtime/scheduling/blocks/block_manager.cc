@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/check.h"
+#include "runtime/scheduling/blocks/start_plan.h"
 
 namespace tandem {
 
@@ -22,34 +22,8 @@ bool BlockManager::finds_encoder(const SequenceGroup& group) const {
   return pools_.caches().find_cross(group) != nullptr;
 }
 
-BlockManager::Found BlockManager::look_up(const SequenceGroup& group) const {
-  Found found;
-  std::unordered_set<int32_t> idle;  // several sequences may find the same
-  const auto take = [&](const Blocks& blocks) {
-    found.free_blocks -= static_cast<int>(blocks.size());
-    for (const int32_t block : blocks)
-      if (pools_.device().refs(block) == 0 && idle.insert(block).second) ++found.free_blocks;
-  };
-  found.self.resize(group.seqs().size());
-  for (size_t i = 0; i < found.self.size(); ++i) {
-    const Sequence& seq = *group.seqs()[i];
-    if (seq.finished()) continue;
-    if (group.waits_for_fork(seq)) {
-      found.free_blocks += own_last_block(group);
-      continue;
-    }
-    found.free_blocks += blocks_for(seq.length());
-    found.self[i] = pools_.caches().find_prefix(group, seq);
-    take(found.self[i].blocks);
-  }
-  found.free_blocks += blocks_for(group.encoder_seq().length());
-  found.cross = pools_.caches().find_cross(group);
-  if (found.cross != nullptr) take(*found.cross);
-  return found;
-}
-
 int BlockManager::blocks_to_start(const SequenceGroup& group) const {
-  return look_up(group).free_blocks;
+  return plan_start(pools_, group).free_blocks;
 }
 
 AllocStatus BlockManager::fits(int blocks) const {
@@ -69,13 +43,9 @@ void BlockManager::extend(BlockTable& table, int tokens) {
   while (table.blocks.size() < want) table.blocks.push_back(pools_.take(table.on_host));
 }
 
-bool BlockManager::own_last_block(const SequenceGroup& group) const {
-  return group.searches_ahead() && group.seqs().front()->length() % pools_.block_size() != 0;
-}
-
 BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
-  Found found = look_up(group);
-  TANDEM_CHECK_LE(found.free_blocks, num_free_device_blocks());
+  StartPlan found = plan_start(pools_, group);
+  TANDEM_CHECK_LE(found.free_blocks, device().num_free());
   // References first: what was found must not be evicted for the rest.
   BlockTable cross;
   if (found.cross != nullptr) cross.blocks = *found.cross;
@@ -90,7 +60,7 @@ BlockManager::Start BlockManager::allocate(const SequenceGroup& group) {
     if (seq.finished()) continue;
     if (group.waits_for_fork(seq)) {
       BlockTable& forked = tables_.fork(*group.seqs().front(), seq);
-      if (own_last_block(group)) {
+      if (found.forks_own_last_block) {
         int32_t& last = forked.blocks.back();
         pools_.device().release(last);
         last = pools_.take(/*on_host=*/false);
@@ -145,12 +115,9 @@ std::vector<int> BlockManager::blocks_to_append(const std::vector<const Sequence
   return out;
 }
 
-bool BlockManager::can_append(const Sequence& seq, int tokens) const {
-  return blocks_to_append(seq, tokens) <= num_free_device_blocks();
-}
-
 BlockPairs BlockManager::append_slots(const Sequence& seq, int tokens) {
-  TANDEM_CHECK(can_append(seq, tokens), "not enough free blocks: ask before appending");
+  TANDEM_CHECK(blocks_to_append(seq, tokens) <= device().num_free(),
+               "not enough free blocks: ask before appending");
   BlockTable& table = *tables_.find_self(seq);
   TANDEM_CHECK(!table.on_host, "a sequence on the host does not grow");
   const size_t want = static_cast<size_t>(blocks_for(tokens));
@@ -174,7 +141,7 @@ BlockPairs BlockManager::append_slots(const Sequence& seq, int tokens) {
 // --- Swapping and freeing ------------------------------------------------------------------------
 
 bool BlockManager::can_swap_out(const SequenceGroup& group) const {
-  return tables_.num_blocks(group) <= num_free_host_blocks();
+  return tables_.num_blocks(group) <= host().num_free();
 }
 
 BlockPairs BlockManager::swap_out(const SequenceGroup& group) {

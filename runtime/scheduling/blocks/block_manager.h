@@ -25,12 +25,8 @@ class BlockManager {
   BlockManager(int block_size, int num_device_blocks, int num_host_blocks, double watermark = 0.01,
                CacheOptions caches = {});
 
-  int num_total_device_blocks() const { return pools_.device().num_total(); }
-  int num_total_host_blocks() const { return pools_.host().num_total(); }
-  int num_free_device_blocks() const { return pools_.device().num_free(); }
-  int num_free_host_blocks() const { return pools_.host().num_free(); }
-  int num_idle_device_blocks() const { return pools_.device().num_idle(); }
-  int num_cross_device_blocks() const { return tables_.num_cross_device_blocks(); }
+  const BlockPool& device() const { return pools_.device(); }
+  const BlockPool& host() const { return pools_.host(); }
   const CacheStats& cache_stats() const { return pools_.caches().stats(); }
   int blocks_for(int tokens) const { return pools_.blocks_for(tokens); }
   const BlockPools& pools() const { return pools_; }
@@ -58,7 +54,6 @@ class BlockManager {
 
   // New blocks needed so that the sequence can hold `tokens` tokens, a copy on write included.
   int blocks_to_append(const Sequence& seq, int tokens) const;
-  bool can_append(const Sequence& seq, int tokens) const;
   // The same for sequences that get one token more each, in this order; they may share blocks
   // among them, and the last one that writes to a block keeps it.
   std::vector<int> blocks_to_append(const std::vector<const Sequence*>& seqs) const;
@@ -80,16 +75,7 @@ class BlockManager {
   void check_integrity() const { tables_.check_integrity(); }
 
  private:
-  // What a group would find in the caches.
-  struct Found {
-    const Blocks* cross = nullptr;
-    std::vector<BlockTable> self;  // by place in group.seqs()
-    int free_blocks = 0;           // that it takes, found idle ones included
-  };
-
-  Found look_up(const SequenceGroup& group) const;
   void extend(BlockTable& table, int tokens);
-  bool own_last_block(const SequenceGroup& group) const;  // of forks that wait
   AllocStatus fits(int blocks) const;
 
   int watermark_blocks_;

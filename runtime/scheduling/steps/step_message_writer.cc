@@ -28,6 +28,8 @@ void write_encoder(const SequenceGroup& group, bool compute, proto::SequenceData
   data.mutable_prompt_token_ids()->Add(tokens.begin(), tokens.end());
   if (const proto::EncoderFrames* frames = encoder.frames())
     *data.mutable_frames() = compute ? *frames : shape_of(*frames);
+  const auto global = encoder.global_positions();
+  data.mutable_global_attention()->Add(global.begin(), global.end());
   data.set_num_computed_tokens(compute ? 0 : length);
   data.set_token_chunk_size(compute ? length : 0);
 }

@@ -185,7 +185,7 @@ void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceC
 // to wait, with what it holds: groups before it go on, and take its blocks if they must.
 bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, StepDraft& draft) {
   const auto holds_blocks = [](const QueuedGroup* other) { return !other->group->pools(); };
-  while (blocks > blocks_.num_free_device_blocks()) {
+  while (blocks > blocks_.device().num_free()) {
     draft.room = false;
     if (!draft.preempting) return false;
     const auto last =
@@ -222,7 +222,7 @@ bool StepPlanner::keeps_headroom(const SequenceGroup& group, int blocks) const {
                       [](const QueuedGroup* queued) { return queued->group->pools(); });
     headroom = queues_.num_running_seqs() - static_cast<int>(pooled);
   }
-  return blocks + headroom <= blocks_.num_free_device_blocks();
+  return blocks + headroom <= blocks_.device().num_free();
 }
 
 bool StepPlanner::can_admit(const QueuedGroup& queued) const {

@@ -15,11 +15,6 @@ bool SequenceInFlight::ended() const {
   return queued->dropped || seq->finished() || (beams != nullptr && beams->epoch != epoch);
 }
 
-bool StepInFlight::gone() const {
-  return std::all_of(groups.begin(), groups.end(),
-                     [](const QueuedGroup* queued) { return queued->dropped; });
-}
-
 StepInFlight& StepsInFlight::begin(double now) {
   if (spare_.empty()) {
     steps_.emplace_back();
@@ -39,29 +34,17 @@ void StepsInFlight::add_group(StepInFlight& step, QueuedGroup& queued) {
 }
 
 StepInFlight& StepsInFlight::oldest(uint64_t number) {
-  for (StepInFlight& step : steps_) {
-    if (step.number == number) return step;
-    if (!step.gone())
-      throw std::runtime_error("step output: step " + std::to_string(number) + ", but step " +
-                               std::to_string(step.number) + " is the oldest in flight");
-  }
-  throw std::runtime_error("step output: step " + std::to_string(number) + " is not in flight");
+  if (steps_.empty())
+    throw std::runtime_error("step output: step " + std::to_string(number) + " is not in flight");
+  if (number != oldest_number())
+    throw std::runtime_error("step output: step " + std::to_string(number) + ", but step " +
+                             std::to_string(oldest_number()) + " is the oldest in flight");
+  return steps_.front();
 }
 
-void StepsInFlight::complete(const StepInFlight& step) {
-  completed_scheduled_at_ = step.scheduled_at;
-  while (&steps_.front() != &step) pop();
-  pop();
-}
-
-bool StepsInFlight::drop_gone() {
-  if (steps_.empty() || !steps_.front().gone()) return false;
-  pop();
-  return true;
-}
-
-void StepsInFlight::pop() {
+void StepsInFlight::complete_oldest() {
   StepInFlight& step = steps_.front();
+  completed_scheduled_at_ = step.scheduled_at;
   for (QueuedGroup* queued : step.groups) --queued->steps_in_flight;
   step.groups.clear();
   step.seqs.clear();

@@ -27,8 +27,6 @@ struct StepInFlight {
   double scheduled_at = 0;
   std::vector<QueuedGroup*> groups = {};
   std::vector<SequenceInFlight> seqs = {};  // in the order of the message; ids are unique
-
-  bool gone() const;  // all its groups
 };
 
 class StepsInFlight {
@@ -36,13 +34,10 @@ class StepsInFlight {
   // The next step. Its groups and sequences are the caller's to add (add_group()).
   StepInFlight& begin(double now);
   static void add_group(StepInFlight& step, QueuedGroup& queued);
-  // The step with that number, if those before it have nothing left to wait for. Throws
-  // std::runtime_error if it is another one's turn.
+  // The oldest step. Throws std::runtime_error if it has another number, or there is none.
   StepInFlight& oldest(uint64_t number);
-  // Removes the oldest steps, up to this one.
-  void complete(const StepInFlight& step);
-  // Removes the oldest step if all its groups have gone.
-  bool drop_gone();
+  // Removes it.
+  void complete_oldest();
 
   int size() const { return static_cast<int>(steps_.size()); }
   // The oldest one's number; 0: there is none.
@@ -56,8 +51,6 @@ class StepsInFlight {
   void check_integrity(const GroupQueues& queues) const;
 
  private:
-  void pop();
-
   std::deque<StepInFlight> steps_;  // oldest first
   std::vector<StepInFlight> spare_;
   uint64_t next_number_ = 1;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/backend.h"
-#include "tests/kernels/cuda/attention_util.h"
+#include "tests/kernels/cuda/attention/attention_util.h"
 
 namespace tandem::testing {
 

@@ -109,12 +109,17 @@ TEST(ModelConfig, GeneralNamesOfSizes) {
   EXPECT_EQ(c.encoder_attention_heads, 4);  // the family's own name comes first
 }
 
-ModelConfig load_t5(const json& patch) {
+// Of a config.json that says nothing but `patch`.
+ModelConfig load_family(const char* architecture, const char* model_type, const json& patch) {
   TempDir dir;
-  json config = {{"architectures", {"T5ForConditionalGeneration"}}, {"model_type", "t5"}};
+  json config = {{"architectures", {architecture}}, {"model_type", model_type}};
   config.merge_patch(patch);
   dir.write("config.json", config.dump());
   return ModelConfig::load(dir.path());
+}
+
+ModelConfig load_t5(const json& patch) {
+  return load_family("T5ForConditionalGeneration", "t5", patch);
 }
 
 TEST(ModelConfig, T5) {
@@ -136,6 +141,30 @@ TEST(ModelConfig, T5) {
   EXPECT_EQ(later.vocab_size, 250112);
   EXPECT_EQ(later.activation, Activation::kGeluTanh);
   EXPECT_FALSE(later.tie_word_embeddings);
+}
+
+TEST(ModelConfig, Led) {
+  const auto load_led = [](const json& patch) {
+    return load_family("LEDForConditionalGeneration", "led", patch);
+  };
+  const ModelLimits usual = limits_of(load_led(json::object()));
+  EXPECT_EQ(usual.encoder_positions, 16384);
+  EXPECT_EQ(usual.decoder_positions, 1024);
+  EXPECT_EQ(usual.default_global_tokens, 1);
+  EXPECT_EQ(limits_of(load(json::object())).default_global_tokens, std::nullopt);
+  const ModelConfig c = load_led({{"encoder_layers", 3},
+                                  {"attention_window", {8, 16, 2}},
+                                  {"max_encoder_position_embeddings", 50},
+                                  {"max_decoder_position_embeddings", 20}});
+  EXPECT_EQ(c.encoder_layers, 3);
+  EXPECT_EQ(limits_of(c).encoder_positions, 50);
+  EXPECT_EQ(limits_of(c).decoder_positions, 20);
+  const json wrong[] = {0, 7, -8, 1.5, "8", json::array(), {8, 16}, {8, 16, 3}, {8, "x", 8}};
+  for (const json& window : wrong)
+    EXPECT_INPUT_ERROR(load_led({{"encoder_layers", 3}, {"attention_window", window}}),
+                       "config.json", "attention_window");
+  EXPECT_INPUT_ERROR(load_led({{"max_encoder_position_embeddings", 0}}),
+                     "max_encoder_position_embeddings");
 }
 
 TEST(ModelConfig, NewerNameOfTheDtype) {

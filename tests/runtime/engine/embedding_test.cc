@@ -160,7 +160,7 @@ TEST(Embeddings, NeedNoBlocks) {
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_TRUE(outputs[0].finished());
   expect_near(outputs[0], longest->pooled("mean", true));
-  EXPECT_EQ(engine.scheduler().block_manager().num_free_device_blocks(), 2);
+  EXPECT_EQ(engine.scheduler().block_manager().device().num_free(), 2);
   EXPECT_FALSE(engine.has_unfinished_requests());
 }
 

@@ -151,7 +151,7 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-sharded",
-                                           "blenderbot-small-tiny", "blenderbot-tiny",
+                                           "blenderbot-small-tiny", "blenderbot-tiny", "byt5-tiny",
                                            "flan-t5-untied", "marian-tiny", "mbart50-tiny",
                                            "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
                          [](const auto& info) {
@@ -341,14 +341,14 @@ TEST(Engine, SmallerPrioritiesGoFirst) {
 
 TEST(Engine, AbortFreesEverything) {
   LLMEngine engine(config_for("bart-tiny"));
-  const int free_blocks = engine.scheduler().block_manager().num_free_device_blocks();
+  const int free_blocks = engine.scheduler().block_manager().device().num_free();
   for (int i = 0; i < 8; ++i)
     engine.add_request(std::to_string(i), "some text", {{"max_new_tokens", 50}});
   for (int i = 0; i < 3; ++i) engine.step();
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(engine.abort_request(std::to_string(i)));
   EXPECT_FALSE(engine.abort_request("3"));
   EXPECT_FALSE(engine.has_unfinished_requests());
-  EXPECT_EQ(engine.scheduler().block_manager().num_free_device_blocks(), free_blocks);
+  EXPECT_EQ(engine.scheduler().block_manager().device().num_free(), free_blocks);
   engine.check_integrity();
 }
 

@@ -13,30 +13,29 @@
 #include "models/load_model.h"
 #include "runtime/execution/batch_builder.h"
 #include "tests/support/goldens/frames_model.h"
+#include "tests/support/goldens/naive_layers.h"
 #include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
 namespace {
 
-using Row = std::vector<double>;
-using Rows = std::vector<Row>;
+using testing::NaiveLayers;
+using testing::Row;
+using testing::Rows;
 
-// BART's encoder in doubles, one sequence at a time.
-class NaiveEncoder {
+// BART's encoder in doubles.
+class NaiveEncoder : NaiveLayers {
  public:
   NaiveEncoder(const std::filesystem::path& directory, const ModelConfig& config)
-      : checkpoint_(Checkpoint::open(directory)), config_(config) {}
+      : NaiveLayers(directory), config_(config) {}
 
   Rows states(const std::vector<float>& frames) {
-    const size_t count = frames.size() / testing::kFrameWidth, d = width();
-    const Row tokens = tensor("model.decoder.embed_tokens.weight"),
-              positions = tensor("model.encoder.embed_positions.weight");
+    const size_t count = frames.size() / testing::kFrameWidth;
+    const auto d = static_cast<size_t>(config_.d_model);
+    const Row tokens = tensor("model.decoder.embed_tokens.weight");
     Rows x;
     for (size_t f = 0; f < count; ++f) {
-      if (f % 2 == 0) {
-        const auto from = positions.begin() + static_cast<long>((f / 2 + 2) * d);
-        x.emplace_back(from, from + static_cast<long>(d));
-      }
+      if (f % 2 == 0) x.push_back(row_of("model.encoder.embed_positions.weight", f / 2 + 2, d));
       for (size_t k = 0; k < testing::kFrameWidth; ++k)
         for (size_t i = 0; i < d; ++i)
           x.back()[i] += frames[f * testing::kFrameWidth + k] * tokens[k * d + i];
@@ -48,73 +47,17 @@ class NaiveEncoder {
   }
 
  private:
-  size_t width() const { return static_cast<size_t>(config_.d_model); }
-  Row tensor(const std::string& name) {
-    const HostTensor* found = checkpoint_.find(name);
-    if (found == nullptr) throw std::runtime_error(name);
-    const Tensor t = to_float(*found);
-    return {t.data<float>(), t.data<float>() + t.size()};
-  }
-  Rows linear(const Rows& x, const std::string& name) {
-    const Row weight = tensor(name + ".weight"), bias = tensor(name + ".bias");
-    Rows out;
-    for (const Row& row : x) {
-      out.push_back(bias);
-      for (size_t o = 0; o < bias.size(); ++o)
-        for (size_t i = 0; i < row.size(); ++i)
-          out.back()[o] += weight[o * row.size() + i] * row[i];
-    }
-    return out;
-  }
-  void norm(Rows& x, const std::string& name) {
-    const Row weight = tensor(name + ".weight"), bias = tensor(name + ".bias");
-    for (Row& row : x) {
-      const auto n = static_cast<double>(row.size());
-      double mean = 0, variance = 0;
-      for (const double v : row) mean += v / n;
-      for (const double v : row) variance += (v - mean) * (v - mean) / n;
-      for (size_t i = 0; i < row.size(); ++i)
-        row[i] = (row[i] - mean) / std::sqrt(variance + 1e-5) * weight[i] + bias[i];
-    }
-  }
-  static void add(Rows& x, const Rows& y) {
-    for (size_t t = 0; t < x.size(); ++t)
-      for (size_t i = 0; i < x[t].size(); ++i) x[t][i] += y[t][i];
-  }
-  Rows attention(const Rows& q, const Rows& k, const Rows& v) const {
-    const auto heads = static_cast<size_t>(config_.encoder_attention_heads);
-    const size_t size = width() / heads;
-    Rows out(q.size(), Row(width(), 0));
-    for (size_t h = 0; h < heads; ++h)
-      for (size_t t = 0; t < q.size(); ++t) {
-        Row weights;
-        double sum = 0;
-        for (const Row& key : k) {
-          double score = 0;
-          for (size_t i = h * size; i < (h + 1) * size; ++i) score += q[t][i] * key[i];
-          weights.push_back(std::exp(score / std::sqrt(static_cast<double>(size))));
-          sum += weights.back();
-        }
-        for (size_t s = 0; s < k.size(); ++s)
-          for (size_t i = h * size; i < (h + 1) * size; ++i)
-            out[t][i] += weights[s] / sum * v[s][i];
-      }
-    return out;
-  }
   void layer(Rows& x, const std::string& at) {
     const std::string self = at + "self_attn.";
     add(x, linear(attention(linear(x, self + "q_proj"), linear(x, self + "k_proj"),
-                            linear(x, self + "v_proj")),
+                            linear(x, self + "v_proj"),
+                            static_cast<size_t>(config_.encoder_attention_heads),
+                            [](size_t, size_t) { return true; }),
                   self + "out_proj"));
     norm(x, at + "self_attn_layer_norm");
-    Rows inner = linear(x, at + "fc1");
-    for (Row& row : inner)
-      for (double& v : row) v = v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
-    add(x, linear(inner, at + "fc2"));
-    norm(x, at + "final_layer_norm");
+    feed_forward(x, at);
   }
 
-  Checkpoint checkpoint_;
   const ModelConfig& config_;
 };
 

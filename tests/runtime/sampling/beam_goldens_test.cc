@@ -93,7 +93,7 @@ TEST(Beams, AbortFreesAll) {
   EXPECT_TRUE(engine.abort_request("x"));
   engine.check_integrity();
   const BlockManager& blocks = engine.scheduler().block_manager();
-  EXPECT_EQ(blocks.num_free_device_blocks(), blocks.num_total_device_blocks());
+  EXPECT_EQ(blocks.device().num_free(), blocks.device().num_total());
 }
 
 }  // namespace

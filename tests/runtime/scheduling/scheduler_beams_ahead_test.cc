@@ -322,7 +322,7 @@ TEST(SchedulerBeamsAhead, OnlyThePromptIsCached) {
     loop.schedule();
     EXPECT_EQ(loop.group(id).seqs()[0]->num_computed_tokens(), 5);
     loop.run_to_end();
-    EXPECT_EQ(loop.scheduler().block_manager().num_idle_device_blocks(), 2 + 1);
+    EXPECT_EQ(loop.scheduler().block_manager().device().num_idle(), 2 + 1);
   }
   EXPECT_EQ(loop.scheduler().block_manager().cache_stats().prefix_hits, 4);
 }

@@ -85,8 +85,8 @@ class Simulation {
     }
     counts_.preemptions += scheduler_.num_preemptions();
     counts_.found += scheduler_.block_manager().cache_stats().prefix_hits;
-    EXPECT_EQ(scheduler_.block_manager().num_free_device_blocks(), config_.num_device_blocks);
-    EXPECT_EQ(scheduler_.block_manager().num_free_host_blocks(), config_.num_host_blocks);
+    EXPECT_EQ(scheduler_.block_manager().device().num_free(), config_.num_device_blocks);
+    EXPECT_EQ(scheduler_.block_manager().host().num_free(), config_.num_host_blocks);
   }
 
  private:
@@ -372,14 +372,14 @@ TEST(SchedulerBeams, BeamsShareThePromptsBlocks) {
   int tokens = 0;
   for (const auto& seq : first.groups(0).seq_data()) tokens += seq.token_chunk_size();
   EXPECT_EQ(tokens, 5);
-  EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 40 - 1 - 3);
+  EXPECT_EQ(scheduler.block_manager().device().num_free(), 40 - 1 - 3);
   scheduler.complete_step(worker.execute(first));
   const proto::StepInput second = scheduler.schedule(1);
   ASSERT_EQ(second.deltas_size(), 1);
   EXPECT_EQ(second.deltas(0).seqs_size(), 4);
   EXPECT_EQ(second.copy_size(), 3) << "the last one to write keeps the block";
   EXPECT_EQ(second.deltas(0).seqs(1).parent_seq_id(), 0);
-  EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 40 - 1 - 3 - 3);
+  EXPECT_EQ(scheduler.block_manager().device().num_free(), 40 - 1 - 3 - 3);
   worker.execute(second);
 }
 

@@ -41,7 +41,7 @@ TEST(SchedulerCaches, TheSecondRequestNeedsNoEncoder) {
   EXPECT_EQ(group.encoder_seq_data().token_chunk_size(), 0);
   EXPECT_EQ(group.seq_data(0).num_computed_tokens(), 4);
   loop.run(10);
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 40);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 40);
   EXPECT_EQ(stats(loop.scheduler()).encoder_hits, 1);
   EXPECT_EQ(stats(loop.scheduler()).prefix_hits, 4);
 }
@@ -119,7 +119,7 @@ TEST(SchedulerCaches, ATinyPoolEvicts) {
     for (const auto& group : step.groups()) encoders += group.compute_encoder();
   EXPECT_EQ(encoders, 12);
   EXPECT_GT(stats(loop.scheduler()).evicted_blocks, 20);
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 8);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 8);
 }
 
 TEST(SchedulerCaches, NobodyOvertakesByFindingMore) {

@@ -41,7 +41,7 @@ TEST(SchedulerPooled, MayBeLongerThanTheBudgetAndThePool) {
   loop.add(pooled("q", 2, 60));
   EXPECT_THAT(work(loop.schedule()), ElementsAre("p:e50"));
   EXPECT_THAT(work(loop.schedule()), ElementsAre("q:e60")) << "p leaves nothing to wait for";
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 4);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 4);
   for (int i = 0; i < 2; ++i) loop.execute();
   for (int i = 0; i < 2; ++i) loop.deliver();
   loop.free_finished();

@@ -181,8 +181,8 @@ class Simulation {
       step();
     }
     const BlockManager& blocks = scheduler_.block_manager();
-    EXPECT_EQ(blocks.num_free_device_blocks(), config_.num_device_blocks);
-    EXPECT_EQ(blocks.num_free_host_blocks(), config_.num_host_blocks);
+    EXPECT_EQ(blocks.device().num_free(), config_.num_device_blocks);
+    EXPECT_EQ(blocks.host().num_free(), config_.num_host_blocks);
     EXPECT_TRUE(live_.empty());
     forget_all();
   }

@@ -65,7 +65,7 @@ TEST(SchedulerRunAhead, TokensArePendingUntilTheirStepIsCompleted) {
   EXPECT_THAT(seq.output_tokens(), SizeIs(1));
   EXPECT_EQ(seq.num_pending_tokens(), 2);
   EXPECT_FALSE(has_work(loop.schedule())) << "it waits for the results";
-  EXPECT_EQ(loop.scheduler().num_steps_in_flight(), 2);
+  EXPECT_EQ(loop.scheduler().steps_in_flight().size(), 2);
   loop.add({.request_id = "y", .seq_ids = {2}});
   EXPECT_EQ(loop.schedule().step(), 4u) << "a step without work has no number";
 }
@@ -78,12 +78,12 @@ TEST(SchedulerRunAhead, ASurplusTokenIsDroppedAndItsBlocksAreFreeAtOnce) {
   loop.add({.request_id = "x", .seq_ids = {1}, .encoder_len = 1, .prompt_len = 1});
   loop.schedule();
   loop.schedule();
-  EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 2);
+  EXPECT_EQ(scheduler.block_manager().device().num_free(), 2);
   deliver(loop);
   scheduler.finish_sequence("x", 1, SequenceStatus::kFinishedStopped);
   EXPECT_EQ(scheduler.find("x")->find(1)->output_len(), 1) << "pending ones do not count any more";
   loop.free_finished();
-  EXPECT_EQ(scheduler.block_manager().num_free_device_blocks(), 5);
+  EXPECT_EQ(scheduler.block_manager().device().num_free(), 5);
   // The same name, and all the blocks, while the step in flight still holds the old ones.
   loop.add({.request_id = "x", .seq_ids = {2}, .encoder_len = 2, .prompt_len = 3, .max_tokens = 1});
   const auto step = loop.schedule();
@@ -164,21 +164,6 @@ TEST(SchedulerRunAhead, TheStepOutputItselfCompletesAStep) {
   scheduler.complete_step(output);
   EXPECT_THAT(scheduler.find("a")->find(1)->output_tokens(), ElementsAre(11));
   EXPECT_THAT(scheduler.find("a")->find(2)->output_tokens(), ElementsAre(12));
-}
-
-// A step whose groups have all gone needs no results; later ones may come without them.
-TEST(SchedulerRunAhead, StepsOfGoneGroupsMayBeLeftOut) {
-  RunAheadLoop loop(deep(config(100, 30), 2));
-  loop.add({.request_id = "x", .seq_ids = {1}});
-  loop.schedule();
-  loop.add({.request_id = "y", .seq_ids = {2}});
-  loop.abort("x");
-  loop.schedule();
-  loop.execute();
-  loop.lose_oldest();
-  deliver(loop);
-  EXPECT_THAT(loop.scheduler().find("y")->find(2)->output_tokens(), SizeIs(1));
-  EXPECT_EQ(loop.scheduler().num_steps_in_flight(), 0);
 }
 
 TEST(SchedulerRunAheadDeathTest, NoMoreThanTheConfigAllows) {

@@ -183,7 +183,7 @@ TEST(Scheduler, RecomputesTheLastInOrder) {
   loop.step();
   loop.step();
   EXPECT_EQ(loop.scheduler().num_running(), 2);
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 0);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 0);
   const auto step = loop.step();
   EXPECT_THAT(work(step), ElementsAre("a:1"));
   EXPECT_EQ(loop.scheduler().num_preemptions(), 1);
@@ -215,7 +215,7 @@ TEST(Scheduler, SwapsTheLastInOrder) {
   EXPECT_THAT(step.swap_out(), SizeIs(6)) << "3 cross and 3 self blocks";
   EXPECT_EQ(loop.scheduler().num_swapped(), 1);
   EXPECT_EQ(loop.scheduler().find("b")->find(2)->status(), SequenceStatus::kSwapped);
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_host_blocks(), 94);
+  EXPECT_EQ(loop.scheduler().block_manager().host().num_free(), 94);
 
   const proto::StepInput back = loop.run_until_full_metadata();
   EXPECT_THAT(back.swap_in(), SizeIs(6));
@@ -259,7 +259,7 @@ TEST(Scheduler, TheLastInOrderWaitsWithItsBlocks) {
   loop.add({.request_id = "a", .seq_ids = {1}, .encoder_len = 3, .prompt_len = 2, .max_tokens = 2});
   loop.add({.request_id = "b", .seq_ids = {2}, .encoder_len = 3, .prompt_len = 3, .max_tokens = 4});
   EXPECT_THAT(work(loop.step()), ElementsAre("a:e3", "a:2", "b:e3", "b:3"));
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 1);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 1);
   EXPECT_THAT(work(loop.step()), ElementsAre("a:1")) << "the last block goes to the first";
   EXPECT_THAT(work(loop.step()), ElementsAre("b:1"));
   loop.run(20);
@@ -280,7 +280,7 @@ TEST(Scheduler, APreemptedGroupComesBackOnlyWithRoomToSpare) {
   EXPECT_THAT(work(loop.step()), ElementsAre("c:1", "a:1"));
   EXPECT_EQ(loop.scheduler().find("b")->num_preemptions, 1);
   EXPECT_THAT(work(loop.step()), ElementsAre("a:1"));
-  EXPECT_EQ(loop.scheduler().block_manager().num_free_device_blocks(), 4);
+  EXPECT_EQ(loop.scheduler().block_manager().device().num_free(), 4);
   EXPECT_EQ(loop.scheduler().block_manager().blocks_to_start(*loop.scheduler().find("b")), 4);
   loop.run(20);
   EXPECT_EQ(loop.scheduler().num_preemptions(), 1);

@@ -49,11 +49,11 @@ class BeamLoop {
       if (!answers.empty()) complete();
     }
     EXPECT_EQ(free_blocks(), config_.num_device_blocks);
-    EXPECT_EQ(scheduler_.block_manager().num_free_host_blocks(), config_.num_host_blocks);
+    EXPECT_EQ(scheduler_.block_manager().host().num_free(), config_.num_host_blocks);
   }
 
   Scheduler& scheduler() { return scheduler_; }
-  int free_blocks() const { return scheduler_.block_manager().num_free_device_blocks(); }
+  int free_blocks() const { return scheduler_.block_manager().device().num_free(); }
   const SequenceGroup& group(const std::string& id) { return *scheduler_.find(id); }
   std::vector<Blocks> tables(const std::string& id) {
     std::vector<Blocks> out;

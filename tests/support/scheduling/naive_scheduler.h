@@ -57,7 +57,7 @@ class NaiveScheduler {
       for (const auto& seq : group.seqs())
         if (blocks.tables().has_self(*seq)) add(blocks.tables().self(*seq));
     }
-    for (int32_t block = 0; block < blocks.num_total_device_blocks(); ++block)
+    for (int32_t block = 0; block < blocks.device().num_total(); ++block)
       if (blocks.pools().device().cached(block)) live.device.insert(block);
     return live;
   }
@@ -222,7 +222,7 @@ class NaiveScheduler {
         const Sequence& sequence = *group.find(seq);
         blocks += scheduler_.block_manager().blocks_to_append(sequence, sequence.length());
       }
-      if (blocks > scheduler_.block_manager().num_free_device_blocks())
+      if (blocks > scheduler_.block_manager().device().num_free())
         lacking = true;
       else
         left_out += missing;

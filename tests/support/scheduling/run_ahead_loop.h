@@ -106,8 +106,6 @@ class RunAheadLoop {
     std::erase_if(sampled, [&](const SampledToken& token) { return running(token) == nullptr; });
     return sampled;
   }
-  // They never reach it.
-  void lose_oldest() { flights_.pop_front(); }
 
   // The sequence of a token, if it has not ended.
   const Sequence* running(const SampledToken& token) {

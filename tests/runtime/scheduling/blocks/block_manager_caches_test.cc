@@ -42,7 +42,7 @@ class Caches : public testing::Test {
     blocks_.tables().free_cross(g);
     blocks_.check_integrity();
   }
-  int free_blocks() const { return blocks_.num_free_device_blocks(); }
+  int free_blocks() const { return blocks_.device().num_free(); }
 
   BlockManager blocks_{2, 12, 10, 0.0, {.encoder = true, .prefix = true}};
 };
@@ -64,7 +64,7 @@ TEST_F(Caches, EqualSourcesShareACrossTable) {
   EXPECT_EQ(free_blocks(), 12 - 6);
   release(*b);
   EXPECT_EQ(free_blocks(), 12) << "idle blocks are free";
-  EXPECT_EQ(blocks_.num_idle_device_blocks(), 3);
+  EXPECT_EQ(blocks_.device().num_idle(), 3);
   EXPECT_EQ(blocks_.blocks_to_start(*b), 6) << "what is found is idle";
   EXPECT_EQ(blocks_.cache_stats().encoder_queries, 2);
   EXPECT_EQ(blocks_.cache_stats().encoder_hits, 1);
@@ -155,7 +155,7 @@ TEST_F(Caches, UnusedBlocksGoFirstThenTheOldestIdleOnes) {
   compute(*b);
   release(*b);
   // Each left three cross and two self blocks.
-  EXPECT_EQ(blocks_.num_idle_device_blocks(), 10);
+  EXPECT_EQ(blocks_.device().num_idle(), 10);
   EXPECT_EQ(free_blocks(), 12);
   const auto c = group("c", 3, /*source=*/3, 0, /*prompt_len=*/1);
   blocks_.allocate(*c);  // four blocks: two unused, and a's two self blocks
@@ -196,15 +196,15 @@ TEST_F(Caches, SwappingCopiesAndLeavesTheCacheAlone) {
   EXPECT_EQ(free_blocks(), 12 - 7);
   EXPECT_EQ(blocks_.swap_out(*b).size(), 6u);
   EXPECT_EQ(free_blocks(), 12 - 6) << "five of its blocks are a's, too";
-  EXPECT_EQ(blocks_.num_free_host_blocks(), 10 - 6);
+  EXPECT_EQ(blocks_.host().num_free(), 10 - 6);
   EXPECT_EQ(blocks_.swap_in(*b).size(), 6u);
   EXPECT_EQ(free_blocks(), 0) << "it has its own now";
   blocks_.cache_full_blocks(*b, *b->find(2));
   blocks_.check_integrity();
   release(*a);
-  EXPECT_EQ(blocks_.num_idle_device_blocks(), 5);
+  EXPECT_EQ(blocks_.device().num_idle(), 5);
   release(*b);
-  EXPECT_EQ(blocks_.num_idle_device_blocks(), 5);
+  EXPECT_EQ(blocks_.device().num_idle(), 5);
   EXPECT_EQ(free_blocks(), 12);
 }
 
@@ -244,7 +244,7 @@ TEST_F(Caches, ResetForgetsAll) {
   blocks_.reset();
   blocks_.check_integrity();
   EXPECT_EQ(free_blocks(), 12);
-  EXPECT_EQ(blocks_.num_idle_device_blocks(), 0);
+  EXPECT_EQ(blocks_.device().num_idle(), 0);
   EXPECT_FALSE(blocks_.finds_encoder(*a));
   EXPECT_EQ(blocks_.blocks_to_start(*a), 6);
 }

@@ -39,8 +39,8 @@ class Equations : public testing::Test {
 
   void check(int device, int host) {
     blocks_.check_integrity();
-    EXPECT_EQ(blocks_.num_free_device_blocks(), device);
-    EXPECT_EQ(blocks_.num_free_host_blocks(), host);
+    EXPECT_EQ(blocks_.device().num_free(), device);
+    EXPECT_EQ(blocks_.host().num_free(), host);
   }
 
   BlockManager blocks_{2, 20, 10, 0.0};
@@ -88,15 +88,15 @@ TEST_F(Equations, FreeOnTheDevice) {
 
 TEST_F(Equations, CrossBlocksOnTheDevice) {
   const auto other = make_group({.request_id = "other", .seq_ids = {3}, .encoder_len = 4});
-  EXPECT_EQ(blocks_.num_cross_device_blocks(), 0);
+  EXPECT_EQ(blocks_.tables().num_cross_device_blocks(), 0);
   blocks_.allocate(*group_);
-  EXPECT_EQ(blocks_.num_cross_device_blocks(), 3);
+  EXPECT_EQ(blocks_.tables().num_cross_device_blocks(), 3);
   blocks_.allocate(*other);
-  EXPECT_EQ(blocks_.num_cross_device_blocks(), 3 + 2);
+  EXPECT_EQ(blocks_.tables().num_cross_device_blocks(), 3 + 2);
   blocks_.swap_out(*group_);
-  EXPECT_EQ(blocks_.num_cross_device_blocks(), 2);
+  EXPECT_EQ(blocks_.tables().num_cross_device_blocks(), 2);
   blocks_.tables().free_cross(*other);
-  EXPECT_EQ(blocks_.num_cross_device_blocks(), 0);
+  EXPECT_EQ(blocks_.tables().num_cross_device_blocks(), 0);
 }
 
 TEST_F(Equations, FreeOnTheHost) {

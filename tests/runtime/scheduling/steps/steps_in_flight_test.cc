@@ -22,7 +22,8 @@ class StepsInFlightTest : public testing::Test {
     steps_.check_integrity(queues_);
   }
   void complete(uint64_t number) {
-    steps_.complete(steps_.oldest(number));
+    steps_.oldest(number);
+    steps_.complete_oldest();
     queues_.forget_dropped();
     steps_.check_integrity(queues_);
     queues_.check_integrity();
@@ -51,16 +52,18 @@ TEST_F(StepsInFlightTest, KeepsNumbersTimesAndRequests) {
   EXPECT_EQ(a_.steps_in_flight, 0);
 }
 
-TEST_F(StepsInFlightTest, StepsComeInOrderButForThoseWhoseGroupsHaveGone) {
+TEST_F(StepsInFlightTest, StepsComeInOrder) {
+  EXPECT_THROW(steps_.oldest(1), std::runtime_error);
   start(1, {&a_});
   start(2, {&b_});
   EXPECT_THROW(steps_.oldest(2), std::runtime_error);
   EXPECT_THROW(steps_.oldest(3), std::runtime_error);
-  EXPECT_FALSE(steps_.drop_gone());
   queues_.drop(a_);
   EXPECT_EQ(queues_.dropped().size(), 1u) << "a step refers to it";
-  complete(2);
+  EXPECT_THROW(steps_.oldest(2), std::runtime_error);
+  complete(1);
   EXPECT_TRUE(queues_.dropped().empty());
+  complete(2);
   EXPECT_EQ(steps_.size(), 0);
   EXPECT_EQ(steps_.completed_scheduled_at(), 2);
 }
@@ -75,12 +78,12 @@ TEST(SchedulerLedger, SaysWhatIsInFlight) {
   const auto first = scheduler.schedule(5);
   scheduler.add_seq_group(make_group({.request_id = "y", .seq_ids = {2}, .max_tokens = 9}));
   scheduler.schedule(6);
-  EXPECT_THAT(scheduler.in_flight_request_ids(), ElementsAre("x", "y", "x"))
+  EXPECT_THAT(scheduler.steps_in_flight().request_ids(), ElementsAre("x", "y", "x"))
       << "in the order of the messages: in full, then deltas";
   scheduler.complete_step(first.step(), {{"x", 1, 7}});
-  EXPECT_EQ(scheduler.completed_scheduled_at(), 5);
-  EXPECT_EQ(scheduler.num_steps_in_flight(), 1);
-  EXPECT_THAT(scheduler.in_flight_request_ids(), ElementsAre("y", "x"));
+  EXPECT_EQ(scheduler.steps_in_flight().completed_scheduled_at(), 5);
+  EXPECT_EQ(scheduler.steps_in_flight().size(), 1);
+  EXPECT_THAT(scheduler.steps_in_flight().request_ids(), ElementsAre("y", "x"));
 }
 
 }  // namespace

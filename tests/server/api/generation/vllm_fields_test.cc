@@ -43,7 +43,8 @@ void add_prompt_logprobs(proto::RequestChunk& chunk, int id, std::vector<float> 
 TEST(VllmFields, GoToTheEngine) {
   const json fields[] = {{{"bad_words", {"x"}}},          {{"allowed_token_ids", {5}}},
                          {{"logit_bias", {{"5", 1}}}},    {{"cache_salt", "s"}},
-                         {{"add_special_tokens", false}}, {{"prompt_logprobs", 2}}};
+                         {{"add_special_tokens", false}}, {{"prompt_logprobs", 2}},
+                         {{"global_attention", {0, 3}}}};
   for (const auto& [path, body] : kEndpoints)
     for (const json& field : fields)
       EXPECT_EQ(asked(path, body, field), test::options(field)) << path;

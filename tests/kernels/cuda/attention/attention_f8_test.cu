@@ -1,5 +1,5 @@
 // Keys and values in 8 bits: conversions, what is written to pages, and attention over them.
-#include "tests/kernels/cuda/attention_util.h"
+#include "tests/kernels/cuda/attention/attention_util.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 // A bias by position in the attention kernels: the reference's values, and a query's own bits
 // wherever it stands in a chunk or a tile.
-#include "tests/kernels/cuda/attention_util.h"
-#include "tests/kernels/cuda/device_matrix.h"
+#include "tests/kernels/cuda/attention/attention_util.h"
+#include "tests/kernels/cuda/attention/planned.h"
 
 namespace tandem {
 namespace {
@@ -12,6 +12,7 @@ using testing::AttentionRun;
 using testing::DeviceMatrix;
 using testing::expect_reference;
 using testing::indices;
+using testing::Planned;
 using testing::Random;
 using testing::random_layout;
 using testing::same_bits;
@@ -139,25 +140,6 @@ TEST(CudaAttentionBias, AQueryOfTilesHasItsOwnBits) {
     }
 }
 
-// A plan as the ops take it (models/step/step_tensors.h sends it there with the step).
-struct Planned {
-  ops::DeviceAttentionPlan plan;
-  Planned(Context& ctx, const AttentionSequence& sequence, int heads, bool tiles) {
-    const AttentionPlan p = plan_attention(std::span(&sequence, 1), tiles);
-    plan.rows = upload(ctx, p.rows);
-    plan.tiles = upload(ctx, p.tiles);
-    plan.tickets = to_device(
-        ctx, indices(std::vector<int32_t>(static_cast<size_t>(p.tickets * heads + 1), 0)));
-    plan.partials = p.partials;
-    plan.row_queries = p.row_queries;
-  }
-  static Tensor upload(Context& ctx, const std::vector<AttentionWork>& work) {
-    const Tensor host({std::ssize(work), kAttentionWorkInts}, DType::kI32);
-    if (!work.empty()) std::memcpy(host.raw(), work.data(), host.bytes());
-    return work.empty() ? Tensor() : to_device(ctx, host);
-  }
-};
-
 // Through the ops, the encoder's and a decoder's.
 TEST(CudaAttentionBias, OpsMatchTheReference) {
   Random random;
@@ -175,7 +157,7 @@ TEST(CudaAttentionBias, OpsMatchTheReference) {
     {
       const DeviceMatrix queries(ctx, random, q, dtype, 8);
       const DeviceMatrix out(ctx, random, kTokens, kHeads * kHeadDim, dtype, 8);
-      const Planned planned(ctx, {0, kTokens, kTokens, 0, false}, kHeads, tiles);
+      const Planned planned(ctx, {{0, kTokens, kTokens, 0, false}}, kHeads, tiles);
       ops::RaggedAttentionArgs args{queries.tensor(), keys.tensor(), values.tensor(), {},
                                     kHeads,           kHeadDim,      0.25f,           out.tensor(),
                                     &planned.plan,    there};
@@ -202,7 +184,7 @@ TEST(CudaAttentionBias, OpsMatchTheReference) {
       reference::write_kv({k, v, indices(slots), want_pages});
       ops::write_kv(ctx, {keys.tensor(), values.tensor(), to_device(ctx, indices(slots)), pages});
       const DeviceMatrix out(ctx, random, count, kHeads * kHeadDim, dtype, 8);
-      const Planned planned(ctx, {0, count, kTokens, 0, true}, kHeads, tiles && !f8);
+      const Planned planned(ctx, {{0, count, kTokens, 0, true}}, kHeads, tiles && !f8);
       ops::paged_attention(ctx, {queries.tensor(),
                                  pages,
                                  {},

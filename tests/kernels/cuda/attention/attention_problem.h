@@ -1,0 +1,143 @@
+// Attention problems for the CUDA kernels: sequences with their own queries, keys and values, and
+// what the reference makes of them.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "tests/kernels/cuda/device_bytes.h"
+
+namespace tandem::testing {
+
+struct AttentionProblem {
+  struct Sequence {
+    Tensor q, k, v;  // [queries, heads * head_dim], [keys, kv_heads * head_dim] f32, as rounded
+    bool causal;
+  };
+  DType dtype;
+  int heads, head_dim;
+  std::vector<Sequence> sequences;
+  ops::PositionBias bias = {};
+  int group = 1;  // heads that share a head of keys and values
+  float soft_cap = 0.0f;
+  // Ahead: of sequences that are not causal; those have as many keys as queries, if it is set.
+  ops::Window window = {};
+  bool log_sums = false;  // of pages
+
+  int kv_heads() const { return heads / group; }
+  int64_t width() const { return int64_t{heads} * head_dim; }
+  int64_t kv_width() const { return int64_t{kv_heads()} * head_dim; }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+
+  Tensor rounded(Random& random, int64_t rows, int64_t columns, float size) const {
+    const Tensor t = random.matrix(rows, columns, size);
+    const std::span<float> all(t.data<float>(), static_cast<size_t>(t.size()));
+    std::ranges::copy(from_type(to_type(all, dtype), dtype), all.begin());
+    return t;
+  }
+  // Larger q_size: softmaxes of few keys.
+  void add(Random& random, int64_t queries, int64_t keys, bool causal, float q_size = 1.0f) {
+    sequences.push_back({rounded(random, queries, width(), q_size),
+                         rounded(random, keys, kv_width(), 1.0f),
+                         rounded(random, keys, kv_width(), 1.0f), causal});
+  }
+  AttentionProblem alone(size_t i) const {
+    AttentionProblem one = *this;
+    one.sequences = {sequences[i]};
+    return one;
+  }
+};
+
+// Rows of head_dim values as f8 pages hold them.
+struct F8Rows {
+  std::vector<std::byte> bytes;
+  std::vector<uint8_t> scales;
+
+  F8Rows(const std::vector<float>& values, int head_dim) : bytes(values.size()) {
+    const int64_t rows = std::ssize(values) / head_dim;
+    scales.resize(static_cast<size_t>(rows));
+    const Tensor x = Tensor::borrow(values).reshape({rows, head_dim});
+    const KvPages pages{Tensor({rows, 2, 1, 1, head_dim}, DType::kF8E4M3), KvLayout::kNHD,
+                        Tensor({rows, 2, 1, 1}, DType::kU8)};
+    std::vector<int32_t> slots(static_cast<size_t>(rows));
+    std::iota(slots.begin(), slots.end(), 0);
+    reference::write_kv({x, x, indices(slots), pages});
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(bytes.data() + i * head_dim,
+                  static_cast<const std::byte*>(pages.data.raw()) + 2 * i * head_dim,
+                  static_cast<size_t>(head_dim));
+      scales[static_cast<size_t>(i)] = pages.scales.data<uint8_t>()[2 * i];
+    }
+  }
+};
+
+// Keys and values to what f8 pages hold of them.
+inline void round_to_f8(AttentionProblem& problem) {
+  for (auto& s : problem.sequences)
+    for (Tensor* t : {&s.k, &s.v}) {
+      const std::vector<float> values(t->data<float>(), t->data<float>() + t->size());
+      const F8Rows rows(values, problem.head_dim);
+      *t = Tensor(t->shape(), DType::kF32);
+      for (size_t i = 0; i < values.size(); ++i)
+        t->data<float>()[i] =
+            std::ldexp(e4m3_to_float(std::to_integer<uint8_t>(rows.bytes[i])),
+                       rows.scales[i / static_cast<size_t>(problem.head_dim)] - 127);
+    }
+}
+
+// Of each sequence.
+struct AttentionResults {
+  std::vector<Tensor> out;       // [queries, heads * head_dim]
+  std::vector<Tensor> log_sums;  // [queries, heads], if the problem asks for them
+};
+
+inline void reference_of_pages(const AttentionProblem& problem, const AttentionProblem::Sequence& s,
+                               const Tensor& out, const Tensor& log_sums) {
+  const int64_t keys = s.k.dim(0), width = problem.kv_width();
+  KvPages pages{Tensor({keys, 2, 1, problem.kv_heads(), problem.head_dim}, DType::kF32),
+                KvLayout::kNHD};
+  for (int64_t j = 0; j < keys; ++j) {
+    std::copy_n(s.k.row<float>(j), width, pages.data.data<float>() + 2 * j * width);
+    std::copy_n(s.v.row<float>(j), width, pages.data.data<float>() + (2 * j + 1) * width);
+  }
+  std::vector<int32_t> all(static_cast<size_t>(keys));
+  std::iota(all.begin(), all.end(), 0);
+  reference::paged_attention({s.q, pages, indices({0, static_cast<int32_t>(s.q.dim(0))}),
+                              indices({0, static_cast<int32_t>(keys)}), indices(all), indices({1}),
+                              problem.heads, problem.head_dim, problem.scale(), s.causal, out,
+                              nullptr, problem.bias, problem.soft_cap,
+                              s.causal ? problem.window.back : ops::Window::kAll, log_sums});
+}
+
+inline void reference_of_rows(const AttentionProblem& problem, const AttentionProblem::Sequence& s,
+                              const Tensor& out) {
+  const Tensor indptr = indices({0, static_cast<int32_t>(s.q.dim(0))});
+  reference::ragged_attention({s.q, s.k, s.v, indptr, problem.heads, problem.head_dim,
+                               problem.scale(), out, nullptr, problem.bias, problem.kv_heads(),
+                               problem.soft_cap, problem.window});
+}
+
+inline bool has_window(const AttentionProblem& problem) {
+  return problem.window.back != ops::Window::kAll || problem.window.ahead != ops::Window::kAll;
+}
+
+// The reference's results.
+inline AttentionResults expected(const AttentionProblem& problem) {
+  AttentionResults results;
+  for (const auto& s : problem.sequences) {
+    results.out.emplace_back(s.q.shape(), DType::kF32);
+    if (problem.log_sums)
+      results.log_sums.emplace_back(Shape{s.q.dim(0), problem.heads}, DType::kF32);
+    if (!s.causal && has_window(problem)) {
+      reference_of_rows(problem, s, results.out.back());
+    } else {
+      reference_of_pages(problem, s, results.out.back(),
+                         problem.log_sums ? results.log_sums.back() : Tensor());
+    }
+  }
+  return results;
+}
+
+}  // namespace tandem::testing
