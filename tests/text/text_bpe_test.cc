@@ -37,8 +37,8 @@ class TextBpe : public testing::Test {
     for (const std::string& token :
          {std::string("a"), std::string("b"), space, std::string("ab"), space + "a", "b" + space})
       vocab[token] = next++;
-    const json merges = {json::array({"a", "b"}), json::array({space, "a"}),
-                         json::array({"b", space})};
+    const json merges = json::array(
+        {json::array({"a", "b"}), json::array({space, "a"}), json::array({"b", space})});
     // The class makes all other stages itself; that of the file would be none.
     const json document = {
         {"version", "1.0"},
