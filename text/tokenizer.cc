@@ -155,8 +155,8 @@ void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
   for (int32_t id = 0; id < size(); ++id) {
     const auto text = token(id);
     if (!text || !has_shape_of_language(rule, *text) || token_to_id(*text) != id) continue;
-    if (rule.before.empty()) special_[static_cast<size_t>(id)] = true;
-    if (is_special(id) || rule.target == Target::kSourcePrefix) tokens.emplace(*text, id);
+    if (rule.before.empty() || is_special(id) || rule.target == Target::kSourcePrefix)
+      tokens.emplace(*text, id);
   }
   languages_ =
       LanguageSet(rule, tokens, files.source_first || files.source_last, files.source_token);
