@@ -18,20 +18,25 @@ namespace tandem::testing {
 using nlohmann::json;
 using Ids = std::vector<int>;
 
-// HuggingFace pads what ends before the longest.
-inline Ids unpadded(Ids ids, int pad) {
-  while (ids.size() > 1 && ids.back() == pad) ids.pop_back();
+// HuggingFace pads what ends before the longest; beams with their end token where pad is token 0.
+inline Ids unpadded(Ids ids, const ModelConfig& config) {
+  while (ids.size() > 1 && ids.back() == config.pad_token_id) ids.pop_back();
+  const bool by_end = config.pad_token_id == 0 && !config.eos_token_id.empty();
+  while (by_end && ids.size() > 1 && ids.back() == config.eos_token_id.front() &&
+         ids[ids.size() - 2] == ids.back())
+    ids.pop_back();
   return ids;
 }
 
-inline void expect_golden(const json& c, const proto::RequestOutput& got, int pad) {
+inline void expect_golden(const json& c, const proto::RequestOutput& got,
+                          const ModelConfig& config) {
   const json expected =
       c.contains("sequences") ? c.at("sequences") : json::array({c.at("output_ids")});
   ASSERT_EQ(static_cast<size_t>(got.outputs_size()), expected.size());
   for (int i = 0; i < got.outputs_size(); ++i) {
     Ids ids(got.inputs().prompt_token_ids().begin(), got.inputs().prompt_token_ids().end());
     ids.insert(ids.end(), got.outputs(i).token_ids().begin(), got.outputs(i).token_ids().end());
-    EXPECT_EQ(unpadded(ids, pad), unpadded(expected[static_cast<size_t>(i)].get<Ids>(), pad));
+    EXPECT_EQ(unpadded(ids, config), unpadded(expected[static_cast<size_t>(i)].get<Ids>(), config));
     EXPECT_NE(got.outputs(i).finish_reason(), "");
     if (!c.contains("sequences_scores")) continue;
     ASSERT_TRUE(got.outputs(i).has_score());
@@ -60,12 +65,11 @@ inline void expect_goldens(const EngineConfig& config, const std::string& checkp
       if (output.finished()) results[output.request_id()] = output;
     engine.check_integrity();
   }
-  const auto pad = engine.model_config().pad_token_id;
   for (const json& c : cases) {
     const std::string name = c.at("name");
     SCOPED_TRACE(checkpoint + ", " + name);
     ASSERT_EQ(results.count(name), 1u);
-    expect_golden(c, results.at(name), pad);
+    expect_golden(c, results.at(name), engine.model_config());
   }
 }
 
