@@ -41,11 +41,6 @@ void check_groups(int64_t heads, int64_t kv_heads) {
   if (heads > 0) TANDEM_CHECK_EQ(heads % kv_heads, 0);
 }
 
-void check_log_sums(const Context& ctx, const Tensor& log_sums, int64_t rows, int64_t heads) {
-  check_matrix(log_sums, rows, heads);
-  TANDEM_CHECK(log_sums.device() == ctx.device(), "a tensor of another device");
-}
-
 void check_window(const Window& window) {
   TANDEM_CHECK_GE(window.back, Window::kAll);
   TANDEM_CHECK_GE(window.ahead, Window::kAll);
@@ -105,7 +100,7 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   TANDEM_CHECK_GE(args.soft_cap, 0.0f);
   check_window({args.window_back, Window::kAll});
   TANDEM_CHECK(args.window_back == Window::kAll || args.causal, "a window of cross-attention");
-  if (!args.log_sums.empty()) check_log_sums(ctx, args.log_sums, rows, args.num_heads);
+  if (!args.log_sums.empty()) check_matrix_there(ctx, args.log_sums, rows, args.num_heads);
   if (args.plan == nullptr) check_tables(args, rows, s);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);
@@ -136,7 +131,8 @@ void merge_attention(Context& ctx, const MergeAttentionArgs& args) {
   TANDEM_CHECK_EQ(args.a_log_sums.rank(), 2);
   const int64_t rows = args.a.dim(0), size = args.a.dim(1), heads = args.a_log_sums.dim(1);
   for (const Tensor* t : {&args.a, &args.b, &args.out}) check_activations(ctx, *t, rows, size);
-  for (const Tensor* t : {&args.a_log_sums, &args.b_log_sums}) check_log_sums(ctx, *t, rows, heads);
+  for (const Tensor* t : {&args.a_log_sums, &args.b_log_sums})
+    check_matrix_there(ctx, *t, rows, heads);
   if (rows == 0 || size == 0) return;
   TANDEM_CHECK_GE(heads, 1);
   TANDEM_CHECK_EQ(size % heads, 0);

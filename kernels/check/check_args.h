@@ -32,6 +32,12 @@ inline void check_matrix(const Tensor& t, int64_t rows, int64_t columns) {
   check_shape_and_type(t, dims, 2, DType::kF32);
 }
 
+// On the context's device.
+inline void check_matrix_there(const Context& ctx, const Tensor& t, int64_t rows, int64_t columns) {
+  check_matrix(t, rows, columns);
+  TANDEM_CHECK(t.device() == ctx.device(), "a tensor of another device");
+}
+
 inline void check_vector(const Tensor& t, int64_t size, DType dtype) {
   check_shape_and_type(t, &size, 1, dtype);
 }
@@ -57,10 +63,9 @@ inline void check_rotary(const Context& ctx, const ops::Rotary& rotary, int64_t 
   if (rotary.angles.empty()) return;
   TANDEM_CHECK_EQ(rotary.angles.rank(), 2);
   const int64_t turned = rotary.angles.dim(1);
-  check_matrix(rotary.angles, rows, turned);
+  check_matrix_there(ctx, rotary.angles, rows, turned);
   TANDEM_CHECK_EQ(turned % 2, 0);
   TANDEM_CHECK_LE(turned, head_dim);
-  TANDEM_CHECK(rotary.angles.device() == ctx.device(), "a tensor of another device");
 }
 
 // The contents of indices are checked where the host can read them: on the CPU in the ops, for a

@@ -10,9 +10,8 @@ void rotary_angles(Context& ctx, const RotaryAnglesArgs& args) {
   const int64_t rows = args.positions.dim(0), pairs = args.frequencies.dim(0);
   check_vector(args.positions, rows, DType::kI32);
   check_vector(args.frequencies, pairs, DType::kF32);
-  check_matrix(args.out, rows, 2 * pairs);
-  TANDEM_CHECK(args.frequencies.device() == ctx.device() && args.out.device() == ctx.device(),
-               "a tensor of another device");
+  check_matrix_there(ctx, args.out, rows, 2 * pairs);
+  TANDEM_CHECK(args.frequencies.device() == ctx.device(), "a tensor of another device");
   if (rows > 0 && pairs > 0) ops_of(ctx).rotary_angles(ctx, args);
 }
 

@@ -86,8 +86,7 @@ void scatter_rows(Context& ctx, const ScatterRowsArgs& args) {
 
 void soft_cap(Context& ctx, const SoftCapArgs& args) {
   TANDEM_CHECK_EQ(args.x.rank(), 2);
-  check_matrix(args.x, args.x.dim(0), args.x.dim(1));
-  TANDEM_CHECK(args.x.device() == ctx.device(), "a tensor of another device");
+  check_matrix_there(ctx, args.x, args.x.dim(0), args.x.dim(1));
   TANDEM_CHECK(args.cap > 0, "a cap that is not positive");
   if (args.x.size() > 0) ops_of(ctx).soft_cap(ctx, args);
 }

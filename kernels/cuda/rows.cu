@@ -182,34 +182,30 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kActivateThreads = 256;
+constexpr int kMapThreads = 256;
 
-template <class T>
-__global__ void __launch_bounds__(kActivateThreads)
-    activate_kernel(Activation activation, T* x, int64_t stride, int64_t size, bool aligned) {
+struct Activate {
+  Activation activation;
+  __device__ float operator()(float x) const { return activate(activation, x); }
+};
+struct Cap {
+  float cap;
+  __device__ float operator()(float x) const { return cap * tanhf(x / cap); }
+};
+
+// x = f(x)
+template <class T, class F>
+__global__ void __launch_bounds__(kMapThreads)
+    map_kernel(F f, T* x, int64_t stride, int64_t size, bool aligned) {
   wait_for_earlier_kernels();
-  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kActivateThreads + threadIdx.x) * kPiece;
+  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kMapThreads + threadIdx.x) * kPiece;
   if (at >= size) return;
   T* from = x + blockIdx.x * stride + at;
   const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
   float values[kPiece];
   load_piece(from, count, aligned, values);
 #pragma unroll
-  for (int i = 0; i < kPiece; ++i) values[i] = activate(activation, values[i]);
-  store_piece(values, count, aligned, from);
-}
-
-__global__ void __launch_bounds__(kActivateThreads)
-    soft_cap_kernel(float cap, float* x, int64_t stride, int64_t size, bool aligned) {
-  wait_for_earlier_kernels();
-  const int64_t at = (static_cast<int64_t>(blockIdx.y) * kActivateThreads + threadIdx.x) * kPiece;
-  if (at >= size) return;
-  float* from = x + blockIdx.x * stride + at;
-  const int count = static_cast<int>(min(int64_t{kPiece}, size - at));
-  float values[kPiece];
-  load_piece(from, count, aligned, values);
-#pragma unroll
-  for (int i = 0; i < kPiece; ++i) values[i] = cap * tanhf(values[i] / cap);
+  for (int i = 0; i < kPiece; ++i) values[i] = f(values[i]);
   store_piece(values, count, aligned, from);
 }
 
@@ -219,6 +215,18 @@ unsigned blocks(int64_t n) { return static_cast<unsigned>(n); }
 bool aligned_16(const Tensor& t) {
   const auto stride = t.rank() == 2 ? static_cast<uintptr_t>(t.row_stride()) : 0;
   return (reinterpret_cast<uintptr_t>(t.raw()) | stride * size_of(t.dtype())) % 16 == 0;
+}
+
+template <class F>
+void map_rows(Context& ctx, F f, const Tensor& x) {
+  with_type(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const dim3 grid(blocks(x.dim(0)),
+                    static_cast<unsigned>(ceil_div(x.dim(1), kMapThreads * kPiece)));
+    TANDEM_LAUNCH((map_kernel<T, F>), grid, kMapThreads, 0, stream_of(ctx), f,
+                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1),
+                  x.dim(1) % kPiece == 0 && aligned_16(x));
+  });
 }
 
 }  // namespace
@@ -322,23 +330,12 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
 
 void activate_rows(Context& ctx, Activation activation, const Tensor& x) {
   if (activation == Activation::kNone || x.dim(0) == 0 || x.dim(1) == 0) return;
-  with_type(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const dim3 grid(blocks(x.dim(0)),
-                    static_cast<unsigned>(ceil_div(x.dim(1), kActivateThreads * kPiece)));
-    TANDEM_LAUNCH(activate_kernel<T>, grid, kActivateThreads, 0, stream_of(ctx), activation,
-                  static_cast<T*>(x.raw()), x.row_stride(), x.dim(1),
-                  x.dim(1) % kPiece == 0 && aligned_16(x));
-  });
+  map_rows(ctx, Activate{activation}, x);
   after_launch("activation");
 }
 
 void soft_cap(Context& ctx, const ops::SoftCapArgs& args) {
-  const Tensor& x = args.x;
-  const dim3 grid(blocks(x.dim(0)),
-                  static_cast<unsigned>(ceil_div(x.dim(1), kActivateThreads * kPiece)));
-  TANDEM_LAUNCH(soft_cap_kernel, grid, kActivateThreads, 0, stream_of(ctx), args.cap,
-                x.data<float>(), x.row_stride(), x.dim(1), x.dim(1) % kPiece == 0 && aligned_16(x));
+  map_rows(ctx, Cap{args.cap}, args.x);
   after_launch("soft_cap");
 }
 
