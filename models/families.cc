@@ -77,7 +77,7 @@ const ModelFamily& find_family(const ModelConfig& config) {
   std::string known;
   for (const auto& name : architectures()) known += (known.empty() ? "" : ", ") + name;
   throw invalid_model(
-      (config.directory / "config.json").string(),
+      config.file(),
       printable(config.architecture) + " (" + printable(config.model_type) +
           ") is not an encoder/decoder model that Tandem supports; supported: " + known);
 }

@@ -45,17 +45,13 @@ Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   return out;
 }
 
-Extras extras_of(const ModelConfig& c) {
-  return read_extras(ConfigReader((c.directory / "config.json").string(), c.raw), c);
-}
-
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
   read_extras(in, out);  // what is wrong is said now
 }
 
 ModelLimits limits(const ModelConfig& c) {
-  const Extras extras = extras_of(c);
+  const Extras extras = read_extras(c.reader(), c);
   ModelLimits out = encoder_decoder_limits(c);
   out.encoder_positions = extras.encoder_positions;
   out.decoder_positions = extras.decoder_positions;
@@ -67,7 +63,7 @@ ModelLimits limits(const ModelConfig& c) {
 }
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Extras extras = extras_of(c);
+  const Extras extras = read_extras(c.reader(), c);
   const auto positions = [&](int count) {
     return [&c, &b, count](const Weights& side) {
       return Positions::learned(side, b, count, c.d_model, /*offset=*/0);

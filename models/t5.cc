@@ -108,8 +108,18 @@ void set_layers(SideOptions& side, LayerOptions::Names names, const char* gated_
   side.final_norm = "final_layer_norm";
 }
 
+void set_position_biases(SideOptions& side, const Weights& w, const Build& b, bool of_each,
+                         const RelativeBuckets& buckets) {
+  const char* table = "layer.0.SelfAttention.relative_attention_bias";
+  side.of_layer = [biases = relative_position_biases(w / side.layers, table, b, side.num_layers,
+                                                     of_each, side.layer.self_attention.heads,
+                                                     buckets)](int i, LayerOptions& layer) {
+    layer.self_attention.position_bias = biases.at(static_cast<size_t>(i));
+  };
+}
+
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
-  const Extras extras = read_extras(ConfigReader((c.directory / "config.json").string(), c.raw), c);
+  const Extras extras = read_extras(c.reader(), c);
   const Weights encoder = root / "encoder", decoder = root / "decoder";
   ModelConfig tied = c;  // without a head in the file the embeddings are it, whatever the key says
   tied.tie_word_embeddings = true;
@@ -123,14 +133,11 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
   SideOptions of_decoder = decoder_side(c, NormPlace::kPre);
   set_layers(of_encoder, kEncoderNames, "layer.1.DenseReluDense.wi_0", extras);
   set_layers(of_decoder, kDecoderNames, "layer.2.DenseReluDense.wi_0", extras);
-  RelativeBuckets buckets{true, extras.num_buckets, extras.max_distance};
+  const RelativeBuckets buckets{true, extras.num_buckets, extras.max_distance};
+  const RelativeBuckets looking_back{false, extras.num_buckets, extras.max_distance};
   const bool of_each = c.model_type == "umt5";  // else all layers have the first one's
-  const char* table = "layer.0.SelfAttention.relative_attention_bias";
-  of_encoder.position_biases = relative_position_biases(
-      encoder / "block", table, b, c.encoder_layers, of_each, c.encoder_attention_heads, buckets);
-  buckets.bidirectional = false;
-  of_decoder.position_biases = relative_position_biases(
-      decoder / "block", table, b, c.decoder_layers, of_each, c.decoder_attention_heads, buckets);
+  set_position_biases(of_encoder, encoder, b, of_each, buckets);
+  set_position_biases(of_decoder, decoder, b, of_each, looking_back);
   // The first T5 have a table there that nothing reads.
   decoder.find_any("block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
   return std::make_unique<Seq2Seq>(c, b, std::move(parts), encoder, of_encoder, decoder,

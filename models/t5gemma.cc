@@ -39,9 +39,7 @@ Extras read_extras(const ConfigReader& in, bool first) {
   return out;
 }
 
-Extras read_extras(const ModelConfig& c) {
-  return read_extras(ConfigReader((c.directory / "config.json").string(), c.raw), is_first(c));
-}
+Extras read_extras(const ModelConfig& c) { return read_extras(c.reader(), is_first(c)); }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
   const auto [encoder, decoder, image_end] = read_extras(in, is_first(c));

@@ -145,8 +145,8 @@ void PipelineTokenizer::check_special_ids(const JsonView& document) const {
             .fail("token id " + std::to_string(id) + " is not in the vocabulary");
 }
 
-// Of a class without marks around them, those of the vocabulary too: HuggingFace's classes know
-// their languages, whatever the files list.
+// Where names stand without marks, all tokens of that shape count: HuggingFace's classes know their
+// languages, whatever the files list as special.
 void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
   using Target = TokenizerRule::Languages::Target;
   const TokenizerRule::Languages& rule = files.languages;

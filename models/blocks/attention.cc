@@ -40,57 +40,72 @@ AttentionLayer::AttentionLayer(const Weights& w, const Build& b, int64_t d_model
       q_norm_(norm_of(w, options.names.q_norm, b, options)),
       k_norm_(norm_of(w, options.names.k_norm, b, options)) {}
 
-void AttentionLayer::norm_queries(const Tensor& q) const {
+ops::Rotary AttentionLayer::ready(const Tensor& q, const Tensor& k,
+                                  const std::vector<Tensor>& angles) const {
+  ready_cross_queries(q);
+  if (k_norm_) k_norm_->norm_groups(k);
+  if (!options_.rotary) return {};
+  const ops::Rotary rotary{angles.at(static_cast<size_t>(*options_.rotary)),
+                           options_.rotary_interleaved};
+  ops::rotary(build_.ctx, {q, heads_.count(), heads_.head_dim, rotary});
+  return rotary;
+}
+
+void AttentionLayer::ready_cross_queries(const Tensor& q) const {
   if (q_norm_) q_norm_->norm_groups(q);
 }
 
-void AttentionLayer::norm_keys(const Tensor& k) const {
+void AttentionLayer::write_self(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const StepTensors& in, const KvPages& pages) const {
+  const ops::Rotary rotary = ready(q, k, in.angles);
+  ops::write_kv(build_.ctx, {k, v, in.slot_mapping, pages, rotary});
+}
+
+void AttentionLayer::write_cross(const CrossAttentionQKVParallelLinear& qkv,
+                                 const Tensor& encoder_states, const StepTensors& in,
+                                 const KvPages& pages) const {
+  const auto [k, v] = qkv.forward_kv(encoder_states);
   if (k_norm_) k_norm_->norm_groups(k);
+  ops::write_kv(build_.ctx, {k, v, in.cross_slot_mapping, pages});
 }
 
-ops::Rotary AttentionLayer::rotary_of(const std::vector<Tensor>& angles) const {
-  if (!options_.rotary) return {};
-  return {angles.at(static_cast<size_t>(*options_.rotary)), options_.rotary_interleaved};
-}
-
-void AttentionLayer::turn(const Tensor& x, int heads, const ops::Rotary& rotary) const {
-  if (rotary.angles.empty()) return;
-  ops::rotary(build_.ctx, {x, heads, heads_.head_dim, rotary});
+ops::PagedAttentionArgs AttentionLayer::paged(const Tensor& q, const KvPages& pages,
+                                              const StepTensors::Pages& table,
+                                              const Tensor& log_sums) const {
+  ops::PagedAttentionArgs args{};
+  args.q = q;
+  args.pages = pages;
+  args.kv_indptr = table.indptr;
+  args.kv_page_indices = table.page_indices;
+  args.kv_last_page_len = table.last_page_len;
+  args.num_heads = heads_.count();
+  args.head_dim = heads_.head_dim;
+  args.scale = options_.scale;
+  args.out = build_.ctx.make({q.dim(0), heads_.features().size()});
+  args.soft_cap = options_.soft_cap;
+  args.log_sums = log_sums;
+  return args;
 }
 
 Tensor AttentionLayer::over_self(const Tensor& q, const StepTensors& in, const KvPages& pages,
                                  const Tensor& log_sums) const {
-  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  const StepTensors::Pages& table = in.self_pages;
-  ops::paged_attention(
-      build_.ctx,
-      {q, pages, in.query_start_loc, table.indptr, table.page_indices, table.last_page_len,
-       heads_.count(), heads_.head_dim, options_.scale, /*causal=*/true, out, in.self_plan(),
-       options_.position_bias, options_.soft_cap, options_.window.back, log_sums});
-  return out;
+  ops::PagedAttentionArgs args = paged(q, pages, in.self_pages, log_sums);
+  args.qo_indptr = in.query_start_loc;
+  args.causal = true;
+  args.plan = in.self_plan();
+  args.bias = options_.position_bias;
+  args.window_back = options_.window.back;
+  ops::paged_attention(build_.ctx, args);
+  return args.out;
 }
 
 Tensor AttentionLayer::over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                                   const Tensor& log_sums) const {
-  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
-  const StepTensors::Pages& table = in.cross_pages;
-  ops::paged_attention(build_.ctx, {q,
-                                    pages,
-                                    in.cross_query_start_loc,
-                                    table.indptr,
-                                    table.page_indices,
-                                    table.last_page_len,
-                                    heads_.count(),
-                                    heads_.head_dim,
-                                    options_.scale,
-                                    /*causal=*/false,
-                                    out,
-                                    in.cross_plan(),
-                                    {},
-                                    options_.soft_cap,
-                                    ops::Window::kAll,
-                                    log_sums});
-  return out;
+  ops::PagedAttentionArgs args = paged(q, pages, in.cross_pages, log_sums);
+  args.qo_indptr = in.cross_query_start_loc;
+  args.plan = in.cross_plan();
+  ops::paged_attention(build_.ctx, args);
+  return args.out;
 }
 
 EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_model,
@@ -101,11 +116,8 @@ EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_m
 
 Tensor EncoderAttention::forward(const Tensor& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
-  norm_queries(q);
-  norm_keys(k);
-  const ops::Rotary rotary = rotary_of(in.encoder_angles);
-  turn(q, heads_.count(), rotary);
-  turn(k, heads_.kv_count(), rotary);
+  const ops::Rotary rotary = ready(q, k, in.encoder_angles);
+  if (options_.rotary) ops::rotary(build_.ctx, {k, heads_.kv_count(), heads_.head_dim, rotary});
   const Tensor out = build_.ctx.make({x.dim(0), heads_.features().size()});
   ops::ragged_attention(build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(), heads_.head_dim,
                                      options_.scale, out, in.encoder_plan(), options_.position_bias,
@@ -122,11 +134,7 @@ DecoderSelfAttention::DecoderSelfAttention(const Weights& w, const Build& b, int
 Tensor DecoderSelfAttention::forward(const Tensor& x, const StepTensors& in,
                                      const KvPages& self_pages) const {
   const auto [q, k, v] = qkv_.forward(x);
-  norm_queries(q);
-  norm_keys(k);
-  const ops::Rotary rotary = rotary_of(in.angles);
-  turn(q, heads_.count(), rotary);
-  ops::write_kv(build_.ctx, {k, v, in.slot_mapping, self_pages, rotary});
+  write_self(q, k, v, in, self_pages);
   return out_.forward(over_self(q, in, self_pages));
 }
 
@@ -136,17 +144,10 @@ CrossAttention::CrossAttention(const Weights& w, const Build& b, int64_t d_model
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads, o.kv_width) {}
 
-void CrossAttention::write_kv(const Tensor& encoder_states, const StepTensors& in,
-                              const KvPages& cross_pages) const {
-  const auto [k, v] = qkv_.forward_kv(encoder_states);
-  norm_keys(k);
-  ops::write_kv(build_.ctx, {k, v, in.cross_slot_mapping, cross_pages});
-}
-
 Tensor CrossAttention::forward(const Tensor& x, const StepTensors& in,
                                const KvPages& cross_pages) const {
   const Tensor q = qkv_.forward_q(x);
-  norm_queries(q);
+  ready_cross_queries(q);
   return out_.forward(over_cross(q, in, cross_pages));
 }
 
@@ -156,22 +157,11 @@ MergedAttention::MergedAttention(const Weights& w, const Build& b, int64_t d_mod
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads) {}
 
-void MergedAttention::write_kv(const Tensor& encoder_states, const StepTensors& in,
-                               const KvPages& cross_pages) const {
-  const auto [k, v] = qkv_.forward_kv(encoder_states);
-  norm_keys(k);
-  ops::write_kv(build_.ctx, {k, v, in.cross_slot_mapping, cross_pages});
-}
-
 Tensor MergedAttention::forward(const Tensor& x, const StepTensors& in,
                                 const KvPages& pages) const {
   const Tensor q = qkv_.forward_q(x);
   const auto [k, v] = qkv_.forward_kv(x);
-  norm_queries(q);
-  norm_keys(k);
-  const ops::Rotary rotary = rotary_of(in.angles);
-  turn(q, heads_.count(), rotary);
-  ops::write_kv(build_.ctx, {k, v, in.slot_mapping, pages, rotary});
+  write_self(q, k, v, in, pages);
   const auto sums = [&] { return build_.ctx.make({x.dim(0), heads_.count()}, DType::kF32); };
   const Tensor self_sums = sums(), cross_sums = sums();
   const Tensor self = over_self(q, in, pages, self_sums);

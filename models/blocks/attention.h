@@ -68,12 +68,15 @@ class AttentionLayer {
  protected:
   AttentionLayer(const Weights& w, const Build& b, int64_t d_model,
                  const AttentionOptions& options);
-  // Norms of heads, in place, where there are.
-  void norm_queries(const Tensor& q) const;
-  void norm_keys(const Tensor& k) const;
-  // How queries and keys turn; `angles` of the side's frequencies.
-  ops::Rotary rotary_of(const std::vector<Tensor>& angles) const;
-  void turn(const Tensor& x, int heads, const ops::Rotary& rotary) const;
+  // Norms of the heads of queries and keys, in place, where there are, and then the queries turn.
+  // Returns how keys turn.
+  ops::Rotary ready(const Tensor& q, const Tensor& k, const std::vector<Tensor>& angles) const;
+  void ready_cross_queries(const Tensor& q) const;
+  // The same, and the keys and values are written.
+  void write_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,
+                  const KvPages& pages) const;
+  void write_cross(const CrossAttentionQKVParallelLinear& qkv, const Tensor& encoder_states,
+                   const StepTensors& in, const KvPages& pages) const;
   // Over pages, whose keys and values are there: this step's, which are causal, or the encoder's.
   // log_sums: see ops::PagedAttentionArgs.
   Tensor over_self(const Tensor& q, const StepTensors& in, const KvPages& pages,
@@ -86,6 +89,11 @@ class AttentionLayer {
   Heads heads_;
   RowParallelLinear out_;
   std::optional<Norm> q_norm_, k_norm_;
+
+ private:
+  // What both have, with a new `out`.
+  ops::PagedAttentionArgs paged(const Tensor& q, const KvPages& pages,
+                                const StepTensors::Pages& table, const Tensor& log_sums) const;
 };
 
 class EncoderAttention : AttentionLayer {
@@ -114,7 +122,9 @@ class CrossAttention : AttentionLayer {
                  const AttentionOptions& options);
   // Once per request: keys and values of the encoder's output.
   void write_kv(const Tensor& encoder_states, const StepTensors& in,
-                const KvPages& cross_pages) const;
+                const KvPages& cross_pages) const {
+    write_cross(qkv_, encoder_states, in, cross_pages);
+  }
   Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& cross_pages) const;
 
  private:
@@ -129,7 +139,9 @@ class MergedAttention : AttentionLayer {
                   const AttentionOptions& options);
   // Once per request: keys and values of the encoder's output.
   void write_kv(const Tensor& encoder_states, const StepTensors& in,
-                const KvPages& cross_pages) const;
+                const KvPages& cross_pages) const {
+    write_cross(qkv_, encoder_states, in, cross_pages);
+  }
   Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& pages) const;
 
  private:

@@ -18,8 +18,6 @@ void build_layers(const Weights& w, const Build& b, const SideOptions& o,
                   std::vector<Layer>& layers) {
   for (int i = 0; i < o.num_layers; ++i) {
     LayerOptions options = o.layer;
-    if (!o.position_biases.empty())
-      options.self_attention.position_bias = o.position_biases.at(static_cast<size_t>(i));
     if (o.of_layer) o.of_layer(i, options);
     layers.emplace_back(w / o.layers / i, b, options);
   }

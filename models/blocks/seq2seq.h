@@ -17,9 +17,7 @@ struct SideOptions {
   LayerOptions layer;
   int num_layers = 0;
   std::string layers = "layers";  // the scope of the numbered layers
-  // A layer's own bias of self-attention; empty: all have that of `layer`.
-  std::vector<ops::PositionBias> position_biases = {};
-  // What else a layer has of its own; empty: all are alike.
+  // What a layer has of its own; empty: all are alike.
   std::function<void(int layer, LayerOptions&)> of_layer = {};
   // Tables of rotary frequencies, [r / 2] f32 on the host (AttentionOptions::rotary).
   std::vector<Tensor> frequencies = {};

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "models/config/config_reader.h"
 #include "models/config/generation_config.h"
 #include "models/family.h"
 

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "kernels/core/types.h"
 #include "kernels/ops.h"
+#include "models/config/config_reader.h"
 
 namespace tandem {
 
@@ -44,6 +45,9 @@ struct ModelConfig {
 
   int encoder_head_dim() const { return head_dim_of(encoder_attention_heads); }
   int decoder_head_dim() const { return head_dim_of(decoder_attention_heads); }
+  // Of `raw`: for the keys that a family reads besides.
+  ConfigReader reader() const { return ConfigReader(file(), raw); }
+  std::string file() const { return (directory / "config.json").string(); }
   // Heads times their size: elements of a token's queries.
   int encoder_heads_width() const { return encoder_attention_heads * encoder_head_dim(); }
   int decoder_heads_width() const { return decoder_attention_heads * decoder_head_dim(); }

@@ -241,6 +241,22 @@ KvPages new_pages(const Build& b) {
   return {Tensor::zeros({12, 2, heads.kv_count(), kBlockSize, kHeadDim}, DType::kF32)};
 }
 
+// The same behind the states of an encoder.
+template <class Layer>
+Tensor in_chunks_behind(const Build& b, const Tensor& states, const Tensor& x, const Layer& layer) {
+  const KvPages kv = new_pages(b);
+  const ModelInput input = encoder_input(kEncoderTokens);
+  layer.write_kv(states, StepTensors(input), kv);
+  return in_chunks(b, x, [&](const Tensor& chunk, const StepTensors& in) {
+    return layer.forward(chunk, in, kv);
+  });
+}
+
+Rows attend_self(const Plain& plain, const Rows& rows) {
+  return plain.attend(plain.queries(rows, true), plain.keys(rows, true), plain.values(rows), {},
+                      {});
+}
+
 TEST(Attention, EncoderWithAWindowThatIsWiderAhead) {
   testing::Random random;
   const Tensor x = random.matrix(kTokens, kWidth);
@@ -252,8 +268,7 @@ TEST(Attention, EncoderWithAWindowThatIsWiderAhead) {
     o.soft_cap = 0.7f;
     const Plain plain(source, o);
     const Rows rows = rows_of(x);
-    const Rows want =
-        plain.attend(plain.queries(rows, true), plain.keys(rows, true), plain.values(rows), {}, {});
+    const Rows want = attend_self(plain, rows);
     expect_on_ranks(want, [&](const Build& b) {
       const EncoderAttention layer(Weights(source), b, kWidth, o);
       const ModelInput input = encoder_input(kTokens);
@@ -274,8 +289,7 @@ TEST(Attention, DecoderLooksBackAsFarAsItsWindow) {
   o.soft_cap = 0.7f;
   const Plain plain(source, o);
   const Rows rows = rows_of(x);
-  const Rows want =
-      plain.attend(plain.queries(rows, true), plain.keys(rows, true), plain.values(rows), {}, {});
+  const Rows want = attend_self(plain, rows);
   expect_on_ranks(want, [&](const Build& b) {
     const DecoderSelfAttention layer(Weights(source), b, kWidth, o);
     const KvPages kv = new_pages(b);
@@ -299,12 +313,7 @@ TEST(Attention, CrossAttentionToStatesOfAnotherWidth) {
                                  plain.keys(encoder, false), plain.values(encoder));
   expect_on_ranks(want, [&](const Build& b) {
     const CrossAttention layer(Weights(source), b, kWidth, o);
-    const KvPages kv = new_pages(b);
-    const ModelInput input = encoder_input(kEncoderTokens);
-    layer.write_kv(states, StepTensors(input), kv);
-    return in_chunks(b, x, [&](const Tensor& chunk, const StepTensors& in) {
-      return layer.forward(chunk, in, kv);
-    });
+    return in_chunks_behind(b, states, x, layer);
   });
 }
 
@@ -324,12 +333,7 @@ TEST(Attention, OneSoftmaxOverBothSides) {
                    plain.keys(encoder, false), plain.values(encoder));
   expect_on_ranks(want, [&](const Build& b) {
     const MergedAttention layer(Weights(source), b, kWidth, o);
-    const KvPages kv = new_pages(b);
-    const ModelInput input = encoder_input(kEncoderTokens);
-    layer.write_kv(states, StepTensors(input), kv);
-    return in_chunks(b, x, [&](const Tensor& chunk, const StepTensors& in) {
-      return layer.forward(chunk, in, kv);
-    });
+    return in_chunks_behind(b, states, x, layer);
   });
 }
 
