@@ -76,6 +76,7 @@ constexpr const char* kSchemas = R"json({
     "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
     "add_special_tokens": {"type": "boolean", "default": true},
     "global_attention": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
+    "src_lang": {"type": "string"}, "task": {"type": "string"},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
     "model": {"type": "string"},
@@ -86,6 +87,8 @@ constexpr const char* kSchemas = R"json({
     "pooling": {"enum": ["mean", "cls", "last"], "default": "mean"},
     "truncate_prompt_tokens": {"type": "integer", "minimum": -1},
     "add_special_tokens": {"type": "boolean", "default": true},
+    "global_attention": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
+    "src_lang": {"type": "string"}, "task": {"type": "string"},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "TargetScoreRequest": {"type": "object", "required": ["prompt", "target"], "properties": {
     "model": {"type": "string"},
@@ -94,9 +97,11 @@ constexpr const char* kSchemas = R"json({
     "target": {"description": "targets", "oneOf": [{"type": "string"},
       {"type": "array", "items": {"type": "string"}}]},
     "append_eos": {"type": "boolean", "default": true},
+    "src_lang": {"type": "string"}, "tgt_lang": {"type": "string"}, "task": {"type": "string"},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "TokenizeRequest": {"type": "object", "required": ["prompt"], "properties": {
     "prompt": {"type": "string"}, "add_special_tokens": {"type": "boolean", "default": true},
+    "src_lang": {"description": "language of the text", "type": "string"},
     "return_token_strs": {"type": "boolean", "default": false}}},
   "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
     "tokens": {"type": "array", "items": {"type": "integer"}},

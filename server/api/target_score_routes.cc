@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
-#include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation/generation_request.h"
@@ -98,10 +97,8 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
   TextPairs pairs = take_text_pairs(body, "prompt", "target", app.config);
   const bool append_eos = take_bool(body, "append_eos").value_or(true);
   const Urgency urgency = take_urgency(body, app.config);
-  nlohmann::json params = nlohmann::json::object();
-  for (const char* name : {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"})
-    if (auto value = take(body, name)) params[name] = std::move(*value);
-  const proto::GenerationOptions options = read_options(params);
+  const proto::GenerationOptions options =
+      take_options(body, {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
   refuse_rest(body);
   if (pairs.first.size() == 1)
     check_copies(pairs.first.front().size(), pairs.size(), app.config, "prompt");

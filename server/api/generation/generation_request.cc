@@ -224,12 +224,17 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
   return out;
 }
 
-proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
+proto::GenerationOptions take_options(nlohmann::json& body,
+                                      std::initializer_list<const char*> names) {
   nlohmann::json params = nlohmann::json::object();
-  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
-                           "src_lang", "source_lang", "task"})
+  for (const char* name : names)
     if (auto value = take(body, name)) params[name] = std::move(*value);
   return read_options(params);
+}
+
+proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
+  return take_options(body, {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
+                             "src_lang", "source_lang", "task"});
 }
 
 InputError unknown_model(const ServerConfig& config, const std::string& name) {

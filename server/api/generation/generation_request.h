@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -44,7 +45,10 @@ struct Urgency {
 };
 Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
 
-// Takes out of the body what requests that only encode may say of their texts.
+// Takes the parameters of these names out of the body.
+proto::GenerationOptions take_options(nlohmann::json& body,
+                                      std::initializer_list<const char*> names);
+// Those that requests that only encode may say of their texts.
 proto::GenerationOptions take_encoding_options(nlohmann::json& body);
 
 InputError unknown_model(const ServerConfig& config, const std::string& name);
