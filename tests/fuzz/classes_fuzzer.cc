@@ -15,17 +15,17 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "tests/fuzz/tokenizer_checks.h"
 #include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {
 
 using Kind = TokenizerRule::Kind;
-
-void check(bool condition) {
-  if (!condition) std::abort();
-}
+using testing::check_decoding;
+using testing::checked_ids;
+using testing::take_file;
+using testing::take_files;
 
 std::vector<TokenizerRule> make_rules() {
   std::vector<TokenizerRule> rules;
@@ -66,26 +66,10 @@ PieceModel make_pieces(PieceModel::Algorithm algorithm) {
   return model;
 }
 
-OptionalFile take_file(nlohmann::json& files, const char* name) {
-  OptionalFile file;
-  file.name = name;
-  const auto found = files.find(name);
-  if (found == files.end()) return file;
-  file.value = std::move(*found);
-  file.exists = true;
-  file.view().object();
-  return file;
-}
-
 CheckpointFiles read_input(const std::string& input) {
   nlohmann::json json = parse_json(input, "input");
   JsonView(json, "input").object();
-  CheckpointFiles files;
-  files.config = take_file(json, "tokenizer_config.json");
-  files.special_tokens_map = take_file(json, "special_tokens_map.json");
-  files.added_tokens = take_file(json, "added_tokens.json");
-  files.model_config = take_file(json, "config.json");
-  files.document = take_file(json, "tokenizer.json");
+  CheckpointFiles files = take_files(json);
   files.vocabulary = take_file(json, "vocab.json");
   files.target_vocabulary = take_file(json, "target_vocab.json");
   files.source = make_pieces(PieceModel::Algorithm::kUnigram);
@@ -95,16 +79,10 @@ CheckpointFiles read_input(const std::string& input) {
 
 void use(const Tokenizer& tokenizer, const std::string& text) {
   for (const bool add_special : {true, false}) {
-    std::vector<int32_t> ids = tokenizer.encode(text, add_special);
-    for (const int32_t id : ids) check(id >= 0 && id < tokenizer.size());
+    std::vector<int32_t> ids = checked_ids(tokenizer, text, add_special);
     ids.insert(ids.end(), {-1, 0, 1, tokenizer.size() - 1, tokenizer.size(), INT32_MAX});
     std::rotate(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(ids.size() / 2), ids.end());
-    Detokenizer detokenizer(tokenizer, add_special);
-    std::string joined;
-    for (const int32_t id : ids) joined += detokenizer.append(id);
-    joined += detokenizer.finish();
-    check(joined == tokenizer.decode(ids, add_special));
-    check(find_invalid_utf8(joined) == std::string::npos);
+    check_decoding(tokenizer, ids, add_special);
   }
   tokenizer.encode_pair(text, "pair");
   for (const char* language : {"en_XX", "fr_XX", ""}) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -14,23 +13,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
 #include "models/family.h"
+#include "tests/fuzz/tokenizer_checks.h"
 #include "text/tokenizer_pipeline.h"
 
 namespace tandem {
 namespace {
-
-OptionalFile take_file(nlohmann::json& files, const char* name) {
-  OptionalFile file;
-  file.name = name;
-  const auto found = files.find(name);
-  if (found == files.end()) return file;
-  file.value = *found;
-  file.exists = true;
-  file.view().object();
-  return file;
-}
 
 TokenizerFiles read_input(const std::string& input) {
   nlohmann::json json = parse_json(input, "input");
@@ -38,31 +26,15 @@ TokenizerFiles read_input(const std::string& input) {
     JsonView(json, "input").object();
     return tokenizer_from_document(std::move(json), "input");
   }
-  CheckpointFiles files;
-  files.config = take_file(json, "tokenizer_config.json");
-  files.special_tokens_map = take_file(json, "special_tokens_map.json");
-  files.added_tokens = take_file(json, "added_tokens.json");
-  files.model_config = take_file(json, "config.json");
-  files.document = take_file(json, "tokenizer.json");
-  return combine(std::move(files), tokenizer_rules());
-}
-
-void check(bool condition) {
-  if (!condition) std::abort();
+  return combine(testing::take_files(json), tokenizer_rules());
 }
 
 void use(const Tokenizer& tokenizer, const std::string& text) {
   for (const bool add_special : {true, false}) {
-    std::vector<int32_t> ids = tokenizer.encode(text, add_special);
-    for (const int32_t id : ids) check(id >= 0 && id < tokenizer.size());
+    std::vector<int32_t> ids = testing::checked_ids(tokenizer, text, add_special);
     ids.insert(ids.end(), {-1, 0, 1, tokenizer.size(), INT32_MAX});
     std::reverse(ids.begin(), ids.end());
-    Detokenizer detokenizer(tokenizer, add_special);
-    std::string joined;
-    for (const int32_t id : ids) joined += detokenizer.append(id);
-    joined += detokenizer.finish();
-    check(joined == tokenizer.decode(ids, add_special));
-    check(find_invalid_utf8(joined) == std::string::npos);
+    testing::check_decoding(tokenizer, ids, add_special);
   }
   tokenizer.encode_pair(text, "pair");
 }

@@ -8,9 +8,11 @@ namespace tandem {
 namespace {
 
 using testing::indices;
+using testing::indptr_of;
 using testing::near;
 using testing::Random;
 using testing::same_bits;
+using testing::ShuffledPages;
 
 class AttentionBiasTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(AttentionBiasTest);
@@ -37,47 +39,29 @@ struct Problem {
       const int64_t most = std::min<int64_t>(keys.back(), 20);
       queries.push_back(encoder ? keys.back() : static_cast<int32_t>(random.integer(0, most)));
     }
-    q = random.strided(sum(queries), width());
-    k = random.strided(sum(keys), width());
-    v = random.strided(sum(keys), width());
+    q = random.strided(indptr_of(queries).back(), width());
+    k = random.strided(indptr_of(keys).back(), width());
+    v = random.strided(indptr_of(keys).back(), width());
   }
   int64_t width() const { return int64_t{heads} * head_dim; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
-  static int32_t sum(const std::vector<int32_t>& lengths) {
-    return std::accumulate(lengths.begin(), lengths.end(), 0);
-  }
-  static std::vector<int32_t> indptr(const std::vector<int32_t>& lengths) {
-    std::vector<int32_t> at{0};
-    for (const int32_t n : lengths) at.push_back(at.back() + n);
-    return at;
-  }
 
   ops::RaggedAttentionArgs ragged(const ops::PositionBias& bias) const {
-    return {q,     k,        v,       indices(indptr(keys)),
+    return {q,     k,        v,       indices(indptr_of(keys)),
             heads, head_dim, scale(), Tensor({q.dim(0), width()}, DType::kF32),
             {},    bias};
   }
   ops::PagedAttentionArgs paged(Random& random, Context& ctx, int32_t block_size, DType dtype,
                                 const ops::PositionBias& bias) const {
-    std::vector<int32_t> pages{0}, slots, last;
-    for (const int32_t n : keys) {
-      for (int32_t j = 0; j < n; ++j) slots.push_back(pages.back() * block_size + j);
-      pages.push_back(pages.back() + (n + block_size - 1) / block_size);
-      last.push_back((n - 1) % block_size + 1);
-    }
-    std::vector<int32_t> order(static_cast<size_t>(pages.back()));
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), random.engine());
-    for (int32_t& slot : slots)
-      slot = order[static_cast<size_t>(slot / block_size)] * block_size + slot % block_size;
-    const KvPages to{Tensor::zeros({pages.back(), 2, heads, block_size, head_dim}, dtype)};
-    ops::write_kv(ctx, {k, v, indices(slots), to});
+    const ShuffledPages pages(random, keys, block_size);
+    const KvPages to{Tensor::zeros({pages.count(), 2, heads, block_size, head_dim}, dtype)};
+    ops::write_kv(ctx, {k, v, indices(pages.slots), to});
     return {q,
             to,
-            indices(indptr(queries)),
-            indices(pages),
-            indices(order),
-            indices(last),
+            indices(indptr_of(queries)),
+            indices(pages.indptr),
+            indices(pages.order),
+            indices(pages.last),
             heads,
             head_dim,
             scale(),
@@ -130,7 +114,7 @@ TEST_P(AttentionBiasTest, AQueryHasItsOwnBits) {
     const DType dtype = random.pick({DType::kF32, DType::kBF16});
     const auto all = p.paged(random, three, 16, dtype, bias);
     ops::paged_attention(three, all);
-    const std::vector<int32_t> qo = Problem::indptr(p.queries), kv = Problem::indptr(p.keys);
+    const std::vector<int32_t> qo = indptr_of(p.queries), kv = indptr_of(p.keys);
     for (size_t s = 0; s < p.keys.size(); ++s)
       for (int32_t i = 0; i < p.queries[s]; ++i) {
         Problem alone = p;
@@ -153,7 +137,7 @@ TEST_P(AttentionBiasTest, EncodersAreBatchInvariant) {
   const ops::PositionBias bias = random_bias(random, p.heads);
   const auto all = p.ragged(bias);
   ops::ragged_attention(three, all);
-  const std::vector<int32_t> at = Problem::indptr(p.keys);
+  const std::vector<int32_t> at = indptr_of(p.keys);
   for (size_t s = 0; s < p.keys.size(); ++s) {
     Problem alone = p;
     alone.queries = alone.keys = {p.keys[s]};

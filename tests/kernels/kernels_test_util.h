@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -61,6 +62,32 @@ inline Tensor indices(const std::vector<int32_t>& values) {
   if (!values.empty()) std::memcpy(t.raw(), values.data(), values.size() * sizeof(int32_t));
   return t;
 }
+
+// Where sequences of these lengths begin, one after the other, and end.
+inline std::vector<int32_t> indptr_of(const std::vector<int32_t>& lengths) {
+  std::vector<int32_t> at{0};
+  for (const int32_t n : lengths) at.push_back(at.back() + n);
+  return at;
+}
+
+// Sequences of so many keys in shuffled pages.
+struct ShuffledPages {
+  std::vector<int32_t> indptr{0}, order, last, slots;  // `slots`: of the keys, one after the other
+
+  ShuffledPages(Random& random, const std::vector<int32_t>& keys, int32_t block_size) {
+    for (const int32_t n : keys) {
+      for (int32_t j = 0; j < n; ++j) slots.push_back(indptr.back() * block_size + j);
+      indptr.push_back(indptr.back() + (n + block_size - 1) / block_size);
+      last.push_back((n - 1) % block_size + 1);
+    }
+    order.resize(static_cast<size_t>(count()));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random.engine());
+    for (int32_t& slot : slots)
+      slot = order[static_cast<size_t>(slot / block_size)] * block_size + slot % block_size;
+  }
+  int32_t count() const { return indptr.back(); }
+};
 
 inline Tensor to_bf16(const Tensor& x) {
   Tensor t(x.shape(), DType::kBF16);

@@ -8,9 +8,11 @@ namespace tandem {
 namespace {
 
 using testing::indices;
+using testing::indptr_of;
 using testing::near;
 using testing::Random;
 using testing::same_bits;
+using testing::ShuffledPages;
 
 class PagedOptionsTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(PagedOptionsTest);
@@ -33,12 +35,6 @@ Options random_options(Random& random, int heads) {
     options.bias = {random.matrix(heads, random.pick({1, 7, 33}), 2.0f),
                     static_cast<int32_t>(random.integer(-5, 40))};
   return options;
-}
-
-std::vector<int32_t> indptr_of(const std::vector<int32_t>& lengths) {
-  std::vector<int32_t> at{0};
-  for (const int32_t n : lengths) at.push_back(at.back() + n);
-  return at;
 }
 
 // One sequence after the other, each with queries at the end of its keys.
@@ -76,32 +72,22 @@ struct Problem {
 
   ops::PagedAttentionArgs paged(Random& random, Context& ctx, int32_t block_size, DType dtype,
                                 const Options& options) const {
-    std::vector<int32_t> pages{0}, slots, last;
-    for (const int32_t n : keys) {
-      for (int32_t j = 0; j < n; ++j) slots.push_back(pages.back() * block_size + j);
-      pages.push_back(pages.back() + (n + block_size - 1) / block_size);
-      last.push_back((n - 1) % block_size + 1);
-    }
-    std::vector<int32_t> order(static_cast<size_t>(pages.back()));
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), random.engine());
-    for (int32_t& slot : slots)
-      slot = order[static_cast<size_t>(slot / block_size)] * block_size + slot % block_size;
+    const ShuffledPages pages(random, keys, block_size);
     // One page more, of NaN.
-    const int64_t blocks = pages.back() + 1;
+    const int64_t blocks = pages.count() + 1;
     const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
     const KvPages to{layout == KvLayout::kNHD
                          ? Tensor({blocks, 2, block_size, kv_heads, head_dim}, dtype)
                          : Tensor({blocks, 2, kv_heads, block_size, head_dim}, dtype),
                      layout};
     std::memset(to.data.raw(), 0xff, to.data.bytes());
-    ops::write_kv(ctx, {k, v, indices(slots), to});
+    ops::write_kv(ctx, {k, v, indices(pages.slots), to});
     ops::PagedAttentionArgs args{q,
                                  to,
                                  indices(indptr_of(queries)),
-                                 indices(pages),
-                                 indices(order),
-                                 indices(last),
+                                 indices(pages.indptr),
+                                 indices(pages.order),
+                                 indices(pages.last),
                                  heads,
                                  head_dim,
                                  1.0f / std::sqrt(static_cast<float>(head_dim)),

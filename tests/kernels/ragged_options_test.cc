@@ -9,18 +9,13 @@ namespace tandem {
 namespace {
 
 using testing::indices;
+using testing::indptr_of;
 using testing::near;
 using testing::Random;
 using testing::same_bits;
 
 class RaggedOptionsTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(RaggedOptionsTest);
-
-std::vector<int32_t> indptr_of(const std::vector<int32_t>& lengths) {
-  std::vector<int32_t> at{0};
-  for (const int32_t n : lengths) at.push_back(at.back() + n);
-  return at;
-}
 
 std::vector<int32_t> random_lengths(Random& random, int64_t count) {
   std::vector<int32_t> lengths;

@@ -8,14 +8,14 @@ namespace {
 
 using testing::AttentionLayout;
 using testing::AttentionProblem;
-using testing::AttentionRun;
 using testing::DeviceMatrix;
+using testing::expect_own_bits_of_rows;
+using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
 using testing::indices;
 using testing::Planned;
 using testing::Random;
 using testing::random_layout;
-using testing::same_bits;
 using testing::to_device;
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
@@ -96,21 +96,7 @@ TEST(CudaAttentionBias, AQueryOfRowsHasItsOwnBits) {
     batch.add(random, 4, random.pick({5, 130, 515}), true, 3.0f);
     batch.add(random, 1, 70, true);
     batch.add(random, 8, 20, true);
-    AttentionLayout layout = random_layout(random);
-    layout.odd_strides = false;
-    const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
-    for (size_t s = 0; s < batch.sequences.size(); ++s)
-      for (int64_t i = 0; i < batch.sequences[s].q.dim(0); i += 3) {
-        AttentionProblem alone = batch.alone(s);
-        auto& one = alone.sequences[0];
-        const int64_t seen = one.k.dim(0) - one.q.dim(0) + i + 1;
-        one = {one.q.rows(i, i + 1), one.k.rows(0, seen), one.v.rows(0, seen), true};
-        layout.block_size = random.pick({0, 1, 2, 16});
-        layout.any_queries = random.integer(0, 1) == 1;
-        EXPECT_TRUE(same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(i, i + 1)))
-            << name_of(dtype) << " heads of " << batch.head_dim << ", sequence " << s << ", query "
-            << i << ", block size " << layout.block_size;
-      }
+    expect_own_bits_of_rows(batch, random);
   }
 }
 
@@ -123,20 +109,7 @@ TEST(CudaAttentionBias, AQueryOfTilesHasItsOwnBits) {
       batch.bias = random_bias(random, 1);
       batch.add(random, 70, 150, causal, 3.0f);
       batch.add(random, 20, 90, causal);
-      AttentionLayout layout = random_layout(random);
-      layout.tiles = true;
-      layout.odd_strides = false;
-      const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
-      for (size_t s = 0; s < batch.sequences.size(); ++s) {
-        AttentionProblem alone = batch.alone(s);
-        Tensor& q = alone.sequences[0].q;
-        const int64_t all = q.dim(0), first = all - random.integer(9, 17);
-        q = q.rows(first, all);
-        layout.block_size = random.pick({0, 1, 2, 16});
-        EXPECT_TRUE(
-            same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(first, all)))
-            << name_of(dtype) << " sequence " << s << ", queries from " << first;
-      }
+      expect_own_bits_of_tiles(batch, random);
     }
 }
 

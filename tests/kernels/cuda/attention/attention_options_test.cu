@@ -8,13 +8,12 @@ namespace {
 
 using testing::AttentionLayout;
 using testing::AttentionProblem;
-using testing::AttentionResults;
-using testing::AttentionRun;
+using testing::expect_own_bits_of_rows;
+using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
 using testing::has_window;
 using testing::Random;
 using testing::random_layout;
-using testing::same_bits;
 
 const std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
@@ -157,23 +156,7 @@ TEST(CudaAttentionOptions, AQueryOfRowsHasItsOwnBits) {
       batch.log_sums = true;
       batch.add(random, 4, random.pick({5, 130, 515, 1026}), true, 3.0f);
       batch.add(random, 8, 20, true);
-      AttentionLayout layout = random_layout(random);
-      layout.odd_strides = false;
-      const AttentionResults together = AttentionRun(batch, layout, random).run();
-      for (size_t s = 0; s < batch.sequences.size(); ++s)
-        for (int64_t i = 0; i < batch.sequences[s].q.dim(0); i += 3) {
-          AttentionProblem alone = batch.alone(s);
-          auto& one = alone.sequences[0];
-          const int64_t seen = one.k.dim(0) - one.q.dim(0) + i + 1;
-          one = {one.q.rows(i, i + 1), one.k.rows(0, seen), one.v.rows(0, seen), true};
-          layout.block_size = random.pick({0, 1, 2, 16});
-          layout.any_queries = random.integer(0, 1) == 1;
-          const AttentionResults got = AttentionRun(alone, layout, random).run();
-          EXPECT_TRUE(same_bits(got.out[0], together.out[s].rows(i, i + 1)) &&
-                      same_bits(got.log_sums[0], together.log_sums[s].rows(i, i + 1)))
-              << name_of(dtype) << " heads of " << batch.head_dim << ", sequence " << s
-              << ", query " << i << ", window " << back << ", block size " << layout.block_size;
-        }
+      expect_own_bits_of_rows(batch, random);
     }
 }
 
@@ -186,20 +169,7 @@ TEST(CudaAttentionOptions, AQueryOfTilesHasItsOwnBits) {
       batch.window.back = back;
       batch.add(random, 70, 150, true, 3.0f);
       batch.add(random, 20, 90, true);
-      AttentionLayout layout = random_layout(random);
-      layout.tiles = true;
-      layout.odd_strides = false;
-      const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
-      for (size_t s = 0; s < batch.sequences.size(); ++s) {
-        AttentionProblem alone = batch.alone(s);
-        Tensor& q = alone.sequences[0].q;
-        const int64_t all = q.dim(0), first = all - random.integer(9, 17);
-        q = q.rows(first, all);
-        layout.block_size = random.pick({0, 1, 2, 16});
-        EXPECT_TRUE(
-            same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(first, all)))
-            << name_of(dtype) << " sequence " << s << ", queries from " << first;
-      }
+      expect_own_bits_of_tiles(batch, random);
     }
 }
 

@@ -9,6 +9,8 @@ namespace {
 using testing::AttentionLayout;
 using testing::AttentionProblem;
 using testing::AttentionRun;
+using testing::expect_own_bits_of_rows;
+using testing::expect_own_bits_of_tiles;
 using testing::expect_reference;
 using testing::Random;
 using testing::random_layout;
@@ -52,25 +54,7 @@ TEST(CudaAttentionRows, AQueryHasItsOwnBits) {
       batch.add(random, 4, keys, causal, 3.0f);
       batch.add(random, 1, 70, true);
       batch.add(random, 8, 20, causal);
-      AttentionLayout layout = random_layout(random);
-      layout.odd_strides = false;
-      const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
-      for (size_t s = 0; s < batch.sequences.size(); ++s) {
-        const auto& all = batch.sequences[s];
-        for (int64_t i = 0; i < all.q.dim(0); i += 3) {
-          const int64_t seen = causal ? all.k.dim(0) - all.q.dim(0) + i + 1 : all.k.dim(0);
-          AttentionProblem alone = batch;
-          alone.sequences = {
-              {all.q.rows(i, i + 1), all.k.rows(0, seen), all.v.rows(0, seen), true}};
-          layout.block_size = random.pick({0, 1, 2, 16});
-          layout.layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-          layout.any_queries = random.integer(0, 1) == 1;
-          EXPECT_TRUE(
-              same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(i, i + 1)))
-              << name_of(dtype) << " heads of " << batch.head_dim << ", sequence " << s
-              << ", query " << i << ", block size " << layout.block_size;
-        }
-      }
+      expect_own_bits_of_rows(batch, random);
     }
 }
 
@@ -110,20 +94,7 @@ TEST(CudaAttentionTiles, AQueryHasItsOwnBits) {
       AttentionProblem batch{dtype, 1, random.pick({16, 64}), {}};
       batch.add(random, 70, 150, causal, 3.0f);
       batch.add(random, 20, 90, causal);
-      AttentionLayout layout = random_layout(random);
-      layout.tiles = true;
-      layout.odd_strides = false;
-      const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
-      for (size_t s = 0; s < batch.sequences.size(); ++s) {
-        AttentionProblem alone = batch.alone(s);
-        Tensor& q = alone.sequences[0].q;
-        const int64_t all = q.dim(0), first = all - random.integer(9, 17);
-        q = q.rows(first, all);
-        layout.block_size = random.pick({0, 1, 2, 16});
-        EXPECT_TRUE(
-            same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(first, all)))
-            << name_of(dtype) << " sequence " << s << ", queries from " << first;
-      }
+      expect_own_bits_of_tiles(batch, random);
     }
 }
 

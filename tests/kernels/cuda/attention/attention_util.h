@@ -250,4 +250,46 @@ inline AttentionLayout random_layout(Random& random) {
   return layout;
 }
 
+// Queries of the last positions, alone and together, in every kind of memory: the same bits,
+// whatever others of their item see.
+inline void expect_own_bits_of_rows(const AttentionProblem& batch, Random& random) {
+  AttentionLayout layout = random_layout(random);
+  layout.odd_strides = false;
+  const AttentionResults together = AttentionRun(batch, layout, random).run();
+  for (size_t s = 0; s < batch.sequences.size(); ++s)
+    for (int64_t i = 0; i < batch.sequences[s].q.dim(0); i += 3) {
+      AttentionProblem alone = batch.alone(s);
+      auto& one = alone.sequences[0];
+      const int64_t seen = one.causal ? one.k.dim(0) - one.q.dim(0) + i + 1 : one.k.dim(0);
+      one = {one.q.rows(i, i + 1), one.k.rows(0, seen), one.v.rows(0, seen), true};
+      layout.block_size = random.pick({0, 1, 2, 16});
+      layout.layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
+      layout.any_queries = random.integer(0, 1) == 1;
+      const AttentionResults got = AttentionRun(alone, layout, random).run();
+      EXPECT_TRUE(
+          same_bits(got.out[0], together.out[s].rows(i, i + 1)) &&
+          (!batch.log_sums || same_bits(got.log_sums[0], together.log_sums[s].rows(i, i + 1))))
+          << name_of(batch.dtype) << " heads of " << batch.head_dim << ", sequence " << s
+          << ", query " << i << ", window " << batch.window.back << ", block size "
+          << layout.block_size;
+    }
+}
+
+// The last queries of a prompt with and without those before them: in other places of a tile.
+inline void expect_own_bits_of_tiles(const AttentionProblem& batch, Random& random) {
+  AttentionLayout layout = random_layout(random);
+  layout.tiles = true;
+  layout.odd_strides = false;
+  const std::vector<Tensor> together = AttentionRun(batch, layout, random)();
+  for (size_t s = 0; s < batch.sequences.size(); ++s) {
+    AttentionProblem alone = batch.alone(s);
+    Tensor& q = alone.sequences[0].q;
+    const int64_t all = q.dim(0), first = all - random.integer(9, 17);
+    q = q.rows(first, all);
+    layout.block_size = random.pick({0, 1, 2, 16});
+    EXPECT_TRUE(same_bits(AttentionRun(alone, layout, random)()[0], together[s].rows(first, all)))
+        << name_of(batch.dtype) << " sequence " << s << ", queries from " << first;
+  }
+}
+
 }  // namespace tandem::testing
