@@ -15,6 +15,7 @@ namespace tandem::actors {
 namespace {
 
 constexpr size_t kMaxSpare = 64;
+constexpr double kLongestFarewell = 2;  // seconds
 
 // A worker that has said hello.
 struct Member {
@@ -37,12 +38,14 @@ struct SupervisorState : SupervisorOutbox {
   std::vector<std::unique_ptr<SupervisorCore>> cores;
   std::vector<std::map<int, Member>> members;  // by replica, then rank; of the current generation
   std::unordered_map<caf::actor_addr, Place> places;
-  // Joined by address, and without a place so far.
+  // Joined by address, and without a place so far; or ranks of an outer job that came before the
+  // start.
   std::vector<std::pair<WorkerHandle, WorkerReportMessage>> spare;
   std::vector<double> down_at;  // by replica; 0: it is up, or was never down
   proto::WorkerHello here = hello_of_this_process();
   std::vector<bool> told;  // by replica: why its group went down has been logged
-  bool given_up = false, shutting_down = false;
+  bool started = false, given_up = false, shutting_down = false;
+  double farewell_until = 0;  // when shutting down: workers that do not end are waited for until then
 
   SupervisorCore& core(int replica) { return *cores[static_cast<size_t>(replica)]; }
   std::map<int, Member>& group(int replica) { return members[static_cast<size_t>(replica)]; }
@@ -133,6 +136,11 @@ struct SupervisorState : SupervisorOutbox {
 
   void on_hello(const WorkerHandle& worker, proto::WorkerReport report) {
     const proto::WorkerHello& hello = report.hello();
+    if (report.rank() >= 0 && !started && !shutting_down) {
+      self->monitor(worker);
+      spare.emplace_back(worker, WorkerReportMessage(std::move(report)));
+      return;
+    }
     if (report.rank() < 0 && !assign(report)) {
       if (spare.size() < kMaxSpare && !shutting_down && !given_up) {
         spdlog::info("a worker of {} (pid {}) waits until it is needed", hello.hostname(),
@@ -208,6 +216,7 @@ struct SupervisorState : SupervisorOutbox {
     if (it == places.end()) return;
     const Place place = it->second;
     places.erase(it);
+    if (shutting_down) end_with_the_last();
     if (place.generation != core(place.replica).generation()) return;
     const DeathKind kind = death_kind(place.replica);
     core(place.replica)
@@ -215,13 +224,16 @@ struct SupervisorState : SupervisorOutbox {
                      kind == DeathKind::kCrash ? "crashed" : "its connection is gone", kind, now());
   }
 
+  // Workers elsewhere must have heard that they are to stop before the connection to them closes.
+  void end_with_the_last() {
+    const bool all_gone = std::all_of(cores.begin(), cores.end(), [](auto& c) { return c->gone(); });
+    if (all_gone && (places.empty() || now() >= farewell_until))
+      shared->board.update([](ClusterStatus& s) { s.stopped = true; });
+  }
+
   void tick() {
-    bool all_gone = true;
-    for (auto& c : cores) {
-      c->tick(now());
-      all_gone = all_gone && c->gone();
-    }
-    if (all_gone) shared->board.update([](ClusterStatus& s) { s.stopped = true; });
+    for (auto& c : cores) c->tick(now());
+    end_with_the_last();
     self->delayed_send(self, kTickInterval, Tick{});
   }
 };
@@ -271,11 +283,13 @@ SupervisorHandle::behavior_type supervisor(SupervisorHandle::stateful_pointer<Su
         self->state.on_report(worker, report);
       },
       [self](const StartAll&) {
+        self->state.started = true;
         for (auto& core : self->state.cores) core->start(now());
         self->state.tick();
       },
       [self](const ShutDown&) {
         self->state.shutting_down = true;
+        self->state.farewell_until = now() + kLongestFarewell;
         for (const auto& [worker, report] : std::exchange(self->state.spare, {}))
           self->state.turn_away(worker, report->generation());
         for (auto& core : self->state.cores) core->shut_down(now());

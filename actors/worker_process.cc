@@ -37,11 +37,12 @@ extern "C" void write_crash(int signal) {
   raise(signal);
 }
 
-// Ends the process as soon as the supervisor is gone: the worker's own thread may be blocked.
+// Ends the process when the supervisor is gone: the worker's own thread may be blocked. The order to
+// stop may have come just before; then the worker ends, and with it this actor.
 caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
   self->monitor(supervisor);
-  self->set_down_handler([](caf::down_msg&) { _exit(kSupervisorLost); });
-  return {[](const Tick&) {}};
+  self->set_down_handler([self](caf::down_msg&) { self->delayed_send(self, 1s, Tick{}); });
+  return {[](const Tick&) { _exit(kSupervisorLost); }};
 }
 
 ReportHandle find_supervisor(caf::actor_system& system, const WorkerProcessOptions& options) {

@@ -20,7 +20,7 @@ struct WorkerProcessOptions {
 };
 
 // Serves as that rank until the supervisor stops it (returns, true if it may join once more) or is
-// lost (the process exits at once, with status 75: there is nobody left to work for). Throws
+// lost (the process exits a second later, with status 75: there is nobody left to work for). Throws
 // InputError if the supervisor cannot be reached.
 bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Worker> worker);
 
