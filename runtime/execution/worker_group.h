@@ -17,6 +17,7 @@ struct WorkerSequence {
   std::vector<int32_t> blocks;  // of its self table; below 0: only the device knows the block
   int num_computed = 0;         // tokens whose keys and values are in the cache
   int chunk = 0;                // tokens to compute in this step
+  std::vector<int32_t> drafts;  // what may come behind the chunk, computed with it
   float beam_score = 0;         // of a beam when it came in full
 
   int length() const { return static_cast<int>(prompt.size() + output.size()); }

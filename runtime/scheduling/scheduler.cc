@@ -18,6 +18,7 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       preemptor_(config_, queues_, blocks_),
       beams_(blocks_),
       planner_(config_, queues_, blocks_, beams_, preemptor_),
+      speculator_(config_, blocks_),
       writer_(blocks_.tables()),
       draft_(config.max_num_seqs),
       answers_(queues_) {
@@ -62,6 +63,7 @@ void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
 void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
   seq.set_status(status);
   seq.drop_pending();
+  speculator_.forget(seq);
   blocks_.free(seq);
   if (queues_.sequence_finished(queued)) return;
   if (queued.known_to_workers && queued.group->beams() == nullptr)
@@ -79,6 +81,7 @@ void Scheduler::free_finished_seq_groups() {
 
 // Workers hear of it with the next step.
 void Scheduler::drop(QueuedGroup& queued) {
+  for (const auto& seq : queued.group->seqs()) speculator_.forget(*seq);
   blocks_.free_all(*queued.group);
   if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
   queues_.drop(queued);
@@ -106,8 +109,10 @@ void Scheduler::schedule(double now, proto::StepInput& message) {
     queues_.forget_dropped();
   TANDEM_CHECK(num_steps_in_flight() < config_.max_steps_in_flight,
                "the oldest step was not completed");
+  if (speculator_.enabled() && speculator_.waits(queues_, steps_)) return;
   draft_.begin(now, config_.max_num_batched_tokens);
   planner_.plan(draft_);
+  if (speculator_.enabled()) speculator_.add_drafts(queues_, draft_);
   if (writer_.write(draft_, message)) take_off(now, message);
   draft_.end();
 }
@@ -130,9 +135,10 @@ void Scheduler::put_in_flight(StepDraft::Group& scheduled, StepInFlight& step) {
   StepsInFlight::add_group(step, queued);
   if (scheduled.compute_encoder) group.set_encoder_computed(true);
   if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
-  for (const SequenceChunk& chunk : scheduled.chunks) {
+  for (SequenceChunk& chunk : scheduled.chunks) {
     const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
-    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
+    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0,
+                         std::move(chunk.drafts)});
     const int from = chunk.seq->num_computed_tokens();
     chunk.seq->advance(chunk.tokens);
     cache_blocks(group, *chunk.seq, from);
@@ -187,6 +193,8 @@ void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers
   if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
   const int from = seq.num_known_tokens();
   seq.resolve_pending(answer.token);
+  for (const int32_t token : answer.more) seq.go_on_behind_draft(token);
+  if (!scheduled.drafts.empty()) speculator_.count(scheduled.drafts.size(), answer.more.size());
   cache_blocks(group, seq, from);
 }
 
@@ -228,6 +236,7 @@ void Scheduler::check_integrity() const {
   TANDEM_CHECK(draft_.groups().empty());
   TANDEM_CHECK_LE(num_steps_in_flight(), config_.max_steps_in_flight);
   steps_.check_integrity(queues_);
+  speculator_.check_integrity(queues_);
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
+#include "runtime/scheduling/drafts/speculator.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/sequence.h"
@@ -75,6 +76,7 @@ class Scheduler {
   double completed_scheduled_at() const { return steps_.completed_scheduled_at(); }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
+  const SpeculationStats& speculation_stats() const { return speculator_.stats(); }
 
   // Queues and statuses agree, every running sequence has a table that covers it, blocks add up,
   // every pending token has one step in flight that samples it. Not within schedule().
@@ -97,6 +99,7 @@ class Scheduler {
   Preemptor preemptor_;
   BeamSearchDriver beams_;
   StepPlanner planner_;
+  Speculator speculator_;
   StepMessageWriter writer_;
   StepDraft draft_;
   StepsInFlight steps_;
