@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-bool is_control(char32_t c) {
+bool needs_escape(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x2028 && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069);
 }
@@ -36,7 +36,7 @@ std::string escape(std::string_view text, std::string_view also) {
       const CodePoint c = code_point_at(text, at);
       const std::string_view bytes = text.substr(at, static_cast<size_t>(c.length));
       at += bytes.size();
-      if (is_control(c.value)) {
+      if (needs_escape(c.value)) {
         append_escape(c.value, out);
       } else {
         if (also.find(bytes.front()) != also.npos) out += '\\';

@@ -53,6 +53,19 @@ size_t skip_ascii(std::string_view text, size_t position) {
   return position;
 }
 
+void append_with(std::string_view bytes, std::string_view in_place_of_invalid, std::string& out) {
+  size_t valid_from = 0;
+  for (size_t i = skip_ascii(bytes, 0); i < bytes.size(); i = skip_ascii(bytes, i)) {
+    const Scan found = scan(bytes, i);
+    if (!found.valid) {
+      out.append(bytes, valid_from, i - valid_from).append(in_place_of_invalid);
+      valid_from = i + static_cast<size_t>(found.length);
+    }
+    i += static_cast<size_t>(found.length);
+  }
+  out.append(bytes, valid_from);
+}
+
 }  // namespace
 
 CodePoint code_point_at(std::string_view text, size_t position) {
@@ -99,18 +112,10 @@ size_t find_invalid_utf8(std::string_view text) {
 }
 
 void append_utf8_lossy(std::string_view bytes, std::string& out) {
-  size_t valid_from = 0;
-  for (size_t i = skip_ascii(bytes, 0); i < bytes.size(); i = skip_ascii(bytes, i)) {
-    const Scan found = scan(bytes, i);
-    if (!found.valid) {
-      out.append(bytes, valid_from, i - valid_from);
-      append_utf8(0xFFFD, out);
-      valid_from = i + static_cast<size_t>(found.length);
-    }
-    i += static_cast<size_t>(found.length);
-  }
-  out.append(bytes, valid_from);
+  append_with(bytes, "\xEF\xBF\xBD", out);
 }
+
+void append_valid_utf8(std::string_view bytes, std::string& out) { append_with(bytes, "", out); }
 
 size_t unfinished_utf8(std::string_view bytes) {
   for (size_t n = 1; n <= std::min<size_t>(3, bytes.size()); ++n) {

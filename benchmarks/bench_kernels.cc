@@ -95,8 +95,9 @@ Tensor index_tensor(const std::vector<int32_t>& values) {
   return t;
 }
 
+// With a window: so many keys before and as many behind each query.
 void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
-                  int64_t length) {
+                  int64_t length, int32_t window = ops::Window::kAll) {
   const int64_t t = sequences * length;
   const Tensor qkv = random_matrix(t, 3 * kSize);
   std::vector<int32_t> indptr;
@@ -109,8 +110,10 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
                                 kHeadDim,
                                 0.125f,
                                 Tensor({t, kSize}, DType::kF32)};
+  args.window = {window, window};
   ops::ragged_attention(ctx, args);
-  const std::string name = "encoder " + std::to_string(sequences) + " x " + std::to_string(length);
+  std::string name = "encoder " + std::to_string(sequences) + " x " + std::to_string(length);
+  if (window != ops::Window::kAll) name += ", window " + std::to_string(window);
   if (t <= 256) {
     ops::RaggedAttentionArgs expected = args;
     expected.out = Tensor({t, kSize}, DType::kF32);
@@ -119,27 +122,32 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
   }
   const Timing timing =
       measure(probes, options.seconds, [&](int) { ops::ragged_attention(ctx, args); });
-  print_row(name, timing, 0, 4.0 * static_cast<double>(t * length * kSize), probes);
+  const int64_t seen = window == ops::Window::kAll ? length : std::min(length, int64_t{2} * window);
+  print_row(name, timing, 0, 4.0 * static_cast<double>(t * seen * kSize), probes);
 }
 
-// With beams, the queries of a sequence's beams see the same keys: as one entry, or as one each.
+// With beams, the queries of a sequence's beams see the same keys: as one entry, or as one each. So
+// do the heads of a group.
 struct Beams {
   int64_t count = 1;
   bool together = true;
+  int kv_heads = kHeads;
 };
 
 void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
                  int64_t keys, int block_size, DType dtype, KvLayout layout, Beams beams = {}) {
   const int64_t pages = keys / block_size;
   // Several caches' worth, so that keys and values come from memory.
-  const int64_t bytes = sequences * keys * kSize * 2 * static_cast<int64_t>(size_of(dtype));
+  const int64_t size = int64_t{beams.kv_heads} * kHeadDim;
+  const int64_t bytes = sequences * keys * size * 2 * static_cast<int64_t>(size_of(dtype));
   const int64_t sets = std::max<int64_t>(1, (int64_t{192} << 20) / bytes);
-  const Shape shape = layout == KvLayout::kHND
-                          ? Shape{sets * sequences * pages, 2, kHeads, block_size, kHeadDim}
-                          : Shape{sets * sequences * pages, 2, block_size, kHeads, kHeadDim};
+  const Shape shape =
+      layout == KvLayout::kHND
+          ? Shape{sets * sequences * pages, 2, beams.kv_heads, block_size, kHeadDim}
+          : Shape{sets * sequences * pages, 2, block_size, beams.kv_heads, kHeadDim};
   const KvPages kv{Tensor(shape, dtype), layout};
   std::vector<int32_t> slots(static_cast<size_t>(block_size));
-  const Tensor rows = random_matrix(block_size, kSize);
+  const Tensor rows = random_matrix(block_size, size);
   for (int64_t b = 0; b < kv.data.dim(0); ++b) {
     std::iota(slots.begin(), slots.end(), static_cast<int32_t>(b * block_size));
     ops::write_kv(ctx, {rows, rows, index_tensor(slots), kv});
@@ -170,13 +178,14 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
       false,
       Tensor({rows_of_q, kSize}, DType::kF32)};
   ops::paged_attention(ctx, args);
-  const std::string name = std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
-                           (layout == KvLayout::kHND ? "HND " : "NHD ") +
-                           std::to_string(sequences) + " x " + std::to_string(keys) + " pages of " +
-                           std::to_string(block_size) +
-                           (beams.count == 1 ? ""
-                                             : ", " + std::to_string(beams.count) + " beams " +
-                                                   (beams.together ? "together" : "apart"));
+  const std::string name =
+      std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
+      (layout == KvLayout::kHND ? "HND " : "NHD ") + std::to_string(sequences) + " x " +
+      std::to_string(keys) + " pages of " + std::to_string(block_size) +
+      (beams.count == 1 ? ""
+                        : ", " + std::to_string(beams.count) + " beams " +
+                              (beams.together ? "together" : "apart")) +
+      (beams.kv_heads == kHeads ? "" : ", " + std::to_string(beams.kv_heads) + " heads of keys");
   ops::PagedAttentionArgs expected = args;
   expected.out = Tensor({rows_of_q, kSize}, DType::kF32);
   reference::paged_attention(expected);
@@ -236,6 +245,10 @@ int main(int argc, char** argv) {
     for (DType dtype : {DType::kF32, DType::kBF16})
       for (Beams beams : {Beams{2, false}, {2, true}, {4, false}, {4, true}, {8, false}, {8, true}})
         bench_paged(ctx, probes, options, 8, 256, 16, dtype, KvLayout::kHND, beams);
+    for (int64_t length : {4096, 16384}) bench_ragged(ctx, probes, options, 1, length, 512);
+    for (int kv_heads : {6, 3})
+      bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kHND,
+                  {1, true, kv_heads});
     bench_paged(ctx, probes, options, 8, 256, 32, DType::kF32, KvLayout::kHND);
     bench_paged(ctx, probes, options, 8, 256, 16, DType::kF32, KvLayout::kNHD);
   }

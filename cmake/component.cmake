@@ -28,10 +28,29 @@ endif()
 # standard library come with them. Every file still names what it needs: with TANDEM_PRECOMPILE=OFF it builds without.
 function(tandem_precompile target)
   cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
-  if(TANDEM_PRECOMPILE)
+  if(TANDEM_PRECOMPILE AND NOT TANDEM_UNITY)
     target_precompile_headers(${target} PRIVATE <algorithm> <filesystem> <functional> <map> <memory> <optional> <string>
                               <unordered_map> <vector> ${ARG_HEADERS})
   endif()
+endfunction()
+
+# tandem_unity(TARGET [EXCLUDE patterns]): where TANDEM_UNITY is ON, the target's files are compiled a dozen at a time, but
+# for those that match a pattern: headers are read and templates made once for all of them. In unnamed namespaces no two of
+# these files may have one name for two things.
+function(tandem_unity target)
+  cmake_parse_arguments(ARG "" "" "EXCLUDE" ${ARGN})
+  if(NOT TANDEM_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(pattern ${ARG_EXCLUDE})
+    set(matching ${sources})
+    list(FILTER matching INCLUDE REGEX ${pattern})
+    set_source_files_properties(${matching} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
+  # (g++ takes an unnamed namespace of an included file for that of a header.)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 # tandem_no_restrict(TARGET…): std::string + "…" makes g++ 12 warn of overlapping memcpy() where there is none

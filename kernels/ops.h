@@ -250,7 +250,9 @@ struct RaggedAttentionArgs {
   float soft_cap = 0.0f;
   Window window = {};
   // Keys that all queries of their sequence see besides the window: rows of k in order,
-  // those of sequence i at [global_indptr[i], global_indptr[i + 1]). Empty: none.
+  // those of sequence i at [global_indptr[i], global_indptr[i + 1]). Empty: none. (A device reads
+  // these and `indptr` itself; there global_indptr is zeros where a batch has no such keys, so that
+  // the same kernel gives the same bits.)
   Tensor global_rows = {};    // [G] i32
   Tensor global_indptr = {};  // [S + 1] i32
   // Where queries are not the tokens that are attended to: `indptr` is that of q and out, this one

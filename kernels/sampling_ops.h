@@ -71,8 +71,10 @@ void select(Context& ctx, const SelectArgs& args);
 // `tail` of what is left, of equals the lower id first; those at least min_p times as likely as the
 // best. What is left is drawn from by the inverse of the cumulative distribution in the order of
 // ids. A row with a NaN or +inf, or nothing left, keeps its best.
-// Likelihoods are fixed-point numbers, multiples of 2^-44 of the best's: their sums do not depend
-// on an order, and there is no rounding but that of exp().
+// A device's likelihoods are fixed-point numbers, multiples of 2^-44 of the best's: their sums do
+// not depend on an order, and there is no rounding but that of exp(). The CPU's are floats, added
+// in the order of ids (kernels/row_draw.h): tokens of the two may differ where a uniform number or
+// a threshold falls within rounding of a boundary.
 struct DrawRule {
   int32_t draws = 0;          // 0: the row is left as it is
   float temperature = 1.0f;   // > 0

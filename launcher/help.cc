@@ -94,7 +94,7 @@ std::string text_of(const CLI::Option& option) {
   return text + (notes.empty() ? "" : ")");
 }
 
-std::string names_of(const CLI::Option& option) {
+std::string flags_of(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_snames()) names += (names.empty() ? "-" : ", -") + name;
   for (const std::string& name : option.get_lnames())
@@ -103,11 +103,11 @@ std::string names_of(const CLI::Option& option) {
   return names + (value.empty() ? "" : " " + value);
 }
 
-using Group = std::pair<std::string, std::string>;  // heading, entries
+using Section = std::pair<std::string, std::string>;  // heading, entries
 
-void add_to(std::vector<Group>& groups, const std::string& heading, const std::string& text) {
+void add_to(std::vector<Section>& groups, const std::string& heading, const std::string& text) {
   const auto it = std::find_if(groups.begin(), groups.end(),
-                               [&](const Group& group) { return group.first == heading; });
+                               [&](const Section& group) { return group.first == heading; });
   if (it == groups.end())
     groups.emplace_back(heading, text);
   else
@@ -119,7 +119,7 @@ void add_to(std::vector<Group>& groups, const std::string& heading, const std::s
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode /*mode*/) const {
   std::string usage = "Usage: " + name + " [OPTIONS]";
-  std::vector<Group> groups;
+  std::vector<Section> groups;
   bool variables = false;
   const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
   for (const CLI::App* command : commands)
@@ -138,7 +138,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
     variables = variables || has_own_variable(*option);
     const std::string& group = option->get_group();
     if (group.empty()) continue;  // hidden
-    const std::string text = entry(names_of(*option), text_of(*option));
+    const std::string text = entry(flags_of(*option), text_of(*option));
     if (option == app->get_help_ptr() || group == "Help")
       help += text;
     else  // an option that nobody has put into a group: the command's own

@@ -27,6 +27,11 @@ constexpr Flag kFlags[] = {
      "Do not end before that many tokens, as HuggingFace counts them"},
     {"min-tokens", Kind::kInt, "Do not end before that many tokens, as vLLM counts them"},
     {"min-length", Kind::kInt, "Do not end before the decoder's sequence is that long"},
+    {"source-lang", Kind::kString,
+     "Name the language of the texts, as HuggingFace does (src_lang)"},
+    {"target-lang", Kind::kString, "Name the language of the output (tgt_lang)"},
+    {"task", Kind::kString,
+     "Take the prefix and the parameters of that task, of the model's task_specific_params"},
     {"num-beams", Kind::kInt, "Search with that many beams; 1 is greedy decoding or sampling"},
     {"n", Kind::kInt, "Return that many sequences"},
     {"num-return-sequences", Kind::kInt, "Return that many sequences (HuggingFace's name)"},
@@ -233,9 +238,10 @@ void SamplingOptions::add(CLI::App& app) {
           name,
           [this, key, flag](const std::string& text) { params_[key] = parse_value(flag, text); },
           flag.help);
-      option->type_name(flag.kind == Kind::kInt     ? "INT"
-                        : flag.kind == Kind::kFloat ? "FLOAT"
-                                                    : "JSON");
+      option->type_name(flag.kind == Kind::kInt      ? "INT"
+                        : flag.kind == Kind::kFloat  ? "FLOAT"
+                        : flag.kind == Kind::kString ? "NAME"
+                                                     : "JSON");
     }
     option->group("Generation parameters (without them, the model's generation_config.json)");
   }

@@ -12,6 +12,8 @@
 #include "base/printable.h"
 #include "models/family.h"
 #include "models/model.h"
+#include "text/languages.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -162,7 +164,43 @@ InspectReport of_config(const ModelConfig& config) {
   out.decoder_attention_heads = config.decoder_attention_heads;
   out.decoder_ffn_dim = config.decoder_ffn_dim;
   out.generation = config.generation;
+  out.tasks = task_params(config);
   return out;
+}
+
+// A tokenizer that cannot be read is no matter here: loading the model says why.
+void add_languages(const fs::path& directory, InspectReport& out) {
+  try {
+    const auto tokenizer = load_tokenizer(directory);
+    const LanguageSet& languages = tokenizer->languages();
+    out.languages = languages.names();
+    out.source_language = languages.default_source();
+    out.has_source_language = languages.has_source();
+  } catch (const InputError&) {
+  }
+}
+
+std::string dumped(const nlohmann::json& value) {
+  return printable(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
+void add_requests(const InspectReport& r, Lines& lines) {
+  for (const auto& [key, value] : r.generation.items())
+    lines.add("default", printable(key) + " = " + dumped(value));
+  for (const auto& [name, task] : r.tasks) {
+    std::string settings = task.prefix.empty() ? "" : "prefix " + in_quotes(task.prefix);
+    for (const auto& [key, value] : task.generation.items())
+      settings += (settings.empty() ? "" : ", ") + printable(key) + " = " + dumped(value);
+    lines.add("task", printable(name) + (settings.empty() ? "" : ": " + settings));
+  }
+  if (r.languages.empty()) return;
+  std::string names;
+  for (const std::string& name : r.languages) names += (names.empty() ? "" : " ") + printable(name);
+  lines.add("languages", std::to_string(r.languages.size()) + " of " +
+                             (r.has_source_language ? "source and target: " : "the target: ") +
+                             names);
+  if (!r.source_language.empty())
+    lines.add("", "source unless named: " + printable(r.source_language));
 }
 
 }  // namespace
@@ -187,7 +225,9 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
 InspectReport inspect(const fs::path& directory) {
   const ModelConfig config = ModelConfig::load(directory);
   try {
-    return inspect(config, Checkpoint::open(directory));
+    InspectReport out = inspect(config, Checkpoint::open(directory));
+    add_languages(directory, out);
+    return out;
   } catch (const InputError& e) {
     if (is_supported(config.architecture)) throw;
     InspectReport out = of_config(config);
@@ -215,10 +255,7 @@ std::string to_text(const InspectReport& r) {
     add_shapes(r, lines);
     add_memory(r, lines);
   }
-  for (const auto& [key, value] : r.generation.items())
-    lines.add("default",
-              printable(key) + " = " +
-                  printable(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  add_requests(r, lines);
   return lines.text();
 }
 
@@ -246,6 +283,13 @@ nlohmann::ordered_json to_json(const InspectReport& r) {
                    {"decoder_attention_heads", r.decoder_attention_heads},
                    {"decoder_ffn_dim", r.decoder_ffn_dim}};
   out["generation"] = r.generation;
+  for (const auto& [name, task] : r.tasks) {
+    out["tasks"][name] = task.generation;
+    if (!task.prefix.empty()) out["tasks"][name]["prefix"] = task.prefix;
+  }
+  if (r.has_source_language) out["source_languages"] = r.languages;
+  if (!r.languages.empty()) out["target_languages"] = r.languages;
+  if (!r.source_language.empty()) out["default_source_language"] = r.source_language;
   out["memory"] = nlohmann::ordered_json::object();
   for (const Memory& m : r.memory) {
     auto& to = out["memory"][m.dtype];

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/config/config.h"
+#include "models/config/task_params.h"
 
 namespace tandem {
 
@@ -45,11 +47,17 @@ struct InspectReport {
   int encoder_positions = 0, decoder_positions = 0;  // 0: not limited, or not known
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
   int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
-  nlohmann::json generation;   // defaults of a request
+  nlohmann::json generation;  // defaults of a request
+  // Languages that a request may name (src_lang where has_source_language, tgt_lang), and the one
+  // of texts whose request names none; both empty where there are none, or no tokenizer.
+  std::vector<std::string> languages;
+  std::string source_language;
+  bool has_source_language = false;
+  std::map<std::string, TaskParams> tasks;
   std::vector<Memory> memory;  // float32, bfloat16, int8; empty where the shapes are not known
 };
 
-InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);
+InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);  // no languages
 // The whole directory. Weights that cannot be read are an error of a supported architecture only.
 InspectReport inspect(const std::filesystem::path& directory);
 

@@ -1,5 +1,6 @@
 // Marian (Junczys-Dowmunt et al. 2018; HuggingFace MarianMTModel): post-norm layers, sinusoidal
-// positions, one vocabulary for both languages, tied output embedding, two SentencePiece models.
+// positions, one vocabulary for both languages or one for each, tied output embedding, two
+// SentencePiece models.
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
@@ -17,14 +18,17 @@ constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(58101);
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
-  if (!in.flag("share_encoder_decoder_embeddings", true))
-    throw not_supported("share_encoder_decoder_embeddings",
-                        "vocabularies apart for the two languages are not supported");
+  if (in.flag("share_encoder_decoder_embeddings", true)) return;
+  out.encoder_vocab_size = out.vocab_size;
+  out.vocab_size = in.size("decoder_vocab_size", in.kMaxRows).value_or(out.vocab_size);
 }
 
 TokenizerRule tokenizer() {
   TokenizerRule rule{"MarianTokenizer", "marian", TokenizerRule::Kind::kSentencePiece};
+  rule.sentencepiece.target_flag = "separate_vocabs";
+  rule.sentencepiece.target_vocabulary = "target_vocab.json";
   rule.sentencepiece.codes = rule.sentencepiece.space_behind_special = true;
+  rule.languages = {">>", "<<", "", TokenizerRule::Languages::Target::kSourcePrefix};
   rule.special_tokens =
       class_tokens({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
   rule.single = {"$A", "eos_token"};

@@ -1,5 +1,6 @@
 // mBART and mBART-50 (Liu et al. 2020, Tang et al. 2020; HuggingFace
 // MBartForConditionalGeneration): BART with pre-norm layers and a norm behind the last one.
+#include <string_view>
 #include <utility>
 
 #include "models/blocks/fairseq_model.h"
@@ -17,28 +18,43 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
 using Normalizer = TokenizerRule::WordOptions::Normalizer;
+using Target = TokenizerRule::Languages::Target;
 
-TokenizerRule with_special_tokens(TokenizerRule rule) {
+// In the order of their ids.
+constexpr std::string_view kLanguages =
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "
+    "lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN";
+// mBART-50's, behind those.
+constexpr std::string_view kMoreLanguages =
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
+    "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI";
+
+TokenizerRule with_special_tokens(TokenizerRule rule, Target target) {
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "en_XX";
+  rule.languages.target = target;
   return rule;
 }
 
 // HuggingFace drops the file's normalizer.
 TokenizerRule mbart_tokenizer() {
   TokenizerRule rule{"MBartTokenizer", "mbart", TokenizerRule::Kind::kUnigram};
-  rule.words = {Normalizer::kNone, /*split_whitespace=*/true, /*from_pieces=*/false};
+  rule.words = {Normalizer::kNone, /*split_whitespace=*/true};
+  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kLanguages}); });
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kDecoderStart);
 }
 
 TokenizerRule mbart50_tokenizer() {
   TokenizerRule rule{"MBart50Tokenizer", "mbart50", TokenizerRule::Kind::kUnigram};
-  rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false, /*from_pieces=*/false};
+  rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false};
+  rule.pieces = fairseq_pieces([](const JsonView&) {
+    return tokens_and_mask({kLanguages, kMoreLanguages});
+  });
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
-  return with_special_tokens(std::move(rule));
+  return with_special_tokens(std::move(rule), Target::kForcedBos);
 }
 
 }  // namespace

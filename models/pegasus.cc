@@ -1,7 +1,11 @@
 // Pegasus (Zhang et al. 2020; HuggingFace PegasusForConditionalGeneration): pre-norm layers with a
 // norm behind the last one, sinusoidal positions, tied output embedding.
+#include <cstdint>
+#include <string>
+
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
+#include "text/tokenizer_json.h"
 
 namespace tandem {
 namespace {
@@ -15,10 +19,20 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 
 constexpr EncoderDecoderDefaults kDefaults = fairseq_defaults(50265);
 
+// Ids up to `offset` are for training.
+TokenizerRule::PieceFile::Tokens first_tokens(const JsonView& config) {
+  const auto offset = config.find("offset");
+  TokenizerRule::PieceFile::Tokens out = {{"<pad>"}, {"</s>"}, {"<mask_1>"}, {"<mask_2>"}};
+  for (int32_t i = 2, n = offset ? offset->count(kMaxExtraIds) : 103; i < n; ++i)
+    out.push_back({"<unk_" + std::to_string(i) + ">", -100.0});
+  return out;
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"PegasusTokenizer", "pegasus", TokenizerRule::Kind::kUnigram};
-  rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces, /*split_whitespace=*/false,
-                /*from_pieces=*/false};
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces,
+                /*split_whitespace=*/false};
+  rule.pieces = {"spiece.model", /*replaced=*/2, first_tokens};
   rule.special_tokens = class_tokens({{"eos_token", "</s>"},
                                       {"unk_token", "<unk>"},
                                       {"pad_token", "<pad>"},

@@ -43,7 +43,7 @@ TokenizerRule tokenizer() {
   rule.sentencepiece.vocabulary = vocabulary;
   rule.sentencepiece.loses_spaces = false;
   rule.sentencepiece.tidies = true;
-  rule.languages = {"__", "__", ""};
+  rule.languages = {"__", "__", "", TokenizerRule::Languages::Target::kDecoderStart};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},

@@ -1,8 +1,10 @@
-// T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration), mT5 and UMT5: RMS norms before
-// each part, no biases, relative positions as a bias by distance, scores that are not scaled, heads
-// of a size of their own, feed-forward layers with a gate in the later versions.
+// T5 (Raffel et al. 2020; HuggingFace T5ForConditionalGeneration), mT5, UMT5, ByT5: RMS norms
+// before each part, no biases, relative positions as a bias by distance, scores that are not
+// scaled, heads of a size of their own, feed-forward layers with a gate in the later versions.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "models/blocks/relative_position.h"
 #include "models/blocks/seq2seq.h"
 #include "models/family.h"
+#include "text/tokenizer_json.h"
 
 namespace tandem {
 namespace {
@@ -134,10 +137,33 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                                    of_decoder);
 }
 
+// The last one is <extra_id_0>.
+TokenizerRule::PieceFile::Tokens sentinels(const JsonView& config) {
+  const auto named = config.find("extra_ids");
+  TokenizerRule::PieceFile::Tokens out;
+  for (int32_t i = named ? named->count(kMaxExtraIds) : 100; i > 0; --i)
+    out.push_back({"<extra_id_" + std::to_string(i - 1) + ">"});
+  return out;
+}
+
 TokenizerRule tokenizer(const char* class_name, const char* model_type) {
   TokenizerRule rule{class_name, model_type, TokenizerRule::Kind::kUnigram};
+  rule.pieces.name = "spiece.model";
+  rule.pieces.behind = sentinels;
   rule.special_tokens =
       class_tokens({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
+  rule.single = {"$A", "eos_token"};
+  rule.pair = {"$A", "eos_token", "$B", "eos_token"};
+  return rule;
+}
+
+// ByT5's, whose <extra_id_0> is the first one, and whose special tokens take white space with them.
+TokenizerRule byte_tokenizer() {
+  TokenizerRule rule{"ByT5Tokenizer", "byt5", TokenizerRule::Kind::kBytes};
+  rule.bytes.extra_ids = 125;
+  rule.special_tokens =
+      class_tokens({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
+  for (auto& [key, token] : rule.special_tokens) token.lstrip = token.rstrip = true;
   rule.single = {"$A", "eos_token"};
   rule.pair = {"$A", "eos_token", "$B", "eos_token"};
   return rule;
@@ -158,7 +184,7 @@ ModelFamily family(const char* model_type, std::vector<std::string> architecture
 
 ModelFamily t5_family() {
   return family("t5", {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
-                {tokenizer("T5Tokenizer", "t5")});
+                {tokenizer("T5Tokenizer", "t5"), byte_tokenizer()});
 }
 ModelFamily mt5_family() {
   return family("mt5", {"MT5ForConditionalGeneration"}, {tokenizer("MT5Tokenizer", "mt5")});

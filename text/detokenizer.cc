@@ -1,6 +1,6 @@
 // Incremental decoding: all bytes but those of an unfinished character are final as soon as they
 // are there, because a later byte can only complete the character at the end. Where spaces are
-// trimmed, those at the end wait for what comes behind them.
+// trimmed or tidied, those at the end wait for what comes behind them.
 #include <utility>
 
 #include "base/utf8.h"
@@ -62,7 +62,7 @@ std::string Detokenizer::append(int32_t id) {
   if (tokenizer_.trims_spaces()) {
     append_trimmed(id);
     ending_ = tokenizer_.ending(id);
-    return take(certain());
+    return take(certain(without_trailing_space(pending_)));
   }
   if (const auto byte = tokenizer_.byte_of(id)) {
     bytes_ += *byte;
@@ -73,7 +73,7 @@ std::string Detokenizer::append(int32_t id) {
   const bool known = id >= 0 && id < tokenizer_.size();
   pending_ += starts_ ? tokenizer_.first_token_bytes(id) : tokenizer_.token_bytes(id);
   starts_ = starts_ && !known;
-  return take(pending_.size() - unfinished_utf8(pending_));
+  return take(certain(pending_.size() - unfinished_utf8(pending_)));
 }
 
 void Detokenizer::end_bytes() {
@@ -98,23 +98,25 @@ void Detokenizer::append_trimmed(int32_t id) {
   if (!given_) pending_.erase(0, leading_space(pending_));
 }
 
-// Bytes that no later token changes. Tidying needs what stands before a space only if that is a
-// space or an apostrophe.
-size_t Detokenizer::certain() const {
-  size_t end = without_trailing_space(pending_);
+// Of pending_'s first bytes, those that no later text changes. What tidy_spaces() finds goes on, if
+// at all, behind a space, an apostrophe, an 'n' after a space, or a 'v' or 'r' after an apostrophe;
+// and other characters than spaces always stay. So text may be cut behind any other character, and
+// is tidied in parts. No cut is behind a space or an apostrophe, so before the first byte is none.
+size_t Detokenizer::certain(size_t end) const {
   if (!tokenizer_.tidies()) return end;
   for (; end > 0; --end) {
-    const bool before_space = end < pending_.size() && pending_[end] == ' ';
-    if (before_space && pending_[end - 1] != '\'' &&
-        without_trailing_space(std::string_view(pending_).substr(0, end)) == end)
-      break;
+    const char last = pending_[end - 1], before = end > 1 ? pending_[end - 2] : 'x';
+    const bool goes_on = last == ' ' || last == '\'' || (last == 'n' && before == ' ') ||
+                         ((last == 'v' || last == 'r') && (before == '\'' || before == ' '));
+    if (!goes_on) break;
   }
   return end;
 }
 
 std::string Detokenizer::take(size_t bytes) {
   std::string text;
-  append_utf8_lossy(std::string_view(pending_).substr(0, bytes), text);
+  const auto append = tokenizer_.drops_invalid() ? append_valid_utf8 : append_utf8_lossy;
+  append(std::string_view(pending_).substr(0, bytes), text);
   pending_.erase(0, bytes);
   if (tokenizer_.tidies()) text = tidy_spaces(std::move(text));
   given_ = given_ || !text.empty();
@@ -122,10 +124,10 @@ std::string Detokenizer::take(size_t bytes) {
 }
 
 std::string Detokenizer::finish() {
-  std::string text;
   end_bytes();
+  std::string text;
   if (!tokenizer_.trims_spaces())
-    append_utf8_lossy(pending_, text);
+    text = take(pending_.size());
   else if (!ending_.empty())
     text = pending_.append(ending_);
   else if (tokenizer_.tidies())

@@ -4,11 +4,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "text/languages.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
@@ -33,6 +35,7 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
   std::vector<int32_t> encode_from(const std::string& source_language, std::string_view text,
                                    bool add_special) const override;
+  const LanguageSet& languages() const override { return languages_; }
   std::vector<int32_t> encode_pair(std::string_view text, std::string_view second,
                                    bool add_special) const override;
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
@@ -43,7 +46,8 @@ class PipelineTokenizer : public Tokenizer {
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
   bool spaces_special() const override { return decoder_->spaces_special(); }
-  bool tidies() const override { return decoder_->tidies(); }
+  bool tidies() const override { return tidies_; }
+  bool drops_invalid() const override { return decoder_->drops_invalid(); }
   std::string_view ending(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
@@ -54,6 +58,7 @@ class PipelineTokenizer : public Tokenizer {
   void add_tokens(const TokenizerFiles& files);
   void resolve_template(TokenizerFiles& files) const;
   void check_special_ids(const JsonView& document) const;
+  void find_languages(const TokenizerFiles& files);
   std::optional<std::string_view> token(int32_t id) const;
   std::vector<int32_t> encode_text(std::string_view text) const;
 
@@ -64,13 +69,17 @@ class PipelineTokenizer : public Tokenizer {
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
   std::unique_ptr<Decoder> decoder_;
   std::vector<bool> special_;  // by id
-  TokenizerRule::Languages languages_;
+  LanguageSet languages_;
   std::optional<int32_t> source_;  // what the template has for the source's language
+  bool source_first_;              // or would have: before the text, else behind it
   int model_max_length_;
+  bool tidies_;
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : languages_(files.languages), model_max_length_(files.model_max_length) {
+    : source_first_(files.source_first),
+      model_max_length_(files.model_max_length),
+      tidies_(files.tidies) {
   const JsonView document(files.document, files.file);
   if (const auto version = document.find("version"); version && version->string() != "1.0")
     version->fail_unsupported("version " + version->string() + " is not supported");
@@ -96,6 +105,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
   }
   if (!files.source_token.empty()) source_ = token_to_id(files.source_token);
+  find_languages(files);
   check_special_ids(document);
 }
 
@@ -135,6 +145,23 @@ void PipelineTokenizer::check_special_ids(const JsonView& document) const {
             .fail("token id " + std::to_string(id) + " is not in the vocabulary");
 }
 
+// Of a class without marks around them, those of the vocabulary too: HuggingFace's classes know
+// their languages, whatever the files list.
+void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
+  using Target = TokenizerRule::Languages::Target;
+  const TokenizerRule::Languages& rule = files.languages;
+  if (rule.target == Target::kNone) return;
+  std::map<std::string, int32_t> tokens;
+  for (int32_t id = 0; id < size(); ++id) {
+    const auto text = token(id);
+    if (!text || !has_shape_of_language(rule, *text) || token_to_id(*text) != id) continue;
+    if (rule.before.empty()) special_[static_cast<size_t>(id)] = true;
+    if (is_special(id) || rule.target == Target::kSourcePrefix) tokens.emplace(*text, id);
+  }
+  languages_ =
+      LanguageSet(rule, tokens, files.source_first || files.source_last, files.source_token);
+}
+
 std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const {
   check_utf8(text, "text");
   std::vector<int32_t> ids;
@@ -162,18 +189,18 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text, bool add_s
 
 std::vector<int32_t> PipelineTokenizer::encode_from(const std::string& source_language,
                                                     std::string_view text, bool add_special) const {
-  if (!source_) return Tokenizer::encode_from(source_language, text, add_special);
-  const auto source = token_to_id(languages_.token(source_language));
-  if (!source || !is_special(*source))
-    throw invalid_request(
-        "src_lang", in_quotes(source_language) + " is not a language that this tokenizer has");
+  const int32_t source = languages_.id_of(source_language, "src_lang");
   std::vector<int32_t> ids = encode(text, add_special);
   if (!add_special) return ids;
+  if (!source_) {
+    ids.insert(source_first_ ? ids.begin() : ids.end(), source);
+    return ids;
+  }
   // The language stands before or behind the text.
   const size_t suffix = static_cast<size_t>(num_suffix_tokens());
   const size_t prefix = post_processor_->process({}, true).size() - suffix;
-  std::replace(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(prefix), *source_, *source);
-  std::replace(ids.end() - static_cast<ptrdiff_t>(suffix), ids.end(), *source_, *source);
+  std::replace(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(prefix), *source_, source);
+  std::replace(ids.end() - static_cast<ptrdiff_t>(suffix), ids.end(), *source_, source);
   return ids;
 }
 
@@ -191,8 +218,8 @@ std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip
   if (decoder_->works_bytewise()) {
     for (const int32_t id : ids)
       if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-    append_utf8_lossy(bytes, text);
-    return text;
+    drops_invalid() ? append_valid_utf8(bytes, text) : append_utf8_lossy(bytes, text);
+    return tidies_ ? tidy_spaces(std::move(text)) : text;
   }
   Detokenizer detokenizer(*this, skip_special);
   for (const int32_t id : ids) text += detokenizer.append(id);
@@ -254,8 +281,15 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& director
   return make_tokenizer(read_tokenizer_files(directory, rules));
 }
 
-std::vector<int32_t> Tokenizer::encode_from(const std::string&, std::string_view, bool) const {
-  throw not_supported("src_lang", "this tokenizer has no languages");
+std::vector<int32_t> Tokenizer::encode_from(const std::string& source_language, std::string_view,
+                                            bool) const {
+  languages().id_of(source_language, "src_lang");
+  throw not_supported("src_lang", "this tokenizer does not encode other languages than its own");
+}
+
+const LanguageSet& Tokenizer::languages() const {
+  static const LanguageSet none;
+  return none;
 }
 
 std::vector<int32_t> Tokenizer::encode_pair(std::string_view, std::string_view, bool) const {

@@ -14,6 +14,7 @@
 
 namespace tandem {
 
+class LanguageSet;     // text/languages.h
 struct TokenizerRule;  // text/tokenizer_rule.h
 
 class Tokenizer {
@@ -31,10 +32,13 @@ class Tokenizer {
   // InputError for one that the tokenizer does not have.
   virtual std::vector<int32_t> encode_from(const std::string& source_language,
                                            std::string_view text, bool add_special = true) const;
+  // Those that texts and targets can be in; none by default.
+  virtual const LanguageSet& languages() const;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
                                            bool add_special = true) const;
-  // Invalid UTF-8 becomes U+FFFD, as in HuggingFace; ids without a token are skipped.
+  // Invalid UTF-8 becomes U+FFFD, or nothing if drops_invalid(), as in HuggingFace; ids without a
+  // token are skipped.
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
@@ -50,8 +54,9 @@ class Tokenizer {
   virtual bool trims_spaces() const { return false; }
   virtual bool loses_space(int32_t) const { return false; }
   virtual bool spaces_special() const { return false; }
-  // Of those that trim: whether decode() takes spaces before punctuation away (tidy_spaces()).
+  // Whether decode() takes spaces before punctuation away (tidy_spaces()).
   virtual bool tidies() const { return false; }
+  virtual bool drops_invalid() const { return false; }
   // Of those that trim: what stands behind the bytes of a token that is the last one.
   virtual std::string_view ending(int32_t) const { return {}; }
   virtual int32_t size() const = 0;  // largest id + 1
@@ -76,7 +81,7 @@ class Detokenizer {
 
  private:
   void append_trimmed(int32_t id);
-  size_t certain() const;
+  size_t certain(size_t end) const;
   void end_bytes();
   std::string take(size_t bytes);
 

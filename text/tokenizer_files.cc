@@ -1,16 +1,14 @@
 // tokenizer.json, or vocab.json and merges.txt, and the files beside them.
 #include "text/tokenizer_files.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <system_error>
+#include <cstdint>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
-#include "text/pipeline/precompiled.h"
+#include "text/pipeline/byte_level.h"
 #include "text/pipeline/special_tokens.h"
 #include "text/sentencepiece/piece_normalizer.h"
 
@@ -18,107 +16,6 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
-
-OptionalFile read_optional(const fs::path& file) {
-  OptionalFile out;
-  out.name = file.string();
-  std::error_code error;
-  out.exists = fs::exists(file, error);
-  if (out.exists) out.value = parse_json(read_text_file(file), out.name);
-  out.view().object();  // or an error
-  return out;
-}
-
-// The class that AutoTokenizer takes; empty if no file names one.
-std::string class_name(const OptionalFile& tokenizer_config, const OptionalFile& config) {
-  std::string name;
-  for (const OptionalFile* file : {&config, &tokenizer_config})  // the latter counts
-    if (const auto found = file->view().find("tokenizer_class")) name = found->string();
-  if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  return name;
-}
-
-const TokenizerRule* find_rule(std::span<const TokenizerRule> rules, const std::string& name,
-                               const std::string& model_type) {
-  for (const TokenizerRule& rule : rules)
-    if (name.empty() ? !model_type.empty() && model_type == rule.model_type
-                     : name == rule.class_name)
-      return &rule;
-  return nullptr;
-}
-
-const TokenizerRule* rule_of(const CheckpointFiles& in, std::span<const TokenizerRule> rules) {
-  std::string model_type;
-  if (const auto type = in.model_config.view().find("model_type")) model_type = type->string();
-  return find_rule(rules, class_name(in.config, in.model_config), model_type);
-}
-
-// The merges of merges.txt, one a line, as tokenizer.json has them.
-json read_merges(const fs::path& file) {
-  const std::string text = read_text_file(file);
-  json merges = json::array();
-  size_t line_number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
-    ++line_number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.starts_with("#version")) continue;
-    if (std::count(line.begin(), line.end(), ' ') != 1)
-      throw invalid_model(file.string(), "line " + std::to_string(line_number) +
-                                             ": expected two tokens and a space between them");
-    merges.push_back(std::move(line));
-  }
-  return merges;
-}
-
-// A document with nothing but the model.
-OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
-  const fs::path vocabulary = directory / "vocab.json", merges = directory / "merges.txt";
-  json model = {{"type", "BPE"}, {"merges", read_merges(merges)}};
-  model["vocab"] = parse_json(read_text_file(vocabulary), vocabulary.string());
-  OptionalFile document;
-  document.name = vocabulary.string() + " and merges.txt";
-  document.value["model"] = std::move(model);
-  return document;
-}
-
-// What HuggingFace converts spiece.model to; "<extra_id_0>" is the last token.
-OptionalFile read_pieces(const fs::path& file, const OptionalFile& config) {
-  const PieceModel pieces = read_piece_model(file);
-  json vocabulary = json::array(), model = {{"type", "Unigram"}};
-  for (size_t i = 0; i < pieces.pieces.size(); ++i) {
-    const PieceModel::Piece& piece = pieces.pieces[i];
-    vocabulary.push_back(json::array({piece.text, piece.score}));
-    if (piece.type == PieceModel::Type::kUnknown) model["unk_id"] = i;
-  }
-  int32_t extra_ids = 100;
-  if (const auto count = config.view().find("extra_ids")) extra_ids = count->id();
-  for (int32_t i = extra_ids - 1; i >= 0; --i)
-    vocabulary.push_back(json::array({"<extra_id_" + std::to_string(i) + ">", 0.0}));
-  model["vocab"] = std::move(vocabulary);
-  OptionalFile document;
-  document.name = file.string();
-  document.value["model"] = std::move(model);
-  if (!pieces.charsmap.empty())
-    document.value["normalizer"] = {{"type", "Precompiled"},
-                                    {"precompiled_charsmap", base64_of(pieces.charsmap)}};
-  return document;
-}
-
-// Says why the directory has no tokenizer that can be read.
-[[noreturn]] void fail_without_tokenizer(const fs::path& directory) {
-  std::error_code error;
-  for (const char* name :
-       {"spiece.model", "sentencepiece.bpe.model", "source.spm", "tokenizer.model"})
-    if (fs::exists(directory / name, error))
-      throw not_supported((directory / name).string(),
-                          "SentencePiece models are not supported; a tokenizer.json is needed");
-  throw invalid_model(directory.string(),
-                      "there is no tokenizer.json, nor vocab.json with merges.txt");
-}
 
 // The token of the source's language.
 std::string source_token(const TokenizerRule& rule, const OptionalFile& config) {
@@ -158,8 +55,15 @@ void add_template(const TokenizerRule& rule, const OptionalFile& config,
   const auto make = [&](const TokenizerRule::Template& mine, const TokenizerRule::Template& plain) {
     return template_json(of_rule ? mine : plain, tokens, source_token(rule, config), out);
   };
-  json single = make(rule.single, {"$A"}), pair = make(rule.pair, {"$A", "$B"});
-  if (of_rule) out.languages = rule.languages;
+  const bool other = is_set(config, rule.alternative.flag);
+  const TokenizerRule::Template& of_one = other ? rule.alternative.single : rule.single;
+  json single = make(of_one, {"$A"});
+  json pair = make(other ? rule.alternative.pair : rule.pair, {"$A", "$B"});
+  if (of_rule) {
+    out.languages = rule.languages;
+    out.source_first = of_one.front() == "$source";
+    out.source_last = of_one.back() == "$source";
+  }
   out.document["post_processor"] = {
       {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
 }
@@ -183,6 +87,8 @@ json normalizer_of_words(const TokenizerRule& rule, const JsonView& document) {
   if (rule.words.normalizer == Normalizer::kNone) return nullptr;
   json table = precompiled_of(document);
   if (rule.words.normalizer == Normalizer::kTable) return table;
+  // HuggingFace's class of that kind leaves the text alone then; the others differ.
+  if (table.is_null() && rule.kind == TokenizerRule::Kind::kPieceBpe) return nullptr;
   if (table.is_null())
     document.fail_unsupported("a normalizer without a table of characters is not supported");
   const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
@@ -263,8 +169,12 @@ int read_max_length(const OptionalFile& config) {
   return value >= 1 && value < 1e9 ? static_cast<int>(value) : 0;
 }
 
-void read_settings(const OptionalFile& config, TokenizerFiles& out) {
+// `tidies`: the class's.
+void read_settings(const OptionalFile& config, bool tidies, TokenizerFiles& out) {
   out.model_max_length = read_max_length(config);
+  out.tidies = tidies;
+  if (const auto flag = config.view().find("clean_up_tokenization_spaces"))
+    out.tidies = flag->boolean();
   if (const auto flag = config.view().find("split_special_tokens"))
     out.split_special_tokens = flag->boolean();
 }
@@ -277,11 +187,17 @@ TokenizerFiles combine_sentencepiece(CheckpointFiles in, const TokenizerRule& ru
   out.file = in.vocabulary.name;
   out.added_tokens = {tokens.to_add({})};
   out.document = json::object();
-  out.sentencepiece =
-      SentencePieceFiles{std::move(in.vocabulary.value), std::move(in.source), std::move(in.target),
-                         tokens.content("unk_token"), rule.sentencepiece};
+  SentencePieceFiles files;
+  files.vocabulary = std::move(in.vocabulary.value);
+  if (in.target_vocabulary.exists) files.target_vocabulary = std::move(in.target_vocabulary.value);
+  // With one vocabulary HuggingFace decodes with the source's model.
+  files.target = in.target_vocabulary.exists ? std::move(in.target) : in.source;
+  files.source = std::move(in.source);
+  files.unknown_token = tokens.content("unk_token");
+  files.options = rule.sentencepiece;
+  out.sentencepiece = std::move(files);
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
-  read_settings(in.config, out);
+  read_settings(in.config, rule.sentencepiece.tidies, out);
   return out;
 }
 
@@ -295,8 +211,50 @@ TokenizerFiles combine_subwords(CheckpointFiles in, const TokenizerRule& rule) {
   out.added_tokens = {tokens.to_add({})};
   out.subword_unknown = tokens.content("unk_token");
   add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
-  read_settings(in.config, out);
+  read_settings(in.config, /*tidies=*/false, out);
   return out;
+}
+
+// <extra_id_0> … behind the bytes, but for those that are there already.
+std::vector<AddedToken> with_extra_ids(std::vector<AddedToken> tokens, int32_t count) {
+  std::unordered_set<std::string> present;
+  for (const AddedToken& token : tokens) present.insert(token.content);
+  AddedToken extra;
+  extra.special = true;
+  extra.normalized = false;
+  for (int32_t i = 0; i < count; ++i) {
+    extra.content = "<extra_id_" + std::to_string(i) + ">";
+    if (!present.count(extra.content)) tokens.push_back(extra);
+  }
+  return tokens;
+}
+
+// No file but for settings.
+TokenizerFiles combine_bytes(const CheckpointFiles& in, const TokenizerRule& rule) {
+  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens,
+                             OptionalFile().view(), rule.special_tokens);
+  TokenizerFiles out;
+  out.file = in.config.name;
+  std::vector<std::string> first;
+  for (const auto& [key, token] : rule.special_tokens) first.push_back(tokens.content(key));
+  out.document = byte_document(first);
+  int32_t extra_ids = rule.bytes.extra_ids;
+  if (const auto count = in.config.view().find("extra_ids")) extra_ids = count->count(kMaxExtraIds);
+  if (names_no_extra_tokens(in.config.view())) extra_ids = 0;
+  out.added_tokens = {with_extra_ids(tokens.to_add({}), extra_ids)};
+  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
+  out.document["post_processor"]["once"] = true;
+  read_settings(in.config, /*tidies=*/false, out);
+  return out;
+}
+
+// HuggingFace tidies no text of a BPE model that the library decodes, unless it is told to twice.
+void tidy_unless_bpe(const OptionalFile& config, TokenizerFiles& out) {
+  const auto type = JsonView(out.document, out.file).at("model").find("type");
+  const bool bpe = type ? type->string() == "BPE" : true;
+  if (bpe &&
+      !is_set(config, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"))
+    out.tidies = false;
 }
 
 bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
@@ -325,11 +283,12 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
     return combine_sentencepiece(std::move(in), *rule);
   if (rule && rule->kind == TokenizerRule::Kind::kSubwordBpe)
     return combine_subwords(std::move(in), *rule);
+  if (rule && rule->kind == TokenizerRule::Kind::kBytes) return combine_bytes(in, *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
     if (rule && !has_model_of(*rule, in.document.view())) rule = nullptr;
   } else if (!rule || !has_model_of(*rule, in.document.view())) {
-    const std::string name = class_name(in.config, in.model_config);
+    const std::string name = class_name(in);
     if (!name.empty() || rules.empty())
       throw not_supported(in.config.name,
                           "tokenizer_class: " + printable(name) + " without a tokenizer.json");
@@ -345,47 +304,14 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
   out.document = std::move(in.document.value);
   out.file = in.document.name;
   if (rule) rebuild(*rule, in.config, tokens, has_tokenizer_json, out);
-  read_settings(in.config, out);
+  read_settings(in.config, /*tidies=*/false, out);
+  tidy_unless_bpe(in.config, out);
   return out;
 }
 
-TokenizerFiles read_tokenizer_files(const fs::path& directory,
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory,
                                     std::span<const TokenizerRule> rules) {
-  CheckpointFiles files;
-  files.config = read_optional(directory / "tokenizer_config.json");
-  files.special_tokens_map = read_optional(directory / "special_tokens_map.json");
-  files.added_tokens = read_optional(directory / "added_tokens.json");
-  files.model_config = read_optional(directory / "config.json");
-  const TokenizerRule* rule = rule_of(files, rules);
-  if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece) {
-    files.source = read_piece_model(directory / rule->sentencepiece.source);
-    if (rule->sentencepiece.vocabulary != nullptr) {
-      files.vocabulary.name = files.source.file;
-      files.vocabulary.value = rule->sentencepiece.vocabulary(files.source, files.config.value);
-    } else {
-      files.vocabulary.name = (directory / "vocab.json").string();
-      files.vocabulary.value =
-          parse_json(read_text_file(directory / "vocab.json"), files.vocabulary.name);
-    }
-    files.target = rule->sentencepiece.target == rule->sentencepiece.source
-                       ? files.source
-                       : read_piece_model(directory / rule->sentencepiece.target);
-    return combine(std::move(files), rules);
-  }
-  if (rule == nullptr || rule->kind != TokenizerRule::Kind::kSubwordBpe)
-    files.document = read_optional(directory / "tokenizer.json");
-  std::error_code error;
-  const bool of_pieces =
-      rule && rule->kind == TokenizerRule::Kind::kUnigram && rule->words.from_pieces;
-  if (!files.document.exists && of_pieces && fs::exists(directory / "spiece.model", error)) {
-    files.document = read_pieces(directory / "spiece.model", files.config);
-  } else if (!files.document.exists) {
-    if (!fs::exists(directory / "vocab.json", error) ||
-        !fs::exists(directory / "merges.txt", error))
-      fail_without_tokenizer(directory);
-    files.document = read_vocabulary_and_merges(directory);
-  }
-  return combine(std::move(files), rules);
+  return combine(read_checkpoint_files(directory, rules), rules);
 }
 
 }  // namespace tandem

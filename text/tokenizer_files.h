@@ -9,22 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "text/checkpoint_files.h"
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/special_tokens.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 #include "text/tokenizer_rule.h"
 
 namespace tandem {
-
-struct CheckpointFiles {
-  OptionalFile config;              // tokenizer_config.json
-  OptionalFile special_tokens_map;  // special_tokens_map.json
-  OptionalFile added_tokens;        // added_tokens.json
-  OptionalFile model_config;        // config.json
-  OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
-  OptionalFile vocabulary;          // vocab.json, of a SentencePiece tokenizer
-  PieceModel source, target;        // the rule's
-};
 
 struct TokenizerFiles {
   nlohmann::json document;  // with the keys of tokenizer.json
@@ -35,10 +25,12 @@ struct TokenizerFiles {
   std::vector<std::string> template_tokens;
   std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
   TokenizerRule::Languages languages;
-  std::string source_token;     // of the source's language; empty: the template has none
+  std::string source_token;  // of the source's language; empty: the template has none
+  bool source_first = false, source_last = false;  // where the template has, or would have, it
   std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;
   bool split_special_tokens = false;
+  bool tidies = false;  // decoding takes spaces before punctuation away
 };
 
 // As HuggingFace's AutoTokenizer does: some tokenizer classes take only the vocabulary from

@@ -60,6 +60,12 @@ int32_t JsonView::id() const {
   return value_->get<int32_t>();
 }
 
+int32_t JsonView::count(int32_t most) const {
+  if (!value_->is_number_integer() || *value_ < 0 || *value_ > most)
+    fail("expected a number from 0 to " + std::to_string(most) + ", found " + value_->dump());
+  return value_->get<int32_t>();
+}
+
 const nlohmann::json& JsonView::object() const {
   if (!value_->is_object()) fail(std::string("expected an object, found ") + value_->type_name());
   return *value_;
@@ -82,7 +88,9 @@ void JsonView::fail_unsupported(const std::string& what) const {
 std::string read_text_file(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error))
-    throw invalid_model(file.string(), "not a file");
+    throw invalid_model(file.string(), std::filesystem::exists(file, error)
+                                           ? "not a file"
+                                           : "is missing; the tokenizer needs it");
   const uintmax_t bytes = std::filesystem::file_size(file, error);
   if (error || bytes > kMaxFileBytes)
     throw invalid_model(file.string(), "larger than " + std::to_string(kMaxFileBytes) + " bytes");

@@ -13,6 +13,7 @@ namespace tandem {
 
 // More tokens than this, or a larger id, is taken for a damaged file.
 inline constexpr int32_t kMaxVocabulary = 10'000'000;
+inline constexpr int32_t kMaxExtraIds = 10'000;  // T5's sentinels
 
 // A value inside a file. The document must outlive it.
 class JsonView {
@@ -27,7 +28,8 @@ class JsonView {
 
   const std::string& string() const;
   bool boolean() const;
-  int32_t id() const;  // 0 … kMaxVocabulary - 1
+  int32_t id() const;                 // 0 … kMaxVocabulary - 1
+  int32_t count(int32_t most) const;  // 0 … most
   const nlohmann::json& object() const;
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }

@@ -2,6 +2,8 @@
 // families fill it in (models/family.h); Tokenizer::load() takes the rules of all of them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,15 +15,17 @@
 namespace tandem {
 
 struct PieceModel;  // text/sentencepiece/piece_model.h
+class JsonView;     // text/tokenizer_json.h
 
 struct TokenizerRule {
   enum class Kind {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
-    kUnigram,        // tokenizer.json, or spiece.model; words begin with SentencePiece's symbol
-    kPieceBpe,       // tokenizer.json; words begin with SentencePiece's symbol
+    kUnigram,        // tokenizer.json, or pieces; words begin with SentencePiece's symbol
+    kPieceBpe,       // the same
     kTextBpe,        // tokenizer.json; that symbol for spaces, bytes for unknown characters
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
+    kBytes,          // no file: each byte is a token
   };
   // Of words that begin with SentencePiece's symbol.
   struct WordOptions {
@@ -31,7 +35,20 @@ struct TokenizerRule {
       kTableAndSpaces,  // and one space for several
     } normalizer = Normalizer::kTable;
     bool split_whitespace = true;  // white space, which goes, parts words
-    bool from_pieces = true;       // without tokenizer.json, of spiece.model as T5 has it
+  };
+  // The vocabulary of a SentencePiece model where there is no tokenizer.json: pieces without the
+  // first ones, between other tokens.
+  struct PieceFile {
+    struct Token {
+      std::string content;
+      double score = 0;
+    };
+    using Tokens = std::vector<Token>;
+    std::string name = {};  // of the file
+    size_t replaced = 0;    // pieces
+    // In place of those, and behind the last; of tokenizer_config.json. Throw InputError.
+    Tokens (*before)(const JsonView& config) = nullptr;
+    Tokens (*behind)(const JsonView& config) = nullptr;
   };
   struct SentencePieceOptions {
     std::string source = "source.spm", target = "target.spm";  // of texts, of ids; may be one file
@@ -42,28 +59,50 @@ struct TokenizerRule {
     // Ids of the tokens, {"token": id}, of the source's pieces and tokenizer_config.json; nullptr:
     // vocab.json has them. Throws InputError.
     nlohmann::json (*vocabulary)(const PieceModel& pieces, const nlohmann::json& config) = nullptr;
+    // With this flag in tokenizer_config.json, this file has the ids of decoded tokens.
+    std::string target_flag = {}, target_vocabulary = {};
+  };
+  // Without a file: ids of bytes stand behind the special tokens.
+  struct ByteOptions {
+    int32_t extra_ids = 0;  // <extra_id_0> …, unless tokenizer_config.json says otherwise
   };
   // How the token of a language is written (a name that is written so is the token), and which
-  // counts where no file names a source; empty: none.
+  // counts where no file names a source; empty: none. Which tokens these are the files say.
   struct Languages {
+    // Where the token of a target's language (tgt_lang) goes.
+    enum class Target {
+      kNone,          // there are no languages
+      kForcedBos,     // is the first token that is generated: forced_bos_token_id
+      kDecoderStart,  // is decoder_start_token_id, unless the model's settings force a language
+      kSourcePrefix,  // stands before the source's tokens
+    };
     std::string before, behind, fallback;
+    Target target = Target::kNone;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
   // What stands around texts. A part is "$A" or "$B" for a text, "$source" for the token of the
   // source's language (src_lang), the key of a special token ("eos_token"), or a token as it is.
   using Template = std::vector<std::string>;
+  // Templates that count where this flag of tokenizer_config.json is set.
+  struct Alternative {
+    std::string flag = {};
+    Template single = {}, pair = {};
+  };
 
   std::string class_name;  // of tokenizer_class, without "Fast"
   std::string model_type;  // of config.json: takes this class where no file names one
   Kind kind = Kind::kByteLevelBpe;
   WordOptions words = {};
+  PieceFile pieces = {};
   SentencePieceOptions sentencepiece = {};
+  ByteOptions bytes = {};
   Languages languages = {};
   bool add_prefix_space = false;  // unless tokenizer_config.json says otherwise
   Tokens special_tokens = {};     // those that no file names
   // Empty: what tokenizer.json says, and nothing without that file.
   Template single = {}, pair = {};
+  Alternative alternative = {};
   // With one of these keys in tokenizer_config.json, too, only tokenizer.json knows the template.
   std::vector<std::string> template_keys = {};
 };

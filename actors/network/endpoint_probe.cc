@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 template <auto free>
-struct Release {
+struct FreeWith {
   template <class T>
   void operator()(T* p) const {
     free(p);
@@ -72,7 +72,7 @@ int open_socket(const std::string& host, uint16_t port, Clock::time_point deadli
     problem = gai_strerror(error);
     return -1;
   }
-  const std::unique_ptr<addrinfo, Release<::freeaddrinfo>> owner(list);
+  const std::unique_ptr<addrinfo, FreeWith<::freeaddrinfo>> owner(list);
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
     const int fd = ::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) continue;
@@ -94,13 +94,13 @@ bool is_tandem(X509* certificate) {
 
 // kTandem or kTls; kOther: it is not TLS; kSilent: nothing came.
 EndpointKind ask_in_tls(int fd, Clock::time_point deadline) {
-  const std::unique_ptr<SSL_CTX, Release<SSL_CTX_free>> context(SSL_CTX_new(TLS_client_method()));
-  const std::unique_ptr<SSL, Release<SSL_free>> ssl(context ? SSL_new(context.get()) : nullptr);
+  const std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>> context(SSL_CTX_new(TLS_client_method()));
+  const std::unique_ptr<SSL, FreeWith<SSL_free>> ssl(context ? SSL_new(context.get()) : nullptr);
   if (!ssl || SSL_set_fd(ssl.get(), fd) != 1) return EndpointKind::kOther;
   for (;;) {
     ERR_clear_error();
     const int status = SSL_connect(ssl.get());
-    const std::unique_ptr<X509, Release<X509_free>> certificate(
+    const std::unique_ptr<X509, FreeWith<X509_free>> certificate(
         SSL_get1_peer_certificate(ssl.get()));
     if (is_tandem(certificate.get())) return EndpointKind::kTandem;
     if (status == 1 || certificate) return EndpointKind::kTls;

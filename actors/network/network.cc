@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "actors/network/tls_session.h"
 #include "base/error.h"
@@ -226,11 +227,7 @@ class MiddlemanActor : public caf::io::middleman_actor_impl {
   std::shared_ptr<HandshakeWatch> watch_;
 };
 
-// Ends with the middleman actor, which it monitors.
-caf::behavior watchman(caf::event_based_actor* self, std::shared_ptr<HandshakeWatch> watch,
-                       const caf::actor_addr& owner) {
-  self->monitor(owner);
-  self->set_down_handler([self](caf::down_msg&) { self->quit(); });
+caf::behavior watchman(caf::event_based_actor* self, std::shared_ptr<HandshakeWatch> watch) {
   constexpr std::chrono::milliseconds interval(250);
   self->delayed_send(self, interval, tick_atom::value);
   return {[self, watch, interval](tick_atom) {
@@ -248,16 +245,22 @@ void TlsModule::start() {
   auto broker = system_.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   const caf::io::middleman_actor actor =
       system_.spawn<MiddlemanActor, caf::detached + caf::hidden>(std::move(broker), watch);
-  system_.spawn<caf::hidden>(watchman, watch, actor.address());
+  watchman_ = system_.spawn<caf::hidden>(watchman, std::move(watch));
   system_.registry().put(kRegistryName, caf::actor_cast<caf::strong_actor_ptr>(actor));
 }
 
+// Nobody but this function may monitor the middleman actor when it ends. An actor of the pool that
+// did would be told after this thread, perhaps when the pool has stopped: then the message, which
+// holds the middleman actor, stays for ever, and CAF waits for the actor's thread.
 void TlsModule::stop() {
   const auto actor = network_actor(system_);
   system_.registry().erase(kRegistryName);
   caf::scoped_actor self(system_, true);
-  self->send_exit(actor, caf::exit_reason::kill);
-  self->wait_for(actor);
+  for (const caf::actor& a :
+       {std::exchange(watchman_, nullptr), caf::actor_cast<caf::actor>(actor)}) {
+    self->send_exit(a, caf::exit_reason::kill);
+    self->wait_for(a);
+  }
 }
 
 caf::actor_system::module* TlsModule::make(caf::actor_system& system, caf::detail::type_list<>) {

@@ -35,6 +35,7 @@ class TlsModule : public caf::actor_system::module {
 
  private:
   caf::actor_system& system_;
+  caf::actor watchman_;  // ends handshakes that take too long
 };
 
 // The actor that publishes and connects, for those who must not block: CAF's interface. A

@@ -1,6 +1,7 @@
 // The CPU's encoder attention: a task is a range of queries of one head of one sequence. It packs
 // the keys and values that they see unless its thread has just done so: all of the head's, or those
-// of a window.
+// of a window. For a few queries with keys of their own that is not worth it: they read the rows as
+// one page.
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -22,13 +23,18 @@ class RaggedAttention {
         sequences_(args.indptr.dim(0) - 1),
         indptr_(args.indptr.data<int32_t>()),
         kv_indptr_(args.kv_indptr.empty() ? indptr_ : args.kv_indptr.data<int32_t>()) {
-    int64_t packed = 0, seen = 0;
+    int64_t packed = 0, seen = 0, rows = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
+      if (reads_rows(s)) {
+        rows = std::max(rows, paged_scratch_floats(kPagedQueries, keys(s), args.head_dim));
+        continue;
+      }
       packed = std::max(packed, keys_of_queries(s, queries_per_task(s)));
       seen = std::max(seen, keys_of_queries(s, kRaggedRows));
     }
     packed_floats_ = ragged_packed_floats(packed, args.head_dim);
-    slice_ = packed_floats_ + ragged_scratch_floats(seen, args.head_dim) + kLanes16;
+    slice_ = packed_floats_ + ragged_scratch_floats(seen, args.head_dim);
+    slice_ = std::max(slice_, rows) + kLanes16;
     // Behind the slices: the first task of each sequence, in blocks of queries.
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     const size_t bytes = floats * sizeof(float);
@@ -57,6 +63,7 @@ class RaggedAttention {
     h.out += q0 * h.ldo;
     h.position = q0;
     h.queries = std::min(queries_per_task(s), queries(s) - q0);
+    if (reads_rows(s)) return attend_rows(h, thread);
     const int64_t id = (first_[s] + (windowed ? block : 0)) * kv_heads_ + kv_head;
     if (*packed_id(thread) != id) {
       (windowed ? isa_.window_pack : isa_.ragged_pack)(h);
@@ -76,7 +83,13 @@ class RaggedAttention {
   }
   // Whether there is a key that a query does not see.
   bool has_window(int64_t s) const { return std::min(back(s), ahead(s)) < keys(s) - 1; }
+  // Keys and values have the same stride, as pages have.
+  bool reads_rows(int64_t s) const {
+    return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows &&
+           args_.k.row_stride() == args_.v.row_stride();
+  }
   int64_t queries_per_task(int64_t s) const {
+    if (reads_rows(s)) return kPagedQueries;
     return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
   }
   int64_t globals(int64_t s) const {
@@ -121,6 +134,30 @@ class RaggedAttention {
       h.globals = args_.global_rows.data<int32_t>() + args_.global_indptr.data<int32_t>()[s];
     h.first_row = kv_row;
     return h;
+  }
+
+  void attend_rows(const RaggedHead& h, int thread) const {
+    static constexpr int32_t kOnlyPage = 0;
+    PagedHeads rows{};
+    rows.heads = rows.group = 1;
+    rows.queries = static_cast<int>(h.queries);
+    rows.q = h.q;
+    rows.ldq = h.ldq;
+    rows.k = h.k;
+    rows.v = h.v;
+    rows.key_stride = h.ldk;
+    rows.pages = &kOnlyPage;
+    rows.block_size = static_cast<int>(h.keys);
+    rows.keys = h.keys;
+    rows.window_back = -1;
+    rows.head_dim = h.head_dim;
+    rows.scale = h.scale;
+    rows.soft_cap = h.soft_cap;
+    rows.scratch = workspace_ + thread * slice_;
+    rows.out = h.out;
+    rows.ldo = h.ldo;
+    *packed_id(thread) = -1;  // overwritten
+    isa_.paged_attend_f32(rows);
   }
 
   const ops::RaggedAttentionArgs& args_;

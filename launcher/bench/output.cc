@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kGroup[] = "Figures";
+constexpr char kOutputGroup[] = "Figures";
 
 void write_file(const std::string& path, const std::string& text, const char* flag) {
   std::ofstream file(path, std::ios::binary);
@@ -27,17 +27,17 @@ void write_file(const std::string& path, const std::string& text, const char* fl
 void OutputOptions::add(CLI::App& app) {
   app.add_option("--metric-percentiles", percentiles, "percentiles to report, with commas between")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kOutputGroup);
   app.add_option("--save-result", save, "file for the figures as JSON, under vLLM's names")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kOutputGroup);
 }
 
 void OutputOptions::add_goodput(CLI::App& app) {
   app.add_option("--goodput", goodput,
                  "count requests that keep all these bounds: ttft:MS, tpot:MS, e2el:MS")
       ->type_name("NAME:MS")
-      ->group(kGroup);
+      ->group(kOutputGroup);
 }
 
 void OutputOptions::add_plot(CLI::App& app) {
@@ -45,7 +45,7 @@ void OutputOptions::add_plot(CLI::App& app) {
                  "picture of all requests over time: FILE.svg, and the same as a Vega-Lite "
                  "specification with its data, FILE.vl.json")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kOutputGroup);
 }
 
 ReportOptions OutputOptions::parse() const {

@@ -14,14 +14,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostFailures = 20;  // kinds of them that are told apart
 
-std::string format(const char* pattern, double value) {
+std::string print_number(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
 }
 
 // "99" → "p99", "99.9" → "p99.9".
-std::string percentile_name(double q) { return "p" + format("%g", q); }
+std::string percentile_name(double q) { return "p" + print_number("%g", q); }
 
 void add_figures(Json& out, const std::string& name, const std::vector<double>& seconds,
                  const ReportOptions& options) {
@@ -113,8 +113,8 @@ struct Column {
 void add_row(std::string& out, const std::string& name, const Json& value) {
   out += name;
   out.append(name.size() < 28 ? 28 - name.size() : 1, ' ');
-  out += value.is_number_integer() ? format("%12.0f", value.get<double>())
-                                   : format("%12.2f", value.get<double>());
+  out += value.is_number_integer() ? print_number("%12.0f", value.get<double>())
+                                   : print_number("%12.2f", value.get<double>());
   out += "\n";
 }
 
@@ -142,7 +142,7 @@ void add_latencies(std::string& out, const Json& summary, const ReportOptions& o
     std::snprintf(text, sizeof text, "%-28s", name.c_str());
     out += text;
     for (const Column& c : columns)
-      out += format("%11.2f", summary.at(c.key + key + "_ms").get<double>());
+      out += print_number("%11.2f", summary.at(c.key + key + "_ms").get<double>());
     out += "\n";
   }
 }

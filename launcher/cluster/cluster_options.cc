@@ -131,7 +131,7 @@ std::string find_backend(const ClusterOptions& options) {
                         "\"" + asked + "\" is not one of auto, threads, processes, mpi, join");
 }
 
-void check_files(const ClusterOptions& options) {
+void check_given_files(const ClusterOptions& options) {
   for (const auto& [flag, file] : {std::pair("--hostfile", options.hostfile),
                                    std::pair("--worker-program", options.worker_program)})
     if (!file.empty() && !std::filesystem::exists(file))
@@ -185,7 +185,7 @@ std::unique_ptr<actors::Cluster> start_cluster(ClusterOptions options, const Eng
     }
   }
   check_binding(options.cpu_binding);
-  check_files(options);
+  check_given_files(options);
   return std::make_unique<actors::Cluster>(c, make_launcher(options));
 }
 

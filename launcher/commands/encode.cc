@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct EncodeOptions {
   EngineOptions engine;
   std::string input, output = "-", pooling = "mean", format = "json";
   std::vector<std::string> texts;
@@ -104,7 +104,8 @@ struct Inputs {
   std::vector<EncoderIds> tokens;
 };
 
-Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const ModelConfig& config) {
+Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
+                   const ModelConfig& config) {
   Inputs inputs;
   const ParamsResolver resolver(config, config.vocab_size);
   const auto add = [&](const JsonRequest& request, const std::string& where) {
@@ -145,7 +146,7 @@ Inputs read_inputs(const Options& options, const Tokenizer& tokenizer, const Mod
   return inputs;
 }
 
-int run(const Options& options) {
+int run(const EncodeOptions& options) {
   if (options.pooling != "mean" && options.pooling != "none")
     throw invalid_request("--pooling", "\"" + options.pooling + "\" is not one of mean, none");
   if (options.format != "json" && options.format != "npy")
@@ -181,7 +182,7 @@ int run(const Options& options) {
 }  // namespace
 
 Run add_encode(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EncodeOptions>();
   app.option_defaults()->group("Input and output");
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
   app.add_option("--input", options->input, "Read from a file; - is standard input")

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct GenerateOptions {
   RequestOptions requests;
   SamplingOptions sampling;
   std::vector<std::string> texts;
@@ -50,7 +50,7 @@ class GenerateFormat final : public RequestFormat {
   json defaults_;
 };
 
-int run(Options& options) {
+int run(GenerateOptions& options) {
   if (options.requests.stream && !options.requests.jsonl)
     throw UsageError("--stream", "is for --jsonl");
   const GenerateFormat format(options.requests.jsonl, options.sampling.params());
@@ -63,7 +63,7 @@ int run(Options& options) {
 }  // namespace
 
 Run add_generate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   options->requests.command = "tandem generate";
   options->requests.bar = "Generating";
   app.option_defaults()->group("Input and output");

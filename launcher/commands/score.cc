@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ScoreOptions {
   RequestOptions requests;
   std::vector<std::string> texts;
   bool no_eos = false;
@@ -74,7 +74,7 @@ std::string score_to_table(const proto::RequestOutput& output, const Tokenizer* 
 
 class ScoreFormat final : public RequestFormat {
  public:
-  explicit ScoreFormat(const Options& options) : options_(options) {}
+  explicit ScoreFormat(const ScoreOptions& options) : options_(options) {}
 
   JsonRequest read(const std::string& line, json& id) const override {
     json parsed = parse_json_line(line);
@@ -92,10 +92,10 @@ class ScoreFormat final : public RequestFormat {
   }
 
  private:
-  const Options& options_;
+  const ScoreOptions& options_;
 };
 
-int run(Options& options) {
+int run(ScoreOptions& options) {
   const ScoreFormat format(options);
   return run_requests(options.requests, format, [&] {
     if (options.requests.jsonl) return open_jsonl(options.requests, options.texts);
@@ -111,7 +111,7 @@ int run(Options& options) {
 }  // namespace
 
 Run add_score(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScoreOptions>();
   options->requests.command = "tandem score";
   options->requests.bar = "Scoring";
   app.option_defaults()->group("Input and output");

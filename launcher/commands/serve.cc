@@ -26,7 +26,7 @@ constexpr double kMaxQueueTime = 1;  // seconds; docs/serving.md says why
 constexpr int kDefaultClientPort = 7070;
 constexpr unsigned kLongestEnd = 60;  // seconds, once everything is finished or given up
 
-struct Options {
+struct ServeOptions {
   EngineOptions engine;
   ClusterOptions cluster;
   HttpOptions http;
@@ -71,7 +71,7 @@ void drain(actors::Cluster& cluster, double seconds) {
   }
 }
 
-int serve(const Options& options, const EngineConfig& engine,
+int serve(const ServeOptions& options, const EngineConfig& engine,
           const server::ServerConfig& http_config, MpiSession* job) {
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
@@ -104,7 +104,7 @@ int serve(const Options& options, const EngineConfig& engine,
   return 0;
 }
 
-int run(Options& options) {
+int run(ServeOptions& options) {
   catch_signals();
   if (!options.model.empty()) options.engine.model = options.model;
   if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
@@ -136,7 +136,7 @@ int run(Options& options) {
 }  // namespace
 
 Run add_serve(CLI::App& app) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ServeOptions>();
   o->cluster.config.requests.admission.max_queue_time = kMaxQueueTime;
   app.add_option("MODEL", o->model, "Directory of a HuggingFace checkpoint, or its id at the hub")
       ->type_name("DIR|ORG/NAME");

@@ -17,9 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct TokenizeOptions {
   ModelOptions model;
   std::string input;
+  std::string source_lang;  // empty: the checkpoint's
   std::vector<std::string> texts;
   bool jsonl = false, lines = false, no_special = false;
 };
@@ -36,7 +37,9 @@ json tokenize(const Tokenizer& tokenizer, const std::string& text,
           {"decoded_skip_special", tokenizer.decode(ids, true)}};
 }
 
-json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_special, bool& failed) {
+// source_language: of lines that name none.
+json tokenize_line(const Tokenizer& tokenizer, const Line& line, std::string source_language,
+                   bool add_special, bool& failed) {
   json id;
   try {
     if (line.too_long) throw invalid_request("text", "the line is longer than 64 MiB");
@@ -47,11 +50,11 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
     if (!request.contains("text") || !request["text"].is_string())
       throw invalid_request("text", "is missing or not a string");
     json result = {{"id", id}};
-    std::string source_language;
-    if (request.contains("src_lang")) {
-      if (!request["src_lang"].is_string() || request["src_lang"].get<std::string>().empty())
-        throw invalid_request("src_lang", "is not the name of a language");
-      source_language = request["src_lang"];
+    for (const char* name : {"source_lang", "src_lang"}) {
+      if (!request.contains(name)) continue;
+      if (!request[name].is_string() || request[name].get<std::string>().empty())
+        throw invalid_request(name, "is not the name of a language");
+      source_language = request[name];
     }
     result.update(
         tokenize(tokenizer, request["text"].get<std::string>(), source_language, add_special));
@@ -62,11 +65,13 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, bool add_specia
   }
 }
 
-int run(const Options& options) {
+int run(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
   if (!options.jsonl) {
     for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      std::cout << json(tokenize(*tokenizer, text, "", !options.no_special)["ids"]).dump() << "\n";
+      std::cout << json(tokenize(*tokenizer, text, options.source_lang, !options.no_special)["ids"])
+                       .dump()
+                << "\n";
     return 0;
   }
   if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
@@ -74,14 +79,16 @@ int run(const Options& options) {
   LineReader reader(open_input(options.input.empty() ? "-" : options.input));
   bool failed = false;
   while (const auto line = reader.next(/*wait=*/true))
-    std::cout << dump_line(tokenize_line(*tokenizer, *line, !options.no_special, failed)) << "\n";
+    std::cout << dump_line(tokenize_line(*tokenizer, *line, options.source_lang,
+                                         !options.no_special, failed))
+              << "\n";
   return failed ? 1 : 0;
 }
 
 }  // namespace
 
 Run add_tokenize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   options->model.add_model_flags(app, "--model")->required();
   app.option_defaults()->group("Input and output");
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
@@ -91,6 +98,9 @@ Run add_tokenize(CLI::App& app) {
   app.add_flag(
       "--jsonl", options->jsonl,
       "Read {\"id\", \"text\", \"src_lang\"} from each line, and write a JSON result for it");
+  app.add_option("--source-lang", options->source_lang,
+                 "Name the language of texts whose line names none (src_lang)")
+      ->type_name("NAME");
   app.add_flag("--no-special-tokens", options->no_special, "Leave out the model's BOS and EOS");
   return [options] { return run(*options); };
 }

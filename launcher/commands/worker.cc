@@ -20,7 +20,7 @@
 namespace tandem::launcher {
 namespace {
 
-struct Options {
+struct WorkerOptions {
   std::string address, access_file, crash_directory, cpu_binding = "auto";
   int replica = 0, replicas = 1, rank = 0, ranks = 1;
   uint64_t generation = 0;
@@ -46,7 +46,7 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
   return make_shared_memory_communicator(std::move(region), setup.rank(), options);
 }
 
-int join_by_address(const Options& o) {
+int join_by_address(const WorkerOptions& o) {
   o.log.apply("worker");
   keep_nccl_on_loopback();
   bool again = true;
@@ -64,7 +64,7 @@ int join_by_address(const Options& o) {
   return 0;
 }
 
-int join(const Options& o) {
+int join(const WorkerOptions& o) {
   try {
     return join_by_address(o);
   } catch (const InputError& e) {
@@ -80,7 +80,7 @@ int join(const Options& o) {
   }
 }
 
-int run_launched(const Options& o, const std::string& endpoint) {
+int run_launched(const WorkerOptions& o, const std::string& endpoint) {
   actors::WorkerProcessOptions worker;
   worker.endpoint = decode_endpoint(endpoint);
   worker.replica = o.replica;
@@ -113,7 +113,7 @@ int run_launched(const Options& o, const std::string& endpoint) {
   std::_Exit(0);  // the others may have ended already; nothing is left to be said to them
 }
 
-int run(const Options& options) {
+int run(const WorkerOptions& options) {
   const char* endpoint = getenv(kEndpointVariable);
   if (endpoint != nullptr && options.address.empty()) return run_launched(options, endpoint);
   return join(options);
@@ -122,7 +122,7 @@ int run(const Options& options) {
 }  // namespace
 
 Run add_worker(CLI::App& app, WrapWorker wrap) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<WorkerOptions>();
   o->wrap = std::move(wrap);
   app.option_defaults()->group("Server");
   app.add_option("--connect", o->address,

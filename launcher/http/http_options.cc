@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "models/config/limits.h"
+#include "models/config/task_params.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/version.h"
 
@@ -161,6 +162,8 @@ void HttpFrontend::start(const RequestProcessor& processor) {
   context_ = std::unique_ptr<server::AppContext>(new server::AppContext{
       config_, *engine_, processor.tokenizer(), limits.encoder_positions.value_or(0),
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
+  for (const auto& [name, task] : task_params(processor.model_config()))
+    context_->tasks.push_back(name);
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

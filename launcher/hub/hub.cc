@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 5, kTriesIfCached = 2;
+constexpr int kRequestTries = 5, kTriesIfCached = 2;
 
 std::string megabytes(uint64_t bytes) {
   char text[32];
@@ -83,7 +83,7 @@ class Hub {
                             "is not an address http://HOST or https://HOST (without a user)");
     try {
       HttpClient http(settings_, hooks_);
-      return fetch(http, cached ? kTriesIfCached : kTries);
+      return fetch(http, cached ? kTriesIfCached : kRequestTries);
     } catch (const ConnectionError& e) {
       if (cached && !e.lasting()) return instead(*cached, e.what());
       throw model_error(ErrorKind::kUnavailable,
@@ -164,7 +164,8 @@ class Hub {
       request.head = true;
       request.url =
           settings_.endpoint + "/" + source_.model + "/resolve/" + commit + "/" + url_escaped(name);
-      files.push_back(parse_file_head(send(http, request, kTries), name, request.url, commit));
+      files.push_back(
+          parse_file_head(send(http, request, kRequestTries), name, request.url, commit));
       bytes += files.back().size;
     }
     if (files.empty()) return;

@@ -29,7 +29,7 @@ bool has_control(std::string_view text) {
   });
 }
 
-// Read where they are there (models/, text/tokenizer_files.cc).
+// Read where they are there (models/, text/checkpoint_files.cc).
 constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "tokenizer.json",
                                            "tokenizer_config.json",
@@ -39,6 +39,7 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "spiece.model",
                                            "source.spm",
                                            "target.spm",
+                                           "target_vocab.json",
                                            "sentencepiece.bpe.model",
                                            "merges.txt"};
 constexpr const char* kGenerationConfig = "generation_config.json";

@@ -98,14 +98,20 @@ Tensor OwnRow::forward(const Tensor& ids, const Tensor& position_ids) const {
 
 TokenTables::TokenTables(const Weights& root, const Weights& model, const ModelConfig& c) {
   const Shape shape{c.vocab_size, c.d_model};
+  const bool apart = c.encoder_vocab_size > 0;
+  const Shape source_shape{apart ? c.encoder_vocab_size : c.vocab_size, c.d_model};
   const auto shared = (model / "shared").find("weight", shape);
-  const auto own_encoder = (model / "encoder" / "embed_tokens").find("weight", shape);
+  const Weights source = model / "encoder" / "embed_tokens";
+  const auto own_encoder =
+      apart ? source.get("weight", source_shape) : source.find("weight", source_shape);
   const auto own_decoder = (model / "decoder" / "embed_tokens").find("weight", shape);
   const auto own_head = (root / "lm_head").find("weight", shape);
   std::optional<HostTensor> any = shared;
-  for (const auto& t : {own_decoder, own_encoder}) any = any ? any : t;
+  if (!any) any = own_decoder;
+  if (!any && !apart) any = own_encoder;
   if (!any && c.tie_word_embeddings) any = own_head;
-  if (!any) any = (model / "shared").get("weight", shape);  // throws, naming it
+  if (!any)  // throws, naming it
+    any = (apart ? model / "decoder" / "embed_tokens" : model / "shared").get("weight", shape);
   encoder = own_encoder.value_or(*any);
   decoder = own_decoder.value_or(*any);
   head = own_head                ? *own_head

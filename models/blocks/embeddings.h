@@ -64,7 +64,8 @@ class OwnRow {
 };
 
 // The four names under which files hold the token embeddings. They are usually one tensor, saved
-// under some of its names; one that is there under its own name is used, as HuggingFace does.
+// under some of its names; one that is there under its own name is used, as HuggingFace does. With
+// two vocabularies each side has its own.
 // `root` has the head, `model` the sides. Throws InputError naming the tensor that is missing.
 struct TokenTables {
   TokenTables(const Weights& root, const Weights& model, const ModelConfig& c);

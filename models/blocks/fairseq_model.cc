@@ -1,5 +1,7 @@
 #include "models/blocks/fairseq_model.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace tandem {
@@ -51,6 +53,26 @@ TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
                                                {"mask_token", "<mask>"}});
   tokens.back().second.lstrip = mask_takes_space;
   return tokens;
+}
+
+TokenizerRule::PieceFile fairseq_pieces(
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config)) {
+  const auto before = [](const JsonView&) -> TokenizerRule::PieceFile::Tokens {
+    return {{"<s>"}, {"<pad>"}, {"</s>"}, {"<unk>"}};
+  };
+  return {"sentencepiece.bpe.model", /*replaced=*/3, before, behind};
+}
+
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists) {
+  TokenizerRule::PieceFile::Tokens out;
+  for (const std::string_view list : lists)
+    for (size_t at = 0; at < list.size();) {
+      const size_t end = std::min(list.find(' ', at), list.size());
+      out.push_back({std::string(list.substr(at, end - at))});
+      at = end + 1;
+    }
+  out.push_back({"<mask>"});
+  return out;
 }
 
 }  // namespace tandem

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <string_view>
 
 #include "models/blocks/seq2seq.h"
 #include "models/config/encoder_decoder.h"
@@ -47,5 +49,11 @@ constexpr EncoderDecoderDefaults fairseq_defaults(int vocab_size) {
 // <s>, </s>, <unk>, <pad>, <mask> under the keys of HuggingFace's classes. mask_takes_space: white
 // space before <mask> belongs to it.
 TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false);
+
+// sentencepiece.bpe.model with <s>, <pad>, </s>, <unk> in place of its first three pieces.
+TokenizerRule::PieceFile fairseq_pieces(
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config));
+// The words of the lists, and <mask>.
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists);
 
 }  // namespace tandem

@@ -16,8 +16,8 @@ std::optional<Norm> norm_of(const Weights& w, const Build& b, const SideOptions&
 template <class Layer>
 void build_layers(const Weights& w, const Build& b, const SideOptions& o,
                   std::vector<Layer>& layers) {
-  LayerOptions options = o.layer;
   for (int i = 0; i < o.num_layers; ++i) {
+    LayerOptions options = o.layer;
     if (!o.position_biases.empty())
       options.self_attention.position_bias = o.position_biases.at(static_cast<size_t>(i));
     if (o.of_layer) o.of_layer(i, options);

@@ -20,7 +20,7 @@ using pickle::Kind;
 using pickle::Program;
 using pickle::Value;
 
-constexpr size_t kMaxDims = 16;
+constexpr size_t kMaxPickledDims = 16;
 
 struct StorageType {
   std::string_view name;
@@ -62,9 +62,10 @@ struct View {
   }
 };
 
-class Reader {
+class PickleReader {
  public:
-  Reader(std::string_view data, const std::string& file, std::shared_ptr<const void> keep_alive)
+  PickleReader(std::string_view data, const std::string& file,
+               std::shared_ptr<const void> keep_alive)
       : file_(file), keep_alive_(std::move(keep_alive)), copy_budget_(data.size()) {
     check_format(data);
     entries_ = read_zip(data, file);
@@ -173,8 +174,9 @@ class Reader {
   std::vector<uint64_t> numbers(std::string_view name, const Value& v, const char* what) const {
     if (v.kind != Kind::kTuple && v.kind != Kind::kList)
       fail(name, std::string(what) + " is a " + name_of(v.kind));
-    if (v.items.size() > kMaxDims)
-      fail(name, std::string(what) + " has more than " + std::to_string(kMaxDims) + " values");
+    if (v.items.size() > kMaxPickledDims)
+      fail(name,
+           std::string(what) + " has more than " + std::to_string(kMaxPickledDims) + " values");
     std::vector<uint64_t> out;
     for (pickle::Index i : v.items) out.push_back(non_negative(name, program_[i], what));
     return out;
@@ -246,7 +248,7 @@ class Reader {
 
   static void gather(const View& view, std::byte* to) {
     const size_t size = view.type->size, dims = view.shape.size();
-    std::array<uint64_t, kMaxDims> index{};
+    std::array<uint64_t, kMaxPickledDims> index{};
     uint64_t from = view.offset;
     for (uint64_t i = 0; i < view.count; ++i, to += size) {
       std::memcpy(to, view.storage.data() + from * size, size);
@@ -276,7 +278,8 @@ class Reader {
 std::vector<HostTensor> read_torch_pickle(const std::byte* data, size_t size,
                                           const std::string& name,
                                           std::shared_ptr<const void> keep_alive) {
-  return Reader({reinterpret_cast<const char*>(data), size}, name, std::move(keep_alive)).read();
+  return PickleReader({reinterpret_cast<const char*>(data), size}, name, std::move(keep_alive))
+      .read();
 }
 
 }  // namespace tandem

@@ -23,6 +23,7 @@ struct ModelConfig {
   std::string architecture;  // architectures[0]
   std::string model_type;
   int vocab_size = 0;
+  int encoder_vocab_size = 0;  // of the encoder's ids where they are others; else 0
   int d_model = 0;
   int encoder_layers = 0, decoder_layers = 0;
   int encoder_attention_heads = 0, decoder_attention_heads = 0;

@@ -41,6 +41,7 @@ ModelLimits encoder_decoder_limits(const ModelConfig& c) {
   ModelLimits out;
   if (c.max_position_embeddings > 0)
     out.encoder_positions = out.decoder_positions = c.max_position_embeddings;
+  out.encoder_vocabulary = c.encoder_vocab_size;
   out.hidden_size = c.d_model;
   const int64_t width = std::max(c.encoder_ffn_dim, c.decoder_ffn_dim);
   const int64_t attention = std::max({c.d_model, c.encoder_heads_width(), c.decoder_heads_width()});

@@ -24,6 +24,7 @@ struct ModelLimits {
   // The encoder has global attention; of a request that does not say where, so many first tokens
   // have it. Without: the model has none.
   std::optional<int> default_global_tokens = {};
+  int encoder_vocabulary = 0;              // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;
   // Elements of activations that are alive at once in a layer, for each token.
   int64_t scratch_values_per_token = 0;

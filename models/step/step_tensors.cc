@@ -215,7 +215,9 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
                {&encoder_positions, upload.add(in.encoder_positions, 0)},
                {&encoder_start_loc, upload.add(m.encoder_start_loc, 0)},
                {&global_rows, upload.add(m.global_rows, 0)},
-               {&global_start_loc, upload.add(m.global_start_loc, 0)},
+               // Zeros where no token is global: the same kernel, the same bits.
+               {&global_start_loc,
+                upload.add(m.global_start_loc, static_cast<int32_t>(m.encoder_start_loc.size()))},
                {&cross_slot_mapping, upload.add(m.cross_slot_mapping, 0)}};
   } else {
     vectors = {

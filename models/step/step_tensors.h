@@ -70,7 +70,7 @@ struct StepTensors {
   Tensor encoder_start_loc;                       // [encoders + 1]
   Tensor query_start_loc, cross_query_start_loc;  // the CPU's
   Tensor global_rows;       // [tokens with global attention]: rows of the encoder; or empty
-  Tensor global_start_loc;  // [encoders + 1]; or empty
+  Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
   // [tokens, r] for each table of rotary frequencies of a side: the model's, where it has any

@@ -53,7 +53,7 @@ void keep_for_ever(std::shared_ptr<void> buffers) {
 
 namespace {
 
-constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::microseconds kDefaultSpin{50};
 constexpr int kAbortTag = 1;
 
 class MpiCommunicator final : public RoundCommunicator {
@@ -63,7 +63,7 @@ class MpiCommunicator final : public RoundCommunicator {
       : RoundCommunicator(rank, size, rounded_chunk(options.chunk_bytes)),
         comm_(comm),
         timeout_(options.timeout),
-        spin_(options.spin.value_or(kSpin)),
+        spin_(options.spin.value_or(kDefaultSpin)),
         broken_(std::move(broken)),
         buffers_(std::make_shared<Buffers>()) {
     buffers_->mine.resize(chunk_bytes());

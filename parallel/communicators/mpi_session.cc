@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::microseconds kPause{50};
 constexpr size_t kChunk = size_t{4} << 20;  // of a broadcast
 
 using Text = std::array<char, 512>;  // a text of fixed size, cut where it is longer
@@ -55,7 +55,7 @@ struct MpiSession::Impl {
   void finish(MPI_Request& request, const char* call, const std::shared_ptr<void>& buffers) {
     bool done = false;
     try {
-      done = mpi::wait(request, timeout, kSpin, [] {});
+      done = mpi::wait(request, timeout, kPause, [] {});
     } catch (...) {
       fail(buffers);
       throw;

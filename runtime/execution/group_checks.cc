@@ -31,12 +31,17 @@ void check_tokens(const SequenceLimits& limits, Ids ids, const MessageField& fie
   if (limits.vocab_size > 0) check_range(ids, limits.vocab_size, field);
 }
 
+void check_encoder_tokens(const SequenceLimits& limits, Ids ids, const MessageField& field) {
+  if (limits.encoder_vocab_size == 0) return check_tokens(limits, ids, field);
+  check_range(ids, limits.encoder_vocab_size, field);
+}
+
 void check_ids(const SequenceLimits& limits, const WorkerEncoder& encoder) {
   const char* const field = "encoder_seq_data.prompt_token_ids";
   if (encoder.frames.count != 0 || encoder.frames.width != 0 || !encoder.frames.values.empty())
     fail("encoder_seq_data.frames", "the model's encoder reads token ids");
   if (encoder.tokens.empty()) fail(field, "missing");
-  check_tokens(limits, encoder.tokens, {nullptr, 0, field});
+  check_encoder_tokens(limits, encoder.tokens, {nullptr, 0, field});
   if (encoder.tokens.size() != static_cast<size_t>(encoder.length))
     fail("encoder_seq_data.encoder_length", std::to_string(encoder.length) + ", but there are " +
                                                 std::to_string(encoder.tokens.size()) + " tokens");

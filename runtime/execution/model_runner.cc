@@ -60,7 +60,8 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
               model_->limits().encoder_positions.value_or(0),
               model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),
               max_drafts, model_->limits().frames,
-              model_->limits().default_global_tokens.has_value()}) {}
+              model_->limits().default_global_tokens.has_value(),
+              model_->limits().encoder_vocabulary}) {}
 
 // --- Steps under way -----------------------------------------------------------------------------
 

@@ -212,6 +212,11 @@ void check_bad_words(const proto::Texts& value, const std::string& name) {
     check_text(text, "bad word", kMaxBadWordBytes, name);
 }
 
+void check_short_name(const std::string& value, const std::string& name) {
+  if (value.empty()) throw invalid_request(name, "must not be empty");
+  check_text(value, "name", kMaxShortNameBytes, name);
+}
+
 void check_salt(const std::string& value, const std::string& name) {
   if (value.empty()) throw invalid_request(name, "must not be empty");
   check_text(value, "salt", kMaxSaltBytes, name);

@@ -43,6 +43,7 @@ void check_positions(const proto::Positions& value, const std::string& name);
 void check_id_lists(const proto::TokenIdLists& value, const std::string& name);
 void check_stop_strings(const proto::Texts& value, const std::string& name);
 void check_bad_words(const proto::Texts& value, const std::string& name);
+void check_short_name(const std::string& value, const std::string& name);
 void check_salt(const std::string& value, const std::string& name);
 void check_logit_bias(const proto::LogitBias& value, const std::string& name);
 void check_sequence_bias(const proto::SequenceBiases& value, const std::string& name);

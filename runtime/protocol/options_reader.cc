@@ -6,6 +6,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <map>
@@ -15,6 +16,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "runtime/protocol/option_kinds.h"
 #include "runtime/protocol/option_values.h"
 
 namespace tandem {
@@ -25,130 +27,24 @@ namespace {
 
 using Options = proto::GenerationOptions;
 using Source = OptionSource;
-using Field = google::protobuf::FieldDescriptor;
+using option_kinds::boolean;
+using option_kinds::descriptive_token;
+using option_kinds::early_stopping;
+using option_kinds::Field;
+using option_kinds::integer;
+using option_kinds::kAny;
+using option_kinds::Kind;
+using option_kinds::logprobs;
+using option_kinds::message;
+using option_kinds::number;
+using option_kinds::salt;
+using option_kinds::seed;
+using option_kinds::short_name;
+using option_kinds::token;
+using option_kinds::truncation;
 
-constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
-
-// A kind of values: reads one that is not null into its field; checks one that is there.
-struct Kind {
-  std::function<void(const json&, const Source&, const Field*, Options&)> read;
-  std::function<void(const Options&, const Field*, const std::string& name)> check = {};
-};
-
-Kind integer(int64_t lo, int64_t hi) {
-  return {[=](const json& value, const Source& source, const Field* field, Options& out) {
-            Options::GetReflection()->SetInt64(&out, field, read_int(value, source.name, lo, hi));
-          },
-          [=](const Options& options, const Field* field, const std::string& name) {
-            read_int(Options::GetReflection()->GetInt64(options, field), name, lo, hi);
-          }};
-}
-
-Kind number(NumberBounds range) {
-  return {[=](const json& value, const Source& source, const Field* field, Options& out) {
-            Options::GetReflection()->SetDouble(&out, field,
-                                                read_number(value, source.name, range));
-          },
-          [=](const Options& options, const Field* field, const std::string& name) {
-            read_number(Options::GetReflection()->GetDouble(options, field), name, range);
-          }};
-}
-
-Kind boolean() {
-  return {[](const json& value, const Source& source, const Field* field, Options& out) {
-    Options::GetReflection()->SetBool(&out, field, read_bool(value, source.name));
-  }};
-}
-
-// The vocabulary of a request's is compared by the engine; the model's own is at hand.
-Kind token() {
-  Kind kind = integer(0, kAny);
-  kind.read = [](const json& value, const Source& source, const Field* field, Options& out) {
-    const int64_t most = source.from_model ? source.num_ids - 1 : kAny;
-    Options::GetReflection()->SetInt64(&out, field, read_int(value, source.name, 0, most));
-  };
-  return kind;
-}
-
-// Checkpoints have ids here that the model cannot produce; those of requests are checked.
-Kind descriptive_token() {
-  Kind kind = token();
-  kind.read = [strict = kind.read](const json& value, const Source& source, const Field* field,
-                                   Options& out) {
-    const bool usable = value.is_number_integer() && value.get<double>() >= 0 &&
-                        value.get<double>() < source.num_ids;
-    if (usable || !source.from_model) strict(value, source, field, out);
-  };
-  return kind;
-}
-
-// vLLM's number of alternatives. OpenAI's booleans: true is 0 (the token's own), false is none.
-Kind logprobs() {
-  Kind kind = integer(0, kMaxLogprobs);
-  kind.read = [number = kind.read](const json& value, const Source& source, const Field* field,
-                                   Options& out) {
-    if (value == false)
-      out.add_off(source.name);
-    else if (value == true)
-      Options::GetReflection()->SetInt64(&out, field, 0);
-    else
-      number(value, source, field, out);
-  };
-  return kind;
-}
-
-Kind truncation() {
-  const auto check = [](const Options& options, const Field*, const std::string& name) {
-    if (options.truncate_prompt_tokens() == 0 || options.truncate_prompt_tokens() < -1)
-      throw invalid_request(name, "must be >= 1, or -1 for all that the model takes, not " +
-                                      std::to_string(options.truncate_prompt_tokens()));
-  };
-  return {integer(-1, kAny).read, check};
-}
-
-Kind seed() {
-  return {[](const json& value, const Source& source, const Field*, Options& out) {
-    out.set_seed(read_seed(value, source));
-  }};
-}
-
-Kind salt() {
-  return {[](const json& value, const Source& source, const Field*, Options& out) {
-            out.set_cache_salt(read_string(value, source.name));
-          },
-          [](const Options& options, const Field*, const std::string& name) {
-            check_salt(options.cache_salt(), name);
-          }};
-}
-
-Kind early_stopping() {
-  return {[](const json& value, const Source& source, const Field*, Options& out) {
-            out.set_early_stopping(read_early_stopping(value, source));
-          },
-          [](const Options& options, const Field*, const std::string& name) {
-            if (!proto::SamplingParams::EarlyStopping_IsValid(options.early_stopping()))
-              throw invalid_request(name, "must be true, false or \"never\"");
-          }};
-}
-
-// Of a field that is a message.
-template <class Message>
-Kind message(Message (*read)(const json&, const Source&),
-             void (*check)(const Message&, const std::string&) = nullptr) {
-  Kind kind;
-  kind.read = [read](const json& value, const Source& source, const Field* field, Options& out) {
-    static_cast<Message&>(*Options::GetReflection()->MutableMessage(&out, field)) =
-        read(value, source);
-  };
-  if (check != nullptr)
-    kind.check = [check](const Options& options, const Field* field, const std::string& name) {
-      check(static_cast<const Message&>(Options::GetReflection()->GetMessage(options, field)),
-            name);
-    };
-  return kind;
-}
-
-// Whose name it is. Only HuggingFace's are read from a generation_config.json.
+// Whose name it is, vLLM's or this server's own. Only HuggingFace's are read from a
+// generation_config.json.
 enum class Origin { kHuggingFace, kVllm, kBoth };
 
 struct Row {
@@ -160,8 +56,9 @@ struct Row {
 struct Table {
   std::map<std::string, Row, std::less<>> rows;
 
-  void add(const char* name, Origin origin, Kind kind) {
-    const Field* field = Options::descriptor()->FindFieldByName(name);
+  void add(const char* name, Origin origin, Kind kind) { add(name, origin, name, std::move(kind)); }
+  void add(const char* name, Origin origin, const char* field_name, Kind kind) {
+    const Field* field = Options::descriptor()->FindFieldByName(field_name);
     TANDEM_CHECK(field != nullptr);
     rows[name] = {origin, field, std::move(kind)};
   }
@@ -183,6 +80,18 @@ void add_prompts(Table& t) {
   t.add("add_special_tokens", Origin::kVllm, boolean());
   t.add("cache_salt", Origin::kVllm, salt());
   t.add("global_attention", Origin::kVllm, message(read_position_option, check_positions));
+}
+
+// Other spellings, and the fields that they are of.
+constexpr std::array<std::pair<const char*, const char*>, 2> kSpellings = {
+    {{"source_lang", "src_lang"}, {"target_lang", "tgt_lang"}}};
+
+void add_languages(Table& t) {
+  for (const auto& [spelling, field] : kSpellings) {
+    t.add(field, Origin::kVllm, short_name(spelling));
+    t.add(spelling, Origin::kVllm, field, short_name(field));
+  }
+  t.add("task", Origin::kVllm, short_name());
 }
 
 void add_sampling(Table& t) {
@@ -249,6 +158,7 @@ const Table& table() {
     Table t;
     add_lengths(t);
     add_prompts(t);
+    add_languages(t);
     add_sampling(t);
     add_processors(t);
     add_output(t);
@@ -302,6 +212,15 @@ Options read_options(const json& params) {
   return out;
 }
 
+void update_params(json& params, const json& over) {
+  for (const auto& [spelling, field] : kSpellings)
+    if (over.contains(spelling) || over.contains(field)) {
+      params.erase(spelling);
+      params.erase(field);
+    }
+  params.update(over);
+}
+
 void check_options(const Options& options) {
   std::vector<const Field*> given;
   Options::GetReflection()->ListFields(options, &given);
@@ -333,7 +252,7 @@ void override_options(const Options& over, Options& options) {
   options.MergeFrom(over);
 }
 
-ModelOptions read_model_options(const json& generation, int vocab_size) {
+ModelOptions read_model_options(const json& generation, int vocab_size, const std::string& source) {
   ModelOptions out;
   if (!generation.is_object()) return out;
   for (const auto& [name, value] : generation.items()) {
@@ -342,7 +261,7 @@ ModelOptions read_model_options(const json& generation, int vocab_size) {
       if (it != table().rows.end() && it->second.origin != Origin::kVllm)
         read_row(it->second, value, {name, vocab_size, true}, out.options);
     } catch (const InputError& error) {
-      throw invalid_model("generation_config.json", error.what());
+      throw invalid_model(source, error.what());
     }
     // What HuggingFace would return besides the tokens is the business of requests.
     if (!name.starts_with("output_")) read_unbuilt(name, value, out.options, out.not_built);

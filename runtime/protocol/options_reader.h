@@ -19,6 +19,10 @@ namespace tandem {
 // `params` null: none.
 proto::GenerationOptions read_options(const nlohmann::json& params);
 
+// Puts `over` over `params`, both as read_options() takes them: of a parameter with two spellings
+// the one of `over` counts.
+void update_params(nlohmann::json& params, const nlohmann::json& over);
+
 // The bounds of options that somebody else may have made: as read_options().
 void check_options(const proto::GenerationOptions& options);
 
@@ -30,8 +34,10 @@ struct ModelOptions {
   UnbuiltOptions not_built;
 };
 // The HuggingFace names in `generation` (ModelConfig::generation); others are ignored. Ids outside
-// the vocabulary are dropped where HuggingFace ignores them. Errors are of the kind kInvalidModel.
-ModelOptions read_model_options(const nlohmann::json& generation, int vocab_size);
+// the vocabulary are dropped where HuggingFace ignores them. Errors are of the kind kInvalidModel
+// and begin with `source`.
+ModelOptions read_model_options(const nlohmann::json& generation, int vocab_size,
+                                const std::string& source = "generation_config.json");
 
 // All names that are understood, those not built included; sorted.
 std::vector<std::string> option_names();
@@ -46,5 +52,6 @@ inline constexpr size_t kMaxBadWordBytes = 1024;
 inline constexpr size_t kMaxIdLists = 65536;  // bad_words_ids, sequence_bias
 inline constexpr size_t kMaxIdsInList = 1024;
 inline constexpr size_t kMaxSaltBytes = 1024;
+inline constexpr size_t kMaxShortNameBytes = 256;  // of a language, a task
 
 }  // namespace tandem

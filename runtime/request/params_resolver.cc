@@ -20,6 +20,8 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/printable.h"
+#include "models/config/task_params.h"
 #include "runtime/request/length_rules.h"
 #include "runtime/request/token_rules.h"
 
@@ -31,12 +33,20 @@ using Options = proto::GenerationOptions;
 constexpr int64_t kHuggingFaceTopK = 50;
 
 // All that means something where nothing is chosen.
-constexpr std::array kOfScoring = {
-    "logprobs",     "truncate_prompt_tokens", "allow_empty_prompt", "add_special_tokens",
-    "cache_salt",   "decoder_start_token_id", "bos_token_id",       "eos_token_id",
-    "pad_token_id", "global_attention"};
-constexpr std::array kOfPooling = {"truncate_prompt_tokens", "allow_empty_prompt",
-                                   "add_special_tokens", "cache_salt", "global_attention"};
+constexpr std::array kOfScoring = {"logprobs",           "truncate_prompt_tokens",
+                                   "allow_empty_prompt", "add_special_tokens",
+                                   "cache_salt",         "decoder_start_token_id",
+                                   "bos_token_id",       "eos_token_id",
+                                   "pad_token_id",       "src_lang",
+                                   "tgt_lang",           "task",
+                                   "global_attention"};
+constexpr std::array kOfPooling = {"truncate_prompt_tokens",
+                                   "allow_empty_prompt",
+                                   "add_special_tokens",
+                                   "cache_salt",
+                                   "src_lang",
+                                   "task",
+                                   "global_attention"};
 
 // do_sample decides where the request has it; else a request that sets a sampling parameter asks
 // for sampling, except temperature 0; else the model decides.
@@ -227,7 +237,47 @@ ParamsResolver::ParamsResolver(const ModelConfig& config, int vocab_size)
     : config_(config),
       limits_(limits_of(config)),
       vocab_size_(vocab_size),
-      defaults_(read_model_options(config.generation, vocab_size)) {}
+      defaults_(read_model_options(config.generation, vocab_size)) {
+  read_tasks();
+}
+
+// What is wrong with a task matters to those who ask for it.
+void ParamsResolver::read_tasks() {
+  for (auto& [name, params] : task_params(config_)) {
+    Task task{params.prefix, defaults_, {}};
+    try {
+      ModelOptions own = read_model_options(params.generation, vocab_size_,
+                                            "config.json: task_specific_params." + printable(name));
+      override_options(own.options, task.defaults.options);
+      task.defaults.not_built.merge(own.not_built);
+    } catch (const InputError& error) {
+      task.error = error.what();
+    }
+    tasks_.emplace(name, std::move(task));
+  }
+}
+
+// Null: the request names none.
+const ParamsResolver::Task* ParamsResolver::task_of(const Options& request) const {
+  if (!request.has_task()) return nullptr;
+  if (tasks_.empty())
+    throw not_supported("task", "this model has no tasks (task_specific_params of config.json)");
+  const auto it = tasks_.find(request.task());
+  if (it == tasks_.end()) {
+    std::string names;
+    for (const auto& [name, task] : tasks_) names += (names.empty() ? "" : ", ") + printable(name);
+    throw invalid_request(
+        "task", in_quotes(request.task()) + " is not a task of this model, which has " + names);
+  }
+  if (!it->second.error.empty())
+    throw InputError(ErrorKind::kInvalidModel, it->second.error, "task");
+  return &it->second;
+}
+
+const ModelOptions& ParamsResolver::defaults(const Options& request) const {
+  const Task* task = task_of(request);
+  return task != nullptr ? task->defaults : defaults_;
+}
 
 PromptParams ParamsResolver::prompt_params(const Options& request) const {
   PromptParams out;
@@ -239,16 +289,18 @@ PromptParams ParamsResolver::prompt_params(const Options& request) const {
         static_cast<int>(std::min<int64_t>(keep, std::numeric_limits<int>::max()));
   }
   out.add_special_tokens = !request.has_add_special_tokens() || request.add_special_tokens();
+  if (const Task* task = task_of(request)) out.prefix = task->prefix;
   return out;
 }
 
 proto::SamplingParams ParamsResolver::resolve(const Options& request,
                                               const PromptLengths& lengths) const {
   check_vocabulary(request, vocab_size_);
-  check_built(request, defaults_.not_built);
-  Options both = defaults_.options;
+  const ModelOptions& model = defaults(request);
+  check_built(request, model.not_built);
+  Options both = model.options;
   override_options(request, both);
-  const OptionSources sources{request, defaults_.options, both, lengths, decoder_positions()};
+  const OptionSources sources{request, model.options, both, lengths, decoder_positions()};
   proto::SamplingParams out;
   set_lengths(sources, out);
   set_sampling(sources, out);
@@ -295,7 +347,7 @@ proto::SamplingParams ParamsResolver::resolve_pooling(const Options& request,
 
 std::vector<int32_t> ParamsResolver::end_tokens(const Options& request) const {
   if (is_off(request, "eos_token_id")) return {};
-  for (const Options* options : {&request, &defaults_.options})
+  for (const Options* options : {&request, &defaults(request).options})
     if (options->has_eos_token_id()) {
       const auto& ids = options->eos_token_id().ids();
       return {ids.begin(), ids.end()};
@@ -307,16 +359,19 @@ std::vector<int32_t> ParamsResolver::end_tokens(const Options& request) const {
 }
 
 int ParamsResolver::default_bos(const Options& request) const {
-  const int forced = kForcedBos.of(request, defaults_.options, -1, vocab_size_);
-  return forced >= 0 ? forced
-                     : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
+  const Options& model = defaults(request).options;
+  const int forced = kForcedBos.of(request, model, -1, vocab_size_);
+  return forced >= 0 ? forced : kBos.of(request, model, config_.bos_token_id, vocab_size_);
 }
 
 int ParamsResolver::decoder_start(const Options& request) const {
-  const int start =
-      kDecoderStart.of(request, defaults_.options, config_.decoder_start_token_id, vocab_size_);
-  return start >= 0 ? start
-                    : kBos.of(request, defaults_.options, config_.bos_token_id, vocab_size_);
+  const Options& model = defaults(request).options;
+  const int start = kDecoderStart.of(request, model, config_.decoder_start_token_id, vocab_size_);
+  return start >= 0 ? start : kBos.of(request, model, config_.bos_token_id, vocab_size_);
+}
+
+int ParamsResolver::model_forced_bos(const Options& request) const {
+  return kForcedBos.of({}, defaults(request).options, -1, vocab_size_);
 }
 
 }  // namespace tandem

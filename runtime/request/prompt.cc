@@ -11,6 +11,7 @@
 #include "models/config/decoder_prompt.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/request/global_attention.h"
+#include "runtime/request/language_rules.h"
 #include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
@@ -29,7 +30,14 @@ void check_ids(const Ids& ids, const std::string& field, int vocab_size) {
                                        std::to_string(vocab_size));
 }
 
-Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, bool add_special) {
+// What stands around a text, and before it.
+struct TextOptions {
+  bool add_special = true;
+  const std::string* language = nullptr;  // null: the tokenizer's own
+  std::string_view prefix = {};
+};
+
+Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, const TextOptions& with) {
   if (!part.has_text()) {
     const auto& ids = part.token_ids().ids();
     return {ids.begin(), ids.end()};
@@ -38,7 +46,23 @@ Ids tokenise(const proto::PromptPart& part, const Tokenizer* tokenizer, bool add
     throw invalid_request(part.field(),
                           "the model has no tokenizer; give prompt_token_ids instead of text");
   check_utf8(part.text(), part.field());
-  return tokenizer->encode(part.text(), add_special);
+  std::string prefixed;
+  if (!with.prefix.empty()) prefixed = std::string(with.prefix) + part.text();
+  const std::string& text = with.prefix.empty() ? part.text() : prefixed;
+  return with.language != nullptr ? tokenizer->encode_from(*with.language, text, with.add_special)
+                                  : tokenizer->encode(text, with.add_special);
+}
+
+// Of texts of the output: in the target's language where that has a token around them.
+TextOptions output_text(const proto::GenerationOptions& options, const Tokenizer* tokenizer,
+                        const PromptParams& with) {
+  using Target = LanguageSet::Rule::Target;
+  TextOptions out{with.add_special_tokens};
+  if (!options.has_tgt_lang() || tokenizer == nullptr) return out;
+  const LanguageSet& languages = tokenizer->languages();
+  if (languages.target() != Target::kSourcePrefix && languages.has_source())
+    out.language = &options.tgt_lang();
+  return out;
 }
 
 // Cuts the tail to `keep` tokens; the end tokens stay, if the ids end with them.
@@ -89,18 +113,23 @@ void check_not_empty(const proto::Prompt& prompt, const PromptParams& params) {
 
 // Decoder ids → those that the decoder is fed: the target follows, but for its last token.
 void add_target(const proto::Prompt& prompt, const proto::GenerationOptions& options,
-                const Tokenizer* tokenizer, bool add_special, const ParamsResolver& resolver,
-                Ids& decoder, PreparedPrompt& out) {
+                const Tokenizer* tokenizer, const PromptParams& with,
+                const ParamsResolver& resolver, Ids& decoder, PreparedPrompt& out) {
   const proto::PromptPart& part = prompt.target();
-  Ids target = tokenise(part, tokenizer, add_special);
+  const TextOptions text = output_text(options, tokenizer, with);
+  Ids target = tokenise(part, tokenizer, text);
   check_ids(target, part.field(), resolver.vocab_size());
+  // A language behind the text is the one that the decoder starts with.
+  if (part.has_text() && text.language != nullptr && !target.empty() && !decoder.empty() &&
+      target.back() == decoder.front() && tokenizer->languages().is_language(target.back()))
+    target.pop_back();
   const Ids ends = resolver.end_tokens(options);
   const bool ended = !target.empty() && std::count(ends.begin(), ends.end(), target.back()) > 0;
   if (prompt.append_eos() && !ended) {
     if (ends.empty())
       throw invalid_request("append_eos", "the model has no end token; set append_eos to false");
     target.push_back(ends[0]);
-  } else if (!prompt.append_eos() && ended && part.has_text() && add_special) {
+  } else if (!prompt.append_eos() && ended && part.has_text() && with.add_special_tokens) {
     target.pop_back();  // the tokenizer put it there
   }
   if (target.empty()) throw invalid_request(part.field(), "has no tokens");
@@ -124,15 +153,19 @@ void assign(const Ids& ids, Repeated* out) {
 }
 
 // Text or ids → the ids that the encoder reads.
-Ids encoder_ids(const proto::Prompt& prompt, const PromptParams& with, const Tokenizer* tokenizer,
+Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& options,
+                const PromptParams& with, const Tokenizer* tokenizer,
                 const ParamsResolver& resolver) {
   const std::string& field = prompt.encoder().field();
   if (prompt.encoder().has_frames())
     throw invalid_request(field.empty() ? "prompt.encoder" : field,
                           "must be a text or token ids: the model's encoder reads no frames");
-  Ids ids = tokenise(prompt.encoder(), tokenizer, with.add_special_tokens);
+  Ids ids = tokenise(prompt.encoder(), tokenizer,
+                     {with.add_special_tokens,
+                      options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
   check_not_empty(prompt, with);
-  check_ids(ids, field, resolver.vocab_size());
+  if (tokenizer != nullptr) add_source_prefix(options, tokenizer->languages(), ids);
+  check_ids(ids, field, resolver.encoder_vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
   check_encoder(ids, field, resolver.encoder_positions());
@@ -171,12 +204,15 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver) {
   const PromptParams with = resolver.prompt_params(options);
+  if (options.has_src_lang() && !prompt.encoder().has_text())
+    throw invalid_request("src_lang",
+                          "is for texts: token ids have their language's token already");
   PreparedPrompt out;
   if (resolver.frames() != nullptr) {
     *out.inputs.mutable_encoder_frames() =
         frames_of(prompt.encoder(), with, *resolver.frames(), resolver.encoder_positions());
   } else {
-    const Ids encoder = encoder_ids(prompt, with, tokenizer, resolver);
+    const Ids encoder = encoder_ids(prompt, options, with, tokenizer, resolver);
     if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());
     assign(encoder, out.inputs.mutable_encoder_prompt_token_ids());
   }
@@ -189,7 +225,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
 
   std::optional<Ids> given;
   if (prompt.has_decoder()) {
-    given = tokenise(prompt.decoder(), tokenizer, with.add_special_tokens);
+    given = tokenise(prompt.decoder(), tokenizer, output_text(options, tokenizer, with));
     check_ids(*given, prompt.decoder().field(), resolver.vocab_size());
   }
   if (prompt.has_target() && !given) given = Ids();  // the target brings its own BOS
@@ -198,8 +234,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   DecoderPrompt decoder = decoder_prompt_rule(config)(given, context);
   check_ids(decoder.ids, "decoder_start_token_id", resolver.vocab_size());
 
-  if (prompt.has_target())
-    add_target(prompt, options, tokenizer, with.add_special_tokens, resolver, decoder.ids, out);
+  if (prompt.has_target()) add_target(prompt, options, tokenizer, with, resolver, decoder.ids, out);
   out.lengths = {static_cast<int>(decoder.ids.size()), decoder.default_bos};
   if (prompt.decoder().has_text()) out.inputs.set_prompt(prompt.decoder().text());
   assign(decoder.ids, out.inputs.mutable_prompt_token_ids());

@@ -22,11 +22,13 @@ struct PreparedPrompt {
   std::optional<proto::Pooling> pooling = {};  // then there is no decoder prompt
 };
 
-// An empty text (white space is nothing) is an error where there is nothing else to go by and the
-// request's allow_empty_prompt does not allow it. Tokenises, truncates if the request's
-// truncate_prompt_tokens says so (the tail is cut, the end tokens stay), makes the decoder prompt,
-// and checks ids or frames and the encoder's length. `tokenizer` may be null if the model has none:
-// then text is an error. Throws InputError with the field and the numbers.
+// Texts are those of src_lang and tgt_lang, behind the prefix of the task; tgt_lang must have been
+// through with_target_language() (language_rules.h). An empty text (white space is nothing) is an
+// error where there is nothing else to go by and the request's allow_empty_prompt does not allow
+// it. Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the
+// end tokens stay), makes the decoder prompt, and checks ids or frames and the encoder's length.
+// `tokenizer` may be null if the model has none: then text is an error. Throws InputError with the
+// field and the numbers.
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver);

@@ -61,7 +61,7 @@ JsonRequest request_from_json(const json& line, const json& defaults) {
     } else if (key == "params") {
       if (!value.is_object() && !value.is_null())
         throw invalid_request("params", std::string("must be an object, not ") + value.type_name());
-      if (value.is_object()) params.update(value);
+      if (value.is_object()) update_params(params, value);
     } else if (key == "priority") {
       constexpr auto kLeast = std::numeric_limits<int32_t>::min();
       constexpr auto kMost = std::numeric_limits<int32_t>::max();

@@ -6,6 +6,7 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/bad_words.h"
+#include "runtime/request/language_rules.h"
 
 namespace tandem {
 namespace {
@@ -31,13 +32,13 @@ ModelConfig load_supported(const std::filesystem::path& model) {
   return config;
 }
 
-// What looks at the encoder's ids has none to look at.
+// What looks for the encoder's ids among the decoder's has none to look at.
 void check_without_ids(const proto::SamplingParams& params) {
+  const char* const what = "needs an encoder that reads token ids, and those of the decoder";
   const double penalty = params.encoder_repetition_penalty();
-  if (penalty != 0 && penalty != 1)
-    throw invalid_request("encoder_repetition_penalty", "needs an encoder that reads token ids");
+  if (penalty != 0 && penalty != 1) throw invalid_request("encoder_repetition_penalty", what);
   if (params.encoder_no_repeat_ngram_size() > 0)
-    throw invalid_request("encoder_no_repeat_ngram_size", "needs an encoder that reads token ids");
+    throw invalid_request("encoder_no_repeat_ngram_size", what);
 }
 
 }  // namespace
@@ -52,6 +53,14 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_prompt(prompt);
   check_options(options);
+  if (options.has_tgt_lang())
+    return prepare_resolved(
+        prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));
+  return prepare_resolved(prompt, options);
+}
+
+PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
+                                                   const proto::GenerationOptions& options) {
   PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_);
   if (prepared.pooling)
     return {std::move(prepared.inputs), resolver_.resolve_pooling(options, *prepared.pooling)};
@@ -59,7 +68,8 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
   PreparedRequest request{std::move(prepared.inputs),
                           last ? resolver_.resolve_scoring(options, prepared.lengths, *last)
                                : resolver_.resolve(options, prepared.lengths)};
-  if (request.inputs.has_encoder_frames()) check_without_ids(request.params);
+  if (request.inputs.has_encoder_frames() || resolver_.has_two_vocabularies())
+    check_without_ids(request.params);
   const auto& words = options.bad_words().texts();
   if (!last)
     for (const auto& ids : bad_words_ids({words.begin(), words.end()}, *tokenizer_))

@@ -34,6 +34,10 @@ class RequestProcessor {
   const ModelConfig& model_config() const { return config_; }
 
  private:
+  // Languages are ids by then.
+  PreparedRequest prepare_resolved(const proto::Prompt& prompt,
+                                   const proto::GenerationOptions& options);
+
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
   ParamsResolver resolver_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/row_draw.h"
 #include "kernels/sampling_ops.h"
 #include "runtime/protocol/tandem.pb.h"
 
@@ -61,11 +62,6 @@ void warp_logits(const proto::SamplingParams& params, std::span<float> logits);
 
 // The same, as the list of what is left, by id. Nothing if no filter is on or the row has no
 // distribution (NaN, +inf, all masked); `logits` are scaled by the temperature in any case.
-struct Candidates {
-  std::vector<float> logits;
-  std::vector<int32_t> ids;
-  size_t size() const { return ids.size(); }
-};
 std::optional<Candidates> warp_candidates(const proto::SamplingParams& params,
                                           std::span<float> logits);
 

@@ -1,16 +1,14 @@
 // The warpers of transformers' logits_process.py, for sampling. All work on the candidates that are
-// left, so that what follows top-k is cheap. Probabilities are float32; cumulative sums are kept in
-// double and rounded to float32, as torch.cumsum does on a CPU.
+// left, so that what follows top-k is cheap. Those that devices know too are in kernels/row_draw.h.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kernels/row_draw.h"
 #include "kernels/row_math.h"
 #include "runtime/sampling/logits_processors.h"
 
@@ -18,59 +16,7 @@ namespace tandem {
 
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
-
-// The k-th largest value, 0 < k <= values.size(); no NaN among them.
-float kth_largest(std::span<const float> values, size_t k) {
-  constexpr size_t kHeapLimit = 512;
-  const auto middle = values.begin() + static_cast<long>(k);
-  std::vector<float> top(values.begin(), k <= kHeapLimit ? middle : values.end());
-  if (k > kHeapLimit) {
-    std::nth_element(top.begin(), top.begin() + static_cast<long>(k - 1), top.end(),
-                     std::greater<>());
-    return top[k - 1];
-  }
-  std::make_heap(top.begin(), top.end(), std::greater<>());
-  for (const float value : values.subspan(k)) {
-    if (value <= top.front()) continue;
-    std::pop_heap(top.begin(), top.end(), std::greater<>());
-    top.back() = value;
-    std::push_heap(top.begin(), top.end(), std::greater<>());
-  }
-  return top.front();
-}
-
-// Keeps candidate i where keep(i); their order stays.
-void filter(Candidates& c, const auto& keep) {
-  size_t kept = 0;
-  for (size_t i = 0; i < c.size(); ++i) {
-    c.logits[kept] = c.logits[i];
-    c.ids[kept] = c.ids[i];
-    kept += keep(i) ? 1 : 0;
-  }
-  c.logits.resize(kept);
-  c.ids.resize(kept);
-}
-
-// Few are expected to reach the threshold.
-Candidates gather_from(std::span<const float> logits, float threshold) {
-  Candidates out;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > kMasked && logits[i] >= threshold)) continue;
-    out.logits.push_back(logits[i]);
-    out.ids.push_back(static_cast<int32_t>(i));
-  }
-  return out;
-}
-
-Candidates gather_all(std::span<const float> logits) {
-  Candidates out;
-  out.logits.assign(logits.begin(), logits.end());
-  out.ids.resize(logits.size());
-  std::iota(out.ids.begin(), out.ids.end(), 0);
-  filter(out, [&](size_t i) { return logits[i] > kMasked; });
-  return out;
-}
+constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // HuggingFace's min_tokens_to_keep: beams need continuations besides all the end tokens.
 size_t least_kept(const proto::SamplingParams& p) {
@@ -79,18 +25,8 @@ size_t least_kept(const proto::SamplingParams& p) {
 
 // The logit from which candidates stay whatever a filter says: that of the `least` best ones.
 float always_kept(const Candidates& c, size_t least) {
-  if (least <= 1) return std::numeric_limits<float>::infinity();
+  if (least <= 1) return kKeepsNone;
   return kth_largest(c.logits, std::min(least, c.size()));
-}
-
-float max_logit(const Candidates& c) { return find_peak(c.logits).value; }
-
-std::vector<float> softmax(const Candidates& c) {
-  std::vector<float> p(c.size());
-  exp_all(c.logits, max_logit(c), p);
-  const auto total = static_cast<float>(sum_all(p));
-  for (float& e : p) e /= total;
-  return p;
 }
 
 std::vector<float> log_softmax(const Candidates& c) {
@@ -129,56 +65,7 @@ void top_h(Candidates& c, double fraction) {
     if (!(static_cast<float>(sum) <= most) && i > 0) break;
     kept[order[i]] = true;
   }
-  filter(c, [&](size_t i) { return kept[i]; });
-}
-
-void top_k(Candidates& c, size_t k) {
-  if (k >= c.size()) return;
-  const float threshold = kth_largest(c.logits, k);
-  filter(c, [&](size_t i) { return c.logits[i] >= threshold; });
-}
-
-// Removes, from the least likely up (of equals the lower id first), while the cumulative
-// probability is <= 1 - top_p. Only the bucket of logits that the boundary falls into is sorted.
-void top_p(Candidates& c, double keep_mass, size_t least) {
-  constexpr size_t kBuckets = 1024;  // bucket 0: the largest logits; width 1/16, the last one open
-  const auto threshold = static_cast<float>(1.0 - keep_mass);
-  const std::vector<float> p = softmax(c);
-  const float top = max_logit(c);
-  const auto bucket_of = [&](size_t i) {
-    return static_cast<size_t>(
-        std::min((top - c.logits[i]) * 16.0f, static_cast<float>(kBuckets - 1)));
-  };
-  std::array<double, kBuckets> mass{};
-  for (size_t i = 0; i < c.size(); ++i) mass[bucket_of(i)] += p[i];
-  double below = 0;
-  size_t boundary = kBuckets - 1;
-  for (; boundary > 0 && static_cast<float>(below + mass[boundary]) <= threshold; --boundary)
-    below += mass[boundary];
-  std::vector<uint32_t> order;
-  for (size_t i = 0; i < c.size(); ++i)
-    if (bucket_of(i) == boundary) order.push_back(static_cast<uint32_t>(i));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return c.logits[a] < c.logits[b]; });
-  std::vector<bool> removed(order.empty() ? 0 : c.size(), false);
-  const size_t most = boundary > 0 ? order.size() : order.size() - 1;  // the most likely one stays
-  for (size_t i = 0; i < most; ++i) {
-    below += p[order[i]];
-    if (!(static_cast<float>(below) <= threshold)) break;
-    removed[order[i]] = true;
-  }
-  const float kept = always_kept(c, least);
-  filter(c, [&](size_t i) {
-    const size_t bucket = bucket_of(i);
-    return bucket < boundary || (bucket == boundary && !removed[i]) || c.logits[i] >= kept;
-  });
-}
-
-void min_p(Candidates& c, double fraction, size_t least) {
-  const std::vector<float> p = softmax(c);
-  const float threshold = static_cast<float>(fraction) * find_peak(p).value;
-  const float kept = always_kept(c, least);
-  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= kept; });
+  c.filter([&](size_t i) { return kept[i]; });
 }
 
 void typical(Candidates& c, double mass, size_t least) {
@@ -200,14 +87,14 @@ void typical(Candidates& c, double mass, size_t least) {
   last = std::max(last, least - 1);
   if (last >= order.size()) return;
   const float farthest = distance[order[last]];
-  filter(c, [&](size_t i) { return distance[i] <= farthest; });
+  c.filter([&](size_t i) { return distance[i] <= farthest; });
 }
 
 // Removes what is less likely than `threshold`, but never the most likely ones.
 void cut_below(Candidates& c, float threshold, size_t least) {
   const std::vector<float> p = softmax(c);
   const float kept = least > 1 ? always_kept(c, least) : max_logit(c);
-  filter(c, [&](size_t i) { return p[i] >= threshold || c.logits[i] >= kept; });
+  c.filter([&](size_t i) { return p[i] >= threshold || c.logits[i] >= kept; });
 }
 
 void eta_cutoff(Candidates& c, double epsilon, size_t least) {
@@ -229,11 +116,11 @@ std::optional<Candidates> warp_candidates(const proto::SamplingParams& p, std::s
   const size_t least = least_kept(p);
   const auto k = p.top_k() > 0 ? std::max(static_cast<size_t>(p.top_k()), least) : size_t{0};
   const bool by_threshold = k > 0 && k < logits.size() && !(p.top_h() > 0);
-  Candidates c = by_threshold ? gather_from(logits, kth_largest(logits, k)) : gather_all(logits);
+  Candidates c = candidates_of(logits, by_threshold ? k : 0);
   if (p.top_h() > 0) top_h(c, p.top_h());
-  if (k > 0) top_k(c, k);
-  if (p.top_p() < 1.0) top_p(c, p.top_p(), least);
-  if (p.min_p() > 0) min_p(c, p.min_p(), least);
+  if (k > 0) keep_top_k(c, k);
+  if (p.top_p() < 1.0) drop_tail(c, static_cast<float>(1.0 - p.top_p()), always_kept(c, least));
+  if (p.min_p() > 0) keep_min_p(c, static_cast<float>(p.min_p()), always_kept(c, least));
   if (by_typicality) typical(c, p.typical_p(), least);
   if (p.epsilon_cutoff() > 0) cut_below(c, static_cast<float>(p.epsilon_cutoff()), least);
   if (p.eta_cutoff() > 0) eta_cutoff(c, p.eta_cutoff(), least);
@@ -243,7 +130,7 @@ std::optional<Candidates> warp_candidates(const proto::SamplingParams& p, std::s
 void warp_logits(const proto::SamplingParams& p, std::span<float> logits) {
   const auto c = warp_candidates(p, logits);
   if (!c) return;
-  std::fill(logits.begin(), logits.end(), kMasked);
+  std::fill(logits.begin(), logits.end(), kNever);
   for (size_t i = 0; i < c->size(); ++i) logits[static_cast<size_t>(c->ids[i])] = c->logits[i];
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/row_draw.h"
 #include "kernels/row_math.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/philox.h"
@@ -16,38 +17,6 @@
 namespace tandem {
 
 namespace {
-
-// Inverse of the cumulative distribution, in the order of the row. Falls back to the argmax where
-// there is no distribution (NaN, +inf, nothing left).
-int32_t draw(std::span<const float> logits, double uniform) {
-  const Peak peak = find_peak(logits);
-  if (!peak.finite()) return index_of(peak, logits);
-  static thread_local std::vector<float> weights;
-  weights.resize(logits.size());
-  exp_all(logits, peak.value, weights);
-  const auto block_at = [&](size_t i) {
-    return std::span<const float>(weights).subspan(i, std::min(kRowBlock, weights.size() - i));
-  };
-  const double target = uniform * sum_all(weights);
-  double sum = 0;
-  size_t start = 0;  // of the block that the target falls into
-  for (size_t i = 0; i < weights.size(); i += kRowBlock) {
-    const double weight = sum_block(block_at(i));
-    if (weight == 0) continue;
-    start = i;
-    if (sum + weight > target) break;
-    sum += weight;
-  }
-  size_t last = start;  // the last entry with any weight: rounding cannot lead past it
-  const auto block = block_at(start);
-  for (size_t i = 0; i < block.size(); ++i) {
-    if (block[i] == 0) continue;
-    sum += block[i];
-    last = start + i;
-    if (sum > target) break;
-  }
-  return static_cast<int32_t>(last);
-}
 
 void add_entry(proto::TokenLogprobs& out, int32_t id, double logprob, int32_t rank) {
   auto* entry = out.add_top();
@@ -75,8 +44,8 @@ int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
   if (!seq.params->do_sample()) return argmax(logits);
   const double uniform = uniform_draw(seq.params->seed(), seq.seq_index, seq.output_ids.size());
   const auto candidates = warp_candidates(*seq.params, logits);
-  if (!candidates) return draw(logits, uniform);
-  return candidates->ids[static_cast<size_t>(draw(candidates->logits, uniform))];
+  if (!candidates) return draw_from(logits, uniform);
+  return candidates->ids[static_cast<size_t>(draw_from(candidates->logits, uniform))];
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/engine/engine_api.h"
 #include "server/api/metrics.h"
@@ -27,6 +28,7 @@ struct AppContext {
   std::string version;
   Metrics metrics;
   std::time_t created = std::time(nullptr);
+  std::vector<std::string> tasks = {};  // that a request may name
   std::atomic<int> prompts_under_way{0};
   // Takes room for that many prompts; false: the answer is a 429.
   bool enter(int prompts) {

@@ -8,6 +8,7 @@
 #include "server/api/json_body.h"
 #include "server/api/openapi.h"
 #include "server/api/routes.h"
+#include "text/languages.h"
 
 namespace tandem::server {
 
@@ -16,13 +17,20 @@ namespace {
 constexpr const char* kModelsPath = "/v1/models/";
 
 Json model_object(const AppContext& app, const std::string& name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", app.created},
-          {"owned_by", "tandem"},
-          {"root", app.config.model_names.front()},
-          {"parent", nullptr},
-          {"max_model_len", app.max_model_len}};
+  Json model = {{"id", name},
+                {"object", "model"},
+                {"created", app.created},
+                {"owned_by", "tandem"},
+                {"root", app.config.model_names.front()},
+                {"parent", nullptr},
+                {"max_model_len", app.max_model_len}};
+  const LanguageSet& languages = app.tokenizer.languages();
+  if (languages.has_source()) model["source_languages"] = languages.names();
+  if (!languages.empty()) model["target_languages"] = languages.names();
+  if (!languages.default_source().empty())
+    model["default_source_language"] = languages.default_source();
+  if (!app.tasks.empty()) model["tasks"] = app.tasks;
+  return model;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
+#include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
 #include "server/api/generation/generation_request.h"
@@ -97,6 +98,10 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
   TextPairs pairs = take_text_pairs(body, "prompt", "target", app.config);
   const bool append_eos = take_bool(body, "append_eos").value_or(true);
   const Urgency urgency = take_urgency(body, app.config);
+  nlohmann::json params = nlohmann::json::object();
+  for (const char* name : {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"})
+    if (auto value = take(body, name)) params[name] = std::move(*value);
+  const proto::GenerationOptions options = read_options(params);
   refuse_rest(body);
   if (pairs.first.size() == 1)
     check_copies(pairs.first.front().size(), pairs.size(), app.config, "prompt");
@@ -108,6 +113,7 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
     prompt.mutable_target()->set_text(pairs.second[i]);
     prompt.mutable_target()->set_field(pairs.name_of_second(i));
     prompt.set_append_eos(append_eos);
+    requests[i].options = options;
     requests[i].timeout = urgency.timeout;
     requests[i].priority = urgency.priority;
   }

@@ -10,9 +10,13 @@ namespace tandem::server {
 
 namespace {
 
-HttpResponse tokenized(const AppContext& app, const std::string& text, bool special, bool strings) {
+// language: of the text; empty: the tokenizer's own.
+HttpResponse tokenized(const AppContext& app, const std::string& text, const std::string& language,
+                       bool special, bool strings) {
   try {
-    const std::vector<int32_t> ids = app.tokenizer.encode(text, special);
+    const std::vector<int32_t> ids = language.empty()
+                                         ? app.tokenizer.encode(text, special)
+                                         : app.tokenizer.encode_from(language, text, special);
     Json answer = {{"count", ids.size()}, {"max_model_len", app.max_model_len}, {"tokens", ids}};
     if (strings) {
       Json texts = Json::array();
@@ -36,13 +40,15 @@ void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (!prompt) throw invalid_request("prompt", "is missing");
   const bool special = take_bool(body, "add_special_tokens").value_or(true);
   const bool strings = take_bool(body, "return_token_strs").value_or(false);
+  const auto language = take_string(body, "src_lang");
   refuse_rest(body);
   check_utf8(*prompt, "prompt");
   // Megabytes take a while; other connections share this thread.
-  app.run_apart([&app, exchange, text = *prompt, special, strings] {
-    HttpResponse response = tokenized(app, text, special, strings);
-    exchange->post([exchange, response] { exchange->respond(response); });
-  });
+  app.run_apart(
+      [&app, exchange, text = *prompt, language = language.value_or(""), special, strings] {
+        HttpResponse response = tokenized(app, text, language, special, strings);
+        exchange->post([exchange, response] { exchange->respond(response); });
+      });
 }
 
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {

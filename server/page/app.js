@@ -34,7 +34,7 @@ function wantKey(wrong) {
   $('key-error').textContent = wrong ? 'The server does not know this key.' : '';
   keyWanted = new Promise((resolve) => {
     const dialog = $('key-dialog');
-    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); if (given) setTimeout(() => { poll(); countTokens(); }); };
+    const done = (given) => { keyWanted = null; dialog.onclose = null; dialog.close(); resolve(given); if (given) setTimeout(() => { poll(); countTokens(); showMenus(); }); };
     dialog.onclose = () => done(false);
     $('key-cancel').onclick = () => done(false);
     $('key-form').onsubmit = (event) => {
@@ -72,6 +72,12 @@ const KINDS = {
   sample: {title: 'Sampling', fields: ['temperature', 'top_p', 'n', 'seed'], fixed: {do_sample: true, num_beams: 1}},
   beams: {title: 'Beams', fields: ['num_beams', 'num_return_sequences', 'length_penalty'], fixed: {do_sample: false}},
 };
+// Of models that have them: fields of /v1/models, and what a menu says where nothing is chosen.
+const MENUS = {
+  src_lang: {list: 'source_languages', none: (model) => model.default_source_language || '–'},
+  tgt_lang: {list: 'target_languages', none: () => "the model's choice"},
+  task: {list: 'tasks', none: () => 'none'},
+};
 const mode = () => document.querySelector('input[name=mode]:checked').value;
 const kinds = () => mode() === 'compare' ? ['greedy', 'beams', 'sample'] : [mode()];
 
@@ -81,6 +87,7 @@ function requestBody(kind) {
   for (const name of ['max_tokens', ...KINDS[kind].fields])
     if ($(name).value.trim() !== '') body[name] = Number($(name).value);
   Object.assign(body, KINDS[kind].fixed);
+  for (const name of Object.keys(MENUS)) if ($(name).value) body[name] = $(name).value;
   if ($('cut').checked) body.truncate_prompt_tokens = -1;
   if ($('decoder_prompt').value !== '') body.decoder_prompt = $('decoder_prompt').value;
   return body;
@@ -98,6 +105,24 @@ function showFields() {
   const shown = kinds();
   for (const field of document.querySelectorAll('[data-for]')) field.hidden = !shown.includes(field.dataset.for);
   showCurl();
+}
+async function showMenus() {
+  let model;
+  try {
+    // Not ask(): the key is asked for elsewhere, and this comes again with it.
+    const response = await fetch('/v1/models', {headers: apiKey ? {Authorization: 'Bearer ' + apiKey} : {}});
+    if (!response.ok) return;
+    model = (await response.json()).data[0];
+  } catch {
+    return;
+  }
+  for (const [name, {list, none}] of Object.entries(MENUS)) {
+    const option = (value, text) => Object.assign(element('option', '', text), {value});
+    const values = model[list] || [];
+    $(name).replaceChildren(option('', none(model)), ...values.map((value) => option(value, value)));
+    $(name).closest('.field').hidden = values.length === 0;
+    if (values.length) $('model-fields').hidden = false;
+  }
 }
 function showFieldError(name, message) {
   const place = $('error-' + name);
@@ -444,6 +469,7 @@ document.addEventListener('visibilitychange', () => { before = null; poll(); });
 new ResizeObserver(() => { if (status) showPool(); }).observe($('blocks'));
 
 showFields();
+showMenus();
 countTokens();
 poll();
 })();

@@ -23,6 +23,11 @@ std::string lossy(const std::string& bytes) {
   return out;
 }
 
+std::string without(std::string text, const std::string& part) {
+  for (size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
 std::string lossy_of_icu(const std::string& bytes) {
   std::string out;
   icu::UnicodeString::fromUTF8(bytes).toUTF8String(out);
@@ -62,6 +67,15 @@ TEST(Utf8, SameAsIcuOnRandomBytes) {
     const std::string bytes = random_bytes(rng);
     const std::string expected = lossy_of_icu(bytes);
     ASSERT_EQ(lossy(bytes), expected) << testing::PrintToString(bytes);
+    std::string valid;
+    append_valid_utf8(bytes, valid);
+    ASSERT_EQ(find_invalid_utf8(valid), std::string::npos);
+    ASSERT_EQ(without(valid, "\uFFFD"), without(expected, "\uFFFD"))
+        << testing::PrintToString(bytes);
+    // A U+FFFD that was there stays.
+    if (bytes == expected) {
+      ASSERT_EQ(valid, bytes);
+    }
     const size_t invalid = find_invalid_utf8(bytes);
     ASSERT_EQ(invalid == std::string::npos, bytes == expected) << testing::PrintToString(bytes);
     if (invalid == std::string::npos) continue;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/language_rules.h"
 #include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/sampling/sampler.h"
@@ -28,6 +29,7 @@ ModelConfig make_config() {
   config.max_position_embeddings = 64;
   config.bos_token_id = 0;
   config.decoder_start_token_id = 2;
+  config.raw = {{"task_specific_params", {{"t", {{"prefix", "do: "}, {"num_beams", 2}}}}}};
   config.eos_token_id = {2};
   config.generation = {{"max_length", 20}, {"forced_eos_token_id", 2}};
   return config;
@@ -73,17 +75,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ParamsResolver resolver(config, kVocab);
   static const ModelConfig led = make_led();
   static const ParamsResolver led_resolver(led, kVocab);
-  static const FakeTokenizer tokenizer;
+  static const FakeTokenizer tokenizer = [] {
+    FakeTokenizer out;
+    out.named = LanguageSet({"", "", "", LanguageSet::Rule::Target::kForcedBos},
+                            {{"en_XX", 5}, {"fr_XX", 6}}, /*has_source=*/true, "en_XX");
+    return out;
+  }();
   json request = json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object()) return 0;
   static const json null;
   const json& prompt = request.contains("prompt") ? request["prompt"] : null;
   const json& params = request.contains("params") ? request["params"] : null;
   try {
-    const proto::GenerationOptions options = read_options(params);
-    check_options(options);
-    const PreparedPrompt prepared =
-        preprocess(read_prompt(prompt), options, &tokenizer, config, resolver);
+    const proto::Prompt read = read_prompt(prompt);
+    const proto::GenerationOptions given = read_options(params);
+    check_options(given);
+    const auto options = with_target_language(read, given, tokenizer.languages(), resolver);
+    const PreparedPrompt prepared = preprocess(read, options, &tokenizer, config, resolver);
     const auto last = prepared.last_target_token;
     generate(prepared, last ? resolver.resolve_scoring(options, prepared.lengths, *last)
                             : resolver.resolve(options, prepared.lengths));
@@ -99,10 +107,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   } catch (const InputError&) {
   }
+  json defaults;
+  if (request.contains("params")) defaults.swap(request["params"]);
+  ModelConfig other = make_config();
+  try {  // the same as a task's
+    other.raw = {{"task_specific_params", {{"t", defaults}}}};
+    proto::GenerationOptions task;
+    task.set_task("t");
+    ParamsResolver(other, kVocab).resolve(task, {2, true});
+  } catch (const InputError&) {
+  }
   try {  // the same as a generation_config.json
-    json defaults;
-    if (request.contains("params")) defaults.swap(request["params"]);
-    ModelConfig other = make_config();
     other.generation = std::move(defaults);
     ParamsResolver(other, kVocab).resolve({}, {2, true});
   } catch (const InputError&) {

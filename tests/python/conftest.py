@@ -16,11 +16,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "demo-model"
+GOLDENS = ROOT / "tests" / "data" / "goldens"
 TEXTS = sorted((ROOT / "examples" / "texts").glob("*.txt"))
 
 
 class Server:
-    def __init__(self, directory, *flags):
+    def __init__(self, directory, *flags, model=MODEL):
         self.log_path = directory / "log"
         (directory / "run").mkdir(mode=0o700)
         binary = os.environ.get("TANDEM_BINARY", str(ROOT / "build" / "bin" / "tandem"))
@@ -28,7 +29,7 @@ class Server:
                            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                [binary, "serve", str(MODEL), "--dtype", "float32", "--port", "0", "--client-port", "0", *flags],
+                [binary, "serve", str(model), "--dtype", "float32", "--port", "0", "--client-port", "0", *flags],
                 stderr=log, stdin=subprocess.DEVNULL, env=environment)
         deadline = time.time() + 60
         while not re.search(r' ready$|"ready"', self.log(), re.MULTILINE):
@@ -69,13 +70,13 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def start_server(tmp_path):
-    """start_server(*flags): a server of the test's own."""
+    """start_server(*flags, model=…): a server of the test's own."""
     servers = []
 
-    def start(*flags):
+    def start(*flags, **more):
         directory = tmp_path / str(len(servers))
         directory.mkdir()
-        servers.append(Server(directory, *flags))
+        servers.append(Server(directory, *flags, **more))
         return servers[-1]
 
     yield start

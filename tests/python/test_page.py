@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from browser import Browser, find_chromium
+from conftest import GOLDENS
 
 GENERATED = "document.querySelector('#generate').disabled === false && document.querySelector('.run') !== null"
 
@@ -160,6 +161,56 @@ def test_long_texts_are_cut_on_request(page, server):
     page.type("#max_tokens", "4")
     (text,), = generate(page)
     assert text and page.text("#error-prompt") == ""
+
+
+def open_page(chromium, server):
+    chromium.errors.clear()
+    chromium.urls.clear()
+    chromium.open(server.url + "/")
+    chromium.wait("document.querySelector('#state').dataset.state === 'ready'")
+
+
+def options_of(page, menu):
+    return page.value("[...document.querySelectorAll('#%s option')].map(o => o.value)" % menu)
+
+
+def choose(page, menu, value):
+    page.value("(() => { const menu = document.querySelector('#%s'); menu.value = %r;"
+               " menu.dispatchEvent(new Event('input', {bubbles: true})); })()" % (menu, value))
+
+
+def test_menus_only_where_the_model_has_them(page):
+    page.value("fetch('/v1/models').then(r => r.json()).then(() => true)")
+    assert page.value("document.querySelector('#model-fields').hidden") is True
+    assert "src_lang" not in page.value("document.querySelector('#curl').textContent")
+
+
+def test_languages_have_menus(chromium, start_server):
+    server = start_server(model=GOLDENS / "mbart50-tiny")
+    open_page(chromium, server)
+    chromium.wait("document.querySelector('#model-fields').hidden === false")
+    for menu in ("src_lang", "tgt_lang"):
+        names = options_of(chromium, menu)
+        assert len(names) == 53 and names[0] == "" and "fr_XX" in names
+    assert chromium.value("document.querySelector('#task').closest('.field').hidden") is True
+    assert chromium.value("document.querySelector('#src_lang').selectedOptions[0].textContent") == "en_XX"
+    choose(chromium, "src_lang", "fr_XX")
+    choose(chromium, "tgt_lang", "de_DE")
+    curl = chromium.value("document.querySelector('#curl').textContent")
+    assert '"src_lang": "fr_XX"' in curl and '"tgt_lang": "de_DE"' in curl
+    chromium.type("#prompt", "Bonjour.")
+    (text,), = generate(chromium)
+    assert text == ask(server, prompt="Bonjour.", max_tokens=40, num_beams=1, src_lang="fr_XX", tgt_lang="de_DE")[0]["text"]
+    assert chromium.errors == []
+
+
+def test_tasks_have_a_menu(chromium, start_server):
+    open_page(chromium, start_server(model=GOLDENS / "t5-tiny"))
+    chromium.wait("document.querySelector('#model-fields').hidden === false")
+    assert options_of(chromium, "task") == ["", "summarization"]
+    assert chromium.value("document.querySelector('#src_lang').closest('.field').hidden") is True
+    choose(chromium, "task", "summarization")
+    assert '"task": "summarization"' in chromium.value("document.querySelector('#curl').textContent")
 
 
 def test_an_empty_text_is_an_error(page):

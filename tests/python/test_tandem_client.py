@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from conftest import ROOT
+from conftest import GOLDENS, ROOT
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
@@ -129,6 +129,40 @@ def test_about_the_server(client):
     client.wait_until_ready(timeout=5)
     assert [m.id for m in client.models()] and client.version()
     assert "tandem:generation_tokens_total" in client.metrics()
+
+
+def test_languages(start_server):
+    model = GOLDENS / "mbart50-tiny"
+    client = tc.Client(start_server(model=model).url)
+    info, = client.models()
+    assert len(info.source_languages) == 52 and info.target_languages == info.source_languages
+    assert info.default_source_language == "en_XX" and info.tasks == []
+    cases = [c for c in json.loads((model / "golden.json").read_text())["cases"]
+             if c["kind"] == "lang" and "sequences" not in c]
+    assert cases
+    for case in cases:
+        answer = client.complete(case["text"], src_lang=case["src_lang"], target_lang=case["tgt_lang"], num_beams=1,
+                                 max_new_tokens=20)
+        assert answer.text == case["output_text"]["skip_special_tokens_true"]
+    german, = client.score("a text", "ein Text", src_lang="en_XX", tgt_lang="de_DE")
+    english, = client.score("a text", "ein Text", src_lang="en_XX", tgt_lang="en_XX")
+    assert german.token_ids[1:] == english.token_ids[1:] and german.token_ids[0] != english.token_ids[0]
+    with pytest.raises(tc.BadRequestError, match="did you mean de_DE") as e:
+        client.complete("a", tgt_lang="de")
+    assert e.value.param == "tgt_lang"
+
+
+def test_tasks(start_server):
+    client = tc.Client(start_server(model=GOLDENS / "t5-tiny").url)
+    info, = client.models()
+    assert info.tasks == ["summarization"] and info.target_languages == []
+    text = "Some text of a few words."
+    by_task = client.complete(text, task="summarization", max_tokens=8, min_length=0)
+    assert by_task.text == client.complete("summarize: " + text, max_tokens=8, num_beams=4, length_penalty=2,
+                                           early_stopping=True, no_repeat_ngram_size=3).text
+    with pytest.raises(tc.BadRequestError, match="summarization") as e:
+        client.complete(text, task="translation")
+    assert e.value.param == "task"
 
 
 def test_errors(client):

@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "models/family.h"
+#include "tests/text/fake_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -189,6 +190,81 @@ TEST(Detokenizer, RunsOfBytes) {
   text += detokenizer.finish();
   EXPECT_EQ(text, "\u00E9 a\uFFFD\uFFFD\uFFFD\uFFFD a\uFFFD");
   EXPECT_EQ(text, tokenizer->decode(ids, true));
+}
+
+// Tokens are bytes; those that are no character become nothing.
+TEST(Detokenizer, InvalidBytesAreDropped) {
+  const auto tokenizer = load("byt5-tiny");
+  const auto byte = [](int value) { return value + 3; };
+  const std::vector<int32_t> ids = {byte(0xC3), byte(0xA9), byte(0xE2), byte(0x82), byte('a'),
+                                    byte(0xFF), byte(0xC3), 1,          byte(0xA9), byte(0xC3)};
+  for (const bool skip_special : {true, false}) {
+    std::string text;
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    for (const int32_t id : ids) text += detokenizer.append(id);
+    EXPECT_EQ(text, skip_special ? "\u00E9a\u00E9" : "\u00E9a</s>");
+    EXPECT_EQ(detokenizer.finish(), "");
+    EXPECT_EQ(text, tokenizer->decode(ids, skip_special));
+  }
+}
+
+class TidyTokenizer : public FakeTokenizer {
+ public:
+  bool tidies() const override { return true; }
+};
+
+// Text that is cut anywhere is tidied as a whole, and no more is held back than may change.
+TEST(Detokenizer, TidiedInPartsAsAWhole) {
+  const TidyTokenizer tokenizer;
+  const std::string characters = "   ''nntvrems.,?!x\n";
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 rng(seed);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string raw, joined, piece;
+    Detokenizer detokenizer(tokenizer, false);
+    for (size_t n = rng() % 24; n > 0; --n) {
+      raw += characters[rng() % characters.size()];
+      piece = detokenizer.append(tokenizer.encode(raw.substr(raw.size() - 1), false)[0]);
+      joined += piece;
+      if (std::string("x.,?!tems\n").find(raw.back()) != std::string::npos) {
+        ASSERT_EQ(joined, tidy_spaces(raw)) << raw;
+      }
+    }
+    ASSERT_EQ(joined + detokenizer.finish(), tidy_spaces(raw)) << raw;
+  }
+}
+
+class AllVocabularies : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Detokenizer, AllVocabularies,
+                         testing::Values("bart-tiny", "blenderbot-small-tiny", "byt5-tiny",
+                                         "flan-t5-untied", "marian-tiny", "mbart50-tiny",
+                                         "mt5-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny",
+                                         "whisper-tiny-rand"));
+
+TEST_P(AllVocabularies, PiecesAreTheText) {
+  const auto tokenizer = load(GetParam());
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 rng(seed);
+  const std::vector<int32_t> often =
+      tokenizer->encode(". , ' ' n't 's ' a \u00E9\u20AC <unk> ? ! don ' t  x  </s>");
+  for (int round = 0; round < 2000; ++round) {
+    const bool skip_special = rng() % 2;
+    std::vector<int32_t> ids;
+    std::string text;
+    Detokenizer detokenizer(*tokenizer, skip_special);
+    for (size_t n = rng() % 40; n > 0; --n) {
+      const auto any = static_cast<int32_t>(rng() % static_cast<uint64_t>(tokenizer->size() + 3));
+      ids.push_back(rng() % 2 ? any - 1 : often[rng() % often.size()]);
+      const std::string piece = detokenizer.append(ids.back());
+      ASSERT_EQ(find_invalid_utf8(piece), std::string::npos);
+      text += piece;
+    }
+    text += detokenizer.finish();
+    ASSERT_EQ(text, tokenizer->decode(ids, skip_special)) << testing::PrintToString(ids);
+  }
 }
 
 // A special token that is skipped does not come between the bytes of a character.

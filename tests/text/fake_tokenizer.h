@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/languages.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -39,6 +40,16 @@ class FakeTokenizer : public Tokenizer {
   }
   int num_suffix_tokens() const override { return 1; }
   int model_max_length() const override { return 0; }
+  const LanguageSet& languages() const override { return named; }
+  std::vector<int32_t> encode_from(const std::string& source_language, std::string_view text,
+                                   bool add_special = true) const override {
+    const int32_t language = named.id_of(source_language, "src_lang");
+    std::vector<int32_t> ids = encode(text, add_special);
+    if (add_special) ids.insert(ids.begin(), language);
+    return ids;
+  }
+
+  LanguageSet named;  // that it says it knows
 
  private:
   static constexpr int32_t kFirstByte = 3;

@@ -142,9 +142,24 @@ std::string ByteLevelDecoder::token_bytes(std::string_view token) const {
   return bytes;
 }
 
+nlohmann::json byte_document(const std::vector<std::string>& first_tokens) {
+  nlohmann::json vocabulary = nlohmann::json::object();
+  for (const std::string& token : first_tokens) vocabulary.emplace(token, vocabulary.size());
+  for (size_t byte = 0; byte < 256; ++byte)
+    vocabulary[byte_map().characters[byte]] = first_tokens.size() + byte;
+  return {
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+      {"decoder", {{"type", "ByteLevel"}, {"drop_invalid", true}}},
+      {"model",
+       {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", nlohmann::json::array()}}}};
+}
+
 std::unique_ptr<Decoder> make_decoder(const JsonView& json) {
   const JsonView type = json.at("type");
-  if (type.string() == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
+  if (type.string() == "ByteLevel") {
+    const auto drops_invalid = json.find("drop_invalid");  // Tandem's own key
+    return std::make_unique<ByteLevelDecoder>(drops_invalid && drops_invalid->boolean());
+  }
   if (type.string() == "Metaspace" || type.string() == "Sequence")
     return make_metaspace_decoder(json);
   type.fail_unsupported("the decoder " + type.string() + " is not supported");

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/pipeline/text_pipeline.h"
 
@@ -23,9 +25,19 @@ class ByteLevelPreTokenizer : public PreTokenizer {
 
 class ByteLevelDecoder : public Decoder {
  public:
+  // Bytes that are no character become nothing, else U+FFFD.
+  explicit ByteLevelDecoder(bool drops_invalid = false) : drops_invalid_(drops_invalid) {}
+  bool drops_invalid() const override { return drops_invalid_; }
   bool works_bytewise() const override { return true; }
   std::string token_bytes(std::string_view token) const override;
+
+ private:
+  bool drops_invalid_;
 };
+
+// A tokenizer.json in which each byte is a token: stages and the model, whose ids begin with the
+// tokens given and go on with the bytes. Its decoder drops invalid bytes.
+nlohmann::json byte_document(const std::vector<std::string>& first_tokens);
 
 // End of the word that starts at `position` of valid UTF-8, by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -112,7 +112,7 @@ const icu::Normalizer2* unicode_form(const std::string& name) {
   return form;
 }
 
-std::unique_ptr<Normalizer> make(const JsonView& json, int depth) {
+std::unique_ptr<Normalizer> make_step(const JsonView& json, int depth) {
   if (depth > kMaxNesting) json.fail("nested too deeply");
   const JsonView type = json.at("type");
   if (const icu::Normalizer2* form = unicode_form(type.string()))
@@ -125,12 +125,12 @@ std::unique_ptr<Normalizer> make(const JsonView& json, int depth) {
   const JsonView parts = json.at("normalizers");
   std::vector<std::unique_ptr<Normalizer>> steps;
   for (size_t i = 0, n = num_parts(parts); i < n; ++i)
-    steps.push_back(make(parts.at(i), depth + 1));
+    steps.push_back(make_step(parts.at(i), depth + 1));
   return std::make_unique<NormalizerSequence>(std::move(steps));
 }
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_normalizer(const JsonView& json) { return make(json, 0); }
+std::unique_ptr<Normalizer> make_normalizer(const JsonView& json) { return make_step(json, 0); }
 
 }  // namespace tandem

@@ -17,8 +17,9 @@ class TemplateProcessor : public PostProcessor {
   };
   using Template = std::vector<Part>;
 
-  TemplateProcessor(Template single, Template pair)
-      : single_(std::move(single)), pair_(std::move(pair)) {}
+  // once: a special token is not put behind a text that ends with it.
+  TemplateProcessor(Template single, Template pair, bool once = false)
+      : single_(std::move(single)), pair_(std::move(pair)), once_(once) {}
 
   std::vector<int32_t> process(std::vector<int32_t> ids, bool add_special) const override {
     return fill(single_, {&ids, nullptr}, add_special);
@@ -35,22 +36,27 @@ class TemplateProcessor : public PostProcessor {
   }
 
  private:
-  static std::vector<int32_t> fill(const Template& parts,
-                                   std::array<const std::vector<int32_t>*, 2> sequences,
-                                   bool add_special) {
+  std::vector<int32_t> fill(const Template& parts,
+                            std::array<const std::vector<int32_t>*, 2> sequences,
+                            bool add_special) const {
     std::vector<int32_t> out;
+    const std::vector<int32_t>* before = nullptr;
     for (const Part& part : parts) {
       if (part.sequence >= 0) {
-        const std::vector<int32_t>& ids = *sequences[static_cast<size_t>(part.sequence)];
-        out.insert(out.end(), ids.begin(), ids.end());
+        before = sequences[static_cast<size_t>(part.sequence)];
+        out.insert(out.end(), before->begin(), before->end());
       } else if (add_special) {
-        out.insert(out.end(), part.special.begin(), part.special.end());
+        const bool present = once_ && before != nullptr && !before->empty() &&
+                             part.special.size() == 1 && part.special[0] == before->back();
+        if (!present) out.insert(out.end(), part.special.begin(), part.special.end());
+        before = nullptr;
       }
     }
     return out;
   }
 
   Template single_, pair_;
+  bool once_;
 };
 
 using Part = TemplateProcessor::Part;
@@ -123,9 +129,12 @@ std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json) {
         TemplateProcessor::Template{cls, first, sep},
         TemplateProcessor::Template{cls, first, sep, sep, second, sep});
   }
-  if (name == "TemplateProcessing")
+  if (name == "TemplateProcessing") {
+    const auto once = json.find("once");  // Tandem's own key
     return std::make_unique<TemplateProcessor>(read_template(json.at("single"), json, false),
-                                               read_template(json.at("pair"), json, true));
+                                               read_template(json.at("pair"), json, true),
+                                               once && once->boolean());
+  }
   if (name == "ByteLevel") return plain_processor();
   if (name == "Sequence") return make_sequence(json);
   type.fail_unsupported("the post-processor " + name + " is not supported");

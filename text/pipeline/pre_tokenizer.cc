@@ -28,7 +28,7 @@ class PreTokenizerSequence : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
-std::unique_ptr<PreTokenizer> make(const JsonView& json, int depth) {
+std::unique_ptr<PreTokenizer> make_split(const JsonView& json, int depth) {
   if (depth > kMaxNesting) json.fail("nested too deeply");
   const JsonView type = json.at("type");
   if (type.string() == "ByteLevel") return std::make_unique<ByteLevelPreTokenizer>(json);
@@ -40,7 +40,7 @@ std::unique_ptr<PreTokenizer> make(const JsonView& json, int depth) {
   const JsonView parts = json.at("pretokenizers");
   std::vector<std::unique_ptr<PreTokenizer>> steps;
   for (size_t i = 0, n = num_parts(parts); i < n; ++i)
-    steps.push_back(make(parts.at(i), depth + 1));
+    steps.push_back(make_split(parts.at(i), depth + 1));
   return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
 
@@ -53,6 +53,8 @@ size_t num_parts(const JsonView& json) {
   return json.size();
 }
 
-std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json) { return make(json, 0); }
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json) {
+  return make_split(json, 0);
+}
 
 }  // namespace tandem

@@ -77,6 +77,11 @@ std::vector<AddedToken> read_added_tokens(const JsonView& document) {
   return tokens;
 }
 
+bool names_no_extra_tokens(const JsonView& config) {
+  const auto named = config.object().find("additional_special_tokens");
+  return named != config.object().end() && named->empty();
+}
+
 SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                              const OptionalFile& added_tokens, const JsonView& document,
                              const TokenizerRule::Tokens& defaults) {

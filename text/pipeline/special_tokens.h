@@ -51,6 +51,10 @@ class SpecialTokens {
   std::map<int32_t, AddedToken> by_id_;  // ids only order them
 };
 
+// Whether tokenizer_config.json says that there are no additional_special_tokens: not even the
+// class's own then.
+bool names_no_extra_tokens(const JsonView& config);
+
 // The added_tokens of tokenizer.json, each with a valid id of its own.
 std::vector<AddedToken> read_added_tokens(const JsonView& document);
 

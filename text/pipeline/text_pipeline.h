@@ -74,7 +74,7 @@ class Decoder {
   virtual bool works_bytewise() const { return false; }
   virtual bool loses_space(std::string_view) const { return false; }
   virtual bool spaces_special() const { return false; }
-  virtual bool tidies() const { return false; }
+  virtual bool drops_invalid() const { return false; }
   virtual std::string_view ending(std::string_view) const { return {}; }
 };
 

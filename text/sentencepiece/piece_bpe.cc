@@ -149,6 +149,7 @@ std::vector<std::string_view> PieceBpe::segment(std::string_view text) const {
 }
 
 std::unique_ptr<Segmenter> make_segmenter(const PieceModel& model) {
+  if (model.byte_fallback) throw not_supported(model.file, "byte_fallback is not supported");
   if (model.algorithm == PieceModel::Algorithm::kBpe) return std::make_unique<PieceBpe>(model);
   return std::make_unique<Unigram>(model);
 }

@@ -91,7 +91,7 @@ void read_trainer(Message in, const std::string& file, PieceModel& out) {
     if (in.field == 3 && in.number == kBpe) out.algorithm = PieceModel::Algorithm::kBpe;
     if (in.field == 24 && in.flag())
       throw not_supported(file, "treat_whitespace_as_suffix is not supported");
-    if (in.field == 35 && in.flag()) throw not_supported(file, "byte_fallback is not supported");
+    if (in.field == 35) out.byte_fallback = in.flag();
   }
 }
 

@@ -24,10 +24,11 @@ struct PieceModel {
   std::vector<Piece> pieces;
   std::string charsmap;  // piece_normalizer.h; empty: characters stay as they are
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
+  bool byte_fallback = false;  // bytes for unknown characters
 };
 
 // Throws InputError naming the file: damaged (kInvalidModel), or of a kind that is not built, such
-// as words or with bytes for unknown characters (kNotSupported).
+// as words (kNotSupported).
 PieceModel parse_piece_model(std::string_view bytes, const std::string& file);
 PieceModel read_piece_model(const std::filesystem::path& file);
 

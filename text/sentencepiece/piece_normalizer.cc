@@ -18,6 +18,9 @@ constexpr uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & (1u <
 constexpr bool has_leaf(uint32_t unit) { return (unit >> 8) & 1; }
 constexpr uint32_t value(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
+// A byte of UTF-8 that begins no character.
+bool continues(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
 
 Charsmap::Charsmap(std::string_view bytes, const std::string& file) {
@@ -44,7 +47,10 @@ Charsmap::Match Charsmap::find(std::string_view text, bool longest) const {
     node ^= offset(unit);
     if (!has_leaf(unit)) continue;
     if (node >= trie_.size() || value(trie_[node]) >= replacements_.size()) break;
-    match = {i + 1, replacements_.c_str() + value(trie_[node])};
+    const char* replacement = replacements_.c_str() + value(trie_[node]);
+    // A damaged table may cut characters.
+    if (continues(*replacement) || (i + 1 < text.size() && continues(text[i + 1]))) continue;
+    match = {i + 1, replacement};
     if (!longest) break;
   }
   return match;

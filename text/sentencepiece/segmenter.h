@@ -19,7 +19,8 @@ class Segmenter {
   virtual bool contains(std::string_view piece) const = 0;
 };
 
-// As the model says. Throws InputError naming the file if a piece is there twice.
+// As the model says. Throws InputError naming the file if a piece is there twice, or if it makes
+// bytes of unknown characters (kNotSupported).
 std::unique_ptr<Segmenter> make_segmenter(const PieceModel& model);
 
 }  // namespace tandem

@@ -1,5 +1,8 @@
 #include "text/sentencepiece/sentencepiece_model.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "text/pipeline/vocabulary.h"
@@ -28,6 +31,16 @@ class SentencePieceModel final : public VocabularyModel {
     if (!unknown)
       throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
     unknown_ = *unknown;
+    if (!files.target_vocabulary.is_null())
+      target_ = std::make_unique<Vocabulary>(
+          JsonView(files.target_vocabulary, files.options.target_vocabulary));
+  }
+
+  std::optional<std::string_view> id_to_token(int32_t id) const override {
+    return target_ ? target_->token(id) : VocabularyModel::id_to_token(id);
+  }
+  int32_t max_id() const override {
+    return std::max(VocabularyModel::max_id(), target_ ? target_->max_id() : -1);
   }
 
   std::unique_ptr<WordEncoder> word_encoder() const override {
@@ -56,6 +69,7 @@ class SentencePieceModel final : public VocabularyModel {
   std::unique_ptr<Segmenter> segmenter_;
   bool codes_;
   int32_t unknown_ = 0;
+  std::unique_ptr<Vocabulary> target_;  // of decoded ids; nullptr: the same
 };
 
 class SentencePieceDecoder final : public Decoder {
@@ -64,7 +78,6 @@ class SentencePieceDecoder final : public Decoder {
       : pieces_(make_segmenter(files.target)),
         strips_(files.options.loses_spaces &&
                 (files.target.add_dummy_prefix || files.target.remove_extra_whitespaces)),
-        tidies_(files.options.tidies),
         spaces_special_(files.options.space_behind_special) {}
 
   std::string token_bytes(std::string_view token) const override {
@@ -83,11 +96,10 @@ class SentencePieceDecoder final : public Decoder {
     return strips_ && pieces_->contains(token);
   }
   bool spaces_special() const override { return spaces_special_; }
-  bool tidies() const override { return tidies_; }
 
  private:
   std::unique_ptr<Segmenter> pieces_;
-  bool strips_, tidies_, spaces_special_;
+  bool strips_, spaces_special_;
 };
 
 }  // namespace

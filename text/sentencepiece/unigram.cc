@@ -13,14 +13,14 @@ namespace {
 
 using Type = PieceModel::Type;
 
-constexpr float kUnknownPenalty = 10.0f;
-constexpr int kUnknown = -1, kUnreached = -2;
+constexpr float kPenalty = 10.0f;
+constexpr int kNoPiece = -1, kNotReached = -2;
 
 // The best segmentation that ends somewhere.
 struct End {
   float score = 0;
   size_t begin = 0;  // of its last piece
-  int piece = kUnreached;
+  int piece = kNotReached;
 };
 
 }  // namespace
@@ -38,7 +38,7 @@ Unigram::Unigram(const PieceModel& model) : pieces_(model.pieces) {
     if (piece.type == Type::kNormal || piece.type == Type::kUserDefined)
       entries.emplace_back(piece.text, static_cast<int>(i));
   }
-  unknown_score_ = min_score - kUnknownPenalty;
+  unknown_score_ = min_score - kPenalty;
   index_ = PieceIndex(std::move(entries));
   if (const std::string* twice = index_.duplicate())
     throw invalid_model(model.file, "the piece " + in_quotes(*twice) + " is there twice");
@@ -50,7 +50,7 @@ std::vector<std::string_view> Unigram::segment(std::string_view text) const {
     const float so_far = ends[begin].score;
     const auto reach = [&](size_t length, float score, int piece) {
       End& end = ends[begin + length];
-      if (end.piece == kUnreached || score > end.score) end = {score, begin, piece};
+      if (end.piece == kNotReached || score > end.score) end = {score, begin, piece};
     };
     const auto character = static_cast<size_t>(code_point_at(text, begin).length);
     bool has_character = false;
@@ -63,7 +63,7 @@ std::vector<std::string_view> Unigram::segment(std::string_view text) const {
       reach(length, static_cast<float>(score + static_cast<double>(so_far)), piece);
       has_character = has_character || length == character;
     });
-    if (!has_character) reach(character, so_far + unknown_score_, kUnknown);
+    if (!has_character) reach(character, so_far + unknown_score_, kNoPiece);
     begin += character;
   }
 
@@ -72,11 +72,11 @@ std::vector<std::string_view> Unigram::segment(std::string_view text) const {
   for (size_t end = text.size(); end > 0;) {
     const auto [score, begin, piece] = ends[end];
     const std::string_view found = text.substr(begin, end - begin);
-    if (piece == kUnknown && unknown_behind)
+    if (piece == kNoPiece && unknown_behind)
       out.back() = text.substr(begin, found.size() + out.back().size());
     else
       out.push_back(found);
-    unknown_behind = piece == kUnknown;
+    unknown_behind = piece == kNoPiece;
     end = begin;
   }
   std::reverse(out.begin(), out.end());

@@ -11,7 +11,7 @@ from . import _protocol as protocol
 from ._errors import ApiError, TandemError
 from ._protocol import Retries
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
-                     embeddings_of, scores_of)
+                     embeddings_of, model_of, scores_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -130,9 +130,10 @@ class AsyncClient:
         return embeddings_of(response.json(), response.headers.get("x-request-id", ""))
 
     async def score(self, source: Union[str, Sequence[str]], target: Union[str, Sequence[str]], *, append_eos: bool = True,
-              model: Optional[str] = None) -> Scores:
+              src_lang: Optional[str] = None, tgt_lang: Optional[str] = None, model: Optional[str] = None) -> Scores:
         """How likely targets are, given one source for all or one for each."""
-        response = await self._send("POST", "/v1/target_scores", protocol.score_body(source, target, append_eos, model or self.model))
+        response = await self._send("POST", "/v1/target_scores", protocol.score_body(
+            source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
     async def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
@@ -146,7 +147,7 @@ class AsyncClient:
 
     async def models(self) -> List[ModelInfo]:
         data = (await self._json("GET", "/v1/models"))["data"]
-        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+        return [model_of(m) for m in data]
 
     async def version(self) -> str:
         return str((await self._json("GET", "/version"))["version"])

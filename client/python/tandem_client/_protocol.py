@@ -110,8 +110,10 @@ def embedding_body(input: Any, model: Optional[str], params: Mapping[str, Any]) 
     return _with_model({"input": input, "encoding_format": "base64", **params}, model)
 
 
-def score_body(source: Any, target: Any, append_eos: bool, model: Optional[str]) -> Dict[str, Any]:
-    return _with_model({"prompt": source, "target": target, "append_eos": append_eos}, model)
+def score_body(source: Any, target: Any, append_eos: bool, model: Optional[str],
+               **languages: Optional[str]) -> Dict[str, Any]:
+    named = {name: language for name, language in languages.items() if language is not None}
+    return _with_model({"prompt": source, "target": target, "append_eos": append_eos, **named}, model)
 
 
 def streamed(body: Dict[str, Any]) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ from . import _protocol as protocol
 from ._errors import ApiError, TandemError
 from ._protocol import Retries
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
-                     embeddings_of, scores_of)
+                     embeddings_of, model_of, scores_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -117,9 +117,10 @@ class Client:
         return embeddings_of(response.json(), response.headers.get("x-request-id", ""))
 
     def score(self, source: Union[str, Sequence[str]], target: Union[str, Sequence[str]], *, append_eos: bool = True,
-              model: Optional[str] = None) -> Scores:
+              src_lang: Optional[str] = None, tgt_lang: Optional[str] = None, model: Optional[str] = None) -> Scores:
         """How likely targets are, given one source for all or one for each."""
-        response = self._send("POST", "/v1/target_scores", protocol.score_body(source, target, append_eos, model or self.model))
+        response = self._send("POST", "/v1/target_scores", protocol.score_body(
+            source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
     def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
@@ -133,7 +134,7 @@ class Client:
 
     def models(self) -> List[ModelInfo]:
         data = self._json("GET", "/v1/models")["data"]
-        return [ModelInfo(m["id"], m.get("created", 0), m.get("max_model_len", 0)) for m in data]
+        return [model_of(m) for m in data]
 
     def version(self) -> str:
         return str(self._json("GET", "/version")["version"])

@@ -63,6 +63,11 @@ class GenerationParams(TypedDict, total=False):
     add_special_tokens: Optional[bool]
     allow_empty_prompt: Optional[bool]
     decoder_prompt: Union[str, List[int], None]
+    src_lang: Optional[str]
+    tgt_lang: Optional[str]
+    source_lang: Optional[str]
+    target_lang: Optional[str]
+    task: Optional[str]
     echo: bool
     cache_salt: Optional[str]
     global_attention: Optional[List[int]]
@@ -153,6 +158,7 @@ class EmbeddingParams(TypedDict, total=False):
     truncate_prompt_tokens: Optional[int]
     add_special_tokens: Optional[bool]
     global_attention: Optional[List[int]]
+    src_lang: Optional[str]
     priority: Optional[int]
     timeout: Optional[float]
 
@@ -202,9 +208,14 @@ class Scores:
 
 @dataclass(frozen=True)
 class ModelInfo:
+    """source_languages, target_languages, tasks: what src_lang, tgt_lang and task may name; empty where the model has none."""
     id: str
     created: int = 0
     max_model_len: int = 0
+    source_languages: List[str] = field(default_factory=list)
+    target_languages: List[str] = field(default_factory=list)
+    default_source_language: str = ""
+    tasks: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -215,6 +226,10 @@ class Health:
 
     def __bool__(self) -> bool:
         return self.ready
+
+
+def model_of(body: Any) -> ModelInfo:
+    return ModelInfo(**{name: body[name] for name in ModelInfo.__dataclass_fields__ if name in body})
 
 
 def usage_of(body: Any) -> Usage:

@@ -147,8 +147,9 @@ struct HeadQueries {
   __device__ HeadQueries(const AttentionKernelParams&, const AttentionWork& work, int)
       : HeadQueries(work) {}
   __device__ int query(int i) const { return i; }
-  __device__ int head(int) const { return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y); }
-  __device__ int ticket() const { return head(0); }  // of the item's
+  static __device__ int of_block() { return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y); }
+  __device__ int head(int) const { return of_block(); }
+  __device__ int ticket() const { return of_block(); }  // of the item's
 };
 
 // Here: `most` of the item's queries, each for all heads that share the block's head of keys.

@@ -19,7 +19,8 @@ void attention_rows(const AttentionParams& params, LaunchStream stream) {
   TANDEM_CHECK(params.most_queries >= 1 && params.most_queries <= kRowsPerBlock);
   if (params.scales != nullptr) {
     TANDEM_CHECK(params.pages != nullptr, "rows in 8 bits");
-    (params.has_options() ? rows::run_f8_with_options : rows::run_f8)(params, stream);
+    const bool options = params.has_options() || params.bias != nullptr;
+    (options ? rows::run_f8_with_options : rows::run_f8)(params, stream);
   } else if (params.has_options()) {
     rows::run_with_options(params, stream);
   } else if (params.bias != nullptr) {

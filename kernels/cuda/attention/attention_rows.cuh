@@ -1,11 +1,12 @@
 // Attention of few queries, bound by memory: decoding, beams over shared keys, short chunks of a
 // prompt, and everything in f32.
 //
-// A block is one item of the plan and one head. A group of lanes holds a key, 16 bytes per lane and
-// load; groups take keys in turn, several loads in flight, and keep a running softmax of their own
-// for each query. Groups are merged within a warp by shuffles, warps through shared memory, chunks
-// through global memory, all in fixed orders. What a query goes through depends on its head size
-// and on the number of a key in its chunk alone, not on page size, batch or the other queries.
+// A block is one item of the plan and one head (with options: all heads of a head of keys). A group
+// of lanes holds a key, 16 bytes per lane and load; groups take keys in turn, several loads in
+// flight, and keep a running softmax of their own for each query. Groups are merged within a warp
+// by shuffles, warps through shared memory, chunks through global memory, all in fixed orders. What
+// a query goes through depends on its head size and on the number of a key in its chunk alone, not
+// on page size, batch or the other queries.
 //
 // Each attention_rows*.cu compiles some of its variants.
 #pragma once

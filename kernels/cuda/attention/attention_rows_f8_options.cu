@@ -1,4 +1,4 @@
-// attention_rows of pages in 8 bits, with windows, soft caps or sums for a merge.
+// attention_rows of pages in 8 bits, with a bias, windows, soft caps or sums for a merge.
 #include "kernels/cuda/attention/attention_rows.cuh"
 
 #if defined(__CUDACC__)

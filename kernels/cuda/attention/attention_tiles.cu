@@ -307,10 +307,9 @@ __global__ void __launch_bounds__(kThreads, (kBlocks<kDim, kWith>))
   }
   __syncthreads();
   if (work.queries == 0) return;
-  const HeadQueries which(work);
-  const int head = which.head(0);
+  const int head = HeadQueries::of_block();
   attend(p, work, head, reinterpret_cast<Stage<Type, kDim, kWith>*>(shared));
-  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, which);
+  if (work.chunks > 1) merge_chunks<Type, kWith == With::kOptions>(p.args, work, HeadQueries(work));
 #else
   __trap();  // tiles_supported says so
 #endif

@@ -12,7 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kFirstPlaces = 64;
-constexpr int64_t kFirstTokens = 256;
+constexpr int64_t kFirstRow = 256;
 // What page_reference() can say.
 constexpr int64_t kMaxPlaces = int64_t{1} << (31 - ops::kPlacePageBits);
 constexpr int64_t kMaxPages = int64_t{1} << ops::kPlacePageBits;
@@ -31,8 +31,7 @@ bool DeviceSequences::reserve(int64_t places, int64_t tokens) {
   if (places <= have_places && tokens <= have_tokens) return false;
   const int64_t rows = grown(have_places, kFirstPlaces, places);
   // One more than a model's positions: the last token is chosen, and never computed.
-  const int64_t columns =
-      grown(have_tokens, max_tokens_ > 0 ? max_tokens_ + 1 : kFirstTokens, tokens);
+  const int64_t columns = grown(have_tokens, max_tokens_ > 0 ? max_tokens_ + 1 : kFirstRow, tokens);
   const int64_t pages = columns / block_size_ + 1;
   if (pages > kMaxPages)
     throw std::runtime_error(std::to_string(pages) + " blocks of a sequence, more than a device " +

@@ -226,7 +226,8 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
 
 proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
   nlohmann::json params = nlohmann::json::object();
-  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens", "global_attention"})
+  for (const char* name : {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
+                           "src_lang", "source_lang", "task"})
     if (auto value = take(body, name)) params[name] = std::move(*value);
   return read_options(params);
 }

@@ -271,5 +271,21 @@ TEST_F(NetworkTest, ConnectingToWhatDoesNotAnswer) {
                      "cannot listen");
 }
 
+// However its threads take their turns: one that waited for ever would be killed by the alarm.
+TEST(Network, EverySystemEnds) {
+  const Credentials credentials = CertificateAuthority().issue("x");
+  ::alarm(60);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        SystemConfig config(SystemOptions(), &credentials);
+        const caf::actor_system system(config);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  ::alarm(0);
+}
+
 }  // namespace
 }  // namespace tandem::actors

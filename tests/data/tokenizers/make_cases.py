@@ -1,10 +1,12 @@
 """Makes pipelines.json and variants.json: what HuggingFace's libraries say about random tokenizers.
 
-usage: make_cases.py  (needs the Python packages `tokenizers` and `transformers`)
+usage: make_cases.py [pipelines variants families]
+(needs the Python packages `tokenizers`, `transformers` and `sentencepiece`)
 
 pipelines.json: small random tokenizer.json documents with every kind of component that is built, and
 their ids and texts. variants.json: checkpoints of tests/data/goldens with tokenizer files removed and
-changed, as AutoTokenizer reads them. Characters are those of Unicode 3.2, because normal forms and
+changed, as AutoTokenizer reads them. families.json: the same of classes that are not byte-level BPE:
+SentencePiece models without a tokenizer.json, bytes, two vocabularies, tidied spaces. Characters are those of Unicode 3.2, because normal forms and
 \\p{…} of expressions follow the Unicode version of each library.
 """
 import json
@@ -12,6 +14,7 @@ import logging
 import os
 import random
 import shutil
+import sys
 import tempfile
 import unicodedata
 
@@ -221,6 +224,89 @@ def variants(count):
     return out
 
 
+TIDIED = {"tokenizer_config.json": {"clean_up_tokenization_spaces": True}}
+AS_IT_IS = {"tokenizer_config.json": {"clean_up_tokenization_spaces": False}}
+TWICE = {"tokenizer_config.json": {"clean_up_tokenization_spaces": True,
+         "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": True}}
+PIECES = ["tokenizer.json", "special_tokens_map.json"]
+
+
+def of_class(name, **more):
+    return {"tokenizer_config.json": {"tokenizer_class": name, "additional_special_tokens": None, **more}}
+
+
+def reversed_vocabulary(base):
+    with open(os.path.join(HERE, "..", "goldens", base, "vocab.json")) as f:
+        ids = json.load(f)
+    fixed = {t: i for t, i in ids.items() if t in ("</s>", "<unk>", "<pad>")}
+    rest = [t for t in ids if t not in fixed]
+    return {**fixed, **{t: ids[u] for t, u in zip(rest, reversed(rest))}}
+
+
+FAMILIES = [
+    ("umt5-tiny", [], {}), ("umt5-tiny", [], AS_IT_IS), ("t5-tiny", [], TIDIED), ("plbart-tiny", [], AS_IT_IS),
+    ("marian-tiny", [], TIDIED), ("blenderbot-small-tiny", [], TIDIED), ("bart-tiny", [], TIDIED),
+    ("bart-tiny", [], TWICE), ("mbart50-tiny", PIECES, {}), ("t5-tiny", PIECES, of_class("T5Tokenizer")),
+    ("t5-tiny", PIECES, of_class("T5Tokenizer", extra_ids=7)), ("umt5-tiny", PIECES, of_class("T5Tokenizer", extra_ids=0)),
+    ("mbart50-tiny", PIECES, of_class("MBartTokenizer")), ("t5-tiny", PIECES, of_class("PegasusTokenizer")),
+    ("t5-tiny", PIECES, of_class("PegasusTokenizer", offset=9)), ("plbart-tiny", PIECES, of_class("NllbTokenizer", src_lang="fra_Latn")),
+    ("t5-tiny", PIECES, of_class("ByT5Tokenizer")), ("t5-tiny", PIECES, of_class("ByT5Tokenizer", extra_ids=3)),
+    ("t5-tiny", PIECES, of_class("ByT5Tokenizer", eos_token="<x y>", clean_up_tokenization_spaces=True)),
+    ("marian-tiny", [], {"target_vocab.json": reversed_vocabulary("marian-tiny"),
+                         "tokenizer_config.json": {"separate_vocabs": True}}),
+]
+MODEL_TYPES = {"T5Tokenizer": "t5", "MBartTokenizer": "mbart", "PegasusTokenizer": "pegasus", "NllbTokenizer": "m2m_100",
+               "ByT5Tokenizer": "t5"}
+SENTENCES = ["do n't , it 's ' x ' ! a . b ?  'm   've ' n't", "<extra_id_0> a</s> b <pad>", "\u00e9\u20ac x\U0001f600 \u0301",
+             "The committee met twice, and decided nothing.", "<unk_2>a <mask> en_XX fr_XX", " .", "a</s>", ""]
+
+
+def family_case(t, a, b):
+    ids = t(a)["input_ids"]
+    c = {"text": a, "ids": ids, "ids_no_special": t(a, add_special_tokens=False)["input_ids"],
+         "text_pair": b, "pair_ids": t(a, b)["input_ids"]}
+    c["decoded"] = t.decode(ids)
+    c["decoded_skip_special"] = t.decode(ids, skip_special_tokens=True)
+    c["decoded_no_special"] = t.decode(c["ids_no_special"])
+    return c
+
+
+def random_ids(t, prefer):
+    out = []
+    for _ in range(R.randint(1, 16)):
+        out.append(R.choice(prefer) if prefer and R.random() < .6 else R.randrange(len(t)))
+    return out
+
+
+def families():
+    out = []
+    for base, remove, content in FAMILIES:
+        named = content.get("tokenizer_config.json", {}).get("tokenizer_class")  # the model's has to fit
+        model_type = MODEL_TYPES.get(named, base.split("-")[0])
+        goldens = os.path.join(HERE, "..", "goldens", base)
+        with tempfile.TemporaryDirectory() as d:
+            for f in os.listdir(goldens):
+                if f not in remove and "golden" not in f and f not in ("tokenizer_cases.json", "model.safetensors"):
+                    shutil.copyfile(os.path.join(goldens, f), os.path.join(d, f))
+            with open(os.path.join(d, "config.json"), "w") as f:
+                json.dump({"model_type": model_type}, f)
+            for name, changes in content.items():
+                path, old = os.path.join(d, name), {}
+                if os.path.exists(path):
+                    with open(path) as f:
+                        old = json.load(f)
+                with open(path, "w") as f:
+                    json.dump({**old, **changes}, f)
+            t = AutoTokenizer.from_pretrained(d)
+        prefer = [i for i in t(". , ' ' n ' t 's do n't ?")["input_ids"]]
+        decode = [random_ids(t, prefer) for _ in range(8)]
+        out.append({"base": base, "remove": remove, "write": content, "model_type": model_type,
+                    "class": type(t).__name__,
+                    "cases": [family_case(t, a, R.choice(SENTENCES[:4])) for a in SENTENCES],
+                    "decode_only": [{"ids": i, "decoded": t.decode(i), "decoded_skip_special": t.decode(i, skip_special_tokens=True)} for i in decode]})
+    return out
+
+
 def write(name, items):
     with open(os.path.join(HERE, name), "w", encoding="utf-8") as f:
         lines = [json.dumps(i, ensure_ascii=False, separators=(",", ":")) for i in items]
@@ -228,5 +314,10 @@ def write(name, items):
 
 
 if __name__ == "__main__":
-    write("pipelines.json", pipelines(48))
-    write("variants.json", variants(40))
+    parts = sys.argv[1:] or ["pipelines", "variants", "families"]
+    if "pipelines" in parts:
+        write("pipelines.json", pipelines(48))
+    if "variants" in parts:
+        write("variants.json", variants(40))
+    if "families" in parts:
+        write("families.json", families())

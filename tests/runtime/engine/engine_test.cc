@@ -151,7 +151,7 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "bart-pickle", "bart-sharded",
-                                           "blenderbot-small-tiny", "blenderbot-tiny",
+                                           "blenderbot-small-tiny", "blenderbot-tiny", "byt5-tiny",
                                            "flan-t5-untied", "marian-tiny", "mbart50-tiny",
                                            "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
                          [](const auto& info) {

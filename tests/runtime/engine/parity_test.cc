@@ -124,9 +124,9 @@ TEST_P(Parity, Int8IsNear) {
 INSTANTIATE_TEST_SUITE_P(Goldens, Parity,
                          ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
                                            "bart-model-only", "blenderbot-small-tiny",
-                                           "blenderbot-tiny", "flan-t5-untied", "marian-tiny",
-                                           "mbart50-tiny", "mvp-tiny", "plbart-tiny", "t5-tiny",
-                                           "umt5-tiny"),
+                                           "blenderbot-tiny", "byt5-tiny", "flan-t5-untied",
+                                           "marian-tiny", "mbart50-tiny", "mt5-tiny", "mvp-tiny",
+                                           "plbart-tiny", "t5-tiny", "umt5-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

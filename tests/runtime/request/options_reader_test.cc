@@ -40,6 +40,8 @@ std::map<std::string, Parameter> parameters() {
     return Parameter{good, bad};
   };
   const Parameter boolean{{true, false}, {0, 1, 1.0, "true", J("[]"), J("{}")}};
+  const Parameter short_name{{"x", std::string(256, 'x')},
+                             {"", std::string(257, 'x'), 1, true, J("[]"), J("{}")}};
   const Parameter token = integer({0, 99, 5.0}, {-1, 100, 1000000000000});
   const Parameter tokens{{7, J("[]"), J("[0, 99, 3.0]")},
                          {-1, 100, J("[100]"), J("[-1]"), J("[1.5]"), J("[true]"), J("[[1]]"), "x",
@@ -97,6 +99,11 @@ std::map<std::string, Parameter> parameters() {
        {{J("[1]"), J("[99, 0, 99]")},
         {J("[]"), J("[100]"), J("[-1]"), J("[1.5]"), J("[true]"), 1, "x", J("{}"), J("[[1]]")}}},
       {"add_special_tokens", boolean},
+      {"src_lang", short_name},
+      {"source_lang", short_name},
+      {"tgt_lang", short_name},
+      {"target_lang", short_name},
+      {"task", {{"t"}, {"", std::string(257, 'x'), 1, true, J("[]"), J("{}")}}},
       {"cache_salt", {{"x", std::string(1024, 'x')}, {"", std::string(1025, 'x'), 1, J("[]")}}},
       {"global_attention",
        {{J("[]"), J("[0]"), J("[7, 3, 3, 2147483647]")},

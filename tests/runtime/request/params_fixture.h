@@ -25,6 +25,7 @@ inline ModelConfig bart(const char* generation = "{}") {
   config.decoder_start_token_id = 2;
   config.eos_token_id = {2};
   config.generation = json::parse(generation);
+  config.raw = {{"task_specific_params", {{"t", json::object()}}}};
   return config;
 }
 

@@ -1,5 +1,5 @@
-// Draws of the ops, which devices are compared with, against the host's sampler: the same tokens,
-// but where a uniform number or a threshold falls within rounding of a boundary.
+// Draws of the CPU's op, which devices are compared with, against the host's sampler: the same
+// tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ int32_t drawn_by_the_op(const proto::SamplingParams& p, std::vector<float> logit
   return ids.data<int32_t>()[0];
 }
 
-TEST(DeviceDraw, IsTheSamplers) {
+TEST(Draw, OfTheOpIsTheSamplers) {
   std::mt19937 rng(7);
   constexpr int kRows = 3000;
   int different = 0;
@@ -63,7 +63,7 @@ TEST(DeviceDraw, IsTheSamplers) {
     std::vector<float> row = logits;
     different += sample(sequence, row).token_id() != drawn_by_the_op(params, logits);
   }
-  EXPECT_LE(different, kRows / 500);
+  EXPECT_EQ(different, 0);
 }
 
 }  // namespace

@@ -54,6 +54,15 @@ TEST(Page, CountsTokensAndCutsLongTexts) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Page, HasMenusForLanguagesAndTasks) {
+  FakeServer s;
+  const std::string html = s.ask("GET", "/")->head->body;
+  for (const char* part :
+       {"id=\"model-fields\" hidden", "<select id=\"src_lang\"", "<select id=\"tgt_lang\"",
+        "<select id=\"task\"", "source_languages", "target_languages"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
 TEST(Page, TheBrowserRunsNothingElse) {
   FakeServer s;
   const auto page = s.ask("GET", "/");

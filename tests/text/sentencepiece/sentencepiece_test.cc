@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"
 #include "text/sentencepiece/sentencepiece_model.h"
@@ -124,7 +125,7 @@ TEST(SentencePiece, DamagedFilesAreErrors) {
     try {
       const PieceModel model = parse(text);
       PieceNormalizer normalizer(model);
-      Unigram unigram(model);
+      make_segmenter(model);
     } catch (const InputError& e) {
       return e.what();
     }
@@ -158,7 +159,10 @@ TEST(SentencePiece, RandomDamageIsHarmless) {
     for (int i = 0; i < 3; ++i) text[rng() % text.size()] = static_cast<char>(rng());
     if (round % 3 == 0) text.resize(rng() % text.size());
     try {
-      segment(parse(text), "caf\u00e9 \ufb01 \u00bd abc 123");
+      const std::string words = "caf\u00e9 \ufb01 \u00bd abc 123";
+      const std::string normal = PieceNormalizer(parse(text)).normalize(words);
+      EXPECT_EQ(find_invalid_utf8(normal), std::string::npos);
+      segment(parse(text), words);
     } catch (const InputError&) {
     }
   }

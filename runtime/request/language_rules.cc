@@ -1,0 +1,60 @@
+#include "runtime/request/language_rules.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "runtime/request/option_sources.h"
+
+namespace tandem {
+namespace {
+
+using Options = proto::GenerationOptions;
+using Target = LanguageSet::Rule::Target;
+
+[[noreturn]] void contradict(const Options& options, int32_t id, const std::string& name,
+                             const std::string& other) {
+  throw conflict("tgt_lang", in_quotes(options.tgt_lang()) + " is token " + std::to_string(id) +
+                                 ", but " + name + " is " + other + "; give one of them");
+}
+
+}  // namespace
+
+Options with_target_language(const proto::Prompt& prompt, Options options,
+                             const LanguageSet& languages, const ParamsResolver& resolver) {
+  if (!options.has_tgt_lang()) return options;
+  const int32_t id = languages.id_of(options.tgt_lang(), "tgt_lang");
+  if (languages.target() == Target::kSourcePrefix || prompt.has_pooling()) return options;
+  if (options.has_forced_bos_token_id() && options.forced_bos_token_id() != id)
+    contradict(options, id, "forced_bos_token_id", std::to_string(options.forced_bos_token_id()));
+  bool forced = languages.target() == Target::kForcedBos;
+  // Settings that force a language force the one that is asked for.
+  if (!forced && !is_off(options, "forced_bos_token_id"))
+    forced = options.has_forced_bos_token_id() ||
+             languages.is_language(resolver.model_forced_bos(options));
+  if (forced) {
+    if (is_off(options, "forced_bos_token_id"))
+      contradict(options, id, "forced_bos_token_id", "null");
+    if (!prompt.has_target()) options.set_forced_bos_token_id(id);
+    return options;
+  }
+  if (options.has_decoder_start_token_id() && options.decoder_start_token_id() != id)
+    contradict(options, id, "decoder_start_token_id",
+               std::to_string(options.decoder_start_token_id()));
+  options.set_decoder_start_token_id(id);
+  return options;
+}
+
+void add_source_prefix(const Options& options, const LanguageSet& languages,
+                       std::vector<int32_t>& ids) {
+  if (!options.has_tgt_lang() || languages.target() != Target::kSourcePrefix) return;
+  const int32_t id = languages.id_of(options.tgt_lang(), "tgt_lang");
+  const bool has_one = !ids.empty() && languages.is_language(ids.front());
+  if (has_one && ids.front() != id)
+    throw conflict("tgt_lang", in_quotes(options.tgt_lang()) +
+                                   " is not the language that the prompt begins with; give one of "
+                                   "them");
+  if (!has_one) ids.insert(ids.begin(), id);
+}
+
+}  // namespace tandem

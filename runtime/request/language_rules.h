@@ -1,0 +1,28 @@
+// A target language by name → the ids that the decoder or the encoder gets for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/params_resolver.h"
+#include "text/languages.h"
+
+namespace tandem {
+
+// The options with the id of their tgt_lang where the family's rule wants it: forced_bos_token_id
+// or decoder_start_token_id (a source's prefix is add_source_prefix()'s). A target that is scored
+// brings a first token of its own. Throws InputError: no such language, or another token than the
+// one that the options name.
+proto::GenerationOptions with_target_language(const proto::Prompt& prompt,
+                                              proto::GenerationOptions options,
+                                              const LanguageSet& languages,
+                                              const ParamsResolver& resolver);
+
+// Of a family whose sources begin with the target's language: puts it before the ids, unless they
+// begin with it. Throws InputError if they begin with another one.
+void add_source_prefix(const proto::GenerationOptions& options, const LanguageSet& languages,
+                       std::vector<int32_t>& ids);
+
+}  // namespace tandem

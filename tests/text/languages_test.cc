@@ -1,0 +1,139 @@
+// Languages by name: which tokens are languages, what is said of names that are none, and what the
+// tokenizers of the families have.
+#include "text/languages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/family.h"
+#include "tests/support/files/expect_error.h"
+
+namespace tandem {
+namespace {
+
+using Rule = TokenizerRule::Languages;
+using Target = Rule::Target;
+using ::testing::ElementsAre;
+
+std::unique_ptr<Tokenizer> tokenizer_of(const std::string& golden) {
+  return load_tokenizer(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/data/goldens" / golden);
+}
+
+LanguageSet set_of(const std::vector<std::string>& names) {
+  std::map<std::string, int32_t> tokens;
+  for (const std::string& name : names) tokens[name] = static_cast<int32_t>(tokens.size()) + 7;
+  return LanguageSet({"", "", "eng_Latn", Target::kForcedBos}, tokens, true, "eng_Latn");
+}
+
+const LanguageSet& nllb() {
+  static const LanguageSet set =
+      set_of({"eng_Latn", "fra_Latn", "fur_Latn", "spa_Latn", "est_Latn", "zho_Hans", "zho_Hant",
+              "jpn_Jpan", "jav_Latn", "deu_Latn", "ron_Latn", "por_Latn", "rus_Cyrl"});
+  return set;
+}
+
+TEST(Languages, TokensByTheirShape) {
+  const Rule plain{"", "", "", Target::kNone}, marked{"__", "__", "", Target::kNone},
+      codes{">>", "<<", "", Target::kNone};
+  for (const char* token : {"en_XX", "eng_Latn", "fra_Latn", "zh_CN", "zho_Hans"})
+    EXPECT_TRUE(has_shape_of_language(plain, token)) << token;
+  for (const char* token : {"", "<s>", "<mask>", "en", "en_", "_XX", "en_xx", "e_XX", "engl_Latn",
+                            "EN_XX", "eng_latn", "eng_LatnX", "en_XXX", "en-XX"})
+    EXPECT_FALSE(has_shape_of_language(plain, token)) << token;
+  for (const char* token : {"__en__", "__java__", "__en_XX__", "__ceb__"})
+    EXPECT_TRUE(has_shape_of_language(marked, token)) << token;
+  for (const char* token : {"____", "__", "__en", "en__", "_en_", "__e n__", "madeupword0"})
+    EXPECT_FALSE(has_shape_of_language(marked, token)) << token;
+  EXPECT_TRUE(has_shape_of_language(codes, ">>fra<<"));
+  EXPECT_TRUE(has_shape_of_language(codes, ">>cmn_Hans<<"));
+  EXPECT_FALSE(has_shape_of_language(codes, ">><<"));
+}
+
+TEST(Languages, ANameAndItsToken) {
+  const LanguageSet set({"__", "__", "en", Target::kForcedBos}, {{"__en__", 5}, {"__fr__", 6}},
+                        true, "__en__");
+  EXPECT_THAT(set.names(), ElementsAre("en", "fr"));
+  EXPECT_EQ(set.id_of("fr", "tgt_lang"), 6);
+  EXPECT_EQ(set.id_of("__fr__", "tgt_lang"), 6);
+  EXPECT_EQ(set.default_source(), "en");
+  EXPECT_TRUE(set.is_language(5));
+  EXPECT_FALSE(set.is_language(7));
+}
+
+TEST(Languages, UnknownNamesShowTheNearest) {
+  EXPECT_INPUT_ERROR(nllb().id_of("en", "src_lang"), "src_lang", "\"en\"",
+                     "did you mean eng_Latn?");
+  EXPECT_INPUT_ERROR(nllb().id_of("fr", "tgt_lang"), "tgt_lang", "did you mean fra_Latn?");
+  EXPECT_THAT(nllb().nearest("es"), ElementsAre("spa_Latn"));  // not est_Latn
+  EXPECT_THAT(nllb().nearest("ja_XX"), ElementsAre("jpn_Jpan"));
+  EXPECT_THAT(nllb().nearest("zh"), ElementsAre("zho_Hans", "zho_Hant"));
+  EXPECT_THAT(nllb().nearest("English"), ElementsAre("eng_Latn"));
+  EXPECT_THAT(nllb().nearest("eng_Latm"), ElementsAre("eng_Latn"));
+  EXPECT_THAT(nllb().nearest("zho_Hent"), ElementsAre("zho_Hant", "zho_Hans"));
+  const LanguageSet mbart = set_of({"en_XX", "fr_XX", "de_DE", "ja_XX", "pt_XX"});
+  EXPECT_THAT(mbart.nearest("en"), ElementsAre("en_XX"));
+  EXPECT_THAT(mbart.nearest("fra_Latn"), ElementsAre("fr_XX"));
+  EXPECT_THAT(mbart.nearest("por_Latn"), ElementsAre("pt_XX"));  // of the same language
+  EXPECT_THAT(mbart.nearest("french"), ElementsAre("fr_XX"));
+}
+
+TEST(Languages, UnknownNamesWithoutANearOne) {
+  EXPECT_INPUT_ERROR(nllb().id_of("qqqqqqqqq", "tgt_lang"), "tgt_lang: \"qqqqqqqqq\"",
+                     "tandem inspect lists the 13");
+  const LanguageSet few(Rule{"", "", "", Target::kForcedBos}, {{"en_XX", 1}, {"fr_XX", 2}}, true,
+                        "");
+  EXPECT_INPUT_ERROR(few.id_of("qqqqqqqqq", "tgt_lang"), "which has en_XX or fr_XX");
+  EXPECT_INPUT_ERROR(few.id_of(std::string(100000, 'x'), "tgt_lang"), "100000 characters");
+  EXPECT_INPUT_ERROR(LanguageSet().id_of("en_XX", "src_lang"), "src_lang: ", "no languages");
+}
+
+TEST(Languages, OfGoldens) {
+  const auto mbart50 = tokenizer_of("mbart50-tiny");
+  const LanguageSet& many = mbart50->languages();
+  EXPECT_EQ(many.names().size(), 52u);
+  EXPECT_EQ(many.target(), Target::kForcedBos);
+  EXPECT_EQ(many.default_source(), "en_XX");
+  EXPECT_TRUE(many.has_source());
+  EXPECT_EQ(many.id_of("de_DE", "tgt_lang"), *mbart50->token_to_id("de_DE"));
+  EXPECT_TRUE(mbart50->is_special(many.id_of("de_DE", "tgt_lang")));
+
+  const auto plbart = tokenizer_of("plbart-tiny");
+  EXPECT_THAT(plbart->languages().names(), ElementsAre("en_XX", "java", "python"));
+  EXPECT_EQ(plbart->languages().target(), Target::kDecoderStart);
+  EXPECT_EQ(plbart->languages().default_source(), "python");
+
+  const auto marian = tokenizer_of("marian-tiny");
+  EXPECT_THAT(marian->languages().names(), ElementsAre("deu", "fra", "ron"));
+  EXPECT_EQ(marian->languages().target(), Target::kSourcePrefix);
+  EXPECT_FALSE(marian->languages().has_source());
+  EXPECT_INPUT_ERROR(marian->encode_from("fra", "text"), "src_lang", "tgt_lang");
+  for (const char* name : {"bart-tiny", "t5-tiny", "blenderbot-tiny"}) {
+    const auto tokenizer = tokenizer_of(name);
+    EXPECT_TRUE(tokenizer->languages().empty()) << name;
+    EXPECT_INPUT_ERROR(tokenizer->encode_from("en_XX", "text"), "src_lang", "no languages");
+  }
+}
+
+TEST(Languages, RulesOfTheFamilies) {
+  const std::map<std::string, Target> expected = {
+      {"MBartTokenizer", Target::kDecoderStart},  {"MBart50Tokenizer", Target::kForcedBos},
+      {"M2M100Tokenizer", Target::kForcedBos},    {"NllbTokenizer", Target::kForcedBos},
+      {"PLBartTokenizer", Target::kDecoderStart}, {"MarianTokenizer", Target::kSourcePrefix}};
+  size_t found = 0;
+  for (const TokenizerRule& rule : tokenizer_rules()) {
+    const auto it = expected.find(rule.class_name);
+    EXPECT_EQ(rule.languages.target, it == expected.end() ? Target::kNone : it->second)
+        << rule.class_name;
+    found += it != expected.end();
+  }
+  EXPECT_EQ(found, expected.size());
+}
+
+}  // namespace
+}  // namespace tandem
