@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/token_choice.h"
 
 namespace tandem {

@@ -25,7 +25,7 @@ struct SequenceLimits {
   // Of a model whose encoder reads frames. Without: encoders read ids.
   std::optional<FrameLimits> frames = {};
   bool global_attention = false;  // encoder positions may have it
-  int encoder_vocab_size = 0;  // of the encoder's ids; 0: vocab_size
+  int encoder_vocab_size = 0;     // of the encoder's ids; 0: vocab_size
 };
 
 // Every block is in the device pool, and the table that they are of, or are added to, has no more
