@@ -30,6 +30,11 @@ class LocalBackend final : public Backend {
     return out;
   }
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
+  std::optional<SpeculationStats> drafts() const override {
+    const SpeculationStats& stats = engine_->scheduler().speculation_stats();
+    if (stats.accepted_per_position.empty()) return std::nullopt;  // they are off
+    return stats;
+  }
 
  private:
   std::unique_ptr<LLMEngine> engine_;

@@ -34,6 +34,8 @@ class Backend {
   virtual std::vector<Finished> poll() = 0;
   // For the text of single tokens; null: it comes with the outputs.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
+  // What became of drafts so far; nothing where there are none, or it is not known here.
+  virtual std::optional<SpeculationStats> drafts() const { return std::nullopt; }
 
  protected:
   ChunkSink sink_;  // may be empty

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "launcher/help.h"
 #include "launcher/hub/hub.h"
+#include "launcher/speculation_options.h"
 
 namespace tandem::launcher {
 namespace {
@@ -170,12 +171,22 @@ void EngineOptions::add_engine(CLI::App& app) {
                "do not");
   app.add_flag("--enable-encoder-cache,!--no-enable-encoder-cache", config.enable_encoder_cache,
                "Keep the encoder's result for requests with the same input (as it is), or do not");
+  app.add_option("--num-speculative-tokens", config.speculation.num_tokens,
+                 "Guess up to that many tokens of a sequence from its source and its text so far, "
+                 "and verify them in one step; tokens stay the same (CPUs only; 0: off)")
+      ->capture_default_str();
+  app.add_option("--speculative-config", speculative_config,
+                 "The same as a JSON object with vLLM's names: method (ngram), "
+                 "num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
+                 "disable_by_batch_size")
+      ->type_name("JSON");
   app.add_option("--seed", config.seed,
                  "Seed of requests that have none; without it, a random one");
 }
 
 EngineConfig EngineOptions::parse() const {
   EngineConfig c = config;
+  if (!speculative_config.empty()) read_speculation(speculative_config, c.speculation);
   c.model = model;
   using Dtypes = std::vector<std::pair<std::string, std::optional<DType>>>;
   c.dtype = choose(Dtypes{{"auto", std::nullopt},

@@ -35,6 +35,7 @@ struct EngineOptions : ModelOptions {
   std::string swap_space = "1GiB";
   std::string preemption = "auto";
   std::string gemm_tuning = "off";
+  std::string speculative_config;  // JSON
   EngineConfig config;
 
   void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads, …

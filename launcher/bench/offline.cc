@@ -112,6 +112,28 @@ std::string engine_name(const OfflineOptions& o) {
   return o.requests.engine.model.empty() ? o.requests.address : o.requests.engine.model;
 }
 
+// Of all steps so far, of which a sequence had `tokens`.
+Json report_drafts(const Backend& backend, int64_t tokens) {
+  const auto stats = backend.drafts();
+  if (!stats) return nullptr;
+  const auto ratio = [](int64_t a, int64_t b) { return b > 0 ? double(a) / double(b) : 0.0; };
+  const double per_step = ratio(tokens, tokens - stats->accepted_tokens);
+  std::printf("Drafts: %lld of %lld tokens were right; %.2f tokens of a sequence a step\n",
+              static_cast<long long>(stats->accepted_tokens),
+              static_cast<long long>(stats->draft_tokens), per_step);
+  return {{"num_drafts", stats->drafts},
+          {"num_draft_tokens", stats->draft_tokens},
+          {"num_accepted_tokens", stats->accepted_tokens},
+          {"num_accepted_tokens_per_pos", stats->accepted_per_position},
+          {"tokens_per_step", per_step}};
+}
+
+int64_t output_tokens(const std::vector<BenchRequest>& requests) {
+  int64_t tokens = 0;
+  for (const BenchRequest& request : requests) tokens += request.output_tokens;
+  return tokens;
+}
+
 int run_throughput(OfflineOptions& o) {
   const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
   o.output.parse();
@@ -122,12 +144,14 @@ int run_throughput(OfflineOptions& o) {
         const auto begun = Clock::now();
         const auto requests = Batch(backend, items, extra).run("Requests");
         const double duration = seconds_since(begun);
+        Json head = {{"date", date_now()},
+                     {"backend", "tandem"},
+                     {"model", engine_name(o)},
+                     {"num_prompts", items.size()}};
+        if (Json drafts = report_drafts(backend, output_tokens(requests)); !drafts.is_null())
+          head["spec_decode"] = std::move(drafts);
         return o.output.write(
-            {{"date", date_now()},
-             {"backend", "tandem"},
-             {"model", engine_name(o)},
-             {"num_prompts", items.size()}},
-            requests, duration,
+            std::move(head), requests, duration,
             engine_name(o) + ": " + std::to_string(items.size()) + " requests, all at once");
       });
 }
@@ -156,7 +180,7 @@ std::vector<Item> batch_of(const std::vector<Item>& items, int batch, int number
   return out;
 }
 
-void report_latency(const OfflineOptions& o, const std::vector<double>& times) {
+void report_latency(const OfflineOptions& o, const std::vector<double>& times, Json drafts) {
   const double mean =
       std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   Json out = {{"batch_size", o.batch},     {"num_prompts", o.data.num_prompts},
@@ -170,6 +194,7 @@ void report_latency(const OfflineOptions& o, const std::vector<double>& times) {
     out["percentiles"][name] = percentile(times, q);
     std::printf("%s%% percentile: %.4f s\n", name, percentile(times, q));
   }
+  if (!drafts.is_null()) out["spec_decode"] = std::move(drafts);
   o.output.save_json(out);
 }
 
@@ -182,6 +207,7 @@ int run_latency(OfflineOptions& o) {
       o.requests, [&] { items = items_of(o); },
       [&](Backend& backend) {
         std::vector<double> times;
+        int64_t tokens = 0;
         for (int i = -o.warmup; i < o.iterations; ++i) {
           const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
           const auto begun = Clock::now();
@@ -190,8 +216,9 @@ int run_latency(OfflineOptions& o) {
           if (i >= 0) times.push_back(seconds_since(begun));
           for (const BenchRequest& request : requests)
             if (request.failed()) throw invalid_request("prompt", request.message);
+          tokens += output_tokens(requests);
         }
-        report_latency(o, times);
+        report_latency(o, times, report_drafts(backend, tokens));
         return 0;
       });
 }

@@ -11,8 +11,17 @@
 
 namespace tandem {
 
+namespace {
+
+SchedulerConfig with_vocabulary(SchedulerConfig config, int vocab_size) {
+  config.speculation.vocabulary = vocab_size;
+  return config;
+}
+
+}  // namespace
+
 StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
-    : config_(config), vocab_size_(vocab_size), scheduler_(config) {}
+    : config_(with_vocabulary(config, vocab_size)), vocab_size_(vocab_size), scheduler_(config_) {}
 
 std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::SchedulerCommand& command) {
   if (command.has_add()) {
@@ -124,16 +133,23 @@ void StepLoop::on_output(const proto::StepOutput& output) {
     if (group.samples().empty()) continue;
     const SequenceGroup* scheduled = scheduler_.find(group.request_id());
     if (scheduled == nullptr) continue;
-    for (const auto& sample : group.samples()) {
-      const Sequence* seq = scheduled->find(sample.seq_id());
-      if (seq == nullptr || seq->finished() || sample.has_candidates()) continue;
-      const int known = static_cast<int>(seq->output_tokens().size());
-      const StopDecision decision = check_stop(scheduled->params(), sample.token_id(), known);
-      if (decision.status != SequenceStatus::kRunning)
-        scheduler_.finish_sequence(group.request_id(), sample.seq_id(), decision.status);
-    }
+    for (int i = 0; i < group.samples_size(); ++i) finish_if_ended(*scheduled, group, i);
   }
   scheduler_.free_finished_seq_groups();
+}
+
+// By its i-th sample. Behind it there may be more of the same sequence, which then do not count.
+void StepLoop::finish_if_ended(const SequenceGroup& scheduled,
+                               const proto::SequenceGroupOutput& group, int i) {
+  const proto::SequenceOutput& sample = group.samples(i);
+  const Sequence* seq = scheduled.find(sample.seq_id());
+  if (seq == nullptr || seq->finished() || sample.has_candidates()) return;
+  int known = static_cast<int>(seq->output_tokens().size());
+  for (int j = i + 1; j < group.samples_size() && group.samples(j).seq_id() == sample.seq_id(); ++j)
+    --known;
+  const StopDecision decision = check_stop(scheduled.params(), sample.token_id(), known);
+  if (decision.status != SequenceStatus::kRunning)
+    scheduler_.finish_sequence(group.request_id(), sample.seq_id(), decision.status);
 }
 
 proto::SchedulerEvent StepLoop::step_event() {
@@ -167,6 +183,12 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_free_host_blocks(scheduler_.block_manager().host().num_free());
   out.set_num_total_host_blocks(scheduler_.block_manager().host().num_total());
   out.set_encoder_seconds(encoder_seconds_);
+  const SpeculationStats& drafts = scheduler_.speculation_stats();
+  out.set_spec_drafts(drafts.drafts);
+  out.set_spec_draft_tokens(drafts.draft_tokens);
+  out.set_spec_accepted_tokens(drafts.accepted_tokens);
+  out.mutable_spec_accepted_tokens_per_position()->Add(drafts.accepted_per_position.begin(),
+                                                       drafts.accepted_per_position.end());
   return out;
 }
 

@@ -60,6 +60,8 @@ class StepLoop {
 
  private:
   void check_answer(const proto::StepOutput& output) const;
+  void finish_if_ended(const SequenceGroup& scheduled, const proto::SequenceGroupOutput& group,
+                       int i);
 
   SchedulerConfig config_;
   int vocab_size_;

@@ -48,8 +48,10 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
 void append_sequence(const WorkerGroup& group, int index, int block_size, Batch& batch) {
   const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
   const int first = seq.num_computed;
-  const int end = first + seq.chunk;
-  TANDEM_CHECK_LE(end, seq.length());
+  const int known = first + seq.chunk;
+  const int num_drafts = static_cast<int>(seq.drafts.size());
+  const int end = known + num_drafts;
+  TANDEM_CHECK_LE(known, seq.length());
   ModelInput& in = batch.input;
   AttentionMetadata& attention = in.attention;
 
@@ -57,9 +59,10 @@ void append_sequence(const WorkerGroup& group, int index, int block_size, Batch&
                         .seq_index = index,
                         .first_token = static_cast<int32_t>(in.input_ids.size()),
                         .num_tokens = end - first,
-                        .samples = seq.samples()});
+                        .samples = seq.samples(),
+                        .num_drafts = num_drafts});
   for (int p = first; p < end; ++p) {
-    in.input_ids.push_back(seq.token(p));
+    in.input_ids.push_back(p < known ? seq.token(p) : seq.drafts[static_cast<size_t>(p - known)]);
     in.positions.push_back(p);
     in.request_indices.push_back(attention.num_requests);
     attention.slot_mapping.push_back(slot_of(seq.blocks, p, block_size));

@@ -13,10 +13,11 @@ namespace tandem {
 // Rows of the batch whose logits are needed.
 struct SampleRow {
   const WorkerGroup* group;
-  int seq_index;        // into group->seqs; its place in the request, for seeds, is seq().index
-  int32_t first_token;  // row of the sequence's first scheduled token in ModelInput::input_ids
-  int32_t num_tokens;   // its chunk
-  bool samples;         // the chunk ends at the last known token: the last row is sampled
+  int seq_index;           // into group->seqs; its place in the request, for seeds, is seq().index
+  int32_t first_token;     // row of the sequence's first scheduled token in ModelInput::input_ids
+  int32_t num_tokens;      // its chunk, and its drafts
+  bool samples;            // the chunk ends at the last known token: the last row is sampled
+  int32_t num_drafts = 0;  // of num_tokens, the last ones: their rows are sampled as well
 
   const WorkerSequence& seq() const { return group->seqs[static_cast<size_t>(seq_index)]; }
 };

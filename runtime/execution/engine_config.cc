@@ -19,6 +19,7 @@
 namespace tandem {
 namespace {
 
+constexpr int kMostDrafts = 64;
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
 
@@ -35,6 +36,12 @@ void EngineConfig::check() const {
   check_range("--max-num-seqs", max_num_seqs, 1, 1 << 20);
   check_range("--max-num-batched-tokens", max_num_batched_tokens, 1, 1 << 24);
   check_range("--block-size", block_size, 1, 1024);
+  check_range("--num-speculative-tokens", speculation.num_tokens, 0, kMostDrafts);
+  check_range("--speculative-config: prompt_lookup_max", speculation.lookup_max, 1, 64);
+  check_range("--speculative-config: prompt_lookup_min", speculation.lookup_min, 1,
+              speculation.lookup_max);
+  check_range("--speculative-config: disable_by_batch_size", speculation.disable_by_batch_size, 1,
+              1 << 20);
   if (!(gpu_memory_utilization > 0 && gpu_memory_utilization <= 1))
     throw invalid_request("--gpu-memory-utilization",
                           std::to_string(gpu_memory_utilization) + " is not above 0 and up to 1");
@@ -104,6 +111,8 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);
+  if (config.speculation.num_tokens > 0)
+    throw not_supported("--num-speculative-tokens", "drafts are verified on CPUs only so far");
   if (f8_kv_cache && !backend->f8_pages())
     throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
   spdlog::info("rank {} computes on {}", rank, backend->name());
@@ -179,6 +188,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.num_device_blocks = cache.num_device_blocks;
   out.num_host_blocks = cache.num_host_blocks;
   out.beam_vocabulary = cache.beam_vocabulary;
+  out.speculation = config.speculation;
   return out;
 }
 

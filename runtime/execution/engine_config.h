@@ -35,6 +35,7 @@ struct EngineConfig {
   bool enable_encoder_cache = true;     // of requests with the same input
   double gpu_memory_utilization = 0.9;  // of a GPU's memory, weights and all
   bool enforce_eager = false;           // on a GPU: no recorded steps
+  SpeculationConfig speculation = {};   // vocabulary apart
   bool gemm_tuning = false;             // on a GPU: products' algorithms are measured and kept
   std::optional<uint64_t> seed;         // of requests without one; absent: random
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/token_choice.h"
 
 namespace tandem {
@@ -163,14 +164,26 @@ void check_token(const SequenceLimits& limits, int32_t token, const MessageField
 
 void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
                  const MessageField& field) {
-  const int64_t end = int64_t{seq.num_computed} + seq.chunk;
-  if (end > seq.length())
+  const int64_t chunk_end = int64_t{seq.num_computed} + seq.chunk;
+  if (chunk_end > seq.length())
     fail(field, std::to_string(seq.num_computed) + " computed and " + std::to_string(seq.chunk) +
                     " scheduled of " + std::to_string(seq.length()) + " tokens");
+  const int64_t end = chunk_end + std::ssize(seq.drafts);
   if (limits.max_decoder_positions > 0 && end > limits.max_decoder_positions)
     fail(field, "ends at token " + std::to_string(end) + ", but the model has " +
                     std::to_string(limits.max_decoder_positions) + " positions");
   check_covers(limits, seq.blocks, end, field);
+}
+
+void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const WorkerSequence& seq,
+                  const MessageField& field) {
+  if (seq.drafts.empty()) return;
+  if (std::ssize(seq.drafts) > limits.max_drafts)
+    fail(field, std::to_string(seq.drafts.size()) + " drafts, at most " +
+                    std::to_string(limits.max_drafts) + " are verified");
+  if (uses_beams(group.params)) fail(field, "drafts of a beam");
+  if (!seq.samples()) fail(field, "the chunk does not end at the last token");
+  for (const int32_t token : seq.drafts) check_token(limits, token, field);
 }
 
 void check_group(const SequenceLimits& limits, const WorkerGroup& group) {

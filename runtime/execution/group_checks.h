@@ -21,6 +21,7 @@ struct SequenceLimits {
   int max_encoder_positions = 0;  // 0: not checked
   int max_decoder_positions = 0;
   bool searches_beams = false;  // groups may have beams_ahead
+  int max_drafts = 0;           // of a sequence in a step
   // Of a model whose encoder reads frames. Without: encoders read ids.
   std::optional<FrameLimits> frames = {};
   bool global_attention = false;  // encoder positions may have it
@@ -39,6 +40,10 @@ void check_token(const SequenceLimits& limits, int32_t token, const MessageField
 // The sequence with its chunk of this step ends within its tokens, its table and the positions.
 void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
                  const MessageField& field);
+// Drafts stand behind a chunk that ends at the last token, of a sequence that is no beam;
+// check_chunk() counts them.
+void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const WorkerSequence& seq,
+                  const MessageField& field);
 // A whole group, with its chunks, none of whose tokens and blocks only the device knows.
 void check_group(const SequenceLimits& limits, const WorkerGroup& group);
 // With beams_ahead: that the chunks of the step, and what is there, make a round of the search or

@@ -101,13 +101,13 @@ void apply_round(const proto::SequenceDelta& delta, int at, const SequenceLimits
 }
 
 void apply_sequence(const proto::SequenceDelta& delta, int at, const SequenceLimits& limits,
-                    bool beams_ahead, WorkerSequence& seq) {
+                    const WorkerGroup& group, WorkerSequence& seq) {
   if (seq.chunk > 0) fail({"seqs", at, "seq_id"}, "comes twice");
   if (delta.token_chunk_size() <= 0)
     fail({"seqs", at, "token_chunk_size"},
          std::to_string(delta.token_chunk_size()) + ", must be at least 1");
   if (delta.has_token() || delta.has_parent_seq_id()) {
-    if (beams_ahead) fail({"seqs", at, "token"}, "the worker searches by itself");
+    if (group.beams_ahead) fail({"seqs", at, "token"}, "the worker searches by itself");
     apply_round(delta, at, limits, seq);
   }
   for (const proto::BlockReplacement& replaced : delta.replaced_blocks()) {
@@ -127,6 +127,8 @@ void apply_sequence(const proto::SequenceDelta& delta, int at, const SequenceLim
     seq.blocks.insert(seq.blocks.end(), added.begin(), added.end());
   }
   seq.chunk = delta.token_chunk_size();
+  seq.drafts = list_of(delta.draft_token_ids());
+  check_drafts(limits, group, seq, {"seqs", at, "draft_token_ids"});
   check_chunk(limits, seq, {"seqs", at, "token_chunk_size"});
 }
 
@@ -167,14 +169,17 @@ void apply_delta(const proto::SequenceGroupDelta& delta, const SequenceLimits& l
     fail("compute_encoder", "tokens are scheduled, but the encoder has not run");
   group.compute_encoder = delta.compute_encoder();
   group.encoder.chunk = delta.compute_encoder() ? group.encoder.length : 0;
-  for (WorkerSequence& seq : group.seqs) seq.chunk = 0;
+  for (WorkerSequence& seq : group.seqs) {
+    seq.chunk = 0;
+    seq.drafts.clear();
+  }
   if (std::any_of(delta.seqs().begin(), delta.seqs().end(),
                   [](const auto& seq) { return seq.has_parent_seq_id(); }))
     move_beams(delta, group);
   size_t hint = 0;
   for (int at = 0; at < delta.seqs_size(); ++at) {
     const size_t place = place_of(group, delta.seqs(at).seq_id(), at, hint);
-    apply_sequence(delta.seqs(at), at, limits, group.beams_ahead, group.seqs[place]);
+    apply_sequence(delta.seqs(at), at, limits, group, group.seqs[place]);
     hint = place + 1;
   }
   if (group.beams_ahead) check_round(limits, group);

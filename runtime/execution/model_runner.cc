@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/execution/encoder_runner.h"
+#include "runtime/execution/verified_rows.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sampler.h"
 #include "runtime/sampling/sharded_sampler.h"
@@ -48,7 +49,7 @@ proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string&
 EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator& comm,
                                                      std::unique_ptr<Model> model, int block_size,
                                                      int num_device_blocks, int num_host_blocks,
-                                                     bool record_steps)
+                                                     bool record_steps, int max_drafts)
     : ctx_(ctx),
       comm_(comm),
       model_(std::move(model)),
@@ -58,7 +59,8 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->limits().encoder_positions.value_or(0),
               model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),
-              model_->limits().frames, model_->limits().default_global_tokens.has_value(),
+              max_drafts, model_->limits().frames,
+              model_->limits().default_global_tokens.has_value(),
               model_->limits().encoder_vocabulary}) {}
 
 // --- Steps under way -----------------------------------------------------------------------------
@@ -115,9 +117,11 @@ void EncoderDecoderModelRunner::append_tokens(const Batch& batch, Flight& flight
     auto& group = const_cast<WorkerGroup&>(*sampled.group);
     if (!flight.decoder) {
       const auto& samples = flight.out.outputs(output).samples();
-      const auto known = std::find_if(samples.begin(), samples.end(),
-                                      [&](const auto& s) { return s.seq_id() == seq_id; });
+      auto known = std::find_if(samples.begin(), samples.end(),
+                                [&](const auto& s) { return s.seq_id() == seq_id; });
       table_.append_token(group, seq_id, known->token_id());
+      while (++known != samples.end() && known->seq_id() == seq_id)
+        table_.append_behind_draft(group, seq_id, known->token_id());
       continue;
     }
     const int32_t id = flight.decoder->ids()[i];
@@ -134,12 +138,12 @@ void EncoderDecoderModelRunner::wait_for_tokens(const std::vector<WorkerGroup*>&
     if (!goes_on_ahead(*group, vocabulary, device_decoder_.sequences())) return complete_all_but(0);
 }
 
-void EncoderDecoderModelRunner::put_samples(Flight& flight,
-                                            std::vector<proto::SequenceOutput> sampled) {
-  for (size_t i = 0; i < sampled.size(); ++i) {
-    sampled[i].set_seq_id(flight.sampled[i].seq_id);
-    *flight.out.mutable_outputs(flight.sampled[i].output)->add_samples() = std::move(sampled[i]);
-  }
+// row: in flight.sampled.
+void EncoderDecoderModelRunner::put_sample(Flight& flight, size_t row,
+                                           proto::SequenceOutput sample) {
+  const auto& [output, seq_id] = flight.sampled[row];
+  sample.set_seq_id(seq_id);
+  *flight.out.mutable_outputs(output)->add_samples() = std::move(sample);
 }
 
 void EncoderDecoderModelRunner::complete_all_but(size_t last) {
@@ -158,7 +162,8 @@ void EncoderDecoderModelRunner::complete(Flight& flight) {
       table_.know(token, answer.rounds[round].token_ids(beam));
     for (size_t i = 0; i < answer.rounds.size(); ++i)
       *flight.out.mutable_outputs(flight.rounds[i])->mutable_moves() = std::move(answer.rounds[i]);
-    put_samples(flight, std::move(answer.rows));
+    for (size_t i = 0; i < answer.rows.size(); ++i)
+      put_sample(flight, i, std::move(answer.rows[i]));
     if (flight.encoder) {
       const auto [from, to] = *flight.encoder;
       ctx_.backend().wait(to);
@@ -259,25 +264,18 @@ std::vector<const SampleRow*> sampled_rows(const Batch& batch) {
   return rows;
 }
 
-int32_t last_token(const SampleRow& row) { return row.first_token + row.num_tokens - 1; }
-
 }  // namespace
 
 void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden, Flight& flight) {
-  const auto rows = sampled_rows(batch);
-  if (rows.empty()) return;
-  std::vector<SamplerSequence> views;
-  std::vector<int32_t> indices;
-  for (const SampleRow* row : rows) {
-    views.push_back(sampler_view(*row));
-    indices.push_back(last_token(*row));
-  }
-  const Tensor chosen = rows_of(hidden, indices);
-  auto sampled = comm_.size() == 1
-                     ? sample_rows(views, model_->compute_logits(chosen))
-                     : sample_sharded(ctx_, comm_, views, model_->compute_logits_shard(chosen),
-                                      model_->config().vocab_size);
-  put_samples(flight, std::move(sampled));
+  const VerifiedRows rows(sampled_rows(batch));
+  if (rows.views().empty()) return;
+  const Tensor chosen = rows_of(hidden, rows.indices());
+  auto sampled = comm_.size() == 1 ? sample_rows(rows.views(), model_->compute_logits(chosen))
+                                   : sample_sharded(ctx_, comm_, rows.views(),
+                                                    model_->compute_logits_shard(chosen),
+                                                    model_->config().vocab_size);
+  for (auto& [row, output] : rows.take(std::move(sampled)))
+    put_sample(flight, row, std::move(output));
 }
 
 void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& flight) {

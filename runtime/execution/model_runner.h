@@ -36,10 +36,11 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   // same tokens; log-probabilities that requests ask for, candidates of beams and pooled vectors
   // are in rank 0's output only. Where one rank's launch() or finish() fails behind the checks of
   // the message, it aborts the group. `record_steps`: on a device, steps of a shape seen before are
-  // replayed (DeviceBackend::record).
+  // replayed (DeviceBackend::record). max_drafts: that a sequence may have in a step; 0 on a
+  // device.
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
                             int block_size, int num_device_blocks, int num_host_blocks,
-                            bool record_steps = true);
+                            bool record_steps = true, int max_drafts = 0);
 
   void launch(const proto::StepInput& step) override;
   int steps_launched() const override { return static_cast<int>(flights_.size()); }
@@ -65,7 +66,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   };
 
   void wait_for_tokens(const std::vector<WorkerGroup*>& scheduled);
-  static void put_samples(Flight& flight, std::vector<proto::SequenceOutput> sampled);
+  static void put_sample(Flight& flight, size_t row, proto::SequenceOutput sample);
   void complete(Flight& flight);
   void complete_all_but(size_t last);
   void append_tokens(const Batch& batch, Flight& flight);

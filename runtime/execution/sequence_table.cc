@@ -78,6 +78,7 @@ void SequenceTable::advance(const std::vector<WorkerGroup*>& scheduled) {
     for (WorkerSequence& seq : group->seqs) {
       seq.num_computed += seq.chunk;
       seq.chunk = 0;
+      seq.drafts.clear();
     }
     if (group->encoder.chunk > 0) group->encoder.frames.values = {};
     group->encoder.num_computed += group->encoder.chunk;
@@ -92,6 +93,11 @@ void SequenceTable::append_token(WorkerGroup& group, int64_t seq_id, int32_t tok
   WorkerSequence* const seq = group.find(seq_id);
   TANDEM_CHECK(seq != nullptr, "the group does not have the sequence");
   seq->output.push_back(token);
+}
+
+void SequenceTable::append_behind_draft(WorkerGroup& group, int64_t seq_id, int32_t token) {
+  append_token(group, seq_id, token);
+  ++group.find(seq_id)->num_computed;
 }
 
 SequenceTable::PendingToken SequenceTable::append_pending(WorkerGroup& group, int64_t seq_id,

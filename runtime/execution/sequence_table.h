@@ -31,6 +31,8 @@ class SequenceTable {
   void advance(const std::vector<WorkerGroup*>& scheduled);
   // A token was sampled for a sequence of the group, which must have it.
   void append_token(WorkerGroup& group, int64_t seq_id, int32_t token);
+  // Behind a draft that was right, which is the sequence's last token: it is computed.
+  void append_behind_draft(WorkerGroup& group, int64_t seq_id, int32_t token);
   // The same for a token that only a device knows so far; `id` < 0 stands for it until know() says
   // which it is. By then the sequence may have gone, or come again.
   struct PendingToken {

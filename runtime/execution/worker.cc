@@ -41,6 +41,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   if (setup.has_quantization()) c.quantization = quantization_of(setup.quantization());
   c.enforce_eager = setup.enforce_eager();
   c.gemm_tuning = setup.gemm_tuning();
+  c.speculation.num_tokens = setup.num_speculative_tokens();
   if (setup.f8_kv_cache()) c.kv_cache_dtype = DType::kF8E4M3;
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
@@ -89,7 +90,7 @@ class ModelWorker final : public Worker {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     runner_ = std::make_unique<EncoderDecoderModelRunner>(
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
-        start.num_host_blocks(), !config_.enforce_eager);
+        start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens);
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
@@ -171,6 +172,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   out.set_quantization(name_of(config.quantization));
   out.set_enforce_eager(config.enforce_eager);
   out.set_gemm_tuning(config.gemm_tuning);
+  out.set_num_speculative_tokens(config.speculation.num_tokens);
   out.set_f8_kv_cache(config.kv_cache_dtype.has_value());
   return out;
 }

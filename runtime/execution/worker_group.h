@@ -11,13 +11,14 @@ namespace tandem {
 
 struct WorkerSequence {
   int64_t seq_id = 0;
-  int index = 0;                // its place in the request: seeds depend on it
-  std::vector<int32_t> prompt;  // token ids
-  std::vector<int32_t> output;  // token ids; below 0: only the device knows the token
-  std::vector<int32_t> blocks;  // of its self table; below 0: only the device knows the block
-  int num_computed = 0;         // tokens whose keys and values are in the cache
-  int chunk = 0;                // tokens to compute in this step
-  float beam_score = 0;         // of a beam when it came in full
+  int index = 0;                     // its place in the request: seeds depend on it
+  std::vector<int32_t> prompt;       // token ids
+  std::vector<int32_t> output;       // token ids; below 0: only the device knows the token
+  std::vector<int32_t> blocks;       // of its self table; below 0: only the device knows the block
+  int num_computed = 0;              // tokens whose keys and values are in the cache
+  int chunk = 0;                     // tokens to compute in this step
+  std::vector<int32_t> drafts = {};  // what may come behind the chunk, computed with it
+  float beam_score = 0;              // of a beam when it came in full
 
   int length() const { return static_cast<int>(prompt.size() + output.size()); }
   int32_t token(int position) const {

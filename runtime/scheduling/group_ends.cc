@@ -5,6 +5,7 @@ namespace tandem {
 void GroupEnds::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
   seq.set_status(status);
   seq.drop_pending();
+  speculator_.forget(seq);
   blocks_.free(seq);
   if (queues_.sequence_finished(queued)) return;
   if (queued.known_to_workers && queued.group->beams() == nullptr)
@@ -17,6 +18,7 @@ void GroupEnds::finish_search(QueuedGroup& queued) {
 }
 
 void GroupEnds::drop(QueuedGroup& queued) {
+  for (const auto& seq : queued.group->seqs()) speculator_.forget(*seq);
   blocks_.free_all(*queued.group);
   if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
   queues_.drop(queued);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/scheduling/blocks/block_manager.h"
+#include "runtime/scheduling/drafts/speculator.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/steps/step_message_writer.h"
@@ -11,8 +12,9 @@ namespace tandem {
 class GroupEnds {
  public:
   // All of them must outlive it.
-  GroupEnds(GroupQueues& queues, BlockManager& blocks, StepMessageWriter& writer)
-      : queues_(queues), blocks_(blocks), writer_(writer) {}
+  GroupEnds(GroupQueues& queues, BlockManager& blocks, Speculator& speculator,
+            StepMessageWriter& writer)
+      : queues_(queues), blocks_(blocks), speculator_(speculator), writer_(writer) {}
 
   // An unfinished sequence: its self blocks are free, its pending tokens dropped. With the last one
   // the group is finished, which keeps its cross blocks.
@@ -25,6 +27,7 @@ class GroupEnds {
  private:
   GroupQueues& queues_;
   BlockManager& blocks_;
+  Speculator& speculator_;
   StepMessageWriter& writer_;
 };
 

@@ -18,10 +18,11 @@ Scheduler::Scheduler(const SchedulerConfig& config)
       preemptor_(config_, queues_, blocks_),
       beams_(blocks_),
       planner_(config_, queues_, blocks_, beams_, preemptor_),
+      speculator_(config_, blocks_),
       writer_(blocks_.tables()),
-      ends_(queues_, blocks_, writer_),
+      ends_(queues_, blocks_, speculator_, writer_),
       draft_(config.max_num_seqs),
-      flight_(config_, queues_, blocks_, beams_, ends_) {
+      flight_(config_, queues_, blocks_, beams_, speculator_, ends_) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
@@ -84,8 +85,10 @@ proto::StepInput Scheduler::schedule(double now) {
 void Scheduler::schedule(double now, proto::StepInput& message) {
   TANDEM_CHECK(steps_in_flight().size() < config_.max_steps_in_flight,
                "the oldest step was not completed");
+  if (speculator_.enabled() && speculator_.waits(queues_, steps_in_flight())) return;
   draft_.begin(now, config_.max_num_batched_tokens);
   planner_.plan(draft_);
+  if (speculator_.enabled()) speculator_.add_drafts(queues_, draft_);
   if (writer_.write(draft_, message)) message.set_step(flight_.take_off(draft_));
   draft_.end();
 }
@@ -138,6 +141,7 @@ void Scheduler::check_integrity() const {
   TANDEM_CHECK(draft_.groups().empty());
   TANDEM_CHECK_LE(steps_in_flight().size(), config_.max_steps_in_flight);
   steps_in_flight().check_integrity(queues_);
+  speculator_.check_integrity(queues_);
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
+#include "runtime/scheduling/drafts/speculator.h"
 #include "runtime/scheduling/group_ends.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
@@ -71,6 +72,7 @@ class Scheduler {
   const StepsInFlight& steps_in_flight() const { return flight_.steps(); }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
+  const SpeculationStats& speculation_stats() const { return speculator_.stats(); }
 
   // Queues and statuses agree, every running sequence has a table that covers it, blocks add up,
   // every pending token has one step in flight that samples it. Not within schedule().
@@ -85,6 +87,7 @@ class Scheduler {
   Preemptor preemptor_;
   BeamSearchDriver beams_;
   StepPlanner planner_;
+  Speculator speculator_;
   StepMessageWriter writer_;
   GroupEnds ends_;
   StepDraft draft_;

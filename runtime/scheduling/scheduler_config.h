@@ -7,6 +7,16 @@ namespace tandem {
 
 enum class PreemptionMode : uint8_t { kAuto, kRecompute, kSwap };
 
+// Drafts: tokens that are guessed, and verified in one step with the sequence's next one (§10).
+struct SpeculationConfig {
+  int num_tokens = 0;  // of a sequence in a step, at most; 0: no drafts
+  // They are looked up by the last so many tokens, the most first.
+  int lookup_min = 1;
+  int lookup_max = 4;
+  int disable_by_batch_size = 32;  // no drafts while more sequences run
+  int vocabulary = 0;              // ids from there on are not the decoder's
+};
+
 struct SchedulerConfig {
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
@@ -25,6 +35,7 @@ struct SchedulerConfig {
   // Full blocks of decoder tokens, and encoder results, are kept for whoever has the same (§8).
   bool enable_prefix_caching = false;
   bool enable_encoder_cache = false;
+  SpeculationConfig speculation = {};
 };
 
 }  // namespace tandem

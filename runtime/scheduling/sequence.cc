@@ -68,6 +68,11 @@ void Sequence::resolve_pending(int32_t token) {
   ++num_known_;
 }
 
+void Sequence::go_on_behind_draft(int32_t token) {
+  append_token(token);
+  advance(1);
+}
+
 void Sequence::advance(int tokens) {
   num_computed_ += tokens;
   TANDEM_CHECK_LE(num_computed_, length());

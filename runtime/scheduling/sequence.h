@@ -59,6 +59,8 @@ class Sequence {
   void add_pending() { ++num_pending_; }  // one more will be sampled
   void resolve_pending(int32_t token);    // the first pending token's value
   void drop_pending() { num_pending_ = 0; }
+  // The last known token was a draft, and is computed; behind it comes `token`. None is pending.
+  void go_on_behind_draft(int32_t token);
   void advance(int tokens);  // tokens more are computed
   void reset_computed() { num_computed_ = 0; }
   // A beam goes on from another one: its output is `node` of the tree, which must outlive it, and

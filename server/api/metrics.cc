@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -29,6 +30,11 @@ const std::map<std::string, std::string> kAliases{
     {"tandem:num_preemptions_total", "vllm:num_preemptions_total"},
     {"tandem:prefix_cache_queries_total", "vllm:prefix_cache_queries_total"},
     {"tandem:prefix_cache_hits_total", "vllm:prefix_cache_hits_total"},
+    {"tandem:spec_decode_num_drafts_total", "vllm:spec_decode_num_drafts_total"},
+    {"tandem:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_draft_tokens_total"},
+    {"tandem:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"},
+    {"tandem:spec_decode_num_accepted_tokens_per_pos_total",
+     "vllm:spec_decode_num_accepted_tokens_per_pos_total"},
     {"tandem:prompt_tokens_total", "vllm:prompt_tokens_total"},
     {"tandem:generation_tokens_total", "vllm:generation_tokens_total"},
     {"tandem:request_success_total", "vllm:request_success_total"},
@@ -39,6 +45,22 @@ const std::map<std::string, std::string> kAliases{
     {"tandem:request_queue_time_seconds", "vllm:request_queue_time_seconds"},
     {"tandem:request_prompt_tokens", "vllm:request_prompt_tokens"},
     {"tandem:request_generation_tokens", "vllm:request_generation_tokens"},
+};
+
+// Of all replicas.
+struct Drafts {
+  double drafts = 0, tokens = 0, accepted = 0;
+  std::vector<double> accepted_at = {};  // by place in the draft
+
+  void add(const proto::SchedulerStats& stats) {
+    drafts += static_cast<double>(stats.spec_drafts());
+    tokens += static_cast<double>(stats.spec_draft_tokens());
+    accepted += static_cast<double>(stats.spec_accepted_tokens());
+    const auto& at = stats.spec_accepted_tokens_per_position();
+    accepted_at.resize(std::max(accepted_at.size(), static_cast<size_t>(at.size())));
+    for (int i = 0; i < at.size(); ++i)
+      accepted_at[static_cast<size_t>(i)] += static_cast<double>(at[i]);
+  }
 };
 
 }  // namespace
@@ -71,6 +93,17 @@ struct Metrics::Impl {
       last = value;
     }
   };
+
+  // With `mutex`.
+  void set(const Drafts& d) {
+    drafts.set(d.drafts);
+    draft_tokens.set(d.tokens);
+    accepted_tokens.set(d.accepted);
+    while (accepted_at.size() < d.accepted_at.size())
+      accepted_at.push_back(
+          {accepted_per_pos.Add({{"position", std::to_string(accepted_at.size())}})});
+    for (size_t i = 0; i < d.accepted_at.size(); ++i) accepted_at[i].set(d.accepted_at[i]);
+  }
 
   Labels labels;
   prometheus::Registry registry;
@@ -112,6 +145,16 @@ struct Metrics::Impl {
   Mirror encoder_seconds{counter("tandem:encoder_seconds_total",
                                  "Time that workers spent on encoder inputs, of each replica's "
                                  "first rank.")};
+  Mirror drafts{counter("tandem:spec_decode_num_drafts_total",
+                        "Times that tokens of a sequence were guessed.")};
+  Mirror draft_tokens{
+      counter("tandem:spec_decode_num_draft_tokens_total", "Tokens that were guessed.")};
+  Mirror accepted_tokens{
+      counter("tandem:spec_decode_num_accepted_tokens_total", "... that were right.")};
+  prometheus::Family<prometheus::Counter>& accepted_per_pos =
+      counters("tandem:spec_decode_num_accepted_tokens_per_pos_total",
+               "... by their place in the guess, from 0.");
+  std::vector<Mirror> accepted_at;  // by place
   prometheus::Counter& prompt_tokens =
       counter("tandem:prompt_tokens_total", "Tokens of encoder inputs.");
   prometheus::Counter& generation_tokens =
@@ -188,6 +231,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
          prefix_hits = 0, encoder_seconds = 0;
+  Drafts drafts;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
     running += replica.stats().num_running();
@@ -204,6 +248,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     prefix_queries += static_cast<double>(replica.stats().prefix_cache_queries());
     prefix_hits += static_cast<double>(replica.stats().prefix_cache_hits());
     encoder_seconds += replica.stats().encoder_seconds();
+    drafts.add(replica.stats());
     impl_->replica_up.Add({{"engine", std::to_string(i)}}).Set(replica.up() ? 1 : 0);
   }
   impl_->running.Set(running);
@@ -230,6 +275,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     impl_->prefix_queries.set(prefix_queries);
     impl_->prefix_hits.set(prefix_hits);
     impl_->encoder_seconds.set(encoder_seconds);
+    impl_->set(drafts);
   }
 
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();

@@ -45,6 +45,7 @@ void StepAnswers::begin(const StepInFlight& step) {
 
 size_t StepAnswers::find(int64_t seq_id) {
   const auto& seqs = step_->seqs;
+  if (cursor_ > 0 && seqs[cursor_ - 1].seq->seq_id() == seq_id) return cursor_ - 1;
   if (by_id_.empty()) {
     for (size_t i = cursor_; i < seqs.size(); ++i) {
       if (seqs[i].seq->seq_id() != seq_id) continue;
@@ -57,14 +58,17 @@ size_t StepAnswers::find(int64_t seq_id) {
   return it == by_id_.end() ? kNowhere : it->second;
 }
 
-// Where an answer belongs; null if its group or sequence has ended meanwhile.
-StepAnswers::Answer* StepAnswers::place_of(const std::string& request_id, int64_t seq_id) {
+// Where an answer belongs; null if its group or sequence has ended meanwhile. may_go_on: it may
+// have one, if it has drafts.
+StepAnswers::Answer* StepAnswers::place_of(const std::string& request_id, int64_t seq_id,
+                                           bool may_go_on) {
   const size_t at = find(seq_id);
   if (at != kNowhere && step_->seqs[at].queued->group->request_id() == request_id) {
     const SequenceInFlight& scheduled = step_->seqs[at];
     if (scheduled.ended()) return nullptr;
     if (!scheduled.samples) fail(request_id, seq_id, "a token, but its prompt is not finished");
-    if (answers_[at].given) fail(request_id, seq_id, "two tokens");
+    if (answers_[at].given && !(may_go_on && !scheduled.drafts.empty()))
+      fail(request_id, seq_id, "two tokens");
     return &answers_[at];
   }
   const QueuedGroup* queued = queues_.find(request_id);
@@ -75,13 +79,31 @@ StepAnswers::Answer* StepAnswers::place_of(const std::string& request_id, int64_
   return nullptr;
 }
 
+const SequenceInFlight& StepAnswers::scheduled(const Answer& answer) const {
+  return step_->seqs[static_cast<size_t>(&answer - answers_.data())];
+}
+
 const SequenceGroup& StepAnswers::group_of(const Answer& answer) const {
-  return *step_->seqs[static_cast<size_t>(&answer - answers_.data())].queued->group;
+  return *scheduled(answer).queued->group;
+}
+
+// Tokens go on as long as they are what the drafts say.
+void StepAnswers::take_more(const SequenceInFlight& scheduled, int32_t token,
+                            Answer& answer) const {
+  const std::string& request_id = scheduled.queued->group->request_id();
+  const int64_t seq_id = scheduled.seq->seq_id();
+  const size_t right = answer.more.size();
+  if (right == scheduled.drafts.size()) fail(request_id, seq_id, "more tokens than drafts");
+  const int32_t before = right == 0 ? answer.token : answer.more.back();
+  if (before != scheduled.drafts[right])
+    fail(request_id, seq_id, "a token behind a draft that was wrong");
+  answer.more.push_back(token);
 }
 
 void StepAnswers::take_token(const std::string& request_id, int64_t seq_id, int32_t token) {
-  Answer* const answer = place_of(request_id, seq_id);
+  Answer* const answer = place_of(request_id, seq_id, /*may_go_on=*/true);
   if (answer == nullptr) return;
+  if (answer->given) return take_more(scheduled(*answer), token, *answer);
   const SequenceGroup& group = group_of(*answer);
   if (group.beams() != nullptr) fail(request_id, seq_id, "a token, but it is a beam");
   if (group.pools()) fail(request_id, seq_id, "a token, but its encoder's output is to be pooled");

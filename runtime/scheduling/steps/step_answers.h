@@ -26,6 +26,7 @@ class StepAnswers {
   struct Answer {
     bool given = false;
     int32_t token = 0;
+    std::vector<int32_t> more = {};                     // of a sequence with drafts: behind `token`
     const proto::BeamCandidates* candidates = nullptr;  // of a beam
     const proto::BeamMoves* moves = nullptr;            // with them, if the worker says
   };
@@ -45,8 +46,10 @@ class StepAnswers {
  private:
   void begin(const StepInFlight& step);
   size_t find(int64_t seq_id);
-  Answer* place_of(const std::string& request_id, int64_t seq_id);
+  Answer* place_of(const std::string& request_id, int64_t seq_id, bool may_go_on = false);
+  const SequenceInFlight& scheduled(const Answer& answer) const;
   const SequenceGroup& group_of(const Answer& answer) const;
+  void take_more(const SequenceInFlight& scheduled, int32_t token, Answer& answer) const;
   void take_token(const std::string& request_id, int64_t seq_id, int32_t token);
   void take_candidates(const proto::SequenceGroupOutput& output,
                        const proto::SequenceOutput& sample);

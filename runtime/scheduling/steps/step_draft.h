@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_table.h"
@@ -16,6 +17,8 @@ struct SequenceChunk {
   int blocks = 0;          // new ones, in its table or in place of shared ones
   size_t old_blocks = 0;   // length of its table before, if there are new ones
   BlockPairs copies = {};  // (shared block, its replacement)
+  // Behind `tokens`, which end with the last one that is known: what may come next.
+  std::vector<int32_t> drafts = {};
 };
 
 class StepDraft {

@@ -1,6 +1,7 @@
 #include "runtime/scheduling/steps/step_flight.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem {
 
@@ -21,9 +22,10 @@ void StepFlight::put_in_flight(StepDraft::Group& scheduled, StepInFlight& step) 
   StepsInFlight::add_group(step, queued);
   if (scheduled.compute_encoder) group.set_encoder_computed(true);
   if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
-  for (const SequenceChunk& chunk : scheduled.chunks) {
+  for (SequenceChunk& chunk : scheduled.chunks) {
     const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
-    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0});
+    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0,
+                         std::move(chunk.drafts)});
     const int from = chunk.seq->num_computed_tokens();
     chunk.seq->advance(chunk.tokens);
     cache_blocks(group, *chunk.seq, from);
@@ -64,6 +66,8 @@ void StepFlight::take_answer(const SequenceInFlight& scheduled, const StepAnswer
   if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
   const int from = seq.num_known_tokens();
   seq.resolve_pending(answer.token);
+  for (const int32_t token : answer.more) seq.go_on_behind_draft(token);
+  if (!scheduled.drafts.empty()) speculator_.count(scheduled.drafts.size(), answer.more.size());
   cache_blocks(group, seq, from);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
+#include "runtime/scheduling/drafts/speculator.h"
 #include "runtime/scheduling/group_ends.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
@@ -20,11 +21,12 @@ class StepFlight {
  public:
   // All of them must outlive it.
   StepFlight(const SchedulerConfig& config, GroupQueues& queues, BlockManager& blocks,
-             BeamSearchDriver& beams, GroupEnds& ends)
+             BeamSearchDriver& beams, Speculator& speculator, GroupEnds& ends)
       : config_(config),
         queues_(queues),
         blocks_(blocks),
         beams_(beams),
+        speculator_(speculator),
         ends_(ends),
         answers_(queues) {}
 
@@ -51,6 +53,7 @@ class StepFlight {
   GroupQueues& queues_;
   BlockManager& blocks_;
   BeamSearchDriver& beams_;
+  Speculator& speculator_;
   GroupEnds& ends_;
   StepAnswers answers_;
   StepsInFlight steps_;

@@ -114,6 +114,7 @@ void StepMessageWriter::write_delta(const StepDraft::Group& scheduled,
     proto::SequenceDelta& delta = *out.add_seqs();
     delta.set_seq_id(chunk.seq->seq_id());
     delta.set_token_chunk_size(chunk.tokens);
+    delta.mutable_draft_token_ids()->Add(chunk.drafts.begin(), chunk.drafts.end());
     if (write_beam_news(group, chunk, delta)) continue;
     if (chunk.blocks == 0) continue;
     const Blocks& blocks = tables_.self(*chunk.seq);

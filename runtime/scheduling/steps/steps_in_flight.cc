@@ -15,6 +15,12 @@ bool SequenceInFlight::ended() const {
   return queued->dropped || seq->finished() || (beams != nullptr && beams->epoch != epoch);
 }
 
+bool StepInFlight::has_drafts() const {
+  return std::any_of(seqs.begin(), seqs.end(), [](const SequenceInFlight& scheduled) {
+    return !scheduled.drafts.empty() && !scheduled.ended();
+  });
+}
+
 StepInFlight& StepsInFlight::begin(double now) {
   if (spare_.empty()) {
     steps_.emplace_back();
@@ -64,6 +70,7 @@ void StepsInFlight::check_integrity(const GroupQueues& queues) const {
   std::unordered_map<const Sequence*, int> pending;
   uint64_t number = next_number_ - steps_.size();
   for (const StepInFlight& step : steps_) {
+    TANDEM_CHECK(!step.has_drafts() || &step == &steps_.back(), "a step runs ahead of drafts");
     TANDEM_CHECK_EQ(step.number, number++);
     for (const QueuedGroup* queued : step.groups) ++steps[queued];
     std::unordered_set<int64_t> seen;
@@ -72,6 +79,7 @@ void StepsInFlight::check_integrity(const GroupQueues& queues) const {
       const SequenceGroup& group = *scheduled.queued->group;
       TANDEM_CHECK(group.find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.queued) > 0);
+      TANDEM_CHECK(scheduled.drafts.empty() || scheduled.samples);
       if (!scheduled.samples || scheduled.ended() || group.pools()) continue;
       if (group.beams() == nullptr) ++pending[scheduled.seq];
       if (group.searches_ahead() && scheduled.seq == group.seqs().front().get())

@@ -18,6 +18,7 @@ struct SequenceInFlight {
   Sequence* seq;
   bool samples;   // the chunk ends at the sequence's last token, or the encoder's output is pooled
   int epoch = 0;  // BeamState's
+  std::vector<int32_t> drafts = {};  // that are verified: more tokens may come, at most so many
 
   bool ended() const;  // the answer does not matter any more
 };
@@ -27,6 +28,8 @@ struct StepInFlight {
   double scheduled_at = 0;
   std::vector<QueuedGroup*> groups = {};
   std::vector<SequenceInFlight> seqs = {};  // in the order of the message; ids are unique
+
+  bool has_drafts() const;
 };
 
 class StepsInFlight {
@@ -40,6 +43,8 @@ class StepsInFlight {
   void complete_oldest();
 
   int size() const { return static_cast<int>(steps_.size()); }
+  // Some sequence may have got more tokens than are pending.
+  bool has_drafts() const { return !steps_.empty() && steps_.back().has_drafts(); }
   // The oldest one's number; 0: there is none.
   uint64_t oldest_number() const { return steps_.empty() ? 0 : steps_.front().number; }
   // When the step that was completed last was scheduled.

@@ -72,6 +72,7 @@ TEST_P(ClusterSimulationShard, EveryStreamIsWhole) {
   EXPECT_GE(n.completed, 4 * seeds);
   EXPECT_GE(n.restarts, seeds);
   EXPECT_GE(n.preemptions, seeds / 2);
+  EXPECT_GE(n.accepted, 2 * seeds);
   for (const uint64_t seen :
        {n.kills, n.several, n.crashes, n.hangs, n.lies, n.slow, n.refused_poison, n.cancelled,
         n.timed_out, n.too_large, n.drained, n.reconnected, n.resumed, n.vanished, n.given_up,

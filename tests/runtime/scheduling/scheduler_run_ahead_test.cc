@@ -232,7 +232,8 @@ TEST(SchedulerRunAhead, NothingOvertakesAGroupThatWaitsForItsTokens) {
 TEST(SchedulerRunAhead, AGroupResumesWithWhatItHadEmitted) {
   RunAheadLoop loop(config(100, 30));
   const auto token = [](int index, int position, int32_t previous) {
-    return testing_support::FakeWorker::token_of(1, "x", index, position, previous);
+    return testing_support::FakeWorker::token_of(1, "x", index, position, previous,
+                                                 /*repeats=*/false);
   };
   const int32_t first = token(2, 1, 11);
   loop.add({.request_id = "x",

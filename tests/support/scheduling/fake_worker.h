@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <ostream>
 #include <set>
@@ -74,23 +76,31 @@ class FakeWorker final : public ImmediateRunner {
       : block_size_(config.block_size),
         shares_sources_(config.enable_encoder_cache),
         shares_prefixes_(config.enable_prefix_caching),
+        repeats_(config.speculation.num_tokens > 0),
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
-                .num_host_blocks = config.num_host_blocks}),
+                .num_host_blocks = config.num_host_blocks,
+                .max_drafts = config.speculation.num_tokens}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
         seed_(seed) {}
 
   // What it samples behind `previous` at `position`. Depends on the request and the sequence's
   // place in it only, so that neither the cut of the steps nor a new worker changes what comes.
+  // repeats: mostly, what followed the same token before; so does what `config` has drafts of.
   static int32_t token_of(uint32_t seed, const std::string& request_id, int index, int position,
-                          int32_t previous) {
-    uint64_t x = std::hash<std::string>()(request_id) + seed;
-    for (const int part : {index, position, previous}) {
-      x = (x ^ static_cast<uint32_t>(part)) * 0x9e3779b97f4a7c15ull;
-      x ^= x >> 31;
-    }
-    return static_cast<int32_t>(x % 1000);
+                          int32_t previous, bool repeats) {
+    const auto hash = [&](std::initializer_list<int> parts) {
+      uint64_t x = std::hash<std::string>()(request_id) + seed;
+      for (const int part : parts) {
+        x = (x ^ static_cast<uint32_t>(part)) * 0x9e3779b97f4a7c15ull;
+        x ^= x >> 31;
+      }
+      return x;
+    };
+    const uint64_t x = hash({index, position, previous});
+    if (!repeats || x % 16 == 0) return static_cast<int32_t>(x / 16 % 1000);
+    return static_cast<int32_t>(1 + hash({previous}) % 20);
   }
 
   // What the next step is checked against; they must outlive it.
@@ -196,6 +206,7 @@ class FakeWorker final : public ImmediateRunner {
       const WorkerSequence& seq = row.seq();
       std::vector<int32_t> tokens = seq.prompt;
       tokens.insert(tokens.end(), seq.output.begin(), seq.output.end());
+      tokens.insert(tokens.end(), seq.drafts.begin(), seq.drafts.end());
       tokens.resize(static_cast<size_t>(in.positions[t] + 1));
       EXPECT_EQ(tokens.back(), in.input_ids[t]);
       device_.at(static_cast<size_t>(slot)) = self_tags(row, tokens).back();
@@ -225,11 +236,13 @@ class FakeWorker final : public ImmediateRunner {
       const SampleRow& row = batch.rows[r];
       const int64_t seq_id = row.seq().seq_id;
       const int64_t encoder_id = row.group->encoder.seq_id;
-      check_keys(attention.self_pages, r, attention.seq_lens[r], self_tags(row, truth.at(seq_id)));
+      std::vector<int32_t> tokens = truth.at(seq_id);
+      tokens.insert(tokens.end(), row.seq().drafts.begin(), row.seq().drafts.end());
+      check_keys(attention.self_pages, r, attention.seq_lens[r], self_tags(row, tokens));
       std::vector<KvTag> cross;
       for (const int32_t token : truth.at(encoder_id))
         cross.push_back({source_of(*row.group), static_cast<int32_t>(cross.size()), token});
-      EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(truth.at(seq_id).size()));
+      EXPECT_EQ(row.samples, attention.seq_lens[r] == static_cast<int>(tokens.size()));
       if (r > 0 && batch.rows[r - 1].group != row.group) ++group;
       ASSERT_LE(attention.cross_query_start_loc.at(group), row.first_token);
       ASSERT_GE(attention.cross_query_start_loc.at(group + 1), row.first_token + row.num_tokens);
@@ -262,20 +275,26 @@ class FakeWorker final : public ImmediateRunner {
     for (const SampleRow& row : batch.rows) {
       if (!row.samples) continue;
       const int64_t seq_id = row.seq().seq_id;
-      const auto last = static_cast<size_t>(row.first_token + row.num_tokens - 1);
-      const int32_t token =
-          token_of(seed_, row.group->request_id, row.seq().index, batch.input.positions.at(last),
-                   batch.input.input_ids.at(last));
-      sampled.push_back({row.group->request_id, seq_id, token});
-      for (auto* group : scheduled)
-        if (group == row.group) table_.append_token(*group, seq_id, token);
+      const std::vector<int32_t>& ids = batch.input.input_ids;
+      const auto end = static_cast<size_t>(row.first_token + row.num_tokens);
+      const auto group = std::find(scheduled.begin(), scheduled.end(), row.group);
+      for (size_t at = end - static_cast<size_t>(row.num_drafts) - 1, first = at; at < end; ++at) {
+        if (at > first && sampled.back().token != ids.at(at)) break;  // the draft was wrong
+        const int32_t token = token_of(seed_, row.group->request_id, row.seq().index,
+                                       batch.input.positions.at(at), ids.at(at), repeats_);
+        sampled.push_back({row.group->request_id, seq_id, token});
+        if (at == first)
+          table_.append_token(**group, seq_id, token);
+        else
+          table_.append_behind_draft(**group, seq_id, token);
+      }
     }
     table_.check_integrity();
     return sampled;
   }
 
   int block_size_;
-  bool shares_sources_, shares_prefixes_;
+  bool shares_sources_, shares_prefixes_, repeats_;
   SequenceTable table_;
   Memory device_, host_;
   uint32_t seed_;

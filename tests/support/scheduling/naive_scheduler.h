@@ -38,6 +38,11 @@ class NaiveScheduler {
     scheduler_.check_integrity();
     after_ = look();
     read(step);
+    if (!has_work(step) && config_.speculation.num_tokens > 0) {  // it may wait because of drafts
+      EXPECT_TRUE(after_.waiting == before_.waiting && after_.running == before_.running);
+      last_was_turn_ = turn_ = lacked_blocks_ = false;
+      return step;
+    }
     check_tokens();
     check_order();
     check_encoders();
@@ -131,8 +136,26 @@ class NaiveScheduler {
       ASSERT_TRUE(scheduled_.insert(group.request_id()).second) << "in full and as a delta";
       ASSERT_FALSE(group.compute_encoder());
       ASSERT_GT(group.seqs_size(), 0);
-      for (const auto& seq : group.seqs()) chunks_[seq.seq_id()] = seq.token_chunk_size();
+      for (const auto& seq : group.seqs()) {
+        chunks_[seq.seq_id()] = seq.token_chunk_size() + seq.draft_token_ids_size();
+        if (seq.draft_token_ids_size() > 0) check_drafts(group.request_id(), seq);
+      }
     }
+  }
+
+  // They stand behind the last token of all, and leave room for the one that comes with them.
+  void check_drafts(const std::string& id, const proto::SequenceDelta& delta) {
+    const SequenceGroup& group = *scheduler_.find(id);
+    const Sequence& seq = *group.find(delta.seq_id());
+    const int drafts = delta.draft_token_ids_size();
+    EXPECT_EQ(delta.token_chunk_size(), 1);
+    EXPECT_LE(drafts, config_.speculation.num_tokens);
+    EXPECT_EQ(seq.num_pending_tokens(), 1);
+    EXPECT_EQ(seq.num_computed_tokens(), seq.num_known_tokens());
+    EXPECT_LE(seq.output_len() + drafts, group.params().max_tokens());
+    EXPECT_LE(after_.running_seqs, config_.speculation.disable_by_batch_size);
+    EXPECT_LE(scheduler_.block_manager().blocks_for(seq.num_computed_tokens() + drafts),
+              std::ssize(scheduler_.block_manager().tables().self(seq)));
   }
 
   int encoder_len(const std::string& id) const {

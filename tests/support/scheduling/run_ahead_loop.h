@@ -119,7 +119,8 @@ class RunAheadLoop {
     std::vector<int32_t> tokens(seq.prompt_tokens().begin(), seq.prompt_tokens().end());
     while (tokens.size() < seq.tokens().size())
       tokens.push_back(FakeWorker::token_of(seed_, request_id, seq.index(),
-                                            static_cast<int>(tokens.size()) - 1, tokens.back()));
+                                            static_cast<int>(tokens.size()) - 1, tokens.back(),
+                                            config_.speculation.num_tokens > 0));
     return tokens;
   }
   void check_tokens(const SequenceGroup& group) const {

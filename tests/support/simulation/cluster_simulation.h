@@ -17,7 +17,7 @@ struct SimulationCounts {
   uint64_t events = 0, requests = 0, completed = 0, kills = 0, crashes = 0, hangs = 0, lies = 0;
   uint64_t slow = 0, refused_poison = 0, cancelled = 0, timed_out = 0, too_large = 0, drained = 0;
   uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0;
-  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0;
+  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0, accepted = 0;
 };
 
 class ClusterSimulation {
@@ -89,6 +89,7 @@ class ClusterSimulation {
         world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
     s.enable_encoder_cache = !world_.one_in(4);
     s.enable_prefix_caching = !world_.one_in(4);
+    if (world_.one_in(3)) s.speculation.num_tokens = world_.uniform(1, 6);
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
@@ -282,6 +283,7 @@ class ClusterSimulation {
     cluster_->check_free_blocks();
     counts_.events += world_.num_events();
     counts_.preemptions += cluster_->num_preemptions();
+    counts_.accepted += cluster_->num_accepted();
     counts_.silent += cluster_->num_silent();
     counts_.given_up += cluster_->given_up();
     for (int r = 0; r < cluster_->num_replicas(); ++r)

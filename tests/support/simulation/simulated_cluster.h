@@ -53,6 +53,7 @@ class SimulatedCluster : public EngineOutbox,
   int num_replicas() const { return static_cast<int>(replicas_.size()); }
   bool given_up() const { return given_up_; }
   uint64_t num_preemptions() const { return num_preemptions_; }
+  uint64_t num_accepted() const { return num_accepted_; }  // drafts
   uint64_t num_silent() const { return num_silent_; }
   int crashes_of(const std::string& id) { return crashes_[id]; }
   int crashes_blamed_on(const std::string& id) const {
@@ -225,7 +226,7 @@ class SimulatedCluster : public EngineOutbox,
   void report_to_scheduler(const proto::WorkerReport& report) override {
     Replica& replica = at(report.replica());
     if (!replica.loop || report.generation() != replica.generation) return;
-    const int before = replica.loop->stats().num_preemptions();
+    const proto::SchedulerStats before = replica.loop->stats();
     try {
       replica.loop->on_output(report.step());
     } catch (const std::runtime_error& e) {
@@ -234,7 +235,10 @@ class SimulatedCluster : public EngineOutbox,
     }
     replica.loop->set_waiting_since(world_.now());
     pump(report.replica());
-    num_preemptions_ += static_cast<uint64_t>(replica.loop->stats().num_preemptions() - before);
+    const proto::SchedulerStats after = replica.loop->stats();
+    num_preemptions_ += static_cast<uint64_t>(after.num_preemptions() - before.num_preemptions());
+    num_accepted_ +=
+        static_cast<uint64_t>(after.spec_accepted_tokens() - before.spec_accepted_tokens());
     tell_engine(report.replica(), replica.loop->step_event(), &report.step());
   }
   void scheduler_fault(int r, const std::string& cause) {
@@ -373,7 +377,7 @@ class SimulatedCluster : public EngineOutbox,
   std::set<ClientId> connected_;  // as the engine sees it
   ClientId next_client_ = 0;
   std::unordered_map<std::string, int> crashes_, blamed_;  // by request
-  uint64_t num_preemptions_ = 0, num_silent_ = 0;
+  uint64_t num_preemptions_ = 0, num_accepted_ = 0, num_silent_ = 0;
   bool given_up_ = false;
 };
 

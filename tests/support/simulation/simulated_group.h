@@ -231,7 +231,7 @@ class SimulatedGroup {
           if (pooled)
             group.clear_embedding();
           else
-            group.mutable_samples()->RemoveLast();
+            remove_last(*group.mutable_samples());
           break;
         case Lie::kTwice: *group.add_samples() = proto::SequenceOutput(group.samples(0)); break;
         case Lie::kUnknown: group.mutable_samples(0)->set_seq_id(1'000'000); break;
@@ -241,6 +241,12 @@ class SimulatedGroup {
       lies_.pop_front();
       return;
     }
+  }
+
+  // All of the sequence that comes last.
+  static void remove_last(google::protobuf::RepeatedPtrField<proto::SequenceOutput>& samples) {
+    const int64_t seq_id = samples.rbegin()->seq_id();
+    while (!samples.empty() && samples.rbegin()->seq_id() == seq_id) samples.RemoveLast();
   }
 
   World& world_;

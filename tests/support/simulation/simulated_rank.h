@@ -32,7 +32,9 @@ inline uint64_t salt_of(const SchedulerConfig& config, int kind,
   return shared ? 0 : params.seed();
 }
 // Few letters, so that stop strings occur; bytes of unfinished characters, special tokens and EOS.
-inline int32_t token_of(uint64_t hash) {
+inline int32_t token_of(uint64_t hash, const SchedulerConfig& config, int32_t previous) {
+  // Where there are drafts, most letters can be guessed.
+  if (config.speculation.num_tokens > 0 && (hash >> 40) % 6 != 0) return 3 + 'a' + previous * 5 % 8;
   const auto r = static_cast<int32_t>((hash >> 7) % 48);
   switch (r) {
     case 0: return 2;
@@ -72,8 +74,9 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
   int position = 0;
   for (const int32_t token : request.inputs.prompt_token_ids())
     hash = mix(hash, key_of(self_salt, 0, position++, token));
+  int32_t token = *request.inputs.prompt_token_ids().rbegin();
   while (!state.finished()) {
-    const int32_t token = token_of(hash);
+    token = token_of(hash, config, token);
     state.append(sample_of(request.params, 0, token));
     hash = mix(hash, key_of(self_salt, 0, position++, token));
   }
@@ -98,7 +101,8 @@ class SimulatedRank final : public ImmediateRunner {
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
-                .vocab_size = kSimulatedVocab}),
+                .vocab_size = kSimulatedVocab,
+                .max_drafts = config.speculation.num_tokens}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
@@ -111,9 +115,16 @@ class SimulatedRank final : public ImmediateRunner {
     out.set_step(step.step());
     for (auto* group : scheduled) run_group(*group, *out.add_outputs());
     table_.advance(scheduled);
-    for (size_t g = 0; g < scheduled.size(); ++g)
-      for (const auto& sample : out.outputs(static_cast<int>(g)).samples())
-        table_.append_token(*scheduled[g], sample.seq_id(), sample.token_id());
+    for (size_t g = 0; g < scheduled.size(); ++g) {
+      int64_t last = -1;
+      for (const auto& sample : out.outputs(static_cast<int>(g)).samples()) {
+        if (sample.seq_id() == last)
+          table_.append_behind_draft(*scheduled[g], sample.seq_id(), sample.token_id());
+        else
+          table_.append_token(*scheduled[g], sample.seq_id(), sample.token_id());
+        last = sample.seq_id();
+      }
+    }
     return out;
   }
   void check_integrity() const { table_.check_integrity(); }
@@ -166,11 +177,20 @@ class SimulatedRank final : public ImmediateRunner {
         out.add_prompt_logprobs()->add_top()->set_token_id(seq.token(p));
     }
     if (end < seq.length()) return;
+    for (size_t i = 0; i < seq.drafts.size(); ++i)
+      key_at(seq.blocks, end + static_cast<int>(i)) =
+          key_of(salt_of(config_, 0, params), 0, end + static_cast<int>(i), seq.drafts[i]);
     uint64_t hash = mix(params.seed(), static_cast<uint64_t>(seq.index));
     for (int p = 0; p < static_cast<int>(group.encoder.tokens.size()); ++p)
       hash = mix(hash, key_at(group.encoder.blocks, p));
     for (int p = 0; p < end; ++p) hash = mix(hash, key_at(seq.blocks, p));
-    *out.add_samples() = sample_of(params, seq.seq_id, token_of(hash));
+    int32_t token = token_of(hash, config_, seq.token(end - 1));
+    *out.add_samples() = sample_of(params, seq.seq_id, token);
+    for (size_t i = 0; i < seq.drafts.size() && seq.drafts[i] == token; ++i) {
+      hash = mix(hash, key_at(seq.blocks, end + static_cast<int>(i)));
+      token = token_of(hash, config_, token);
+      *out.add_samples() = sample_of(params, seq.seq_id, token);
+    }
   }
 
   SchedulerConfig config_;

@@ -1,0 +1,52 @@
+#include "launcher/speculation_options.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "runtime/protocol/json_line.h"
+
+namespace tandem::launcher {
+namespace {
+
+constexpr const char* kFlag = "--speculative-config";
+
+int read_int(const std::string& key, const nlohmann::json& value) {
+  if (!value.is_number_integer() || value < -(1 << 30) || value > 1 << 30)
+    throw invalid_request(kFlag, key + ": " + value.dump() + " is not a small integer");
+  return value.get<int>();
+}
+
+}  // namespace
+
+void read_speculation(const std::string& text, SpeculationConfig& config) {
+  nlohmann::json json;
+  try {
+    json = parse_json_line(text);
+  } catch (const InputError& error) {
+    throw invalid_request(kFlag, error.what());
+  }
+  if (!json.is_object()) throw invalid_request(kFlag, "must be a JSON object");
+  for (const auto& [key, value] : json.items()) {
+    if (key == "num_speculative_tokens") {
+      config.num_tokens = read_int(key, value);
+    } else if (key == "prompt_lookup_min") {
+      config.lookup_min = read_int(key, value);
+    } else if (key == "prompt_lookup_max") {
+      config.lookup_max = read_int(key, value);
+    } else if (key == "disable_by_batch_size") {
+      config.disable_by_batch_size = read_int(key, value);
+    } else if (key == "method") {
+      if (value != "ngram")
+        throw not_supported(kFlag, "method " + value.dump() + "; drafts are looked up (\"ngram\")");
+    } else {
+      throw invalid_request(kFlag, "\"" + key +
+                                       "\" is not known; there are method, num_speculative_tokens, "
+                                       "prompt_lookup_min, prompt_lookup_max and "
+                                       "disable_by_batch_size");
+    }
+  }
+  if (!json.contains("num_speculative_tokens"))
+    throw invalid_request(kFlag, "num_speculative_tokens is missing");
+}
+
+}  // namespace tandem::launcher

@@ -1,0 +1,14 @@
+// --speculative-config: drafts, as vLLM's JSON object says them.
+#pragma once
+
+#include <string>
+
+#include "runtime/scheduling/scheduler_config.h"
+
+namespace tandem::launcher {
+
+// Throws InputError naming the flag and the key: malformed, unknown, of the wrong type, or a method
+// other than "ngram".
+void read_speculation(const std::string& text, SpeculationConfig& config);
+
+}  // namespace tandem::launcher
