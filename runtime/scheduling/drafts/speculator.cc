@@ -93,7 +93,7 @@ void Speculator::add_drafts(const GroupQueues& queues, StepDraft& draft) {
       if (chunk.tokens != 1 || chunk.seq->num_uncomputed_tokens() != 1 ||
           chunk.seq->num_pending_tokens() > 0)
         continue;
-      const int spare = std::max(0, blocks_.num_free_device_blocks() - queues.num_running_seqs());
+      const int spare = std::max(0, blocks_.device().num_free() - queues.num_running_seqs());
       const int most = std::min(draft.budget, room_for(group, *chunk.seq, spare));
       if (most <= 0) continue;
       lookup_of(group, *chunk.seq).draft(0, most, least, chunk.drafts);

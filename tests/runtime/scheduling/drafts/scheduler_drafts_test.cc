@@ -142,7 +142,7 @@ TEST_F(SchedulerDrafts, TakeNoBlocksThatOthersNeed) {
   for (int32_t next = 1000; next < 1010; ++next) {
     drafted = !schedule().empty() || drafted;
     const int needed = blocks.blocks_for(seq().num_computed_tokens());
-    EXPECT_TRUE(blocks.num_free_device_blocks() > 0 ||
+    EXPECT_TRUE(blocks.device().num_free() > 0 ||
                 std::ssize(blocks.tables().self(seq())) == needed)
         << "the last one is not for drafts";
     complete({next});
@@ -156,7 +156,7 @@ TEST_F(SchedulerDrafts, AreNotRunAheadOf) {
   bool waited = false, drafted = false;
   int32_t next = 1000;
   for (int i = 0; i < 40 && next < 1008; ++i) {
-    const int before = scheduler_->num_steps_in_flight();
+    const int before = scheduler_->steps_in_flight().size();
     if (before < 2) {
       const Tokens drafts = schedule();
       if (has_work_) numbers.push_back(number_);
@@ -200,7 +200,7 @@ TEST_F(SchedulerDrafts, AreForgottenWithTheirSequence) {
   complete({drafts[0], 78});  // passed over
   EXPECT_EQ(scheduler_->speculation_stats().drafts, 0);
   scheduler_->free_finished_seq_groups();
-  EXPECT_EQ(scheduler_->block_manager().num_free_device_blocks(), 50);
+  EXPECT_EQ(scheduler_->block_manager().device().num_free(), 50);
 }
 
 }  // namespace
