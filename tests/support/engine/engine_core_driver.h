@@ -41,7 +41,9 @@ class EngineCoreDriver : public EngineOutbox {
     commands_[replica].push_back(std::move(command));
   }
   void to_client(ClientId client, proto::ServerMessage message) override {
-    if (message.number() != 0) EXPECT_EQ(message.number(), ++numbers_[client]);  // of a remote one
+    if (message.number() != 0) {  // of a remote one
+      EXPECT_EQ(message.number(), ++numbers_[client]);
+    }
     messages_[client].push_back(std::move(message));
   }
 
