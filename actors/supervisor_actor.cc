@@ -45,7 +45,8 @@ struct SupervisorState : SupervisorOutbox {
   proto::WorkerHello here = hello_of_this_process();
   std::vector<bool> told;  // by replica: why its group went down has been logged
   bool started = false, given_up = false, shutting_down = false;
-  double farewell_until = 0;  // when shutting down: workers that do not end are waited for until then
+  double farewell_until =
+      0;  // when shutting down: workers that do not end are waited for until then
 
   SupervisorCore& core(int replica) { return *cores[static_cast<size_t>(replica)]; }
   std::map<int, Member>& group(int replica) { return members[static_cast<size_t>(replica)]; }
@@ -226,7 +227,8 @@ struct SupervisorState : SupervisorOutbox {
 
   // Workers elsewhere must have heard that they are to stop before the connection to them closes.
   void end_with_the_last() {
-    const bool all_gone = std::all_of(cores.begin(), cores.end(), [](auto& c) { return c->gone(); });
+    const bool all_gone =
+        std::all_of(cores.begin(), cores.end(), [](auto& c) { return c->gone(); });
     if (all_gone && (places.empty() || now() >= farewell_until))
       shared->board.update([](ClusterStatus& s) { s.stopped = true; });
   }

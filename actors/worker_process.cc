@@ -37,8 +37,8 @@ extern "C" void write_crash(int signal) {
   raise(signal);
 }
 
-// Ends the process when the supervisor is gone: the worker's own thread may be blocked. The order to
-// stop may have come just before; then the worker ends, and with it this actor.
+// Ends the process when the supervisor is gone: the worker's own thread may be blocked. The order
+// to stop may have come just before; then the worker ends, and with it this actor.
 caf::behavior guard(caf::event_based_actor* self, ReportHandle supervisor) {
   self->monitor(supervisor);
   self->set_down_handler([self](caf::down_msg&) { self->delayed_send(self, 1s, Tick{}); });

@@ -142,8 +142,7 @@ TEST_F(SchedulerDrafts, TakeNoBlocksThatOthersNeed) {
   for (int32_t next = 1000; next < 1010; ++next) {
     drafted = !schedule().empty() || drafted;
     const int needed = blocks.blocks_for(seq().num_computed_tokens());
-    EXPECT_TRUE(blocks.device().num_free() > 0 ||
-                std::ssize(blocks.tables().self(seq())) == needed)
+    EXPECT_TRUE(blocks.device().num_free() > 0 || std::ssize(blocks.tables().self(seq())) == needed)
         << "the last one is not for drafts";
     complete({next});
   }
