@@ -2,7 +2,7 @@
 """Drafts on and off: `tandem bench latency` in turns, on models of make_models.py.
 
     compare.py --model DIR --args "--dtype int8 --input-len 66 --output-len 64 --random-vocab 50000" [--batches 1,8,32]
-    compare.py --model DIR --args "--dataset-path texts.txt" --extra-body '{"max_tokens": 48}'
+    compare.py --model DIR --args "--dataset-path texts.txt --output-len 0" --extra-body '{"max_tokens": 48}'
 
 Each round runs both, one after the other; a ratio is that of a round, and the table has their medians. Tokens a step: of a
 sequence, in a step that decodes it; it does not depend on the machine.
