@@ -98,6 +98,8 @@ TEST(DeviceCli, TheCpusTokens) {
   }
   for (const char* dtype : {"bfloat16", "float16"})
     EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype}).status, 0) << dtype;
+  expect_problem(generate({"--device", "cuda", "--num-speculative-tokens", "3"}),
+                 {"--num-speculative-tokens", "CPUs"});
   // 8-bit keys and values, alone and on two ranks.
   for (const char* dtype : {"float32", "bfloat16", "float16"})
     EXPECT_EQ(generate({"--device", "cuda", "--dtype", dtype, "--kv-cache-dtype", "fp8"}).status, 0)

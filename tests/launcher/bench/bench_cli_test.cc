@@ -235,5 +235,23 @@ TEST(BenchCli, LatencyCountsItsPromptsAndBatches) {
   EXPECT_EQ(offline("latency", {"--num-prompts", "2", "--batch-size", "4"}).status, 2);
 }
 
+// A model that may say one word says it again and again.
+TEST(BenchCli, DraftsAreCounted) {
+  const test::TempDir dir;
+  for (const char* what : {"latency", "throughput"}) {
+    const ProcessResult r =
+        offline(what, {"--num-speculative-tokens", "4", "--num-prompts", "1", "--extra-body",
+                       R"({"allowed_token_ids": [7], "max_tokens": 24})", "--save-result",
+                       dir / "figures.json"});
+    ASSERT_EQ(r.status, 0) << r.out << r.err;
+    EXPECT_NE(r.out.find("Drafts: "), std::string::npos) << r.out;
+    const json drafts = json::parse(test::read_file(dir / "figures.json"))["spec_decode"];
+    EXPECT_GT(drafts["num_accepted_tokens"], 5) << drafts;
+    EXPECT_LE(drafts["num_accepted_tokens"], drafts["num_draft_tokens"]);
+    EXPECT_EQ(drafts["num_accepted_tokens_per_pos"].size(), 4u);
+    EXPECT_GT(drafts["tokens_per_step"], 1.2);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

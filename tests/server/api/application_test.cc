@@ -281,6 +281,10 @@ TEST(Generation, Metrics) {
   stats->set_num_total_blocks(10);
   stats->set_num_free_blocks(4);
   stats->set_num_preemptions(2);
+  stats->set_spec_drafts(5);
+  stats->set_spec_draft_tokens(12);
+  stats->set_spec_accepted_tokens(7);
+  for (const int right : {4, 3}) stats->add_spec_accepted_tokens_per_position(right);
   const auto e = s.ask("POST", "/v1/completions", R"({"prompt": "a"})");
   s.engine.say(0, "x", {5, 6}, "length");
   e->run_posted();
@@ -290,6 +294,11 @@ TEST(Generation, Metrics) {
         "vllm:num_requests_running{model_name=\"model\"} 3\n",
         "vllm:kv_cache_usage_perc{model_name=\"model\"} 0.6\n",
         "vllm:num_preemptions_total{model_name=\"model\"} 2\n",
+        "vllm:spec_decode_num_drafts_total{model_name=\"model\"} 5\n",
+        "vllm:spec_decode_num_draft_tokens_total{model_name=\"model\"} 12\n",
+        "vllm:spec_decode_num_accepted_tokens_total{model_name=\"model\"} 7\n",
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"model\",position=\"1\"} "
+        "3\n",
         "vllm:generation_tokens_total{model_name=\"model\"} 2\n",
         "vllm:prompt_tokens_total{model_name=\"model\"} 7\n",
         "vllm:request_success_total{model_name=\"model\",finished_reason=\"length\"} 1\n",

@@ -1,0 +1,82 @@
+#include "launcher/speculation_options.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/support/processes/command_line.h"
+
+namespace tandem::launcher {
+namespace {
+
+using nlohmann::json;
+using testing::kTiny;
+using testing::ProcessResult;
+
+TEST(SpeculationOptions, HaveVllmsNames) {
+  SpeculationConfig c;
+  read_speculation(R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2,
+                       "prompt_lookup_max": 3, "disable_by_batch_size": 4})",
+                   c);
+  EXPECT_EQ(c.num_tokens, 5);
+  EXPECT_EQ(c.lookup_min, 2);
+  EXPECT_EQ(c.lookup_max, 3);
+  EXPECT_EQ(c.disable_by_batch_size, 4);
+  c = {};
+  read_speculation(R"({"num_speculative_tokens": 1})", c);
+  EXPECT_EQ(c.num_tokens, 1);
+  EXPECT_EQ(c.lookup_max, SpeculationConfig().lookup_max);
+}
+
+TEST(SpeculationOptions, SayWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "--speculative-config"},
+      {"[3]", "must be a JSON object"},
+      {"{\"num_speculative_tokens\": 3", "--speculative-config"},
+      {"{}", "num_speculative_tokens is missing"},
+      {R"({"num_speculative_tokens": "3"})", "num_speculative_tokens"},
+      {R"({"num_speculative_tokens": 2.5})", "num_speculative_tokens"},
+      {R"({"num_speculative_tokens": 99999999999999})", "num_speculative_tokens"},
+      {R"({"num_speculative_tokens": 3, "method": "eagle"})", "eagle"},
+      {R"({"num_speculative_tokens": 3, "prompt_lookup_mim": 1})", "prompt_lookup_mim"}};
+  for (const auto& [text, words] : cases) {
+    SpeculationConfig c;
+    try {
+      read_speculation(text, c);
+      ADD_FAILURE() << text;
+    } catch (const InputError& e) {
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+  }
+}
+
+ProcessResult generate(const std::vector<std::string>& flags) {
+  std::vector<std::string> all{"generate", "--model", kTiny, "--dtype", "float32"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  all.insert(all.end(), {"--max-new-tokens", "30", "some words and some words"});
+  return testing::tandem(all);
+}
+
+TEST(SpeculationOptions, OfTheProgram) {
+  const ProcessResult plain = generate({});
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--num-speculative-tokens", "4"},
+        {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_max": 2})"},
+        {"--num-speculative-tokens", "4", "--tp", "2"}}) {
+    const ProcessResult r = generate(flags);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, plain.out);
+  }
+  for (const char* number : {"-1", "65", "x"}) {
+    const ProcessResult r = generate({"--num-speculative-tokens", number});
+    EXPECT_NE(r.status, 0);
+    EXPECT_NE(r.err.find("--num-speculative-tokens"), std::string::npos) << r.err;
+  }
+  const ProcessResult r = generate(
+      {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_min": 9})"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("prompt_lookup_min"), std::string::npos) << r.err;
+}
+
+}  // namespace
+}  // namespace tandem::launcher
