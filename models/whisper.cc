@@ -123,7 +123,7 @@ TokenizerRule tokenizer() {
 
 ModelFamily whisper_family() {
   return {.model_type = "whisper",
-          .architectures = {"WhisperForConditionalGeneration", "WhisperModel"},
+          .architectures = {"WhisperForConditionalGeneration"},
           .encoder_input = EncoderInput::kFrames,
           .special_tokens = {.bos = 50256, .pad = 50256, .eos = 50256, .decoder_start = 50257},
           .read_config = read_config,

@@ -52,7 +52,7 @@ class Session {
   }
 
   void step() {
-    for (const auto& [number, output, error] : backend_.poll()) {
+    for (const auto& [number, output, error, seconds] : backend_.poll()) {
       if (error) {
         fail(number, *error, ids_.at(number));
         ids_.erase(number);

@@ -32,7 +32,7 @@ std::string cue_text(const std::string& text) {
   std::string out;
   for (const char c : trimmed(text)) out += c == '\n' || c == '\r' ? ' ' : c;
   for (size_t at = out.find("-->"); at != std::string::npos; at = out.find("-->", at))
-    out.replace(at, 3, "->");
+    out.erase(at, 1);
   return out;
 }
 
@@ -60,9 +60,11 @@ std::string cues(const proto::CompletionOutput& answer, bool numbered, char poin
 
 std::string lines(const proto::CompletionOutput& answer) {
   std::string out;
-  for (const auto& segment : answer.segments())
-    out += "[" + clock(segment.start(), '.') + " --> " + clock(segment.end(), '.') + "] " +
-           trimmed(segment.text()) + "\n";
+  for (const auto& segment : answer.segments()) {
+    out += '[';
+    out += clock(segment.start(), '.') + " --> " + clock(segment.end(), '.') + "] ";
+    out += trimmed(segment.text()) + "\n";
+  }
   return out;
 }
 
