@@ -16,6 +16,7 @@
   OP(gather_rows, GatherRowsArgs, rows)                                                          \
   OP(scatter_rows, ScatterRowsArgs, rows)                                                        \
   OP(soft_cap, SoftCapArgs, rows)                                                                \
+  OP(conv_windows, ConvWindowsArgs, convolution)                                                 \
   OP(rotary_angles, RotaryAnglesArgs, rotary)                                                    \
   OP(rotary, RotaryArgs, rotary)                                                                 \
   OP(write_kv, WriteKvArgs, kv)                                                                  \

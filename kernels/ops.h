@@ -163,6 +163,21 @@ struct ScatterRowsArgs {
 };
 void scatter_rows(Context& ctx, const ScatterRowsArgs& args);
 
+// The windows of a convolution over the rows of each sequence (im2col): what its weight
+// [out, d, width], as it lies in a file, is multiplied with. Row p of a sequence's `out` has at
+// feature c * width + k the value of feature c of row stride * p + k - padding, or 0 where the
+// sequence has no such row.
+struct ConvWindowsArgs {
+  Tensor x;           // [rows, d], of f32 or the activations' type
+  Tensor start_loc;   // [sequences + 1] i32: indptr of x
+  Tensor out_starts;  // [sequences + 1] i32: indptr of out
+  int width;          // of a window, at least 1
+  int stride;         // at least 1
+  int padding;        // rows of zeros before the first, at least 0
+  Tensor out;         // [out rows, d * width]
+};
+void conv_windows(Context& ctx, const ConvWindowsArgs& args);
+
 // x = cap * tanh(x / cap), in place; of f32 logits.
 struct SoftCapArgs {
   Tensor x;  // [T, d] f32

@@ -171,6 +171,19 @@ void soft_cap(const ops::SoftCapArgs& args) {
       args.x.row<float>(t)[i] = static_cast<float>(capped(args.x.row<float>(t)[i], args.cap));
 }
 
+void conv_windows(const ops::ConvWindowsArgs& args) {
+  const int32_t *in = args.start_loc.data<int32_t>(), *out = args.out_starts.data<int32_t>();
+  for (int64_t s = 0; s + 1 < args.start_loc.dim(0); ++s)
+    for (int64_t p = 0; p < out[s + 1] - out[s]; ++p)
+      for (int64_t c = 0; c < args.x.dim(1); ++c)
+        for (int64_t k = 0; k < args.width; ++k) {
+          const int64_t row = args.stride * p + k - args.padding;
+          const bool there = row >= 0 && row < in[s + 1] - in[s];
+          args.out.row<float>(out[s] + p)[c * args.width + k] =
+              there ? args.x.row<float>(in[s] + row)[c] : 0.0f;
+        }
+}
+
 void rotary_angles(const ops::RotaryAnglesArgs& args) {
   const int64_t pairs = args.frequencies.dim(0);
   for (int64_t t = 0; t < args.positions.dim(0); ++t)

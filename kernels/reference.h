@@ -17,6 +17,7 @@ void embedding(const ops::EmbeddingArgs& args);
 void layer_norm(const ops::LayerNormArgs& args);
 void gated_activation(const ops::GatedActivationArgs& args);
 void soft_cap(const ops::SoftCapArgs& args);
+void conv_windows(const ops::ConvWindowsArgs& args);
 void rotary_angles(const ops::RotaryAnglesArgs& args);
 void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);

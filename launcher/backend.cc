@@ -26,7 +26,7 @@ class LocalBackend final : public Backend {
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
     for (proto::RequestOutput& output : engine_->step())
-      out.push_back({std::stoull(output.request_id()), std::move(output), {}});
+      out.push_back({std::stoull(output.request_id()), std::move(output), {}, 0});
     return out;
   }
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
@@ -102,9 +102,9 @@ class ClientBackend final : public Backend {
     std::vector<Finished> out;
     for (const auto& [number, handle] : handles) {
       try {
-        out.push_back({number, handle.get(), {}});
+        out.push_back({number, handle.get(), {}, 0});
       } catch (const client::ClientError& e) {
-        out.push_back({number, {}, InputError(kind_named(e.type()), e.what(), e.param())});
+        out.push_back({number, {}, InputError(kind_named(e.type()), e.what(), e.param()), 0});
       }
     }
     return out;

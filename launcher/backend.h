@@ -22,6 +22,7 @@ class Backend {
     uint64_t number;  // of the request
     proto::RequestOutput output;
     std::optional<InputError> error;
+    double seconds = 0;  // of the sound of a transcription
   };
 
   virtual ~Backend() = default;
@@ -36,6 +37,12 @@ class Backend {
   virtual const Tokenizer* tokenizer() const { return nullptr; }
   // What became of drafts so far; nothing where there are none, or it is not known here.
   virtual std::optional<SpeculationStats> drafts() const { return std::nullopt; }
+
+  // Of transcriptions: sound that is done, and that has been opened.
+  struct AudioSeconds {
+    double done = 0, total = 0;
+  };
+  virtual AudioSeconds audio_seconds() const { return {}; }
 
  protected:
   ChunkSink sink_;  // may be empty

@@ -44,7 +44,7 @@ class EngineBackend final : public Backend {
       append_chunk(it->second, chunk);
       if (sink_) sink_(number, chunk);
       if (!chunk.finished() && !chunk.has_error()) continue;
-      Finished& finished = out.emplace_back(Finished{number, {}, {}});
+      Finished& finished = out.emplace_back(Finished{number, {}, {}, 0});
       if (chunk.has_error())
         finished.error = to_input_error(chunk.error());
       else

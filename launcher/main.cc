@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   add("generate", "Generate text from texts, or JSONL results from JSONL requests",
       launcher::add_generate);
   add("score", "Tell how likely targets are to a model, given their sources", launcher::add_score);
+  add("transcribe", "Write down what is said in files of sound", launcher::add_transcribe);
   add("serve", "Serve a model to HTTP and other clients", launcher::add_serve);
   add("worker", "Run one rank of a server's worker group", launcher::add_worker);
   add("bench", "Measure the throughput and latency of a server or of an engine",

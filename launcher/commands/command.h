@@ -24,6 +24,7 @@ class UsageError : public InputError {
 Run add_generate(CLI::App& app);
 Run add_score(CLI::App& app);
 Run add_tokenize(CLI::App& app);
+Run add_transcribe(CLI::App& app);
 Run add_encode(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_serve(CLI::App& app);

@@ -4,6 +4,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "launcher/speech/audio_request.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -26,9 +27,13 @@ class GenerateFormat final : public RequestFormat {
 
   JsonRequest read(const std::string& line, json& id) const override {
     if (jsonl_) {
-      const json parsed = parse_json_line(line);
+      json parsed = parse_json_line(line), defaults = defaults_;
       if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-      return request_from_json(parsed, defaults_);
+      AudioLine audio = take_audio(parsed, defaults);
+      JsonRequest request = request_from_json(parsed, defaults);
+      request.audio = std::move(audio.file);
+      request.speech = std::move(audio.speech);
+      return request;
     }
     JsonRequest request;
     request.prompt = text_prompt(line);

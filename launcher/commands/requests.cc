@@ -18,6 +18,7 @@
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
+#include "launcher/speech/speech_backend.h"
 
 namespace tandem::launcher {
 namespace {
@@ -51,7 +52,7 @@ class Session {
   }
 
   void step() {
-    for (const auto& [number, output, error] : backend_.poll()) {
+    for (const auto& [number, output, error, seconds] : backend_.poll()) {
       if (error) {
         fail(number, *error, ids_.at(number));
         ids_.erase(number);
@@ -186,7 +187,8 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   wait_until_up(*cluster, [] { return false; });
   actors::InProcessEngine api(*cluster);
   const auto backend = make_engine_backend(api);
-  const int status = work(*backend);
+  SpeechBackend speech(*backend, engine.model);
+  const int status = work(speech);
   api.close();
   cluster->stop();
   return status;
@@ -258,10 +260,17 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
     throw;
   }
   if (cluster) return run_in_cluster(options, job.get(), work);
-  const std::unique_ptr<Backend> backend =
-      remote ? connect(options)
-             : make_local_backend(load_engine(options.engine.parse_and_find_model()));
-  return work(*backend);
+  std::filesystem::path model;  // of this host
+  std::unique_ptr<Backend> backend;
+  if (remote) {
+    backend = connect(options);
+  } else {
+    const EngineConfig config = options.engine.parse_and_find_model();
+    model = config.model;
+    backend = make_local_backend(load_engine(config));
+  }
+  SpeechBackend speech(*backend, model);
+  return work(speech);
 }
 
 int run_requests(RequestOptions& options, const RequestFormat& format,

@@ -51,6 +51,9 @@ class Seq2Seq : public Model {
     ParallelLMHead head;
     // Of both sides; of models that do not begin with a post-norm.
     std::optional<OwnRow> own_row = {};
+    // Of frames: added to what embed_source() makes of them. Of models that do not begin with a
+    // post-norm.
+    Positions frame_positions = Positions::none();
   };
   // Loads the layers of both sides, of each scope.
   Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, const Weights& encoder,

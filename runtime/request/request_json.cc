@@ -21,6 +21,9 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
               {"finish_reason", c.finish_reason().empty() ? json() : json(c.finish_reason())}};
   if (!c.stop_reason().empty()) out["stop_reason"] = c.stop_reason();
   if (c.has_score()) out["score"] = c.score();
+  for (const auto& s : c.segments())
+    out["segments"].push_back(
+        {{"start", s.start()}, {"end", s.end()}, {"text", s.text()}, {"tokens", s.token_ids()}});
   if (c.logprobs_size() > 0) {
     json list = json::array();
     for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
@@ -130,6 +133,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
               {"outputs", json::array()}};
   if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
+  if (!output.language().empty()) out["language"] = output.language();
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token

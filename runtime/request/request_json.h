@@ -16,6 +16,10 @@ struct JsonRequest {
   proto::Prompt prompt;
   proto::GenerationOptions options;
   int32_t priority = 0;  // smaller is served first
+  // A file of sound instead of the prompt's encoder part: the command line's only, which reads it
+  // (launcher/speech/audio_request.h). `speech`: parameters of how it is transcribed.
+  std::string audio = {};
+  nlohmann::json speech = {};
 };
 
 // {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/protocol/prompt_reader.h's,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tandem {
@@ -33,6 +34,27 @@ void check_forced(const proto::SamplingParams& out) {
     refuse("allowed_token_ids");
 }
 
+// Throws InputError where the model has no such tokens.
+void set_timestamps(const ModelConfig& config, proto::SamplingParams& out) {
+  const auto integer = [&](const char* key) -> std::optional<int32_t> {
+    const auto it = config.generation.find(key);
+    if (it == config.generation.end() || !it->is_number_integer() || *it < 0 ||
+        *it >= config.vocab_size)
+      return std::nullopt;
+    return it->get<int32_t>();
+  };
+  const auto none = integer("no_timestamps_token_id");
+  if (!none || out.eos_token_id().empty())
+    throw not_supported("return_timestamps",
+                        "generation_config.json has no no_timestamps_token_id: the model's tokens "
+                        "say no times");
+  proto::TimestampRules& rules = *out.mutable_timestamps();
+  rules.set_no_timestamps(*none);
+  rules.set_first(*none + 1);
+  rules.set_end(out.eos_token_id(0));
+  if (const auto most = integer("max_initial_timestamp_index")) rules.set_max_initial(*most);
+}
+
 }  // namespace
 
 void set_tokens(const OptionSources& s, const ModelConfig& config, proto::SamplingParams& out) {
@@ -56,6 +78,7 @@ void set_tokens(const OptionSources& s, const ModelConfig& config, proto::Sampli
   out.set_begin_index(static_cast<int32_t>(s.prompt_len()) + (bos_follows ? 1 : 0));
   *out.mutable_logit_bias() = both.logit_bias().of();
   *out.mutable_sequence_bias() = both.sequence_bias().biases();
+  if (both.return_timestamps()) set_timestamps(config, out);
   check_forced(out);
 }
 

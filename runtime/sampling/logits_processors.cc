@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "kernels/logit_edits.h"
 #include "runtime/sampling/stop_rules.h"
+#include "runtime/sampling/timestamp_rules.h"
 
 namespace tandem {
 
@@ -53,6 +54,9 @@ class DenseRow {
     history.ngram_size = n;
     tandem::mask_ngrams(history, tokens, row_);
     return true;
+  }
+  void mask_times(const SamplerSequence& seq) {
+    mask_by_timestamps(seq.params->timestamps(), seq.output_ids, row_);
   }
   void replace_invalid() {
     constexpr float kMax = std::numeric_limits<float>::max();
@@ -101,6 +105,7 @@ class RecordedRow {
   }
   void mask_others(const auto&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
   void replace_invalid() { TANDEM_CHECK(false, "of a whole row, not recorded"); }
+  void mask_times(const SamplerSequence&) { TANDEM_CHECK(false, "of a whole row, not recorded"); }
 
  private:
   void put(int32_t id, ops::LogitEdit edit, float value) {
@@ -286,6 +291,7 @@ void process(const SamplerSequence& seq, Row& row) {
   if (p.has_exponential_decay_length_penalty()) favour_eos(seq, row);
   mask(p.suppress_tokens(), row);
   if (begins(seq)) mask(p.begin_suppress_tokens(), row);
+  if (p.has_timestamps()) row.mask_times(seq);
 }
 
 }  // namespace
@@ -297,18 +303,18 @@ bool needs_processing(const SamplerSequence& seq) {
          p.no_repeat_ngram_size() > 0 || p.encoder_no_repeat_ngram_size() > 0 ||
          p.bad_words_ids_size() > 0 || too_short(seq) || bos_is_forced(seq) || eos_is_forced(seq) ||
          p.remove_invalid_values() || p.has_exponential_decay_length_penalty() ||
-         p.suppress_tokens_size() > 0 || begins(seq);
+         p.suppress_tokens_size() > 0 || begins(seq) || p.has_timestamps();
 }
 
 bool changes_whole_rows(const proto::SamplingParams& p) {
-  return p.remove_invalid_values() || !p.allowed_token_ids().empty();
+  return p.remove_invalid_values() || !p.allowed_token_ids().empty() || p.has_timestamps();
 }
 
 bool reads_tokens(const proto::SamplingParams& p) {
   const auto longer = [](const auto& word) { return word.ids_size() > 1; };
   return std::any_of(p.sequence_bias().begin(), p.sequence_bias().end(), longer) ||
          std::any_of(p.bad_words_ids().begin(), p.bad_words_ids().end(), longer) ||
-         p.encoder_no_repeat_ngram_size() > 0;
+         p.encoder_no_repeat_ngram_size() > 0 || p.has_timestamps();
 }
 
 bool reads_history(const proto::SamplingParams& p) {

@@ -1,0 +1,28 @@
+// Convolutions: checks, dispatch.
+#include "kernels/check/check_args.h"
+#include "kernels/op_table.h"
+
+namespace tandem::ops {
+
+void conv_windows(Context& ctx, const ConvWindowsArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_EQ(args.out.rank(), 2);
+  TANDEM_CHECK_EQ(args.start_loc.rank(), 1);
+  TANDEM_CHECK_GE(args.width, 1);
+  TANDEM_CHECK_GE(args.stride, 1);
+  TANDEM_CHECK_GE(args.padding, 0);
+  const int64_t sequences = args.start_loc.dim(0) - 1, rows = args.x.dim(0), size = args.x.dim(1);
+  TANDEM_CHECK_GE(sequences, 0);
+  check_indptr(args.start_loc, sequences, rows);
+  check_indptr(args.out_starts, sequences, args.out.dim(0));
+  const int64_t dims[] = {rows, size};
+  check_shape_and_type(args.x, dims, 2,
+                       args.x.dtype() == DType::kF32 ? DType::kF32 : ctx.activations());
+  TANDEM_CHECK(args.x.device() == ctx.device() && args.start_loc.device() == ctx.device() &&
+                   args.out_starts.device() == ctx.device(),
+               "a tensor of another device");
+  check_activations(ctx, args.out, args.out.dim(0), size * args.width);
+  if (args.out.size() > 0) ops_of(ctx).conv_windows(ctx, args);
+}
+
+}  // namespace tandem::ops

@@ -1,0 +1,52 @@
+// A backend that reads sound: of a request with a file it makes those that transcribe it, window
+// after window, beside all others of the same backend. Other requests pass through.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "launcher/backend.h"
+#include "runtime/media/transcription.h"
+#include "text/tokenizer.h"
+
+namespace tandem::launcher {
+
+class SpeechBackend final : public Backend {
+ public:
+  // `inner` outlives it. model: its directory; empty: it is a server's, and sound is an error.
+  SpeechBackend(Backend& inner, std::filesystem::path model);
+
+  // A file is opened when its turn comes; what is wrong with it comes with poll().
+  void submit(uint64_t number, JsonRequest request) override;
+  std::vector<Finished> poll() override;
+  const Tokenizer* tokenizer() const override { return inner_.tokenizer(); }
+  std::optional<SpeculationStats> drafts() const override { return inner_.drafts(); }
+  AudioSeconds audio_seconds() const override;
+
+ private:
+  struct Job {
+    uint64_t number;                               // of the request
+    std::unique_ptr<Transcription> transcription;  // null: it passes through
+  };
+  void load();
+  void start(std::vector<Finished>& out);
+  void begin(uint64_t number, JsonRequest request);
+  bool go_on(Job& job);
+  void send(Job job, JsonRequest request);
+
+  Backend& inner_;
+  std::filesystem::path model_;
+  std::shared_ptr<const SpeechSettings> settings_;  // once there is sound
+  std::unique_ptr<Tokenizer> own_tokenizer_;        // where the backend has none
+  std::deque<std::pair<uint64_t, JsonRequest>> waiting_;
+  std::map<uint64_t, Job> jobs_;  // by the number that `inner` knows
+  uint64_t next_ = 0;
+  bool streams_ = false;
+  double done_ = 0, total_ = 0;  // seconds of transcriptions that have ended, and of all
+  double active_ = 0;            // seconds of those under way
+};
+
+}  // namespace tandem::launcher

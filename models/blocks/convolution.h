@@ -1,0 +1,39 @@
+// Convolutions over the frames of an encoder: windows of rows times a weight.
+#pragma once
+
+#include "kernels/ops.h"
+#include "parallel/layers/layers.h"
+
+namespace tandem {
+
+struct ConvolutionShape {
+  int64_t in = 0, out = 0;  // features
+  int width = 1;            // rows of a window
+  int stride = 1;
+  int padding = 0;  // rows of zeros before the first and behind the last
+};
+
+// y = act(conv1d(x)), each sequence by itself. All ranks compute all of it: it is small beside the
+// layers behind it. With int8 layers it computes in bf16.
+class Convolution {
+ public:
+  Convolution(const Weights& w, const Build& b, const ConvolutionShape& shape,
+              Activation activation);
+  // x [rows, in] of f32 or the activations' type; indptr [sequences + 1] of x and of the result →
+  // [rows of out_starts, out].
+  Tensor forward(const Tensor& x, const Tensor& start_loc, const Tensor& out_starts,
+                 int64_t out_rows) const;
+  // Rows that so many rows make.
+  static int64_t rows_of(int64_t rows, const ConvolutionShape& shape) {
+    return (rows + 2 * shape.padding - shape.width) / shape.stride + 1;
+  }
+
+ private:
+  Build build_;
+  ConvolutionShape shape_;
+  PackedWeight weight_;
+  Tensor bias_;
+  Activation activation_;
+};
+
+}  // namespace tandem

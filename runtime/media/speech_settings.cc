@@ -1,0 +1,163 @@
+#include "runtime/media/speech_settings.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "base/printable.h"
+#include "models/config/limits.h"
+#include "runtime/media/language_names.h"
+#include "runtime/media/transcription_params.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+// Reads keys of the generation settings, and says which one is wrong.
+class Reader {
+ public:
+  explicit Reader(const ModelConfig& config) : config_(config) {}
+
+  // f(value), where there is one.
+  template <class F>
+  void with(const char* key, const F& f) const {
+    const auto it = config_.generation.find(key);
+    if (it == config_.generation.end() || it->is_null()) return;
+    try {
+      f(*it);
+    } catch (const InputError& error) {
+      throw invalid_model((config_.directory / "generation_config.json").string(), error.what());
+    }
+  }
+  int32_t id(const json& value, const char* key) const {
+    return static_cast<int32_t>(read_int(value, key, 0, config_.vocab_size - 1));
+  }
+  void ids(const char* key, std::map<std::string, int32_t>& out) const {
+    with(key, [&](const json& value) {
+      if (!value.is_object()) throw invalid_request(key, "must be an object");
+      for (const auto& [name, token] : value.items()) out[name] = id(token, key);
+    });
+  }
+  void optional_id(const char* key, std::optional<int32_t>& out) const {
+    with(key, [&](const json& value) { out = id(value, key); });
+  }
+  void flag(const char* key, std::optional<bool>& out) const {
+    with(key, [&](const json& value) { out = read_bool(value, key); });
+  }
+  void text(const char* key, std::optional<std::string>& out) const {
+    with(key, [&](const json& value) { out = read_string(value, key); });
+  }
+
+ private:
+  const ModelConfig& config_;
+};
+
+void read_forced_prompt(const Reader& in, SpeechSettings& out) {
+  in.with("forced_decoder_ids", [&](const json& list) {
+    const auto wrong = [] {
+      return invalid_request("forced_decoder_ids", "must be a list of [place, id]");
+    };
+    if (!list.is_array()) throw wrong();
+    for (const json& pair : list) {
+      if (!pair.is_array() || pair.size() != 2) throw wrong();
+      std::optional<int32_t> id;
+      if (!pair[1].is_null()) id = in.id(pair[1], "forced_decoder_ids");
+      out.forced_prompt.emplace_back(
+          read_int(pair[0], "forced_decoder_ids", 0, std::numeric_limits<int32_t>::max()), id);
+    }
+  });
+}
+
+// The model's last but one suppressed id, which HuggingFace takes where prev_sot_token_id is
+// missing.
+void read_prev_start(const Reader& in, SpeechSettings& out) {
+  in.with("suppress_tokens", [&](const json& list) {
+    if (list.is_array() && list.size() >= 2)
+      out.prev_start = in.id(list[list.size() - 2], "suppress_tokens");
+  });
+  in.optional_id("prev_sot_token_id", out.prev_start);
+}
+
+int64_t most_frames(const FrameLimits& frames, int64_t positions) {
+  int64_t count = positions;
+  while (frames.length_of(count + 1) <= positions) ++count;
+  return count;
+}
+
+}  // namespace
+
+bool SpeechSettings::has_speech(const ModelConfig& config) {
+  return limits_of(config).frames.has_value() &&
+         (config.generation.contains("no_timestamps_token_id") ||
+          config.raw.contains("num_mel_bins"));
+}
+
+SpeechSettings SpeechSettings::load(const ModelConfig& config) {
+  if (!has_speech(config))
+    throw not_supported("audio", "the model hears nothing: " + printable(config.model_type));
+  SpeechSettings out;
+  const ModelLimits limits = limits_of(config);
+  out.mel = LogMelOptions::load(config.directory);
+  const int64_t positions = limits.encoder_positions.value_or(1);
+  out.window_frames = most_frames(*limits.frames, positions);
+  out.frames_per_position = std::max<int64_t>(out.window_frames / positions, 1);
+  out.decoder_positions = limits.decoder_positions.value_or(std::numeric_limits<int>::max());
+  if (out.mel.bins != limits.frames->width)
+    throw invalid_model((config.directory / "preprocessor_config.json").string(),
+                        "feature_size is " + std::to_string(out.mel.bins) + ", but the model has " +
+                            std::to_string(limits.frames->width) + " num_mel_bins");
+  out.decoder_start = config.decoder_start_token_id;
+  out.end_tokens.assign(config.eos_token_id.begin(), config.eos_token_id.end());
+  const Reader in(config);
+  in.ids("lang_to_id", out.languages);
+  in.ids("task_to_id", out.tasks);
+  in.flag("is_multilingual", out.multilingual);
+  in.flag("return_timestamps", out.return_timestamps);
+  in.flag("condition_on_prev_tokens", out.condition_on_prev_tokens);
+  in.optional_id("no_timestamps_token_id", out.no_timestamps);
+  in.text("language", out.language);
+  in.text("task", out.task);
+  in.with("max_length", [&](const json& value) {
+    out.max_length = read_int(value, "max_length", 1, std::numeric_limits<int32_t>::max());
+  });
+  read_prev_start(in, out);
+  read_forced_prompt(in, out);
+  for (const char* name : kUnbuiltSpeechParams)
+    in.with(name, [&](const json& value) {
+      if (value != false) out.not_built[name] = describe(value);
+    });
+  return out;
+}
+
+int32_t SpeechSettings::language_id(const std::string& name) const {
+  if (languages.empty())
+    throw not_supported("language",
+                        "generation_config.json has no lang_to_id: the model takes no "
+                        "language");
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (const auto it = languages.find(lower); it != languages.end()) return it->second;
+  const auto it = languages.find("<|" + language_code(lower) + "|>");
+  if (it != languages.end()) return it->second;
+  std::vector<std::string> names;
+  for (const auto& [token, id] : languages) {
+    const std::string code =
+        token.size() > 4 ? token.substr(2, token.size() - 4) : token;  // <|de|>
+    names.push_back(code);
+    names.push_back(language_name(code));
+  }
+  throw invalid_request(
+      "language", in_quotes(name) + " is not a language of this model" + suggestion(lower, names));
+}
+
+std::string SpeechSettings::language_of(int32_t id) const {
+  for (const auto& [token, known] : languages)
+    if (known == id) return token;
+  return {};
+}
+
+}  // namespace tandem

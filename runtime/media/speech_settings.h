@@ -1,0 +1,48 @@
+// What a model of speech says of its prompts: generation_config.json's keys for them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/config/config.h"
+#include "runtime/media/log_mel.h"
+
+namespace tandem {
+
+struct SpeechSettings {
+  LogMelOptions mel;
+  int64_t window_frames = 0;  // that the encoder reads at once
+  int64_t frames_per_position = 1;
+  int decoder_positions = 0;
+  int decoder_start = -1;
+  std::vector<int32_t> end_tokens;
+  std::map<std::string, int32_t> languages, tasks;  // "<|en|>", "transcribe" → ids
+  std::optional<bool> multilingual;
+  std::optional<int32_t> no_timestamps, prev_start;
+  // Of old files: (place in the decoder's prompt, id or nothing).
+  std::vector<std::pair<int64_t, std::optional<int32_t>>> forced_prompt;
+  // Defaults of requests.
+  std::optional<bool> return_timestamps, condition_on_prev_tokens;
+  std::optional<std::string> language, task;
+  std::optional<int64_t> max_length;
+  std::map<std::string, std::string> not_built;  // what it asks for: name → value
+
+  // Throws InputError naming the file and the key; also where the model hears nothing.
+  static SpeechSettings load(const ModelConfig& config);
+  // Whether its encoder reads sound, and tokens say what was said.
+  static bool has_speech(const ModelConfig& config);
+
+  // Ids from there on are times; beyond the vocabulary where the model has none.
+  int32_t first_timestamp(int vocabulary) const {
+    return no_timestamps ? *no_timestamps + 1 : vocabulary + 1;
+  }
+  // "de", "german" or "<|de|>" → its token's id. Throws InputError naming `language`.
+  int32_t language_id(const std::string& name) const;
+  std::string language_of(int32_t id) const;  // its token, or nothing
+};
+
+}  // namespace tandem

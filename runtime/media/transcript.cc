@@ -1,0 +1,124 @@
+#include "runtime/media/transcript.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/media/language_names.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::array<std::pair<std::string_view, TranscriptFormat>, 5> kFormats = {
+    {{"text", TranscriptFormat::kText},
+     {"srt", TranscriptFormat::kSrt},
+     {"vtt", TranscriptFormat::kVtt},
+     {"json", TranscriptFormat::kJson},
+     {"verbose_json", TranscriptFormat::kVerboseJson}}};
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+// A cue ends at an empty line, and begins behind "-->": neither may be in its text.
+std::string cue_text(const std::string& text) {
+  std::string out;
+  for (const char c : trimmed(text)) out += c == '\n' || c == '\r' ? ' ' : c;
+  for (size_t at = out.find("-->"); at != std::string::npos; at = out.find("-->", at))
+    out.erase(at, 1);
+  return out;
+}
+
+std::string clock(double seconds, char point) {
+  const int64_t ms = std::max<int64_t>(std::llround(seconds * 1000), 0);
+  char text[40];
+  std::snprintf(text, sizeof(text), "%02lld:%02lld:%02lld%c%03lld",
+                static_cast<long long>(ms / 3600000), static_cast<long long>(ms / 60000 % 60),
+                static_cast<long long>(ms / 1000 % 60), point, static_cast<long long>(ms % 1000));
+  return text;
+}
+
+std::string cues(const proto::CompletionOutput& answer, bool numbered, char point) {
+  std::string out;
+  int number = 0;
+  for (const auto& segment : answer.segments()) {
+    const std::string text = cue_text(segment.text());
+    if (text.empty()) continue;
+    if (numbered) out += std::to_string(++number) + "\n";
+    out += clock(segment.start(), point) + " --> " + clock(segment.end(), point) + "\n" + text +
+           "\n\n";
+  }
+  return out;
+}
+
+std::string lines(const proto::CompletionOutput& answer) {
+  std::string out;
+  for (const auto& segment : answer.segments()) {
+    out += '[';
+    out += clock(segment.start(), '.') + " --> " + clock(segment.end(), '.') + "] ";
+    out += trimmed(segment.text()) + "\n";
+  }
+  return out;
+}
+
+ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& facts) {
+  const auto& answer = result.outputs(0);
+  ordered_json segments = ordered_json::array();
+  for (const auto& segment : answer.segments())
+    segments.push_back({{"id", segments.size()},
+                        {"start", segment.start()},
+                        {"end", segment.end()},
+                        {"text", segment.text()},
+                        {"tokens", segment.token_ids()}});
+  const std::string& token = result.language();  // <|de|>
+  const std::string code = token.size() > 4 ? token.substr(2, token.size() - 4) : token;
+  return {{"task", facts.task},
+          {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
+          {"duration", facts.seconds},
+          {"text", trimmed(answer.text())},
+          {"segments", std::move(segments)}};
+}
+
+std::string line_of(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::optional<TranscriptFormat> transcript_format(std::string_view name) {
+  for (const auto& [known, format] : kFormats)
+    if (known == name) return format;
+  return std::nullopt;
+}
+
+const char* extension_of(TranscriptFormat format) {
+  switch (format) {
+    case TranscriptFormat::kText: return "txt";
+    case TranscriptFormat::kSrt: return "srt";
+    case TranscriptFormat::kVtt: return "vtt";
+    default: return "json";
+  }
+}
+
+std::string write_transcript(TranscriptFormat format, const proto::RequestOutput& result,
+                             const TranscriptFacts& facts) {
+  const auto& answer = result.outputs(0);
+  switch (format) {
+    case TranscriptFormat::kText:
+      return answer.segments().empty() ? trimmed(answer.text()) + "\n" : lines(answer);
+    case TranscriptFormat::kSrt: return cues(answer, /*numbered=*/true, ',');
+    case TranscriptFormat::kVtt: return "WEBVTT\n\n" + cues(answer, /*numbered=*/false, '.');
+    case TranscriptFormat::kJson: return line_of({{"text", trimmed(answer.text())}});
+    case TranscriptFormat::kVerboseJson: return line_of(verbose(result, facts));
+  }
+  return {};
+}
+
+}  // namespace tandem

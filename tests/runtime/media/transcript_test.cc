@@ -1,0 +1,69 @@
+// Text, subtitles and JSON of a transcription.
+#include "runtime/media/transcript.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/media/language_names.h"
+
+namespace tandem {
+namespace {
+
+proto::RequestOutput result(bool times) {
+  proto::RequestOutput out;
+  out.set_language("<|de|>");
+  auto& answer = *out.add_outputs();
+  answer.set_text(" Guten Tag. A-->B\n ");
+  if (!times) return out;
+  const auto add = [&](double start, double end, const char* text) {
+    auto& segment = *answer.add_segments();
+    segment.set_start(start);
+    segment.set_end(end);
+    segment.set_text(text);
+  };
+  add(0, 1.5, " Guten Tag.");
+  add(2, 3, "  ");
+  add(3723.0464, 3800, " A-->B\n\nC");
+  return out;
+}
+
+std::string written(const char* format, bool times) {
+  return write_transcript(*transcript_format(format), result(times), {3800.25, "transcribe"});
+}
+
+TEST(Transcript, Text) {
+  EXPECT_EQ(written("text", false), "Guten Tag. A-->B\n");
+  EXPECT_EQ(written("text", true).substr(0, 42), "[00:00:00.000 --> 00:00:01.500] Guten Tag.");
+}
+
+TEST(Transcript, Subtitles) {
+  EXPECT_EQ(written("srt", true),
+            "1\n00:00:00,000 --> 00:00:01,500\nGuten Tag.\n\n"
+            "2\n01:02:03,046 --> 01:03:20,000\nA->B  C\n\n");
+  EXPECT_EQ(written("vtt", true),
+            "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nGuten Tag.\n\n"
+            "01:02:03.046 --> 01:03:20.000\nA->B  C\n\n");
+}
+
+TEST(Transcript, Json) {
+  EXPECT_EQ(written("json", true), "{\"text\":\"Guten Tag. A-->B\"}\n");
+  const auto verbose = nlohmann::json::parse(written("verbose_json", true));
+  EXPECT_EQ(verbose["language"], "german");
+  EXPECT_EQ(verbose["duration"], 3800.25);
+  EXPECT_EQ(verbose["segments"].size(), 3U);
+  EXPECT_EQ(verbose["segments"][2]["id"], 2);
+  EXPECT_EQ(verbose["segments"][0]["end"], 1.5);
+}
+
+TEST(LanguageNames, BothWays) {
+  EXPECT_EQ(language_code("German"), "de");
+  EXPECT_EQ(language_code("de"), "de");
+  EXPECT_EQ(language_code("castilian"), "es");
+  EXPECT_EQ(language_name("es"), "spanish");
+  EXPECT_EQ(language_code("klingon"), "");
+  EXPECT_EQ(language_name("xx"), "xx");
+}
+
+}  // namespace
+}  // namespace tandem
