@@ -4,6 +4,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "runtime/media/image_file.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -28,7 +29,7 @@ class GenerateFormat final : public RequestFormat {
     if (jsonl_) {
       const json parsed = parse_json_line(line);
       if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-      return request_from_json(parsed, defaults_);
+      return request_from_json(parsed, defaults_, read_image_file);
     }
     JsonRequest request;
     request.prompt = text_prompt(line);
