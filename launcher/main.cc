@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   };
   add("generate", "Generate text from texts, or JSONL results from JSONL requests",
       launcher::add_generate);
+  add("read", "Print the text in images", launcher::add_read);
   add("score", "Tell how likely targets are to a model, given their sources", launcher::add_score);
   add("transcribe", "Write down what is said in files of sound", launcher::add_transcribe);
   add("serve", "Serve a model to HTTP and other clients", launcher::add_serve);

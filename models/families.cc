@@ -11,22 +11,23 @@ namespace tandem {
 
 // A line a family, expanded twice: the declaration and the entry. The first one's tokenizer is
 // taken for vocabularies that name no class.
-#define TANDEM_FAMILIES(FAMILY) \
-  FAMILY(bart)                  \
-  FAMILY(blenderbot)            \
-  FAMILY(blenderbot_small)      \
-  FAMILY(led)                   \
-  FAMILY(m2m100)                \
-  FAMILY(marian)                \
-  FAMILY(mbart)                 \
-  FAMILY(mt5)                   \
-  FAMILY(mvp)                   \
-  FAMILY(pegasus)               \
-  FAMILY(plbart)                \
-  FAMILY(t5)                    \
-  FAMILY(t5gemma)               \
-  FAMILY(t5gemma2)              \
-  FAMILY(umt5)                  \
+#define TANDEM_FAMILIES(FAMILY)  \
+  FAMILY(bart)                   \
+  FAMILY(blenderbot)             \
+  FAMILY(blenderbot_small)       \
+  FAMILY(led)                    \
+  FAMILY(m2m100)                 \
+  FAMILY(marian)                 \
+  FAMILY(mbart)                  \
+  FAMILY(mt5)                    \
+  FAMILY(mvp)                    \
+  FAMILY(pegasus)                \
+  FAMILY(plbart)                 \
+  FAMILY(t5)                     \
+  FAMILY(t5gemma)                \
+  FAMILY(t5gemma2)               \
+  FAMILY(umt5)                   \
+  FAMILY(vision_encoder_decoder) \
   FAMILY(whisper)
 
 #define FAMILY(name) ModelFamily name##_family();

@@ -22,6 +22,7 @@ class UsageError : public InputError {
 };
 
 Run add_generate(CLI::App& app);
+Run add_read(CLI::App& app);
 Run add_score(CLI::App& app);
 Run add_tokenize(CLI::App& app);
 Run add_transcribe(CLI::App& app);

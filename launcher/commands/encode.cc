@@ -156,6 +156,10 @@ int run(const EncodeOptions& options) {
   const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.model);
   find_family(config);
+  if (limits_of(config).frames)
+    throw not_supported("--model",
+                        "reads no texts or token ids; what its encoder makes of an "
+                        "image is to be had of a server, at /v1/embeddings");
   const auto tokenizer = load_tokenizer(engine.model);
   const Inputs inputs = read_inputs(options, *tokenizer, config);
 

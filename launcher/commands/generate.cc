@@ -5,6 +5,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"
+#include "runtime/media/image_file.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -30,7 +31,7 @@ class GenerateFormat final : public RequestFormat {
       json parsed = parse_json_line(line), defaults = defaults_;
       if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
       AudioLine audio = take_audio(parsed, defaults);
-      JsonRequest request = request_from_json(parsed, defaults);
+      JsonRequest request = request_from_json(parsed, defaults, read_image_file);
       request.audio = std::move(audio.file);
       request.speech = std::move(audio.speech);
       return request;

@@ -146,7 +146,8 @@ int run_session(Session& session, const std::string& title, const Next& next,
 int run_with(Backend& backend, const RequestOptions& options, const RequestFormat& format,
              RequestInput input) {
   Session session(backend, format, options);
-  const size_t max_in_flight = 4 * static_cast<size_t>(options.engine.config.max_num_seqs);
+  const size_t max_in_flight =
+      options.ahead * static_cast<size_t>(options.engine.config.max_num_seqs);
   if (input.reader)
     return run_session(
         session, options.bar,

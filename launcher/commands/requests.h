@@ -39,6 +39,7 @@ struct RequestOptions {
   ClusterOptions cluster;
   std::string address, access_file, input;
   bool jsonl = false, stream = false;
+  size_t ahead = 4;  // times as many requests are in flight as are computed at once
 
   // All flags but those that say what the input is, and --stream.
   void add(CLI::App& app);

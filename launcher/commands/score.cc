@@ -8,6 +8,7 @@
 #include "client/tandem_client.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "runtime/media/image_file.h"
 #include "runtime/protocol/json_line.h"
 
 namespace tandem::launcher {
@@ -79,7 +80,7 @@ class ScoreFormat final : public RequestFormat {
   JsonRequest read(const std::string& line, json& id) const override {
     json parsed = parse_json_line(line);
     if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-    return score_request_from_json(parsed, options_.params(), !options_.no_eos);
+    return score_request_from_json(parsed, options_.params(), !options_.no_eos, read_image_file);
   }
 
   std::string write(const proto::RequestOutput& output, const json& id,

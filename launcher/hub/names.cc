@@ -42,6 +42,8 @@ constexpr const char* kTokenizerFiles[] = {"config.json",
                                            "target_vocab.json",
                                            "sentencepiece.bpe.model",
                                            "merges.txt"};
+// How files that are not texts become the encoder's input.
+constexpr const char* kPreprocessorFiles[] = {"processor_config.json", "preprocessor_config.json"};
 constexpr const char* kGenerationConfig = "generation_config.json";
 
 // As in models/checkpoint/checkpoint.cc, best first.
@@ -106,6 +108,7 @@ Selection select_files(const std::set<std::string>& there, ModelFiles part) {
   for (const char* name : kTokenizerFiles) take(name);
   if (part == ModelFiles::kTokenizer) return out;
   take(kGenerationConfig);
+  for (const char* name : kPreprocessorFiles) take(name);
   for (const Weights& weights : kWeights) {
     if (there.count(weights.file) == 0) continue;
     (weights.is_index ? out.index : out.weights) = weights.file;

@@ -9,11 +9,25 @@
 
 namespace tandem {
 
+// Of an encoder whose frames are the patches of an image, row by row; a frame is a patch's values,
+// channel by channel. What is left over at the right and below is not read.
+struct ImagePatches {
+  static constexpr int kChannels = 3;
+  int height = 0, width = 0;  // of the image, which has no other size
+  int patch_height = 0, patch_width = 0;
+
+  int rows() const { return height / patch_height; }
+  int columns() const { return width / patch_width; }
+  int64_t count() const { return int64_t{rows()} * columns(); }
+  int frame_width() const { return kChannels * patch_height * patch_width; }
+};
+
 // Of an encoder that reads frames instead of ids.
 struct FrameLimits {
   int width = 0;  // numbers of a frame
   // Positions of the encoder's sequence that so many frames (at least 1) make; not falling.
   int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
+  std::optional<ImagePatches> image = {};  // then a request has exactly its patches
 };
 
 struct ModelLimits {

@@ -29,7 +29,7 @@ void check_keys(const json& object, const std::string& field,
       throw invalid_request(field, "unknown key " + describe(json(key)) + suggestion(key, known));
 }
 
-// Absent, null and {} are no data.
+// Absent, null and {} say nothing.
 void refuse_data(const json& object, const std::string& field, const char* key) {
   const auto it = object.find(key);
   if (it == object.end() || it->is_null() || (it->is_object() && it->empty())) return;
@@ -89,7 +89,8 @@ void check_frames(const proto::EncoderFrames& frames, const std::string& field) 
 
 void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
   const std::string& field = part.field().empty() ? name : part.field();
-  if (part.has_frames() && !encoder) throw invalid_request(field, "must be a text or token ids");
+  if ((part.has_frames() || part.has_image()) && !encoder)
+    throw invalid_request(field, "must be a text or token ids");
   if (part.has_global_attention() && !encoder)
     throw invalid_request("global_attention", "is of the encoder's tokens, not of " + field);
   check_positions(part.global_attention(), "global_attention");
@@ -114,7 +115,27 @@ void check_prompt(const proto::Prompt& prompt) {
     throw invalid_request("pooling", "is not one of mean, cls, last");
 }
 
-proto::PromptPart read_prompt_part(const json& value, const std::string& field) {
+namespace {
+
+// A file instead of a text, which may only be empty.
+bool read_file_part(const json& value, const std::string& field, ReadFile read_file,
+                    proto::PromptPart& part) {
+  const std::string data = field + ".multi_modal_data";
+  if (!read_media(value_of(value, "multi_modal_data"), data, read_file, part)) return false;
+  for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens", "global_attention"}) {
+    const json& beside = value_of(value, key);
+    if (!beside.is_null() && beside != "")
+      throw invalid_request(field + "." + key,
+                            "must be empty beside multi_modal_data: what the "
+                            "model begins with is decoder_prompt");
+  }
+  return true;
+}
+
+}  // namespace
+
+proto::PromptPart read_prompt_part(const json& value, const std::string& field,
+                                   ReadFile read_file) {
   if (value.is_string()) return text_part(value.get<std::string>(), field);
   if (value.is_array()) return ids_part(value, field);
   if (!value.is_object())
@@ -122,8 +143,9 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field) 
   check_keys(value, field,
              {"prompt", "prompt_token_ids", "prompt_tokens", "global_attention", "multi_modal_data",
               "mm_processor_kwargs"});
-  refuse_data(value, field, "multi_modal_data");
   refuse_data(value, field, "mm_processor_kwargs");
+  proto::PromptPart part;
+  if (read_file_part(value, field, read_file, part)) return part;
   std::string found;
   for (const char* key : {"prompt", "prompt_token_ids", "prompt_tokens"}) {
     if (!value.contains(key)) continue;
@@ -132,8 +154,8 @@ proto::PromptPart read_prompt_part(const json& value, const std::string& field) 
   }
   if (found.empty()) throw invalid_request(field, "has neither prompt nor prompt_token_ids");
   const std::string inner = field + "." + found;
-  proto::PromptPart part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
-                                             : ids_part(value[found], inner);
+  part = found == "prompt" ? text_part(read_string(value[found], inner), inner)
+                           : ids_part(value[found], inner);
   if (const json& global = value_of(value, "global_attention"); !global.is_null())
     *part.mutable_global_attention() = read_positions(global, field + ".global_attention");
   return part;
@@ -158,13 +180,13 @@ proto::Prompt text_prompt(const std::string& text, const std::string& field) {
   return out;
 }
 
-proto::Prompt read_prompt(const json& prompt) {
+proto::Prompt read_prompt(const json& prompt, ReadFile read_file) {
   const auto has = [&](const char* key) { return prompt.is_object() && prompt.contains(key); };
   const bool is_pair = has("encoder_prompt") || has("decoder_prompt") || has("target") ||
                        has("append_eos") || has("pooling") || has("normalize");
   proto::Prompt out;
   if (!is_pair) {
-    *out.mutable_encoder() = read_prompt_part(prompt, "prompt");
+    *out.mutable_encoder() = read_prompt_part(prompt, "prompt", read_file);
     return out;
   }
   check_keys(prompt, "prompt",
@@ -172,7 +194,8 @@ proto::Prompt read_prompt(const json& prompt) {
   if (!prompt.contains("encoder_prompt"))
     throw invalid_request("prompt.encoder_prompt",
                           "is missing: only the decoder's prompt may be left out");
-  *out.mutable_encoder() = read_prompt_part(prompt["encoder_prompt"], "prompt.encoder_prompt");
+  *out.mutable_encoder() =
+      read_prompt_part(prompt["encoder_prompt"], "prompt.encoder_prompt", read_file);
   if (const json& decoder = value_of(prompt, "decoder_prompt"); !decoder.is_null())
     *out.mutable_decoder() = read_prompt_part(decoder, "prompt.decoder_prompt");
   if (const json& target = value_of(prompt, "target"); !target.is_null()) {

@@ -2,8 +2,9 @@
 //
 // A prompt is a string, {"prompt": string}, {"prompt_token_ids": [int]} (also "prompt_tokens", or
 // the list alone), or a pair {"encoder_prompt": P, "decoder_prompt": P} of those. A single one is
-// the encoder's. The encoder's object may have "global_attention": [positions]. A pair may have a
-// "target": P too, which is to be scored instead of generating anything, up to an end token
+// the encoder's. The encoder's object may have "global_attention": [positions], or, of models that
+// read images, be {"multi_modal_data": {"image": …}} with an empty "prompt" or none. A pair may
+// have a "target": P too, which is to be scored instead of generating anything, up to an end token
 // ("append_eos": false: without one). Or the encoder's output is all that is wanted:
 // {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
 #pragma once
@@ -11,17 +12,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/protocol/media_reader.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
 
-// Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids,
-// multi-modal data (not built yet). Ids are not compared with a vocabulary.
-proto::Prompt read_prompt(const nlohmann::json& prompt);
+// Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids, files
+// that are not to be had (media_reader.h). Ids are not compared with a vocabulary.
+proto::Prompt read_prompt(const nlohmann::json& prompt, ReadFile read_file = nullptr);
 // What read_prompt() would refuse, of a prompt that somebody else may have made.
 void check_prompt(const proto::Prompt& prompt);
 // A string, a list of ids, or an object with either; `field` is what messages call it.
-proto::PromptPart read_prompt_part(const nlohmann::json& value, const std::string& field);
+proto::PromptPart read_prompt_part(const nlohmann::json& value, const std::string& field,
+                                   ReadFile read_file = nullptr);
 // kind: "mean", "cls" or "last"; normalize: a bool, or null for yes.
 proto::Pooling read_pooling(const nlohmann::json& kind, const nlohmann::json& normalize);
 // A text for the encoder. Throws InputError (field) if it is not UTF-8.

@@ -157,9 +157,11 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
                 const PromptParams& with, const Tokenizer* tokenizer,
                 const ParamsResolver& resolver) {
   const std::string& field = prompt.encoder().field();
-  if (prompt.encoder().has_frames())
-    throw invalid_request(field.empty() ? "prompt.encoder" : field,
-                          "must be a text or token ids: the model's encoder reads no frames");
+  if (prompt.encoder().has_frames() || prompt.encoder().has_image())
+    throw invalid_request(
+        field.empty() ? "prompt.encoder" : field,
+        std::string("must be a text or token ids: the model's encoder reads no ") +
+            (prompt.encoder().has_image() ? "images" : "frames"));
   Ids ids = tokenise(prompt.encoder(), tokenizer,
                      {with.add_special_tokens,
                       options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
@@ -172,19 +174,41 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   return ids;
 }
 
+// As the request has them, or of its image.
+proto::EncoderFrames given_frames(const proto::PromptPart& part, const std::string& field,
+                                  const FrameLimits& limits, const ImageProcessor* images) {
+  if (part.has_frames()) return part.frames();
+  const std::string no = ": the model's encoder reads no ";
+  if (!limits.image)
+    throw invalid_request(
+        field, "must be frames" + no + (part.has_image() ? "images" : "text or token ids"));
+  if (!part.has_image())
+    throw invalid_request(
+        field, "must be an image, \"multi_modal_data\": {\"image\": …}" + no + "text or token ids");
+  if (images == nullptr)
+    throw not_supported(field,
+                        "the model's directory has no preprocessor_config.json, which says "
+                        "how images are read");
+  return images->frames(part.image(), field, *limits.image);
+}
+
 proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams& with,
-                               const FrameLimits& limits, int positions) {
+                               const FrameLimits& limits, int positions,
+                               const ImageProcessor* images) {
   const std::string field = part.field().empty() ? "prompt.encoder" : part.field();
-  if (!part.has_frames())
-    throw invalid_request(field, "must be frames: the model's encoder reads no text or token ids");
   if (with.truncate_prompt_tokens)
     throw invalid_request("truncate_prompt_tokens",
                           "cuts tokens; the model's encoder reads frames");
-  proto::EncoderFrames frames = part.frames();
+  proto::EncoderFrames frames = given_frames(part, field, limits, images);
   if (frames.width() != limits.width)
     throw invalid_request(field + ".width", "is " + std::to_string(frames.width()) +
                                                 ", the model's frames have " +
                                                 std::to_string(limits.width) + " numbers");
+  if (limits.image && frames.num_frames() != limits.image->count())
+    throw invalid_request(field + ".num_frames", "is " + std::to_string(frames.num_frames()) +
+                                                     ", the model's images have " +
+                                                     std::to_string(limits.image->count()) +
+                                                     " patches");
   const int64_t length = limits.length_of(frames.num_frames());
   const std::string made = "the model makes " + std::to_string(length) + " positions of " +
                            std::to_string(frames.num_frames()) + " frames";
@@ -202,7 +226,7 @@ proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams
 
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
-                          const ParamsResolver& resolver) {
+                          const ParamsResolver& resolver, const ImageProcessor* images) {
   const PromptParams with = resolver.prompt_params(options);
   if (options.has_src_lang() && !prompt.encoder().has_text())
     throw invalid_request("src_lang",
@@ -210,7 +234,7 @@ PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOp
   PreparedPrompt out;
   if (resolver.frames() != nullptr) {
     *out.inputs.mutable_encoder_frames() =
-        frames_of(prompt.encoder(), with, *resolver.frames(), resolver.encoder_positions());
+        frames_of(prompt.encoder(), with, *resolver.frames(), resolver.encoder_positions(), images);
   } else {
     const Ids encoder = encoder_ids(prompt, options, with, tokenizer, resolver);
     if (prompt.encoder().has_text()) out.inputs.set_encoder_prompt(prompt.encoder().text());

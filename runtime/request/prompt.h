@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/config/config.h"
+#include "runtime/media/image_processor.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params_resolver.h"
 #include "text/tokenizer.h"
@@ -27,10 +28,11 @@ struct PreparedPrompt {
 // error where there is nothing else to go by and the request's allow_empty_prompt does not allow
 // it. Tokenises, truncates if the request's truncate_prompt_tokens says so (the tail is cut, the
 // end tokens stay), makes the decoder prompt, and checks ids or frames and the encoder's length.
-// `tokenizer` may be null if the model has none: then text is an error. Throws InputError with the
+// `tokenizer` may be null if the model has none: then text is an error; so may `images`, which turn
+// an image into frames. Throws InputError with the
 // field and the numbers.
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
-                          const ParamsResolver& resolver);
+                          const ParamsResolver& resolver, const ImageProcessor* images = nullptr);
 
 }  // namespace tandem

@@ -50,7 +50,7 @@ nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
   return out;
 }
 
-JsonRequest request_from_json(const json& line, const json& defaults) {
+JsonRequest request_from_json(const json& line, const json& defaults, ReadFile read_file) {
   if (!line.is_object())
     throw InputError(ErrorKind::kInvalidRequest,
                      std::string("a request must be a JSON object, not ") + line.type_name());
@@ -75,12 +75,13 @@ JsonRequest request_from_json(const json& line, const json& defaults) {
     }
   }
   if (!line.contains("prompt")) throw invalid_request("prompt", "is missing");
-  request.prompt = read_prompt(line["prompt"]);
+  request.prompt = read_prompt(line["prompt"], read_file);
   request.options = read_options(params);
   return request;
 }
 
-JsonRequest score_request_from_json(const json& line, const json& defaults, bool append_eos) {
+JsonRequest score_request_from_json(const json& line, const json& defaults, bool append_eos,
+                                    ReadFile read_file) {
   if (!line.is_object()) return request_from_json(line);
   json rest = json::object(), sides = json::object();
   for (const auto& [key, value] : line.items()) {
@@ -105,7 +106,7 @@ JsonRequest score_request_from_json(const json& line, const json& defaults, bool
     throw invalid_request("target", "is missing");
   if (!sides.contains("append_eos")) sides["append_eos"] = append_eos;
   rest["prompt"] = std::move(sides);
-  return request_from_json(rest, defaults);
+  return request_from_json(rest, defaults, read_file);
 }
 
 json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t line,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/protocol/media_reader.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"
 
@@ -25,14 +26,16 @@ struct JsonRequest {
 // {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/protocol/prompt_reader.h's,
 // params runtime/protocol/options_reader.h's; `defaults` are params under those of the line.
 // Throws InputError naming the field.
+// read_file: for the paths of files in prompts; without it there are none.
 JsonRequest request_from_json(const nlohmann::json& line,
-                              const nlohmann::json& defaults = nlohmann::json::object());
+                              const nlohmann::json& defaults = nlohmann::json::object(),
+                              ReadFile read_file = nullptr);
 // A line of `tandem score`: as above, with "target": P and "append_eos" beside (or in) the prompt;
 // "encoder_prompt" and "decoder_prompt" may stand there too, instead of "prompt". append_eos: where
 // the line does not say.
 JsonRequest score_request_from_json(const nlohmann::json& line,
                                     const nlohmann::json& defaults = nlohmann::json::object(),
-                                    bool append_eos = true);
+                                    bool append_eos = true, ReadFile read_file = nullptr);
 
 // tokenizer: for the text of tokens that have none with them (decoded_token); may be null.
 nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,

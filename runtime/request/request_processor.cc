@@ -32,6 +32,21 @@ ModelConfig load_supported(const std::filesystem::path& model) {
   return config;
 }
 
+std::optional<ImageProcessor> load_images(const ModelConfig& config) {
+  const auto frames = limits_of(config).frames;
+  if (!frames || !frames->image) return std::nullopt;
+  auto images = ImageProcessor::load(config.directory);
+  if (!images || !images->size()) return images;
+  const ImagePatches& model = *frames->image;
+  const auto [height, width] = *images->size();
+  if (height != model.height || width != model.width)
+    throw invalid_model((config.directory / "preprocessor_config.json").string(),
+                        "makes images of " + std::to_string(width) + " x " +
+                            std::to_string(height) + " pixels, the model reads " +
+                            std::to_string(model.width) + " x " + std::to_string(model.height));
+  return images;
+}
+
 // What looks for the encoder's ids among the decoder's has none to look at.
 void check_without_ids(const proto::SamplingParams& params) {
   const char* const what = "needs an encoder that reads token ids, and those of the decoder";
@@ -46,6 +61,7 @@ void check_without_ids(const proto::SamplingParams& params) {
 RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed)
     : config_(load_supported(model)),
       tokenizer_(load_tokenizer(model)),
+      images_(load_images(config_)),
       resolver_(config_, config_.vocab_size),
       next_seed_(seed.value_or(random_seed())) {}
 
@@ -61,7 +77,8 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
 
 PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,
                                                    const proto::GenerationOptions& options) {
-  PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_);
+  PreparedPrompt prepared = preprocess(prompt, options, tokenizer_.get(), config_, resolver_,
+                                       images_ ? &*images_ : nullptr);
   if (prepared.pooling)
     return {std::move(prepared.inputs), resolver_.resolve_pooling(options, *prepared.pooling)};
   const std::optional<int32_t> last = prepared.last_target_token;

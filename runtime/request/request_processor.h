@@ -40,6 +40,7 @@ class RequestProcessor {
 
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ImageProcessor> images_;  // of a model that reads images
   ParamsResolver resolver_;
   std::atomic<uint64_t> next_seed_;
 };

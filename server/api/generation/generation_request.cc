@@ -141,20 +141,52 @@ std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
   return prompts;
 }
 
-std::string text_of(const nlohmann::json& content, const std::string& field) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) throw invalid_request(field, "expected a string or a list of parts");
+struct Content {
   std::string text;
+  std::optional<proto::PromptPart> image;
+};
+
+// {"type": "image_url", "image_url": {"url": …, "detail": …}}; what is in `detail` says nothing
+// here.
+proto::PromptPart image_of(const nlohmann::json& part, const std::string& field) {
+  const auto it = part.find("image_url");
+  const std::string name = field + ".image_url.url";
+  if (it == part.end() || !it->is_object() || !it->contains("url") || !(*it)["url"].is_string())
+    throw invalid_request(name, "expected a URL");
+  proto::PromptPart out;
+  out.set_image(read_image_url((*it)["url"].get_ref<const std::string&>(), name));
+  out.set_field(name);
+  return out;
+}
+
+Content read_content(const nlohmann::json& content, const std::string& field) {
+  Content out;
+  if (content.is_string()) return {content.get<std::string>(), std::nullopt};
+  if (!content.is_array()) throw invalid_request(field, "expected a string or a list of parts");
   for (const nlohmann::json& part : content) {
     const auto type = part.is_object() ? part.value("type", nlohmann::json()) : nlohmann::json();
+    if (type == "image_url") {
+      if (out.image) throw not_supported(field, "more than one image");
+      out.image = image_of(part, field);
+      continue;
+    }
     if (type != "text")
       throw not_supported(
-          field, "parts of type " + type.dump().substr(0, 40) + " (this model reads text only)");
+          field, "parts of type " + type.dump().substr(0, 40) + " (there are text and image_url)");
     const auto it = part.find("text");
     if (it == part.end() || !it->is_string()) throw invalid_request(field, "a part has no text");
-    text += it->get<std::string>();
+    out.text += it->get<std::string>();
   }
-  return text;
+  return out;
+}
+
+// Models read the one or the other.
+proto::PromptPart only_image(Content content, const std::string& field) {
+  if (content.text.find_first_not_of(" \t\r\n") != std::string::npos)
+    throw not_supported(field,
+                        "has a text beside the image, which the model would not read; what "
+                        "the answer begins with is decoder_prompt");
+  return std::move(*content.image);
 }
 
 // In one pass: what stands in the texts is no template.
@@ -176,12 +208,14 @@ std::string fill_template(const std::string& pattern, const std::string& system,
   return text;
 }
 
-// The encoder's text: the last user's message in the server's template; {system} is the first
-// system's (or developer's) message.
-std::string encoder_text(const nlohmann::json& messages, const std::string& pattern) {
+// The encoder's input: the image of the last user's message, or its text in the server's template;
+// {system} is the first system's (or developer's) message.
+proto::PromptPart encoder_part(const nlohmann::json& messages, const std::string& pattern) {
   if (!messages.is_array() || messages.empty())
     throw invalid_request("messages", "expected a list of messages");
-  std::optional<std::string> user, system;
+  std::optional<Content> user;
+  std::optional<std::string> system;
+  std::string user_field;
   for (size_t i = 0; i < messages.size(); ++i) {
     const nlohmann::json& m = messages[i];
     const std::string field = "messages[" + std::to_string(i) + "]";
@@ -195,14 +229,19 @@ std::string encoder_text(const nlohmann::json& messages, const std::string& patt
           "\"" + role.substr(0, 40) + "\" is not one of user, system, developer, assistant");
     if (role == "assistant") continue;
     if (!m.contains("content")) throw invalid_request(field + ".content", "is missing");
-    std::string text = text_of(m["content"], field + ".content");
-    if (role == "user")
-      user = std::move(text);
-    else if (!system)
-      system = std::move(text);
+    Content content = read_content(m["content"], field + ".content");
+    if (is_system && content.image)
+      throw not_supported(field + ".content", "images are the user's");
+    if (role == "user") {
+      user = std::move(content);
+      user_field = field + ".content";
+    } else if (!system) {
+      system = std::move(content.text);
+    }
   }
   if (!user) throw invalid_request("messages", "there is no message of the user");
-  return fill_template(pattern, system.value_or(""), *user);
+  if (user->image) return only_image(std::move(*user), user_field);
+  return read_prompt_part(fill_template(pattern, system.value_or(""), user->text), "prompt");
 }
 
 }  // namespace
@@ -289,8 +328,13 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
     throw not_supported("echo", "a chat's answer is the decoder's text only");
   const auto messages = take(body, "messages");
   if (!messages) throw invalid_request("messages", "is missing");
-  const std::string text = encoder_text(*messages, config.prompt_template);
-  r.prompts.push_back(read_pair(text, take_decoder_prompt(body)));
+  proto::Prompt prompt;
+  *prompt.mutable_encoder() = encoder_part(*messages, config.prompt_template);
+  if (auto decoder = take_decoder_prompt(body)) {
+    if (prompt.encoder().has_text()) prompt.mutable_encoder()->set_field("prompt.encoder_prompt");
+    *prompt.mutable_decoder() = std::move(*decoder);
+  }
+  r.prompts.push_back(std::move(prompt));
   if (const auto most = take(body, "max_completion_tokens")) {
     if (body.contains("max_tokens") && body["max_tokens"] != *most)
       throw invalid_request("max_completion_tokens", "and max_tokens differ");

@@ -254,13 +254,33 @@ TEST(Prompt, IdsOutsideTheVocabulary) {
   EXPECT_NO_THROW(prepare(J("[199]")));
 }
 
-TEST(Prompt, MultiModalDataIsNotBuiltYet) {
-  expect_error("prompt.multi_modal_data",
+TEST(Prompt, MultiModalDataIsOfModelsThatReadIt) {
+  expect_error("prompt.multi_modal_data.audio",
                J(R"({"prompt": "", "multi_modal_data": {"audio": "x.wav"}})"), "not built",
                ErrorKind::kNotSupported);
-  expect_error("prompt.encoder_prompt.multi_modal_data",
+  expect_error("prompt.encoder_prompt.multi_modal_data.a",
                J(R"({"encoder_prompt": {"prompt": "", "multi_modal_data": {"a": 1}}})"),
                "not built", ErrorKind::kNotSupported);
+  const std::string image = "prompt.multi_modal_data.image";
+  const auto with = [](const std::string& source) {
+    return json{{"prompt", ""}, {"multi_modal_data", {{"image", source}}}};
+  };
+  expect_error(image, with("a.png"), "paths are not read", ErrorKind::kNotSupported);
+  expect_error(image, with("https://a/b.png"), "not fetched", ErrorKind::kNotSupported);
+  expect_error(image, with("file:///etc/passwd"), "data:image/");
+  expect_error(image, with("data:image/png;base64,a===="), "base64");
+  expect_error(image, with("data:image/png;base64,"), "empty");
+  expect_error(image, with("data:text/plain;base64,aaaa"), "data:image/png");
+  expect_error(image, with("data:image/png,aaaa"), "base64");
+  expect_error(image, with("data:image/png;base64,aaaa"), "reads no images");
+  json both = with("data:image/png;base64,aaaa");
+  both["prompt"] = "words";
+  expect_error("prompt.prompt", both, "must be empty beside");
+  EXPECT_EQ(read_prompt(with("data:image/png;base64,iVBORw0=")).encoder().image(), "\x89PNG\r");
+  const auto reads = [](const std::string& path, const std::string& field) {
+    return path + " as " + field;
+  };
+  EXPECT_EQ(read_prompt(with("x.png"), reads).encoder().image(), "x.png as " + image);
 }
 
 TEST(Prompt, InvalidUtf8) {

@@ -1,0 +1,14 @@
+// Base64 (RFC 4648) → bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// The standard alphabet; padding may be left out. Nothing where it is no base64, also of white
+// space, and of bits behind the last byte.
+std::optional<std::string> decode_base64(std::string_view text);
+
+}  // namespace tandem

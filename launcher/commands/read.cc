@@ -1,0 +1,80 @@
+// tandem read: image files in, the text in each out.
+#include <memory>
+#include <utility>
+
+#include "launcher/commands/command.h"
+#include "launcher/commands/requests.h"
+#include "runtime/media/image_file.h"
+#include "runtime/protocol/options_reader.h"
+
+namespace tandem::launcher {
+namespace {
+
+using nlohmann::json;
+
+struct ReadOptions {
+  RequestOptions requests;
+  SamplingOptions sampling;
+  std::vector<std::string> files;
+  std::string format = "text";
+};
+
+// Each line of the input is the path of an image.
+class ImageFormat final : public RequestFormat {
+ public:
+  ImageFormat(bool as_json, json defaults) : json_(as_json), defaults_(std::move(defaults)) {}
+
+  JsonRequest read(const std::string& path, json& id) const override {
+    id = path;
+    JsonRequest request;
+    proto::PromptPart& part = *request.prompt.mutable_encoder();
+    part.set_image(read_image_file(path, "FILE"));
+    part.set_field(path);
+    request.options = read_options(defaults_);
+    return request;
+  }
+
+  std::string write(const proto::RequestOutput& output, const json& id,
+                    const Tokenizer* tokenizer) const override {
+    std::string text;
+    for (const auto& c : output.outputs())
+      text += (&c == &output.outputs(0) ? "" : "\n") + c.text();
+    if (!json_) return text;
+    json line = {{"file", id}, {"text", text}};
+    if (output.outputs_size() > 0) line["token_ids"] = output.outputs(0).token_ids();
+    return dump_line(line);
+  }
+
+ private:
+  bool json_;
+  json defaults_;
+};
+
+int run(ReadOptions& options) {
+  if (options.format != "text" && options.format != "json")
+    throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");
+  options.requests.jsonl = options.format == "json";
+  const ImageFormat format(options.requests.jsonl, options.sampling.params());
+  return run_requests(options.requests, format, [&] {
+    return RequestInput{nullptr, options.files};
+  });
+}
+
+}  // namespace
+
+Run add_read(CLI::App& app) {
+  auto options = std::make_shared<ReadOptions>();
+  options->requests.command = "tandem read";
+  options->requests.bar = "Reading";
+  options->requests.ahead = 1;  // images take memory
+  app.option_defaults()->group("Input and output");
+  app.add_option("FILE", options->files, "Images to read: PNG or JPEG")->required();
+  app.add_option("--format", options->format,
+                 "text writes the text of each, json a line with \"file\" and \"text\"")
+      ->capture_default_str();
+  options->requests.add(app);
+  options->sampling.add(app);
+  return [options] { return run(*options); };
+}
+
+}  // namespace tandem::launcher

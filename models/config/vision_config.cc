@@ -1,0 +1,55 @@
+#include "models/config/vision_config.h"
+
+#include <tuple>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+// A number for both sides of a rectangle, or [height, width].
+std::pair<int, int> read_rectangle(const ConfigReader& in, const char* key, int otherwise) {
+  constexpr int kMost = VisionConfig::kMaxImageSide;
+  const json* value = in.find(key);
+  if (value == nullptr || !value->is_array()) {
+    const int side = size_or(in, key, kMost, otherwise);
+    return {side, side};
+  }
+  const auto valid = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= kMost; };
+  if (value->size() != 2 || !valid((*value)[0]) || !valid((*value)[1]))
+    in.fail(key, "is " + in.show(*value) + ", expected a size or two");
+  return {(*value)[0].get<int>(), (*value)[1].get<int>()};
+}
+
+}  // namespace
+
+int size_or(const ConfigReader& in, const char* key, int max, int otherwise) {
+  return in.find(key) ? in.size(key, max).value_or(otherwise) : otherwise;
+}
+
+VisionConfig read_vision(const ConfigReader& in) {
+  constexpr int kWidth = ConfigReader::kMaxWidth, kCount = ConfigReader::kMaxCount;
+  VisionConfig out;
+  out.d_model = size_or(in, "hidden_size", kWidth, 768);
+  out.layers = size_or(in, "num_hidden_layers", kCount, 12);
+  out.heads = size_or(in, "num_attention_heads", kCount, 12);
+  out.ffn_dim = size_or(in, "intermediate_size", kWidth, 3072);
+  if (out.d_model % out.heads != 0)
+    in.fail("num_attention_heads", "is " + std::to_string(out.heads) +
+                                       ", which does not divide hidden_size (" +
+                                       std::to_string(out.d_model) + ")");
+  out.activation = in.activation("hidden_act", "gelu");
+  out.qkv_bias = in.flag("qkv_bias", true);
+  out.eps = in.positive("layer_norm_eps", 1e-12f);
+  if (size_or(in, "num_channels", kCount, 3) != ImagePatches::kChannels)
+    in.fail("num_channels", "is not 3, which is all that is read");
+  ImagePatches& p = out.patches;
+  std::tie(p.height, p.width) = read_rectangle(in, "image_size", 224);
+  std::tie(p.patch_height, p.patch_width) = read_rectangle(in, "patch_size", 16);
+  if (p.count() < 1) in.fail("patch_size", "is larger than image_size");
+  if (p.frame_width() > kWidth) in.fail("patch_size", "is too large");
+  return out;
+}
+
+}  // namespace tandem

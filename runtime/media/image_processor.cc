@@ -1,0 +1,171 @@
+#include "runtime/media/image_processor.h"
+
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace tandem {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+using Size = ImageProcessor::Size;
+
+// What differs between HuggingFace's classes.
+struct Defaults {
+  int size;
+  Resample resample;
+  bool center_crop;
+};
+constexpr Defaults kVit{224, Resample::kBilinear, false};
+constexpr Defaults kDeit{256, Resample::kBicubic, true};
+constexpr int kDefaultCrop = 224;
+
+Defaults defaults_of(const ConfigReader& in) {
+  const char* key =
+      in.find("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
+  if (in.find(key) == nullptr) return kVit;
+  const std::string name = in.string(key);
+  if (name.starts_with("ViT")) return kVit;
+  if (name.starts_with("DeiT")) return kDeit;
+  in.fail(key, "is " + in.show(name) + ", expected ViTImageProcessor or DeiTImageProcessor");
+}
+
+// {"height": h, "width": w}, or a number for both.
+Size read_size(const ConfigReader& in, const char* key, int otherwise) {
+  const json* value = in.find(key);
+  if (value == nullptr) return {otherwise, otherwise};
+  if (!value->is_object()) {
+    const int side = in.size(key, ImageProcessor::kMaxSide).value_or(otherwise);
+    return {side, side};
+  }
+  const ConfigReader size(in.file() + ": " + key, *value);
+  const auto height = size.size("height", ImageProcessor::kMaxSide);
+  const auto width = size.size("width", ImageProcessor::kMaxSide);
+  if (!height || !width || value->size() != 2)
+    in.fail(key, "is " + in.show(*value) + ", expected height and width");
+  return {*height, *width};
+}
+
+// A number for each channel, or one for all.
+std::array<float, 3> read_channels(const ConfigReader& in, const char* key, bool positive) {
+  const json* value = in.find(key);
+  if (value == nullptr) return {0.5f, 0.5f, 0.5f};
+  std::array<float, 3> out{};
+  const bool list = value->is_array() && value->size() == out.size();
+  for (size_t c = 0; c < out.size(); ++c) {
+    const json& number = list ? (*value)[c] : *value;
+    out[c] = number.is_number() ? number.get<float>() : std::nanf("");
+    if (!std::isfinite(out[c]) || (positive && out[c] <= 0))
+      in.fail(key, "is " + in.show(*value) + ", expected three " +
+                       (positive ? "numbers above 0" : "numbers"));
+  }
+  return out;
+}
+
+}  // namespace
+
+ImageProcessor::ImageProcessor(const ConfigReader& in) {
+  const Defaults defaults = defaults_of(in);
+  if (in.flag("do_resize", true)) {
+    size_ = read_size(in, "size", defaults.size);
+    const json* filter = in.find("resample");
+    const int last = static_cast<int>(Resample::kHamming);
+    if (filter != nullptr && (!filter->is_number_integer() || *filter < 0 || *filter > last))
+      in.fail("resample", "is " + in.show(*filter) + ", expected 0 to " + std::to_string(last));
+    resample_ = filter ? static_cast<Resample>(filter->get<int>()) : defaults.resample;
+  }
+  if (in.flag("do_center_crop", defaults.center_crop)) {
+    crop_ = read_size(in, "crop_size", kDefaultCrop);
+    if (!size_ || size_->height < crop_->height || size_->width < crop_->width)
+      in.fail("crop_size", "is larger than size");
+  }
+  if (in.flag("do_pad", false)) in.fail("do_pad", "is not supported");
+  if (in.flag("do_rescale", true)) {
+    const json* factor = in.find("rescale_factor");
+    in.positive("rescale_factor", 1.0f);  // checks it
+    rescale_factor_ = factor ? factor->get<double>() : 1.0 / 255.0;
+  }
+  if (in.flag("do_normalize", true)) {
+    mean_ = read_channels(in, "image_mean", /*positive=*/false);
+    std_ = read_channels(in, "image_std", /*positive=*/true);
+  }
+}
+
+std::optional<ImageProcessor> ImageProcessor::load(const fs::path& directory) {
+  std::error_code error;
+  const auto there = [&](const char* name) {
+    return fs::symlink_status(directory / name, error).type() != fs::file_type::not_found;
+  };
+  if (const fs::path file = directory / "processor_config.json"; there("processor_config.json")) {
+    const json whole = load_json(file);
+    const ConfigReader in(file.string(), whole);
+    if (const json* part = in.find("image_processor"))
+      return ImageProcessor(ConfigReader(in.file() + ": image_processor", *part));
+  }
+  if (!there("preprocessor_config.json")) return std::nullopt;
+  const fs::path file = directory / "preprocessor_config.json";
+  const json whole = load_json(file);
+  return ImageProcessor(ConfigReader(file.string(), whole));
+}
+
+std::optional<Size> ImageProcessor::size() const { return crop_ ? crop_ : size_; }
+
+Image ImageProcessor::cropped(const Image& image) const {
+  Image out;
+  out.width = crop_->width;
+  out.height = crop_->height;
+  const int top = (image.height - out.height) / 2, left = (image.width - out.width) / 2;
+  for (int y = 0; y < out.height; ++y) {
+    const uint8_t* from = image.row(top + y) + 3 * left;
+    out.rgb.insert(out.rgb.end(), from, from + 3 * out.width);
+  }
+  return out;
+}
+
+std::vector<float> ImageProcessor::pixel_values(const Image& image) const {
+  Image sized = size_ ? resize(image, size_->width, size_->height, resample_) : image;
+  if (crop_) sized = cropped(sized);
+  const size_t pixels = sized.rgb.size() / 3;
+  std::vector<float> out(3 * pixels);
+  for (size_t c = 0; c < 3; ++c) {
+    std::array<float, 256> table{};  // of a byte
+    for (size_t v = 0; v < table.size(); ++v) {
+      const auto scaled = static_cast<float>(static_cast<double>(v) * rescale_factor_);
+      table[v] = (scaled - mean_[c]) / std_[c];
+    }
+    for (size_t i = 0; i < pixels; ++i) out[c * pixels + i] = table[sized.rgb[3 * i + c]];
+  }
+  return out;
+}
+
+proto::EncoderFrames ImageProcessor::frames(std::string_view bytes, const std::string& field,
+                                            const ImagePatches& p) const {
+  const Image image = decode_image(bytes, field);
+  if (!size() && (image.height != p.height || image.width != p.width))
+    throw invalid_request(field, "has " + std::to_string(image.width) + " x " +
+                                     std::to_string(image.height) + " pixels; the model reads " +
+                                     std::to_string(p.width) + " x " + std::to_string(p.height) +
+                                     " and does not resize");
+  const std::vector<float> values = pixel_values(image);
+  proto::EncoderFrames out;
+  out.set_width(p.frame_width());
+  out.set_num_frames(static_cast<int32_t>(p.count()));
+  auto& to = *out.mutable_values();
+  to.Reserve(out.width() * out.num_frames());
+  for (int row = 0; row < p.rows(); ++row)
+    for (int column = 0; column < p.columns(); ++column)
+      for (int c = 0; c < ImagePatches::kChannels; ++c)
+        for (int y = 0; y < p.patch_height; ++y) {
+          const auto line = static_cast<size_t>((c * p.height + row * p.patch_height + y));
+          const float* from = values.data() + line * static_cast<size_t>(p.width) +
+                              static_cast<size_t>(column * p.patch_width);
+          to.Add(from, from + p.patch_width);
+        }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// Images of other sizes, bit for bit as Pillow's Image.resize() makes them of 8-bit RGB.
+#pragma once
+
+#include "runtime/media/image_file.h"
+
+namespace tandem {
+
+// Pillow's numbers, as preprocessor_config.json has them.
+enum class Resample : uint8_t {
+  kNearest = 0,
+  kLanczos = 1,
+  kBilinear = 2,
+  kBicubic = 3,
+  kBox = 4,
+  kHamming = 5
+};
+
+// width, height: at least 1.
+Image resize(const Image& image, int width, int height, Resample filter);
+
+}  // namespace tandem

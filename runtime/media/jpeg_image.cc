@@ -1,0 +1,122 @@
+// JPEG through libjpeg.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>  // which jpeglib.h needs
+
+#include "base/error.h"
+#include "runtime/media/image_formats.h"
+
+namespace tandem {
+namespace {
+
+// libjpeg leaves by longjmp(): what it may leave has no destructors on its stack; buffers are made
+// outside.
+class JpegReader {
+ public:
+  explicit JpegReader(std::string_view bytes) : bytes_(bytes) {
+    jpeg_.err = jpeg_std_error(&errors_);
+    jpeg_.client_data = this;
+    errors_.error_exit = on_error;
+    errors_.emit_message = on_message;
+    errors_.output_message = [](j_common_ptr) {};
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&jpeg_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  bool read_header() {
+    if (setjmp(left_) != 0) return false;
+    jpeg_create_decompress(&jpeg_);
+    progress_.progress_monitor = on_progress;
+    jpeg_.progress = &progress_;
+    jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size());
+    jpeg_read_header(&jpeg_, TRUE);
+    return true;
+  }
+  bool start() {
+    if (setjmp(left_) != 0) return false;
+    const int components = jpeg_.num_components;
+    jpeg_.out_color_space = components == 1 ? JCS_GRAYSCALE : components == 4 ? JCS_CMYK : JCS_RGB;
+    jpeg_start_decompress(&jpeg_);
+    return true;
+  }
+  bool read_row(uint8_t* to) {
+    if (setjmp(left_) != 0) return false;
+    JSAMPROW row = to;
+    return jpeg_read_scanlines(&jpeg_, &row, 1) == 1;
+  }
+
+  int64_t width() const { return jpeg_.image_width; }
+  int64_t height() const { return jpeg_.image_height; }
+  int components() const { return jpeg_.output_components; }
+  const char* message() const { return message_; }
+
+ private:
+  static JpegReader& self(j_common_ptr jpeg) {
+    return *static_cast<JpegReader*>(jpeg->client_data);
+  }
+  [[noreturn]] static void on_error(j_common_ptr jpeg) {
+    jpeg->err->format_message(jpeg, self(jpeg).message_);
+    std::longjmp(self(jpeg).left_, 1);
+  }
+  // Grey instead of what is missing is no answer; other warnings Pillow passes over, too.
+  static void on_message(j_common_ptr jpeg, int level) {
+    if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF) on_error(jpeg);
+  }
+  static void on_progress(j_common_ptr jpeg) {
+    if (self(jpeg).jpeg_.input_scan_number <= kMaxImageScans) return;
+    std::snprintf(self(jpeg).message_, JMSG_LENGTH_MAX, "more than %d scans", kMaxImageScans);
+    std::longjmp(self(jpeg).left_, 1);
+  }
+
+  std::string_view bytes_;
+  jpeg_decompress_struct jpeg_ = {};
+  jpeg_error_mgr errors_ = {};
+  jpeg_progress_mgr progress_ = {};
+  std::jmp_buf left_;
+  char message_[JMSG_LENGTH_MAX] = "";
+};
+
+uint8_t product(int a, int b) {
+  const int sum = a * b + 128;
+  return static_cast<uint8_t>(((sum >> 8) + sum) >> 8);
+}
+
+// As Pillow has it, which takes every CMYK file for an inverted one, as Adobe's are.
+void cmyk_to_rgb(const uint8_t* from, uint8_t* to, int width) {
+  for (int x = 0; x < width; ++x, from += 4, to += 3)
+    for (int c = 0; c < 3; ++c)
+      to[c] = static_cast<uint8_t>(from[3] - product(255 - from[c], from[3]));
+}
+
+}  // namespace
+
+Image decode_jpeg(std::string_view bytes, const std::string& field) {
+  JpegReader reader(bytes);
+  const auto check = [&](bool well) {
+    if (!well)
+      throw invalid_request(field, std::string("is a broken JPEG image: ") + reader.message());
+  };
+  check(reader.read_header());
+  check_image_size(reader.width(), reader.height(), field);
+  check(reader.start());
+  Image out;
+  out.width = static_cast<int>(reader.width());
+  out.height = static_cast<int>(reader.height());
+  out.rgb.resize(size_t{3} * static_cast<size_t>(out.width) * static_cast<size_t>(out.height));
+  const int components = reader.components();
+  std::vector<uint8_t> raw(static_cast<size_t>(components) * static_cast<size_t>(out.width));
+  for (int y = 0; y < out.height; ++y) {
+    uint8_t* row = out.row(y);
+    check(reader.read_row(components == 3 ? row : raw.data()));
+    if (components == 4) cmyk_to_rgb(raw.data(), row, out.width);
+    if (components == 1)
+      for (int x = 0; x < 3 * out.width; ++x) row[x] = raw[static_cast<size_t>(x / 3)];
+  }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,168 @@
+#include "runtime/media/image_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "tests/support/files/files.h"
+#include "tests/support/files/images.h"
+
+namespace tandem {
+namespace {
+
+using testing::crc_of;
+using testing::image_bytes;
+
+// What decode_image() says; fails the test where it reads the image.
+std::string error_of(const std::string& bytes) {
+  try {
+    decode_image(bytes, "the.field");
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.param(), "the.field");
+    return error.what();
+  }
+  ADD_FAILURE() << "the image was read";
+  return "";
+}
+
+std::string big_endian(uint32_t n) {
+  return {static_cast<char>(n >> 24), static_cast<char>(n >> 16), static_cast<char>(n >> 8),
+          static_cast<char>(n)};
+}
+
+std::string chunk(const std::string& kind, const std::string& data) {
+  const std::string all = kind + data;
+  return big_endian(static_cast<uint32_t>(data.size())) + all +
+         big_endian(crc_of(reinterpret_cast<const uint8_t*>(all.data()), all.size()));
+}
+
+std::string png_of_size(uint32_t width, uint32_t height) {
+  return "\x89PNG\r\n\x1a\n" +
+         chunk("IHDR", big_endian(width) + big_endian(height) + std::string("\x08\x02\0\0\0", 5)) +
+         chunk("IDAT", "x");
+}
+
+// The two sizes in a JPEG's frame header.
+std::string jpeg_of_size(uint16_t width, uint16_t height) {
+  std::string bytes = image_bytes("rgb.jpg");
+  const size_t frame = bytes.find("\xff\xc0");
+  bytes.replace(frame + 5, 4, big_endian(uint32_t{height} << 16 | width));
+  return bytes;
+}
+
+TEST(ImageFile, EveryKindAsPillow) {
+  int count = 0;
+  const nlohmann::json expected = testing::expected_images();
+  for (const auto& [name, want] : expected.items()) {
+    SCOPED_TRACE(name);
+    const Image image = decode_image(image_bytes(name), "image");
+    EXPECT_EQ(image.width, want["width"]);
+    EXPECT_EQ(image.height, want["height"]);
+    EXPECT_EQ(crc_of(image), want["crc"]);
+    ++count;
+  }
+  EXPECT_GE(count, 20);
+}
+
+TEST(ImageFile, CutFiles) {
+  for (const char* name : {"rgb8.png", "palette2.png", "rgb8_interlaced.png", "rgb.jpg",
+                           "progressive.jpg", "grey.jpg"}) {
+    SCOPED_TRACE(name);
+    const std::string whole = image_bytes(name);
+    // A PNG's last 16 bytes say that it ends, and its data's check.
+    const size_t needed = whole.size() - (whole[0] == '\xff' ? 2 : 16);
+    for (size_t size = 0; size < needed; size += 1 + size / 40) {
+      const std::string error = error_of(whole.substr(0, size));
+      if (size > 40) {
+        EXPECT_NE(error.find("broken"), std::string::npos) << size << ": " << error;
+      }
+    }
+  }
+}
+
+TEST(ImageFile, WrongChecksums) {
+  std::string bytes = image_bytes("rgb8.png");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);  // in the data
+  EXPECT_NE(error_of(bytes).find("broken PNG"), std::string::npos);
+  bytes = image_bytes("rgb8.png");
+  bytes[29] = static_cast<char>(bytes[29] ^ 1);  // the header's
+  EXPECT_NE(error_of(bytes).find("CRC"), std::string::npos);
+}
+
+TEST(ImageFile, HugeOnesAreNotUnpacked) {
+  EXPECT_NE(error_of(png_of_size(60000, 60000)).find("60000 x 60000 pixels"), std::string::npos);
+  for (const auto& [width, height] :
+       {std::pair{1u << 30, 1u}, {1u, 65501u}, {0x7fffffffu, 0x7fffffffu}, {8192u, 4097u}})
+    error_of(png_of_size(width, height));
+  EXPECT_NE(error_of(jpeg_of_size(65500, 65500)).find("65500 x 65500 pixels"), std::string::npos);
+  error_of(png_of_size(0, 5));
+  error_of(jpeg_of_size(0, 5));
+}
+
+TEST(ImageFile, OtherThings) {
+  EXPECT_NE(error_of("").find("is empty"), std::string::npos);
+  for (const char* text : {"GIF89a....", "RIFF....WEBP", "hello", "\xff\xd8", "\x89PNG", "BM1234"})
+    EXPECT_NE(error_of(text).find("neither a PNG nor a JPEG"), std::string::npos) << text;
+  EXPECT_NE(error_of(std::string(kMaxImageBytes + 1, 'x')).find("bytes, at most"),
+            std::string::npos);
+}
+
+// A scan that says the same once more, 200 times.
+TEST(ImageFile, AJpegOfEndlessScans) {
+  const std::string bytes = image_bytes("progressive.jpg");
+  const size_t scan = bytes.find("\xff\xda", bytes.find("\xff\xda") + 2);
+  const std::string tail = bytes.substr(scan, bytes.size() - 2 - scan);
+  std::string endless = bytes.substr(0, bytes.size() - 2);
+  for (int i = 0; i < 200; ++i) endless += tail;
+  EXPECT_NE(error_of(endless + "\xff\xd9").find("scans"), std::string::npos);
+}
+
+TEST(ImageFile, AnyBytes) {
+  std::mt19937 random(11);
+  int read = 0;
+  for (const char* name :
+       {"rgb8.png", "palette8.png", "grey16.png", "rgb.jpg", "progressive.jpg", "cmyk.jpg"}) {
+    const std::string whole = image_bytes(name);
+    for (int i = 0; i < 300; ++i) {
+      std::string bytes = whole;
+      for (uint32_t k = 0, n = 1 + random() % 4; k < n; ++k)
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      try {
+        const Image image = decode_image(bytes, "image");
+        EXPECT_EQ(image.rgb.size(),
+                  size_t{3} * static_cast<size_t>(image.width) * static_cast<size_t>(image.height));
+        ++read;
+      } catch (const InputError&) {
+      }
+    }
+  }
+  EXPECT_GT(read, 100);  // a JPEG has no checksum
+}
+
+TEST(ImageFile, FilesThatCannotBeRead) {
+  const test::TempDir dir;
+  const auto expect = [&](const std::string& path, const char* words) {
+    try {
+      read_image_file(path, "the.field");
+      ADD_FAILURE() << path;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.param(), "the.field");
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  expect((dir.path() / "none.png").string(), "does not exist");
+  expect(dir.path().string(), "is not a file");
+  expect("/dev/zero", "is not a file");
+  const std::string pipe = (dir.path() / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect(pipe, "is not a file");
+  dir.write("large.png", std::string(kMaxImageBytes + 1, 'x'));
+  expect((dir.path() / "large.png").string(), "has more than");
+  dir.write("small.png", "bytes");
+  EXPECT_EQ(read_image_file((dir.path() / "small.png").string(), "x"), "bytes");
+}
+
+}  // namespace
+}  // namespace tandem
