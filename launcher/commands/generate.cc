@@ -5,7 +5,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"

@@ -4,7 +4,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem::launcher {

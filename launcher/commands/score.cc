@@ -8,7 +8,7 @@
 #include "client/tandem_client.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 #include "runtime/protocol/json_line.h"
 
 namespace tandem::launcher {

@@ -13,7 +13,7 @@
 #include "launcher/commands/requests.h"
 #include "launcher/progress.h"
 #include "launcher/speech/audio_request.h"
-#include "runtime/media/transcript.h"
+#include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem::launcher {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
-#include "runtime/media/transcription_params.h"
+#include "runtime/media/sound/transcription_params.h"
 
 namespace tandem::launcher {
 namespace {

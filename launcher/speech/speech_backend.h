@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/backend.h"
-#include "runtime/media/transcription.h"
+#include "runtime/media/sound/transcription.h"
 #include "text/tokenizer.h"
 
 namespace tandem::launcher {

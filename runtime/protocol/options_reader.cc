@@ -149,7 +149,7 @@ void add_output(Table& t) {
   t.add("ignore_eos", vllm, boolean());
   t.add("include_stop_str_in_output", vllm, boolean());
   t.add("skip_special_tokens", vllm, boolean());
-  // (A model's default is a matter of whoever transcribes: runtime/media/speech_settings.h.)
+  // (A model's default is a matter of whoever transcribes: runtime/media/sound/speech_settings.h.)
   t.add("return_timestamps", vllm, boolean());
   t.add("logprobs", vllm, logprobs());
   t.add("prompt_logprobs", vllm, logprobs());

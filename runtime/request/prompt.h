@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/config/config.h"
-#include "runtime/media/image_processor.h"
+#include "runtime/media/image/image_processor.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params_resolver.h"
 #include "text/tokenizer.h"

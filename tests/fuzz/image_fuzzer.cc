@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "runtime/media/image_resize.h"
+#include "runtime/media/image/image_resize.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -16,7 +16,7 @@
 #include "models/load_model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/engine/llm_engine.h"
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 #include "runtime/protocol/options_reader.h"
 #include "tests/support/files/files.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 
 namespace tandem::testing {
 

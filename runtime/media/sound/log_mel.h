@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/media/audio_file.h"
-#include "runtime/media/fourier.h"
+#include "runtime/media/sound/audio_file.h"
+#include "runtime/media/sound/fourier.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Log-mel spectrograms against HuggingFace's numbers (WhisperFeatureExtractor, transformers 5.23)
 // of a sound that is a formula, and a plain transform.
-#include "runtime/media/log_mel.h"
+#include "runtime/media/sound/log_mel.h"
 
 #include <gtest/gtest.h>
 

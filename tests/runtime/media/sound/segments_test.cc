@@ -1,5 +1,5 @@
 // Segments and the next window, by hand and against a plain version of HuggingFace's loop.
-#include "runtime/media/segments.h"
+#include "runtime/media/sound/segments.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include "models/config/config_reader.h"
 #include "models/config/limits.h"
-#include "runtime/media/image_resize.h"
+#include "runtime/media/image/image_resize.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {

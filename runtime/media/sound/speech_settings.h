@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/config/config.h"
-#include "runtime/media/log_mel.h"
+#include "runtime/media/sound/log_mel.h"
 
 namespace tandem {
 

@@ -1,5 +1,5 @@
 // The names as HuggingFace has them (TO_LANGUAGE_CODE).
-#include "runtime/media/language_names.h"
+#include "runtime/media/sound/language_names.h"
 
 #include <algorithm>
 #include <cctype>

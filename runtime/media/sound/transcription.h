@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/media/log_mel.h"
-#include "runtime/media/segments.h"
-#include "runtime/media/speech_settings.h"
-#include "runtime/media/transcription_params.h"
+#include "runtime/media/sound/log_mel.h"
+#include "runtime/media/sound/segments.h"
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/media/sound/transcription_params.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"
 

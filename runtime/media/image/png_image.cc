@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "runtime/media/image_formats.h"
+#include "runtime/media/image/image_formats.h"
 
 namespace tandem {
 namespace {

@@ -1,11 +1,11 @@
 // Text, subtitles and JSON of a transcription.
-#include "runtime/media/transcript.h"
+#include "runtime/media/sound/transcript.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/media/language_names.h"
+#include "runtime/media/sound/language_names.h"
 
 namespace tandem {
 namespace {

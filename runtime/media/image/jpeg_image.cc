@@ -7,7 +7,7 @@
 #include <cstdio>  // which jpeglib.h needs
 
 #include "base/error.h"
-#include "runtime/media/image_formats.h"
+#include "runtime/media/image/image_formats.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/media/fourier.h"
+#include "runtime/media/sound/fourier.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 
 namespace tandem {
 

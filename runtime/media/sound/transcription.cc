@@ -1,4 +1,4 @@
-#include "runtime/media/transcription.h"
+#include "runtime/media/sound/transcription.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // Pillow's resampling (src/libImaging/Resample.c): along rows and along columns, each with 8-bit
 // results and weights in 22 bits behind the point. A filter is as wide as the pixels that it makes
 // one of, so nothing is skipped where an image shrinks.
-#include "runtime/media/image_resize.h"
+#include "runtime/media/image/image_resize.h"
 
 #include <algorithm>
 #include <cmath>

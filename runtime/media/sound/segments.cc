@@ -1,4 +1,4 @@
-#include "runtime/media/segments.h"
+#include "runtime/media/sound/segments.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "runtime/media/image_file.h"
+#include "runtime/media/image/image_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "runtime/media/image_formats.h"
+#include "runtime/media/image/image_formats.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "runtime/media/image_processor.h"
+#include "runtime/media/image/image_processor.h"
 
 #include <cmath>
 #include <system_error>

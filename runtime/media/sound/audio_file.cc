@@ -1,4 +1,4 @@
-#include "runtime/media/audio_file.h"
+#include "runtime/media/sound/audio_file.h"
 
 #include <samplerate.h>
 #include <sndfile.h>

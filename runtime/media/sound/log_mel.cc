@@ -1,4 +1,4 @@
-#include "runtime/media/log_mel.h"
+#include "runtime/media/sound/log_mel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/media/transcription_params.h"
+#include "runtime/media/sound/transcription_params.h"
 
 #include <algorithm>
 #include <iterator>

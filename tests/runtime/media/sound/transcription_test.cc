@@ -1,5 +1,5 @@
 // Transcriptions window by window, with answers made up: prompts, lengths, where windows begin.
-#include "runtime/media/transcription.h"
+#include "runtime/media/sound/transcription.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/media/transcript.h"
+#include "runtime/media/sound/transcript.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/media/language_names.h"
+#include "runtime/media/sound/language_names.h"
 
 namespace tandem {
 namespace {

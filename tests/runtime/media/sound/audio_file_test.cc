@@ -1,5 +1,5 @@
 // Files of sound: what comes out of good ones, and what is said of bad ones.
-#include "runtime/media/audio_file.h"
+#include "runtime/media/sound/audio_file.h"
 
 #include <gtest/gtest.h>
 #include <sndfile.h>

@@ -1,4 +1,4 @@
-#include "runtime/media/speech_settings.h"
+#include "runtime/media/sound/speech_settings.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,8 +8,8 @@
 #include "base/json_fields.h"
 #include "base/printable.h"
 #include "models/config/limits.h"
-#include "runtime/media/language_names.h"
-#include "runtime/media/transcription_params.h"
+#include "runtime/media/sound/language_names.h"
+#include "runtime/media/sound/transcription_params.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/media/image_resize.h"
+#include "runtime/media/image/image_resize.h"
 
 #include <gtest/gtest.h>
 
