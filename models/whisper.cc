@@ -3,6 +3,7 @@
 // file to tokens.
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "models/blocks/convolution.h"
@@ -108,6 +109,18 @@ DecoderPrompt decoder_prompt(const std::optional<std::vector<int32_t>>& given,
   return plain_decoder_prompt(given, context);
 }
 
+// <|12.34|>, which is no text.
+bool is_time(std::string_view token) {
+  if (token.size() < 7 || !token.starts_with("<|") || !token.ends_with("|>")) return false;
+  const std::string_view number = token.substr(2, token.size() - 4);
+  const size_t point = number.find('.');
+  const auto digits = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return point != std::string_view::npos && digits(number.substr(0, point)) &&
+         digits(number.substr(point + 1));
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"WhisperTokenizer", "whisper"};
   rule.special_tokens = class_tokens({{"bos_token", "<|endoftext|>"},
@@ -115,6 +128,7 @@ TokenizerRule tokenizer() {
                                       {"unk_token", "<|endoftext|>"}});
   rule.single = {"<|startoftranscript|>", "<|notimestamps|>", "$A", "eos_token"};
   rule.pair = {"<|startoftranscript|>", "<|notimestamps|>", "$A", "$B", "eos_token"};
+  rule.left_out = is_time;
   rule.template_keys = {"language", "task", "predict_timestamps"};  // of the prefix
   return rule;
 }
