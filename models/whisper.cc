@@ -3,6 +3,7 @@
 // file to tokens.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -58,12 +59,18 @@ SideOptions side_of(SideOptions side) {
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Weights model = scope_of(root, "model", "decoder.layer_norm.weight", {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
+  ModelConfig tied = c;  // the head has a name of its own
+  tied.tie_word_embeddings = true;
+  const TokenTables tables(root, model, tied);
+  const Shape shape{c.vocab_size, c.d_model};
+  const Weights own = root / "proj_out";
+  const std::optional<HostTensor> head =
+      c.tie_word_embeddings ? own.find("weight", shape) : own.get("weight", shape);
   Seq2Seq::Parts parts{
       std::nullopt,
       Embeddings(VocabParallelEmbedding(tables.decoder, b, 1.0f),
                  Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 0)),
-      ParallelLMHead(tables.head, Tensor(), b)};
+      ParallelLMHead(head.value_or(tables.head), Tensor(), b)};
   parts.frame_positions =
       Positions::learned(encoder, b, sizes_of(c).source_positions, c.d_model, 0);
   return std::make_unique<Whisper>(c, b, std::move(parts), encoder,
