@@ -3,6 +3,8 @@
 // file to tokens.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "models/blocks/convolution.h"
@@ -57,12 +59,18 @@ SideOptions side_of(SideOptions side) {
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
   const Weights model = scope_of(root, "model", "decoder.layer_norm.weight", {c.d_model});
   const Weights encoder = model / "encoder", decoder = model / "decoder";
-  const TokenTables tables(root, model, c);
+  ModelConfig tied = c;  // the head has a name of its own
+  tied.tie_word_embeddings = true;
+  const TokenTables tables(root, model, tied);
+  const Shape shape{c.vocab_size, c.d_model};
+  const Weights own = root / "proj_out";
+  const std::optional<HostTensor> head =
+      c.tie_word_embeddings ? own.find("weight", shape) : own.get("weight", shape);
   Seq2Seq::Parts parts{
       std::nullopt,
       Embeddings(VocabParallelEmbedding(tables.decoder, b, 1.0f),
                  Positions::learned(decoder, b, c.max_position_embeddings, c.d_model, 0)),
-      ParallelLMHead(tables.head, Tensor(), b)};
+      ParallelLMHead(head.value_or(tables.head), Tensor(), b)};
   parts.frame_positions =
       Positions::learned(encoder, b, sizes_of(c).source_positions, c.d_model, 0);
   return std::make_unique<Whisper>(c, b, std::move(parts), encoder,
@@ -108,6 +116,18 @@ DecoderPrompt decoder_prompt(const std::optional<std::vector<int32_t>>& given,
   return plain_decoder_prompt(given, context);
 }
 
+// <|12.34|>, which is no text.
+bool is_time(std::string_view token) {
+  if (token.size() < 7 || !token.starts_with("<|") || !token.ends_with("|>")) return false;
+  const std::string_view number = token.substr(2, token.size() - 4);
+  const size_t point = number.find('.');
+  const auto digits = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return point != std::string_view::npos && digits(number.substr(0, point)) &&
+         digits(number.substr(point + 1));
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"WhisperTokenizer", "whisper"};
   rule.special_tokens = class_tokens({{"bos_token", "<|endoftext|>"},
@@ -115,6 +135,7 @@ TokenizerRule tokenizer() {
                                       {"unk_token", "<|endoftext|>"}});
   rule.single = {"<|startoftranscript|>", "<|notimestamps|>", "$A", "eos_token"};
   rule.pair = {"<|startoftranscript|>", "<|notimestamps|>", "$A", "$B", "eos_token"};
+  rule.left_out = is_time;
   rule.template_keys = {"language", "task", "predict_timestamps"};  // of the prefix
   return rule;
 }

@@ -58,6 +58,10 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
 
 std::string Detokenizer::append(int32_t id) {
   const bool special = tokenizer_.is_special(id);
+  if (tokenizer_.leaves_out(id)) {
+    end_bytes();
+    return tokenizer_.trims_spaces() ? std::string() : take(pending_.size());
+  }
   if (skip_special_ && special) return {};
   if (tokenizer_.trims_spaces()) {
     append_trimmed(id);

@@ -48,6 +48,9 @@ class PipelineTokenizer : public Tokenizer {
   bool spaces_special() const override { return decoder_->spaces_special(); }
   bool tidies() const override { return tidies_; }
   bool drops_invalid() const override { return decoder_->drops_invalid(); }
+  bool leaves_out(int32_t id) const override {
+    return !left_out_.empty() && id >= 0 && id < size() && left_out_[static_cast<size_t>(id)];
+  }
   std::string_view ending(int32_t id) const override;
   int32_t size() const override { return static_cast<int32_t>(special_.size()); }
   std::optional<int32_t> token_to_id(std::string_view token) const override;
@@ -68,7 +71,8 @@ class PipelineTokenizer : public Tokenizer {
   std::unique_ptr<TokenModel> model_;
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
   std::unique_ptr<Decoder> decoder_;
-  std::vector<bool> special_;  // by id
+  std::vector<bool> special_;   // by id
+  std::vector<bool> left_out_;  // the same; empty: none is
   LanguageSet languages_;
   std::optional<int32_t> source_;  // what the template has for the source's language
   bool source_first_;              // or would have: before the text, else behind it
@@ -103,6 +107,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
   for (int32_t id = 0; id < size(); ++id) {
     const auto text = token(id);
     special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
+    if (files.left_out != nullptr) left_out_.push_back(text && files.left_out(*text));
   }
   if (!files.source_token.empty()) source_ = token_to_id(files.source_token);
   find_languages(files);
@@ -216,9 +221,16 @@ std::vector<int32_t> PipelineTokenizer::encode_pair(std::string_view text, std::
 std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip_special) const {
   std::string bytes, text;
   if (decoder_->works_bytewise()) {
+    const auto end = [&] {
+      drops_invalid() ? append_valid_utf8(bytes, text) : append_utf8_lossy(bytes, text);
+      bytes.clear();
+    };
     for (const int32_t id : ids)
-      if (!skip_special || !is_special(id)) bytes += token_bytes(id);
-    drops_invalid() ? append_valid_utf8(bytes, text) : append_utf8_lossy(bytes, text);
+      if (leaves_out(id))
+        end();
+      else if (!skip_special || !is_special(id))
+        bytes += token_bytes(id);
+    end();
     return tidies_ ? tidy_spaces(std::move(text)) : text;
   }
   Detokenizer detokenizer(*this, skip_special);

@@ -57,6 +57,9 @@ class Tokenizer {
   // Whether decode() takes spaces before punctuation away (tidy_spaces()).
   virtual bool tidies() const { return false; }
   virtual bool drops_invalid() const { return false; }
+  // Whether decode() leaves the token out, whatever skip_special says. Bytes before and behind it
+  // are no character together.
+  virtual bool leaves_out(int32_t) const { return false; }
   // Of those that trim: what stands behind the bytes of a token that is the last one.
   virtual std::string_view ending(int32_t) const { return {}; }
   virtual int32_t size() const = 0;  // largest id + 1

@@ -144,6 +144,7 @@ void rebuild_text(const TokenizerRule& rule, const OptionalFile& config,
 void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
              bool has_tokenizer_json, TokenizerFiles& out) {
   using Kind = TokenizerRule::Kind;
+  out.left_out = rule.left_out;
   if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
     return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
   if (rule.kind == Kind::kTextBpe)

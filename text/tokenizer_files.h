@@ -30,6 +30,7 @@ struct TokenizerFiles {
   std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;
   bool split_special_tokens = false;
+  bool (*left_out)(std::string_view token) = nullptr;  // of decoded text
   bool tidies = false;  // decoding takes spaces before punctuation away
 };
 

@@ -103,6 +103,8 @@ struct TokenizerRule {
   // Empty: what tokenizer.json says, and nothing without that file.
   Template single = {}, pair = {};
   Alternative alternative = {};
+  // Tokens that decoded text leaves out, special or not. nullptr: none.
+  bool (*left_out)(std::string_view token) = nullptr;
   // With one of these keys in tokenizer_config.json, too, only tokenizer.json knows the template.
   std::vector<std::string> template_keys = {};
 };

@@ -14,14 +14,14 @@ FOLDERS = [
     [("launcher", "commands and flags; HTTP and ranks put together; the hub", "CLI11, libcurl")],
     [("client", "the client library, for other processes", "CAF"), ("server", "http/  api/  page/: OpenAI's routes", "Asio")],
     [("actors", "engine, schedulers, workers, supervisor: they move messages; network/", "CAF")],
-    [("runtime", "every decision about requests and steps; rooms, from left to right:", "Protobuf")],
+    [("runtime", "every decision about requests and steps; rooms, from left to right:", "Protobuf, libsndfile")],
     [("models", "families; blocks/  config/  checkpoint/  step/", "")],
     [("text", "tokenizers: text to token ids and back", "ICU, PCRE2")],
     [("parallel", "ranks: communicators/  layers/", "MPI, NCCL")],
     [("kernels", "tensors and ops: core/  check/  cpu/  cuda/", "CUDA")],
     [("base", "errors, checks, JSON, UTF-8", "")],
 ]
-ROOMS = [("protocol", "messages"), ("request", "tokens, parameters"), ("sampling", "logits to tokens"),
+ROOMS = [("protocol", "messages"), ("media", "sound"), ("request", "tokens, parameters"), ("sampling", "logits to tokens"),
          ("scheduling", "batches, blocks"), ("execution", "a rank's step"), ("engine", "requests' lives")]
 
 # Lanes are threads. A step: its number in docs/life_of_a_request.md, lane, x, width, title, subtitle.
@@ -66,8 +66,8 @@ def tree():
                 out.append(f'<text class="s" x="{x + width - 14:g}" y="{y + 26}" text-anchor="end" font-style="italic">{alone}</text>')
         if height > 42:
             for i, (name, purpose) in enumerate(ROOMS):
-                x = 34 + i * 144
-                out += [box(x, y + 40, 132, 44), text(x + 66, y + 58, name, "t c"), text(x + 66, y + 74, purpose, "s c")]
+                x = 34 + i * 123
+                out += [box(x, y + 40, 114, 44), text(x + 57, y + 58, name, "t c"), text(x + 57, y + 74, purpose, "s c")]
         y += height + 16
         if row is not FOLDERS[-1]:
             out.append(f'<path class="a" d="M460 {y - 16}V{y - 2}"/>')

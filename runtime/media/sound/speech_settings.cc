@@ -154,6 +154,15 @@ int32_t SpeechSettings::language_id(const std::string& name) const {
       "language", in_quotes(name) + " is not a language of this model" + suggestion(lower, names));
 }
 
+int32_t SpeechSettings::task_id(const std::string& name) const {
+  if (tasks.empty())
+    throw not_supported("task", "generation_config.json has no task_to_id: the model takes none");
+  const auto it = tasks.find(name);
+  if (it == tasks.end())
+    throw invalid_request("task", in_quotes(name) + " is not transcribe or translate");
+  return it->second;
+}
+
 std::string SpeechSettings::language_of(int32_t id) const {
   for (const auto& [token, known] : languages)
     if (known == id) return token;

@@ -42,6 +42,8 @@ struct SpeechSettings {
   }
   // "de", "german" or "<|de|>" → its token's id. Throws InputError naming `language`.
   int32_t language_id(const std::string& name) const;
+  // The same of a task.
+  int32_t task_id(const std::string& name) const;
   std::string language_of(int32_t id) const;  // its token, or nothing
 };
 

@@ -98,6 +98,7 @@ void Transcription::begin_prompt() {
   if (s.multilingual == false && (params_.task || params_.language))
     throw invalid_request(params_.language ? "language" : "task",
                           "the model knows one language and one task (is_multilingual is false)");
+  if (params_.task) s.task_id(*params_.task);  // wrong ones are refused before anything is sent
   init_ = {s.decoder_start};
   if (!params_.task && !params_.language && !s.forced_prompt.empty() &&
       s.forced_prompt[0].first == 1) {
@@ -128,12 +129,7 @@ void Transcription::set_task() {
                        [&](const auto& task) { return id == task.second; });
   };
   if (params_.task) {
-    if (s.tasks.empty())
-      throw not_supported("task", "generation_config.json has no task_to_id: the model takes none");
-    const auto it = s.tasks.find(*params_.task);
-    if (it == s.tasks.end())
-      throw invalid_request("task", in_quotes(*params_.task) + " is not transcribe or translate");
-    init_.push_back(it->second);
+    init_.push_back(s.task_id(*params_.task));
   } else if (params_.language && std::none_of(init_.begin(), init_.end(), is_task)) {
     if (const auto it = s.tasks.find("transcribe"); it != s.tasks.end())
       init_.push_back(it->second);
@@ -275,12 +271,8 @@ proto::RequestOutput Transcription::result(const Tokenizer& tokenizer) const {
                                                            first_prompt_.end());
   *out.mutable_metrics() = metrics_;
   out.set_language(language_);
-  const int32_t first = settings_->first_timestamp(std::numeric_limits<int32_t>::max() - 1);
-  const auto text_of = [&](const auto& ids) {
-    Ids texts;
-    std::copy_if(ids.begin(), ids.end(), std::back_inserter(texts),
-                 [&](int32_t id) { return id < first; });
-    return tokenizer.decode(texts, true);
+  const auto text_of = [&](const auto& ids) {  // decoded text has no times
+    return tokenizer.decode(Ids(ids.begin(), ids.end()), true);
   };
   proto::CompletionOutput& answer = *out.add_outputs();
   for (proto::SpeechSegment segment : segments_) {
