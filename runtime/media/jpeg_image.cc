@@ -4,7 +4,7 @@
 
 #include <csetjmp>
 #include <cstddef>
-#include <cstdio>  // which jpeglib.h needs
+#include <cstdio>  // for the next one
 
 #include "base/error.h"
 #include "runtime/media/image_formats.h"
