@@ -158,8 +158,8 @@ int run(const EncodeOptions& options) {
   find_family(config);
   if (limits_of(config).frames)
     throw not_supported("--model",
-                        "reads no texts or token ids; what its encoder makes of an "
-                        "image is to be had of a server, at /v1/embeddings");
+                        "reads no texts or token ids; embeddings are to be had of `tandem generate "
+                        "--jsonl`, with \"pooling\"");
   const auto tokenizer = load_tokenizer(engine.model);
   const Inputs inputs = read_inputs(options, *tokenizer, config);
 

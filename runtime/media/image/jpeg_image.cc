@@ -1,10 +1,13 @@
 // JPEG through libjpeg.
-#include <jerror.h>
+// Each needs the one before.
+// clang-format off
+#include <cstdio>
 #include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include <csetjmp>
 #include <cstddef>
-#include <cstdio>  // which jpeglib.h needs
 
 #include "base/error.h"
 #include "runtime/media/image/image_formats.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
-#include "runtime/media/transcription.h"
+#include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/options_reader.h"
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/files.h"

@@ -58,5 +58,63 @@ TEST_F(Amplification, Templates) {
   EXPECT_EQ(server.engine.requests[0].prompt.encoder().text(), system + " {system} {system}");
 }
 
+// --- Images
+// ----------------------------------------------------------------------------------------
+
+json part_of(const std::string& url) {
+  return {{"type", "image_url"}, {"image_url", {{"url", url}, {"detail", "auto"}}}};
+}
+
+std::string chat(const json& content) {
+  return json({{"messages", {{{"role", "user"}, {"content", content}}}}}).dump();
+}
+
+constexpr const char* kImage = "data:image/png;base64,iVBORw0=";
+
+TEST(Images, OfAChatAreTheEncodersInput) {
+  test::FakeServer server;
+  const json blank = {{"type", "text"}, {"text", " \n"}};
+  server.ask("POST", "/v1/chat/completions", chat({blank, part_of(kImage)}));
+  server.ask("POST", "/v1/completions",
+             json({{"prompt", {{"prompt", ""}, {"multi_modal_data", {{"image", kImage}}}}},
+                   {"decoder_prompt", "begins"}})
+                 .dump());
+  ASSERT_EQ(server.engine.requests.size(), 2u);
+  for (const auto& request : server.engine.requests)
+    EXPECT_EQ(request.prompt.encoder().image(), "\x89PNG\r");
+  EXPECT_EQ(server.engine.requests[1].prompt.decoder().text(), "begins");
+}
+
+TEST(Images, WhatIsNoneIsRefusedByName) {
+  test::FakeServer server;
+  const auto refused = [&](const char* path, const std::string& body) {
+    const auto exchange = server.ask("POST", path, body);
+    return exchange->head ? std::to_string(exchange->head->status) + " " + exchange->error_param()
+                          : "";
+  };
+  const std::string content = "400 messages[0].content", url = content + ".image_url.url";
+  const char* const path = "/v1/chat/completions";
+  for (const char* bad : {"https://example.org/a.png", "http://127.0.0.1/", "/etc/passwd",
+                          "file:///etc/passwd", "data:image/png;base64,?", "data:text/html,x", ""})
+    EXPECT_EQ(refused(path, chat({part_of(bad)})), url) << bad;
+  EXPECT_EQ(refused(path, chat({{{"type", "image_url"}}})), url);
+  EXPECT_EQ(refused(path, chat({{{"type", "image_url"}, {"image_url", kImage}}})), url);
+  EXPECT_EQ(refused(path, chat({part_of(kImage), part_of(kImage)})), content);
+  EXPECT_EQ(refused(path, chat({part_of(kImage), {{"type", "text"}, {"text", "what is it?"}}})),
+            content);
+  EXPECT_EQ(refused(path, chat({{{"type", "input_audio"}}})), content);
+  EXPECT_EQ(refused(path, json({{"messages",
+                                 {{{"role", "system"}, {"content", {part_of(kImage)}}},
+                                  {{"role", "user"}, {"content", "a"}}}}})
+                              .dump()),
+            content);
+  for (const char* bad : {"/etc/passwd", "a.png", "https://example.org/a.png"})
+    EXPECT_EQ(refused("/v1/completions",
+                      json({{"prompt", {{"multi_modal_data", {{"image", bad}}}}}}).dump()),
+              "400 prompt.multi_modal_data.image")
+        << bad;
+  EXPECT_EQ(server.engine.requests.size(), 0u);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,0 +1,97 @@
+// tandem read, and images in JSONL, as their users meet them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tests/support/files/files.h"
+#include "tests/support/processes/command_line.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using testing::ProcessResult;
+using testing::tandem;
+
+const std::filesystem::path kVision = test::test_root() / "tests/data/vision-tiny";
+
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+  return out;
+}
+
+ProcessResult read(std::vector<std::string> arguments) {
+  std::vector<std::string> all{"read", "--model", kVision.string(), "--dtype", "float32"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return tandem(all);
+}
+
+const std::vector<std::string> kFlags{"--format",    "json", "--max-new-tokens",       "24",
+                                      "--num-beams", "1",    "--no-repeat-ngram-size", "2"};
+
+TEST(ReadCli, ALineForEachFile) {
+  const json golden = load_json(kVision / "golden.json");
+  std::vector<std::string> arguments = kFlags;
+  for (const json& one : golden) arguments.push_back((kVision / one["image"]).string());
+  const ProcessResult r = read(arguments);
+  EXPECT_EQ(r.status, 0) << r.err;
+  const auto lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), golden.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::vector<int> want = golden[i]["greedy"];
+    want.erase(want.begin());  // what the decoder starts with
+    EXPECT_EQ(lines[i]["token_ids"], want);
+    EXPECT_EQ(lines[i]["file"], arguments[kFlags.size() + i]);
+    EXPECT_FALSE(lines[i]["text"].get<std::string>().empty());
+  }
+}
+
+TEST(ReadCli, AFileThatIsNoImageIsNamed) {
+  std::vector<std::string> arguments = kFlags;
+  arguments.push_back((kVision / "config.json").string());
+  arguments.push_back((kVision / "image_0.png").string());
+  arguments.push_back("/no/such/file.png");
+  const ProcessResult r = read(arguments);
+  EXPECT_EQ(r.status, 1);
+  const auto lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[0]["error"]["message"].get<std::string>().find("neither a PNG nor a JPEG"),
+            std::string::npos);
+  EXPECT_TRUE(lines[1].contains("text"));
+  EXPECT_NE(lines[2]["error"]["message"].get<std::string>().find("/no/such/file.png"),
+            std::string::npos);
+}
+
+TEST(ReadCli, WrongUsage) {
+  EXPECT_EQ(read({}).status, 2);
+  EXPECT_EQ(read({"--format", "xml", "a.png"}).status, 1);
+  const ProcessResult text =
+      tandem({"read", "--model", testing::kTiny, (kVision / "image_0.png").string()});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("reads no images"), std::string::npos) << text.err;
+  EXPECT_NE(tandem({"encode", "--model", kVision.string(), "a"}).err.find("reads no texts"),
+            std::string::npos);
+}
+
+TEST(ReadCli, PathsInLinesAreTheCommandLines) {
+  const json golden = load_json(kVision / "golden.json");
+  const json image = {{"multi_modal_data", {{"image", (kVision / "image_0.png").string()}}}};
+  const json params = {{"num_beams", 3}, {"max_new_tokens", 12}, {"no_repeat_ngram_size", 2}};
+  const ProcessResult r =
+      tandem({"generate", "--jsonl", "--model", kVision.string(), "--dtype", "float32"},
+             json({{"prompt", image}, {"params", params}}).dump() + "\n");
+  ASSERT_EQ(r.status, 0) << r.err;
+  std::vector<int> ids = lines_of(r.out)[0]["prompt_token_ids"];
+  for (const int id : lines_of(r.out)[0]["outputs"][0]["token_ids"]) ids.push_back(id);
+  EXPECT_EQ(json(ids), golden[0]["beams"]);
+}
+
+}  // namespace
+}  // namespace tandem
