@@ -11,7 +11,10 @@
 constexpr int kTileSteps = 16;
 constexpr int kTileRows = 16;
 
-constexpr GemmBlocking kTileBlocking = {2 * kTileRows, 96, 256};
+// Measured on Granite Rapids: a slice of a panel and of the rows of a pass share the first cache,
+// the rows of a block of x stay in the second.
+constexpr GemmBlocking kTileBlockingBf16 = {2 * kTileRows, 256, 128};
+constexpr GemmBlocking kTileBlockingI8 = {2 * kTileRows, 256, 192};
 
 // Tiles 0 to 3 are of c, 4 and 5 of x, 6 and 7 of w.
 struct alignas(64) TileConfig {
@@ -66,7 +69,6 @@ struct TilePass {
   int64_t ldc;     // bytes
   int64_t blocks;  // of the steps of a tile
   bool accumulate;
-  const char* ahead;  // what to prefetch, advancing as w does
 };
 
 // c += x w of one pair of tiles.
@@ -79,19 +81,17 @@ struct TilePass {
 
 constexpr int64_t kTileBytes = kTileSteps * kPanelColumns * 4;  // from block to block of w
 
-template <int kLines>
-[[gnu::always_inline]] inline void prefetch_lines(const char* ahead) {
-#pragma GCC unroll 16
-  for (int s = 0; s < kTileSteps; ++s)
-#pragma GCC unroll 4
-    for (int j = 0; j < kLines; ++j)
-      __builtin_prefetch(ahead + s * kPanelColumns * 4 + 64 * j, 0, kLines == 4 ? 3 : 2);
+// The first pass over a block prefetches all of it, and goes on in the next one.
+[[gnu::always_inline]] inline void prefetch_block(const char* w) {
+#pragma GCC unroll 64
+  for (int line = 0; line < kTileSteps * 4; ++line)
+    __builtin_prefetch(w + kStreamAhead + 64 * line, 0, 3);
 }
 
-template <class Step, int kLines>
+template <class Step, bool kPrefetch>
 [[gnu::noinline]] void tiles_16x64(const TilePass& p) {
   constexpr int64_t ldw = kPanelColumns * 4;
-  const char *x = p.x, *w = p.w, *ahead = p.ahead;
+  const char *x = p.x, *w = p.w;
   asm volatile("" : : : "memory");  // what tiles load has been stored
   if (p.accumulate) {
     _tile_loadd(0, p.c, p.ldc);
@@ -114,10 +114,9 @@ template <class Step, int kLines>
     TANDEM_MULTIPLY_TILES(2, 4, 6);
     _tile_loadd(7, w + 192, ldw);
     TANDEM_MULTIPLY_TILES(3, 4, 7);
-    prefetch_lines<kLines>(ahead);
+    if constexpr (kPrefetch) prefetch_block(w);
     x += 64;
     w += kTileBytes;
-    ahead += kTileBytes;
   }
   _tile_stored(0, p.c, p.ldc);
   _tile_stored(1, p.c + 64, p.ldc);
@@ -125,10 +124,10 @@ template <class Step, int kLines>
   _tile_stored(3, p.c + 192, p.ldc);
 }
 
-template <class Step, int kLines>
+template <class Step, bool kPrefetch>
 [[gnu::noinline]] void tiles_32x32(const TilePass& p) {
   constexpr int64_t ldw = kPanelColumns * 4;
-  const char *x = p.x, *w = p.w, *ahead = p.ahead;
+  const char *x = p.x, *w = p.w;
   const char* high_x = x + kTileRows * p.ldx;
   char* high_c = p.c + kTileRows * p.ldc;
   asm volatile("" : : : "memory");  // what tiles load has been stored
@@ -152,11 +151,10 @@ template <class Step, int kLines>
     _tile_loadd(7, w + 64, ldw);
     TANDEM_MULTIPLY_TILES(1, 4, 7);
     TANDEM_MULTIPLY_TILES(3, 5, 7);
-    prefetch_lines<kLines>(ahead);
+    if constexpr (kPrefetch) prefetch_block(w);
     x += 64;
     high_x += 64;
     w += kTileBytes;
-    ahead += kTileBytes;
   }
   _tile_stored(0, p.c, p.ldc);
   _tile_stored(1, p.c + 64, p.ldc);
@@ -165,61 +163,26 @@ template <class Step, int kLines>
 }
 #undef TANDEM_MULTIPLY_TILES
 
-typedef void (*TileKernel)(const TilePass&);
-
-template <class Step>
-TileKernel select_tiles(bool high, int lines) {
-  switch (lines) {
-    case 4: return high ? tiles_32x32<Step, 4> : tiles_16x64<Step, 4>;
-    case 2: return high ? tiles_32x32<Step, 2> : tiles_16x64<Step, 2>;
-    case 1: return high ? tiles_32x32<Step, 1> : tiles_16x64<Step, 1>;
-    default: return high ? tiles_32x32<Step, 0> : tiles_16x64<Step, 0>;
-  }
-}
-
-// Where the passes over a block prefetch: those of few rows in their own stream, as the first of
-// them goes along; others share the lines of the next block.
-struct TilePrefetch {
-  const GemmBlock& b;
-  PrefetchPlan plan;
-  bool own;
-  int64_t pass = 0;  // that comes next
-
-  int lines() const { return pass < plan.passes ? plan.lines : 0; }
-  const char* ahead(const char* w) const {
-    return own ? w + kStreamAhead : static_cast<const char*>(b.next) + pass * plan.lines * 64;
-  }
-};
-
-inline TilePrefetch plan_tile_prefetch(const GemmBlock& b) {
-  const int64_t passes = b.rows / 32 * 2 + (b.rows % 32 > 16 ? 2 : b.rows % 32 > 0 ? 1 : 0);
-  if (passes <= 2) return {b, {1, 4}, true};
-  return {b, plan_prefetch(b, passes), false};
-}
-
-// Rows [row, row + low + high): `blocks` of `steps` steps from `first` on.
+// Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on.
 template <class Step>
 void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t first,
-               int64_t blocks, TilePrefetch& prefetch) {
+               int64_t blocks) {
   configure(shape);
-  const char* w = static_cast<const char*>(b.w) + first * kPanelColumns * 4;
   TilePass p{static_cast<const char*>(b.x) + (row * b.ldx + first) * 4,
              b.ldx * 4,
-             w,
+             static_cast<const char*>(b.w) + first * kPanelColumns * 4,
              reinterpret_cast<char*>(b.c + row * b.ldc),
              b.ldc * 4,
              blocks,
-             b.accumulate || first > 0,
-             nullptr};
-  const int passes = shape.high != 0 ? 2 : 1;
-  for (int i = 0; i < passes; ++i) {
-    const int lines = prefetch.lines();
-    p.ahead = lines != 0 ? prefetch.ahead(w) : w;
-    select_tiles<Step>(shape.high != 0, lines)(p);
-    p.w += 128;
-    p.c += 128;
-    ++prefetch.pass;
+             b.accumulate || first > 0};
+  if (shape.high == 0) {
+    (row == 0 ? tiles_16x64<Step, true> : tiles_16x64<Step, false>)(p);
+    return;
   }
+  (row == 0 ? tiles_32x32<Step, true> : tiles_32x32<Step, false>)(p);
+  p.w += 128;
+  p.c += 128;
+  tiles_32x32<Step, false>(p);
 }
 
 template <class Step>
@@ -227,23 +190,20 @@ void gemm_amx(const GemmBlock& b) {
   static_assert(Step::kWords == 1);
   const int64_t blocks = b.steps / kTileSteps;
   const int rest = static_cast<int>(b.steps % kTileSteps);
-  TilePrefetch prefetch = plan_tile_prefetch(b);
   for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
     const int rows = static_cast<int>(b.rows - row < 2 * kTileRows ? b.rows - row : 2 * kTileRows);
     const int low = rows < kTileRows ? rows : kTileRows, high = rows - low;
-    if (blocks > 0 || rest == 0)
-      run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, prefetch);
-    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, prefetch);
+    if (blocks > 0 || rest == 0) run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks);
+    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1);
     if (b.finish)
       for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
   }
   if (b.next == nullptr) release_tiles();
 }
 
-// Few rows are as fast without tiles, and need none configured.
-constexpr int64_t kRowsWithoutTiles = 4;
+// A row or two are faster without tiles.
+constexpr int64_t kRowsWithoutTiles = 2;
 
 void gemm_amx_i8(const GemmBlock& b) {
-  if (b.rows <= kRowsWithoutTiles) return gemm<StepI8>(b);
-  gemm_amx<StepI8>(b);
+  (b.rows <= kRowsWithoutTiles ? gemm<StepI8> : gemm_amx<StepI8>)(b);
 }

@@ -2,8 +2,8 @@
 extern const IsaKernels TANDEM_ISA_TABLE = {
     {gemm<StepF32>, 1, kVectorBlocking},
 #ifdef TANDEM_ISA_AMX
-    {gemm_amx<StepBf16>, StepBf16::kWords, kTileBlocking},
-    {gemm_amx_i8, StepI8::kWords, kTileBlocking},
+    {gemm_amx<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
+    {gemm_amx_i8, StepI8::kWords, kTileBlockingI8},
 #else
     {gemm<StepBf16>, StepBf16::kWords, kVectorBlocking},
     {gemm<StepI8>, StepI8::kWords, kVectorBlocking},
