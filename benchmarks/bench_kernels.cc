@@ -3,6 +3,9 @@
 // probes measure in between. Every kernel is compared with the reference before it is timed.
 //
 //   bench_kernels [--threads N] [--isa LEVEL] [--seconds S per row] [gemm|attention ...]
+//
+// Of several levels (--isa amx,avx512_bf16) products are measured in turns; each row of a further
+// one ends with its median over the first level's.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,6 +29,7 @@ using namespace bench;
 struct Options {
   int threads = 2;
   double seconds = 0.3;
+  std::vector<CpuIsa> levels;
   bool gemm = true, attention = true;
 };
 
@@ -60,14 +64,13 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
     copies.emplace_back(ctx, std::span(&view, 1), dtype);
   } while (copies.size() * copies[0].bytes() < (size_t{256} << 20));
   const double bytes = static_cast<double>(n * k) * static_cast<double>(size_of(dtype));
-  for (int64_t t : {1, 2, 4, 8, 32, 128, 1024}) {
+  for (int64_t t : {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024}) {
     if (t > 32 && n > 10000) continue;
     const Tensor x = random_matrix(t, k), out({t, n}, DType::kF32);
     auto run = [&](int i) {
-      const PackedWeight& p = copies[t > 32 ? 0 : static_cast<size_t>(i) % copies.size()];
+      const PackedWeight& p = copies[t > 128 ? 0 : static_cast<size_t>(i) % copies.size()];
       ops::linear(ctx, {&p, x, bias, Activation::kNone, out});
     };
-    run(0);
     Tensor expected({2, n}, DType::kF32);
     for (int64_t row : {int64_t{0}, t - 1})
       reference::linear(view, x.rows(row, row + 1), bias, Activation::kNone,
@@ -78,10 +81,18 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
                              std::to_string(k) + "x" + std::to_string(n) +
                              " T=" + std::to_string(t);
     const double tolerance = dtype == DType::kF32 ? 1e-4 : dtype == DType::kBF16 ? 0.3 : 2;
-    expect_near(out.rows(0, 1), expected.rows(0, 1), tolerance, name);
-    if (t > 1) expect_near(out.rows(t - 1, t), expected.rows(1, 2), tolerance, name);
-    const Timing timing = measure(probes, options.seconds, run);
-    print_row(name, timing, bytes, 2.0 * static_cast<double>(n * k * t), probes);
+    for (const CpuIsa level : options.levels) {
+      set_cpu_isa(level);
+      run(0);
+      expect_near(out.rows(0, 1), expected.rows(0, 1), tolerance, name);
+      if (t > 1) expect_near(out.rows(t - 1, t), expected.rows(1, 2), tolerance, name);
+    }
+    const std::vector<Timing> timings =
+        measure_levels(probes, options.seconds, options.levels, run);
+    for (size_t l = 0; l < timings.size(); ++l)
+      print_row(l == 0 ? name : "  " + std::string(name_of(options.levels[l])), timings[l], bytes,
+                2.0 * static_cast<double>(n * k * t), probes,
+                l == 0 ? 0 : timings[l].median / timings[0].median);
   }
 }
 
@@ -206,7 +217,12 @@ Options parse(int argc, char** argv) {
     if (arg == "--threads") {
       options.threads = std::max(1, std::atoi(argv[++i]));
     } else if (arg == "--isa") {
-      set_cpu_isa(cpu_isa_from_name(value)), ++i;
+      for (size_t at = 0; at <= value.size();) {
+        const size_t end = std::min(value.find(',', at), value.size());
+        options.levels.push_back(cpu_isa_from_name(value.substr(at, end - at)));
+        at = end + 1;
+      }
+      ++i;
     } else if (arg == "--seconds") {
       options.seconds = std::atof(value.c_str()), ++i;
     } else {
@@ -215,6 +231,8 @@ Options parse(int argc, char** argv) {
       options.attention |= arg == "attention";
     }
   }
+  if (options.levels.empty()) options.levels.push_back(cpu_isa());
+  set_cpu_isa(options.levels[0]);
   return options;
 }
 

@@ -162,12 +162,35 @@ inline Timing measure(Probes& probes, double seconds, const std::function<void(i
   return {times.front(), times[times.size() / 2]};
 }
 
+// The same body at each of some levels of the CPU, in turns; no two calls have the same number.
+inline std::vector<Timing> measure_levels(Probes& probes, double seconds,
+                                          const std::vector<CpuIsa>& levels,
+                                          const std::function<void(int)>& body) {
+  std::vector<std::vector<double>> times(levels.size());
+  measure(probes, seconds * static_cast<double>(levels.size()), [&](int i) {
+    for (size_t l = 0; l < levels.size(); ++l) {
+      set_cpu_isa(levels[l]);
+      const int number = i * static_cast<int>(levels.size()) + static_cast<int>(l);
+      times[l].push_back(seconds_of([&] { body(number); }));
+    }
+    set_cpu_isa(levels[0]);
+  });
+  std::vector<Timing> timings;
+  for (std::vector<double>& t : times) {
+    std::sort(t.begin(), t.end());
+    timings.push_back({t.front(), t[t.size() / 2]});
+  }
+  return timings;
+}
+
 inline void print_row(const std::string& name, const Timing& t, double bytes, double operations,
-                      const Probes& probes) {
+                      const Probes& probes, double over_first = 0) {
   const double roof = std::max(bytes / probes.bandwidth(), operations / probes.rate());
-  std::printf("%-34s %10.1f %10.1f %8.1f %8.1f   %5.1f %%\n", name.c_str(), t.best * 1e6,
+  std::printf("%-34s %10.1f %10.1f %8.1f %8.1f   %5.1f %%", name.c_str(), t.best * 1e6,
               t.median * 1e6, bytes / t.best * 1e-9, operations / t.best * 1e-9,
               roof / t.best * 100);
+  if (over_first > 0) std::printf("  %5.2f x", over_first);
+  std::printf("\n");
   std::fflush(stdout);
 }
 

@@ -14,11 +14,14 @@ enum class CpuIsa : uint8_t {
   kAvx512,      // AVX-512 F, BW, DQ, VL
   kAvx512Vnni,  // and vpdpbusd
   kAvx512Bf16,  // and vdpbf16ps
+  kAmx,         // and AMX tiles of bf16 and int8
 };
 
-const char* name_of(CpuIsa isa);  // "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
+// "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"
+const char* name_of(CpuIsa isa);
 
-// The best level of this CPU and this build.
+// The best level of this CPU and this build. The first call asks the system for the tiles of AMX,
+// for all threads of the process; where it refuses, that level is not there.
 CpuIsa best_cpu_isa();
 
 // The level of that name. Throws InputError if there is none, or if it is above best_cpu_isa().

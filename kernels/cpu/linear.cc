@@ -11,10 +11,6 @@
 namespace tandem::cpu {
 namespace {
 
-// Measured on Zen 4; flat around these. Both halves of a step's product fit the second cache.
-constexpr int64_t kRowsPerBlock = 96;
-constexpr int64_t kStepWordsPerBlock = 256;
-
 // How the work is cut. None of it changes a bit of the result.
 struct Plan {
   int64_t rows_per_block, row_blocks;
@@ -22,18 +18,19 @@ struct Plan {
   int64_t steps_per_block;
 };
 
-Plan make_plan(int64_t rows, int64_t panels, int64_t steps, int step_words, int threads) {
+Plan make_plan(int64_t rows, int64_t panels, int64_t steps, const GemmKernel& gemm, int threads) {
+  const GemmBlocking& cut = gemm.blocking;
   Plan p{};
-  p.row_blocks = ceil_div(rows, kRowsPerBlock);
-  p.rows_per_block = ceil_div(ceil_div(rows, p.row_blocks), kMaxTileRows) * kMaxTileRows;
+  p.row_blocks = ceil_div(rows, cut.rows_per_block);
+  p.rows_per_block = round_up(ceil_div(rows, p.row_blocks), cut.tile_rows);
   p.row_blocks = ceil_div(rows, p.rows_per_block);
   // Enough tasks to even out the threads, but none so small that claiming it shows.
   const int64_t wanted = ceil_div(int64_t{threads} * 8, p.row_blocks);
-  const int64_t panel_bytes = steps * kStepBytes * ceil_div(p.rows_per_block, kMaxTileRows);
+  const int64_t panel_bytes = steps * kStepBytes * ceil_div(p.rows_per_block, cut.tile_rows);
   const int64_t least = ceil_div(kTaskBytes, panel_bytes + 1);
   p.panels_per_task = std::clamp<int64_t>(panels / wanted, least, std::max<int64_t>(least, panels));
   p.panel_tasks = ceil_div(panels, p.panels_per_task);
-  p.steps_per_block = rows <= kMaxTileRows ? steps : kStepWordsPerBlock / step_words;
+  p.steps_per_block = rows <= cut.tile_rows ? steps : cut.words_per_block / gemm.step_words;
   return p;
 }
 
@@ -41,7 +38,6 @@ Plan make_plan(int64_t rows, int64_t panels, int64_t steps, int step_words, int 
 struct Operand {
   const uint32_t* x;
   int64_t ldx;
-  int step_words;
   const float* scales;  // of the rows, in int8
 };
 
@@ -49,7 +45,7 @@ struct Operand {
 class Product {
  public:
   Product(const ops::LinearArgs& args, const Operand& x, float* tiles, const Plan& plan,
-          void (*gemm)(const GemmBlock&))
+          const GemmKernel& gemm)
       : args_(args),
         x_(x),
         tiles_(tiles),
@@ -96,13 +92,13 @@ class Product {
     int64_t step = 0;
     do {  // once for K = 0
       const int64_t end = std::min(steps_, step + plan_.steps_per_block);
-      b.x = x_.x + row * x_.ldx + step * x_.step_words;
+      b.x = x_.x + row * x_.ldx + step * gemm_.step_words;
       b.w = w + step * kStepBytes;
       b.steps = end - step;
       b.next = end < steps_ ? w + end * kStepBytes : more ? w + panel_bytes_ : nullptr;
       b.accumulate = step > 0;
       b.finish = end == steps_;
-      gemm_(b);
+      gemm_.run(b);
       step = end;
     } while (step < steps_);
     if (whole) return;
@@ -115,20 +111,15 @@ class Product {
   const Operand x_;
   float* tiles_;
   const Plan& plan_;
-  void (*gemm_)(const GemmBlock&);
+  const GemmKernel& gemm_;
   int64_t steps_, panel_bytes_, panels_;
 };
 
-// The loops of a compute type. In f32 x is taken as it is.
-struct Kernel {
-  void (*gemm)(const GemmBlock&);
-  int step_words;
-};
-Kernel kernel_of(const IsaKernels& isa, DType dtype) {
+const GemmKernel& kernel_of(const IsaKernels& isa, DType dtype) {
   switch (dtype) {
-    case DType::kBF16: return {isa.gemm_bf16, isa.bf16_step_words};
-    case DType::kI8: return {isa.gemm_i8, isa.i8_step_words};
-    default: return {isa.gemm_f32, 1};
+    case DType::kBF16: return isa.gemm_bf16;
+    case DType::kI8: return isa.gemm_i8;
+    default: return isa.gemm_f32;
   }
 }
 
@@ -138,9 +129,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const IsaKernels& isa = isa_kernels();
   const PackedWeight& w = *args.weight;
   const int64_t rows = args.x.dim(0), k = w.in_features(), steps = steps_of(k, w.dtype());
-  const Kernel kernel = kernel_of(isa, w.dtype());
-  const Plan plan = make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps,
-                              kernel.step_words, ctx.threads());
+  const GemmKernel& kernel = kernel_of(isa, w.dtype());
+  const Plan plan =
+      make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, kernel, ctx.threads());
   const bool f32 = w.dtype() == DType::kF32, i8 = w.dtype() == DType::kI8;
   // Workspace: the tiles, then x converted, then the scales of its rows.
   const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
@@ -148,8 +139,7 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const int64_t words = f32 ? 0 : rows * row_words, scales = i8 ? rows : 0;
   float* tiles = static_cast<float*>(
       ctx.workspace(static_cast<size_t>(tile_floats + words + scales) * sizeof(float)));
-  Operand x{static_cast<const uint32_t*>(args.x.raw()), args.x.row_stride(), kernel.step_words,
-            nullptr};
+  Operand x{static_cast<const uint32_t*>(args.x.raw()), args.x.row_stride(), nullptr};
   if (!f32) {
     uint32_t* converted = reinterpret_cast<uint32_t*>(tiles + tile_floats);
     float* row_scales = tiles + tile_floats + words;
@@ -161,9 +151,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
         isa.to_bf16_steps(args.x.row<float>(i), k, to);
       }
     });
-    x = {converted, row_words, kernel.step_words, i8 ? row_scales : nullptr};
+    x = {converted, row_words, i8 ? row_scales : nullptr};
   }
-  const Product product(args, x, tiles, plan, kernel.gemm);
+  const Product product(args, x, tiles, plan, kernel);
   run_tasks(ctx, plan.row_blocks * plan.panel_tasks, product);
 }
 

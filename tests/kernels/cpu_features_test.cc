@@ -21,9 +21,11 @@ TEST(CpuFeatures, UnknownNamesAndMissingLevelsAreErrors) {
     EXPECT_EQ(e.param(), "TANDEM_CPU_ISA");
     EXPECT_NE(std::string(e.what()).find("avx1024"), std::string::npos);
   }
-  if (best_cpu_isa() < CpuIsa::kAvx512Bf16) {
-    EXPECT_THROW(cpu_isa_from_name("avx512_bf16"), InputError);
-  }
+  for (const auto& [isa, name] :
+       {std::pair{CpuIsa::kAvx512Bf16, "avx512_bf16"}, {CpuIsa::kAmx, "amx"}})
+    if (best_cpu_isa() < isa) {
+      EXPECT_THROW(cpu_isa_from_name(name), InputError);
+    }
 }
 
 }  // namespace

@@ -135,8 +135,8 @@ inline ::testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
 
 inline std::vector<CpuIsa> available_isas() {
   std::vector<CpuIsa> isas;
-  for (CpuIsa isa :
-       {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni, CpuIsa::kAvx512Bf16})
+  for (CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni,
+                     CpuIsa::kAvx512Bf16, CpuIsa::kAmx})
     if (isa <= best_cpu_isa()) isas.push_back(isa);
   return isas;
 }

@@ -69,14 +69,14 @@ Tensor expected(const Tensor& w, const Tensor& x, const Tensor& bias) {
   return out;
 }
 
-const std::initializer_list<int64_t> kOddSizes = {1,  2,  3,  5,  15,  16,  17, 56,
-                                                  63, 64, 65, 79, 130, 200, 257};
+const std::initializer_list<int64_t> kOddSizes = {1,  2,  3,  5,  15,  16,  17,  56,
+                                                  63, 64, 65, 79, 130, 200, 257, 1091};
 
 TEST_P(LinearI8Test, HasTheBitsOfTheNaiveVersion) {
   Random random;
   Context one(1), three(3);
   for (int round = 0; round < 40; ++round) {
-    const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const int64_t t = random.integer(1, 70), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
     const Tensor w = random.strided(n, k), x = random.strided(t, k);
     const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
@@ -204,7 +204,7 @@ TEST(LinearI8, LevelsGiveTheSameBits) {
   Random random;
   Context ctx(2);
   for (int round = 0; round < 10; ++round) {
-    const int64_t t = random.integer(1, 30), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const int64_t t = random.integer(1, 70), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
     const PackedWeight packed(ctx, {&view, 1}, DType::kI8);  // is the same for all

@@ -31,14 +31,14 @@ Tensor rounded(const Tensor& x) {
   return out;
 }
 
-const std::initializer_list<int64_t> kOddSizes = {1,  2,  7,  15, 16,  17, 56,
-                                                  63, 64, 65, 72, 130, 200};
+const std::initializer_list<int64_t> kOddSizes = {1,  2,  7,  15, 16,  17,  56,
+                                                  63, 64, 65, 72, 130, 200, 531};
 
 TEST_P(LinearTest, MatchesTheReference) {
   Random random;
   Context ctx(2);
   for (int round = 0; round < 40; ++round) {
-    const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const int64_t t = random.integer(1, 70), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.strided(n, k), x = random.strided(t, k);
     const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
     const auto activation = static_cast<Activation>(random.integer(0, 7));
@@ -127,7 +127,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
   Context one(1), three(3);
   const bool slow = GetParam() == CpuIsa::kGeneric;
   for (int round = 0; round < 12; ++round) {
-    const int64_t k = random.pick<int64_t>({1, 56, 193, 385}),
+    const int64_t k = random.pick<int64_t>({1, 56, 193, 385, 1031}),
                   n = random.pick<int64_t>({16, 64, 100, 200});
     const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
@@ -142,6 +142,27 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
         const int64_t end = std::min(t, begin + random.pick<int64_t>({1, 2, 3, 5, 6, 7, 11, 40}));
         EXPECT_TRUE(same_bits(run(one, packed, x.rows(begin, end), bias, activation),
                               all.rows(begin, end)));
+      }
+    }
+  }
+}
+
+// The same for every number of rows around the tiles' edges, in the types that have tiles.
+TEST_P(LinearTest, EveryNumberOfRowsGivesTheSameBits) {
+  Random random;
+  Context ctx(2);
+  const int64_t most = GetParam() == CpuIsa::kGeneric ? 20 : 70;
+  for (const int64_t k : {101, 576}) {
+    const Tensor w = random.matrix(70, k), x = random.strided(most, k), bias = random.vector(70);
+    const MatrixView view = view_of(w);
+    for (const DType dtype : {DType::kBF16, DType::kI8}) {
+      const PackedWeight packed(ctx, {&view, 1}, dtype);
+      const Tensor all = run(ctx, packed, x, bias, Activation::kRelu);
+      for (int64_t t = 1; t < most; ++t) {
+        const int64_t begin = random.integer(0, most - t);
+        EXPECT_TRUE(same_bits(run(ctx, packed, x.rows(begin, begin + t), bias, Activation::kRelu),
+                              all.rows(begin, begin + t)))
+            << t << " rows from " << begin << ", k = " << k;
       }
     }
   }

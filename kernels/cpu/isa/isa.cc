@@ -13,6 +13,9 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 const IsaKernels& isa_kernels() {
   switch (cpu_isa()) {
 #if defined(__x86_64__)
+#if defined(TANDEM_HAVE_AMX)
+    case CpuIsa::kAmx: return kAmxKernels;
+#endif
     case CpuIsa::kAvx512Bf16: return kAvx512Bf16Kernels;
     case CpuIsa::kAvx512Vnni: return kAvx512VnniKernels;
     case CpuIsa::kAvx512: return kAvx512Kernels;

@@ -7,7 +7,8 @@
 //
 // All levels give the same bits in f32 and in int8: sums of floats run in one fixed order (one
 // chain per output element in the matrix products; 16 lanes and a fixed tree in reductions),
-// products are fused, and nothing else is.
+// products are fused, and nothing else is. (The order of bf16 products is a level's own:
+// gemm.inl, gemm_amx.inl.)
 #pragma once
 
 #include <cstddef>
@@ -18,19 +19,19 @@
 namespace tandem::cpu {
 
 constexpr int kPanelColumns = 64;  // output features in a panel of a packed weight
-constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes
+constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes (gemm.inl)
 constexpr int kLanes16 = 16;       // lanes of a reduction
 
 // c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
-// bytes of w, and of a row of x a float, or in bf16 bf16_step_words words (a bf16 pair, or two
-// rounded floats), or in int8 i8_step_words words (four uint8, or two int16 pairs).
+// bytes of w, and of a row of x a float, or in bf16 a pair or two rounded floats, or in int8 four
+// uint8 or two int16 pairs (GemmKernel::step_words).
 struct GemmBlock {
   const void* x;  // [rows][steps]
   int64_t ldx;    // 4-byte words from row to row
   int64_t rows;
   const void* w;  // [steps][64], 4 bytes each
   int64_t steps;
-  const void* next;  // block to prefetch meanwhile, of as many steps; or nullptr
+  const void* next;  // block to prefetch meanwhile, of as many steps; nullptr: the last of a task
   int columns;       // of the panel that matter, 1..64
   float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
   int64_t ldc;
@@ -43,6 +44,19 @@ struct GemmBlock {
   const float* row_scales;      // [rows]
   const float* column_scales;   // [64]
   const float* column_offsets;  // [64]
+};
+
+// How a product is cut: none of it changes a bit of the result.
+struct GemmBlocking {
+  int64_t tile_rows;        // that a pass over a block takes; up to them K is not cut
+  int64_t rows_per_block;   // at most
+  int64_t words_per_block;  // of a row of x, at most
+};
+
+struct GemmKernel {
+  void (*run)(const GemmBlock&);
+  int step_words;  // of x
+  GemmBlocking blocking;
 };
 
 // What attention adds to the scores of a head: values[clamp(key - query + zero, 0, last)].
@@ -120,13 +134,9 @@ struct LayerNormRow {
 };
 
 struct IsaKernels {
-  void (*gemm_f32)(const GemmBlock&);
-  void (*gemm_bf16)(const GemmBlock&);
-  int bf16_step_words;
+  GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
-  void (*gemm_i8)(const GemmBlock&);
-  int i8_step_words;
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
@@ -146,6 +156,7 @@ extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvx512Kernels;
 extern const IsaKernels kAvx512VnniKernels;
 extern const IsaKernels kAvx512Bf16Kernels;
+extern const IsaKernels kAmxKernels;
 
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();

@@ -1,7 +1,22 @@
 // The table of one level.
 extern const IsaKernels TANDEM_ISA_TABLE = {
-    gemm<StepF32>, gemm<StepBf16>, StepBf16::kWords,    to_bf16_steps,
-    gemm<StepI8>,  StepI8::kWords, to_i8_steps,         activate,
-    soft_cap,      layer_norm_row, ragged_pack,         ragged_attend,
-    window_pack,   window_attend,  paged_attend<float>, paged_attend<uint16_t>,
+    {gemm<StepF32>, 1, kVectorBlocking},
+#ifdef TANDEM_ISA_AMX
+    {gemm_amx<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
+    {gemm_amx_i8, StepI8::kWords, kTileBlockingI8},
+#else
+    {gemm<StepBf16>, StepBf16::kWords, kVectorBlocking},
+    {gemm<StepI8>, StepI8::kWords, kVectorBlocking},
+#endif
+    to_bf16_steps,
+    to_i8_steps,
+    activate,
+    soft_cap,
+    layer_norm_row,
+    ragged_pack,
+    ragged_attend,
+    window_pack,
+    window_attend,
+    paged_attend<float>,
+    paged_attend<uint16_t>,
 };

@@ -1,0 +1,36 @@
+// The kernels of CpuIsa::kAmx; compiled with the flags of that level (kernels/CMakeLists.txt).
+#include <immintrin.h>
+
+#include "kernels/cpu/isa/isa.h"
+
+#define TANDEM_ISA_VNNI 1
+#define TANDEM_ISA_BF16 1
+
+namespace tandem::cpu {
+namespace {
+#include "kernels/cpu/isa/simd_avx512.inl"
+//
+#include "kernels/cpu/isa/transpose_x86.inl"
+//
+#include "kernels/cpu/isa/math.inl"
+//
+#include "kernels/cpu/isa/gemm.inl"
+#include "kernels/cpu/isa/rows.inl"
+//
+#include "kernels/cpu/isa/gemm_amx.inl"
+//
+#include "kernels/cpu/isa/quantise.inl"
+//
+#include "kernels/cpu/isa/softmax.inl"
+//
+#include "kernels/cpu/isa/attention_paged.inl"
+#include "kernels/cpu/isa/attention_ragged.inl"
+//
+#include "kernels/cpu/isa/attention_window.inl"
+}  // namespace
+
+#define TANDEM_ISA_AMX 1
+#define TANDEM_ISA_TABLE kAmxKernels
+#include "kernels/cpu/isa/table.inl"
+
+}  // namespace tandem::cpu
