@@ -140,8 +140,7 @@ Tensor Seq2Seq::run_encoder(const StepTensors& in) {
     state.update = parts_.own_row->forward(in.encoder_input_ids, in.encoder_positions);
   if (const Tensor& table = parts_.frame_positions.table(); !table.empty()) {
     state.update = build_.ctx.make({in.encoder_positions.dim(0), table.dim(1)});
-    ops::embedding(build_.ctx,
-                   {in.encoder_positions, {}, table, {}, 1.0f, 0, 0, state.update});
+    ops::embedding(build_.ctx, {in.encoder_positions, {}, table, {}, 1.0f, 0, 0, state.update});
   }
   for (const EncoderLayer& layer : encoder_layers_) state = layer.forward(std::move(state), in);
   return finished(encoder_norm_, state);
