@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "models/blocks/fairseq_model.h"
 #include "models/blocks/patch_embeddings.h"
 #include "models/blocks/seq2seq.h"
 #include "models/config/side_config.h"
@@ -220,6 +221,18 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
       root, decoder, side);
 }
 
+// Of the small checkpoints; the others have a tokenizer of another family.
+TokenizerRule tokenizer() {
+  TokenizerRule rule{"XLMRobertaTokenizer", "vision-encoder-decoder",
+                     TokenizerRule::Kind::kUnigram};
+  rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/true};
+  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({}); });
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
+  rule.single = {"bos_token", "$A", "eos_token"};
+  rule.pair = {"bos_token", "$A", "eos_token", "eos_token", "$B", "eos_token"};
+  return rule;
+}
+
 }  // namespace
 
 ModelFamily vision_encoder_decoder_family() {
@@ -229,6 +242,7 @@ ModelFamily vision_encoder_decoder_family() {
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
           .limits = limits,
+          .tokenizers = {tokenizer()},
           .make = make};
 }
 
