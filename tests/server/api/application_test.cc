@@ -199,7 +199,7 @@ TEST(Generation, BadBodies) {
       {R"({"messages": [{"role": "user"}]})", "messages[0].content"},
       {R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content"},
       {R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
-       "messages[0].content"},
+       "messages[0].content.image_url.url"},
       {R"({"messages": [{"role": "user", "content": "a"}], "tools": [{}]})", "tools"},
       {R"({"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"})",
        "tool_choice"},

@@ -96,15 +96,16 @@ TEST(Images, WhatIsNoneIsRefusedByName) {
   const char* const path = "/v1/chat/completions";
   for (const char* bad : {"https://example.org/a.png", "http://127.0.0.1/", "/etc/passwd",
                           "file:///etc/passwd", "data:image/png;base64,?", "data:text/html,x", ""})
-    EXPECT_EQ(refused(path, chat({part_of(bad)})), url) << bad;
-  EXPECT_EQ(refused(path, chat({{{"type", "image_url"}}})), url);
-  EXPECT_EQ(refused(path, chat({{{"type", "image_url"}, {"image_url", kImage}}})), url);
+    EXPECT_EQ(refused(path, chat(json::array({part_of(bad)}))), url) << bad;
+  EXPECT_EQ(refused(path, chat(json::array({{{"type", "image_url"}}}))), url);
+  EXPECT_EQ(refused(path, chat(json::array({{{"type", "image_url"}, {"image_url", kImage}}}))),
+            url);
   EXPECT_EQ(refused(path, chat({part_of(kImage), part_of(kImage)})), content);
   EXPECT_EQ(refused(path, chat({part_of(kImage), {{"type", "text"}, {"text", "what is it?"}}})),
             content);
-  EXPECT_EQ(refused(path, chat({{{"type", "input_audio"}}})), content);
+  EXPECT_EQ(refused(path, chat(json::array({{{"type", "input_audio"}}}))), content);
   EXPECT_EQ(refused(path, json({{"messages",
-                                 {{{"role", "system"}, {"content", {part_of(kImage)}}},
+                                 {{{"role", "system"}, {"content", json::array({part_of(kImage)})}},
                                   {{"role", "user"}, {"content", "a"}}}}})
                               .dump()),
             content);
