@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/media/log_mel.h"
+#include "runtime/media/sound/log_mel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr double kSeconds = 2;
