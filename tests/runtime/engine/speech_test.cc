@@ -80,10 +80,24 @@ class PlainModel {
                                              {"no_timestamps_token_id", kNoTimes}}
                                             .dump());
     json vocabulary;
+    json added = json::array();
     for (int i = 0; i < kVocabulary; ++i) vocabulary["t" + std::to_string(i)] = i;
+    for (const auto& [id, name] : {std::pair(kEnd, "<|endoftext|>"),
+                                   {kStart, "<|startoftranscript|>"},
+                                   {kNoTimes, "<|notimestamps|>"}}) {
+      vocabulary.erase("t" + std::to_string(id));
+      vocabulary[name] = id;
+      added.push_back({{"id", id},
+                       {"content", name},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", true}});
+    }
     dir.write("tokenizer.json",
               json{{"version", "1.0"},
-                   {"added_tokens", json::array()},
+                   {"added_tokens", added},
                    {"pre_tokenizer", {{"type", "ByteLevel"}}},
                    {"decoder", {{"type", "ByteLevel"}}},
                    {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}}

@@ -122,6 +122,7 @@ std::map<std::string, Parameter> parameters() {
       {"ignore_eos", boolean},
       {"include_stop_str_in_output", boolean},
       {"skip_special_tokens", boolean},
+      {"return_timestamps", {{false}, boolean.bad}},  // this model's tokens say no times
       {"logit_bias",
        {{J("{}"), J("{\"3\": -100, \"99\": 1.5}")},
         {J("{\"100\": 1}"), J("{\"-1\": 1}"), J("{\"\": 1}"), J("{\"1x\": 1}"),
