@@ -88,8 +88,9 @@ TEST(ReadCli, PathsInLinesAreTheCommandLines) {
       tandem({"generate", "--jsonl", "--model", kVision.string(), "--dtype", "float32"},
              json({{"prompt", image}, {"params", params}}).dump() + "\n");
   ASSERT_EQ(r.status, 0) << r.err;
-  std::vector<int> ids = lines_of(r.out)[0]["prompt_token_ids"];
-  for (const int id : lines_of(r.out)[0]["outputs"][0]["token_ids"]) ids.push_back(id);
+  const json line = lines_of(r.out)[0];
+  std::vector<int> ids = line["prompt_token_ids"];
+  for (const int id : line["outputs"][0]["token_ids"]) ids.push_back(id);
   EXPECT_EQ(json(ids), golden[0]["beams"]);
 }
 
