@@ -7,12 +7,12 @@
 namespace tandem {
 namespace {
 
-constexpr float kMasked = -std::numeric_limits<float>::infinity();
+constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
 
 // The times' probability is above that of each text.
 bool times_are_likelier(std::span<const float> texts, std::span<const float> times) {
-  const float text = texts.empty() ? kMasked : *std::max_element(texts.begin(), texts.end());
-  const float best = times.empty() ? kMasked : *std::max_element(times.begin(), times.end());
+  const float text = texts.empty() ? kRuledOut : *std::max_element(texts.begin(), texts.end());
+  const float best = times.empty() ? kRuledOut : *std::max_element(times.begin(), times.end());
   if (std::isinf(best)) return best > text;
   double sum = 0;
   for (const float x : times) sum += std::exp(double{x} - double{best});
@@ -27,7 +27,7 @@ void mask_by_timestamps(const proto::TimestampRules& rules, std::span<const int3
   const auto mask = [&](int32_t begin, int32_t end) {
     begin = std::clamp(begin, 0, size);
     end = std::clamp(end, begin, size);
-    std::fill(row.begin() + begin, row.begin() + end, kMasked);
+    std::fill(row.begin() + begin, row.begin() + end, kRuledOut);
   };
   const int32_t first = std::clamp(rules.first(), 0, size);
   const auto is_time = [&](int32_t id) { return id >= rules.first(); };
