@@ -1,4 +1,4 @@
-// Base64 (RFC 4648) → bytes.
+// Base64 (RFC 4648).
 #pragma once
 
 #include <optional>
@@ -10,5 +10,8 @@ namespace tandem {
 // The standard alphabet; padding may be left out. Nothing where it is no base64, also of white
 // space, and of bits behind the last byte.
 std::optional<std::string> decode_base64(std::string_view text);
+
+// With padding.
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace tandem

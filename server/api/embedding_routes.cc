@@ -1,11 +1,10 @@
 // Embeddings: a request to the engine for each input, one answer for all.
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -58,18 +57,14 @@ void set_inputs(nlohmann::json input, int most, EmbeddingRequest& r) {
 
 // Little-endian float32, as OpenAI's.
 std::string base64_of(const proto::Embedding& embedding) {
-  std::vector<unsigned char> bytes;
+  std::string bytes;
   bytes.reserve(static_cast<size_t>(embedding.values_size()) * 4);
   for (const float value : embedding.values()) {
     const auto bits = std::bit_cast<uint32_t>(value);
     for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<unsigned char>(bits >> shift));
+      bytes.push_back(static_cast<char>(bits >> shift & 0xff));
   }
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // it ends with a NUL
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
-                                     static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(length));
-  return text;
+  return encode_base64(bytes);
 }
 
 class EmbeddingJob final : public EngineJob {

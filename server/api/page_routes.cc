@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "server/api/routes.h"
 #include "server/page_files.h"
@@ -22,9 +23,7 @@ std::string csp_hash(std::string_view text) {
   unsigned int size = 0;
   TANDEM_CHECK_EQ(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr),
                   1);
-  std::array<unsigned char, 4 * ((SHA256_DIGEST_LENGTH + 2) / 3) + 1> base64{};
-  const int length = EVP_EncodeBlock(base64.data(), digest.data(), static_cast<int>(size));
-  return "'sha256-" + std::string(base64.begin(), base64.begin() + length) + "'";
+  return "'sha256-" + encode_base64({reinterpret_cast<const char*>(digest.data()), size}) + "'";
 }
 
 void put(std::string& page, std::string_view mark, std::string_view text) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/pipeline/precompiled.h"
@@ -24,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     PieceModel model;
     model.charsmap = table;
-    const nlohmann::json json = {{"precompiled_charsmap", base64_of(table)}};
+    const nlohmann::json json = {{"precompiled_charsmap", encode_base64(table)}};
     const std::string of_model = PieceNormalizer(model).normalize(text);
     const std::string of_file = PrecompiledNormalizer(JsonView(json, "input")).normalize(text);
     for (const std::string& out : {of_model, of_file})

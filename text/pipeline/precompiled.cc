@@ -6,32 +6,19 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/utf8.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::string_view kDigits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr size_t kLongestCluster = 5;  // bytes
 
 std::string bytes_of(const JsonView& json) {
-  std::string_view text = json.string();
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) json.fail("is not Base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count & 0xFF);
-  }
-  return out;
+  auto bytes = decode_base64(json.string());
+  if (!bytes) json.fail("is not Base64");
+  return std::move(*bytes);
 }
 
 bool is_ascii(std::string_view text) {
@@ -91,18 +78,6 @@ void PrecompiledNormalizer::append_cluster(std::string_view cluster, std::string
 std::string PrecompiledNormalizer::normalize(std::string_view text) const {
   std::string out;
   each_cluster(text, [&](std::string_view cluster) { append_cluster(cluster, out); });
-  return out;
-}
-
-std::string base64_of(std::string_view bytes) {
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 3; ++i)
-      bits = bits << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0u);
-    for (size_t i = 0; i < 4; ++i) out += i <= count ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
-  }
   return out;
 }
 

@@ -24,7 +24,4 @@ class PrecompiledNormalizer final : public Normalizer {
   Charsmap charsmap_;
 };
 
-// For Charsmap's bytes in a tokenizer.json.
-std::string base64_of(std::string_view bytes);
-
 }  // namespace tandem

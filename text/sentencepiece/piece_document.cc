@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/utf8.h"
-#include "text/pipeline/precompiled.h"
 #include "text/pipeline/special_tokens.h"
 
 namespace tandem {
@@ -62,7 +62,7 @@ class Document {
                      {"added_tokens", std::move(added_)}};
     if (!model_.charsmap.empty())
       document["normalizer"] = {{"type", "Precompiled"},
-                                {"precompiled_charsmap", base64_of(model_.charsmap)}};
+                                {"precompiled_charsmap", encode_base64(model_.charsmap)}};
     return document;
   }
 

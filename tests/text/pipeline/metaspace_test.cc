@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/error.h"
-#include "text/pipeline/precompiled.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
@@ -117,7 +117,8 @@ TEST(ReplaceNormalizer, StringsAndRunsOfSpaces) {
 }
 
 TEST(Precompiled, DamagedTablesAreErrors) {
-  for (const std::string& wrong : {std::string("!"), base64_of("abc"), base64_of("\1\1\1\1ab")}) {
+  for (const std::string& wrong :
+       {std::string("!"), encode_base64("abc"), encode_base64("\1\1\1\1ab")}) {
     const json component = {{"type", "Precompiled"}, {"precompiled_charsmap", wrong}};
     EXPECT_THROW(normalize(component, "a"), InputError) << wrong;
   }
@@ -125,14 +126,6 @@ TEST(Precompiled, DamagedTablesAreErrors) {
   const json empty = {{"type", "Precompiled"}, {"precompiled_charsmap", ""}};
   EXPECT_EQ(normalize(empty, "a\r\n\u00E9\U0001F469\u200D\U0001F467"),
             "a\r\n\u00E9\U0001F469\u200D\U0001F467");
-}
-
-TEST(Precompiled, Base64) {
-  EXPECT_EQ(base64_of(""), "");
-  EXPECT_EQ(base64_of("f"), "Zg==");
-  EXPECT_EQ(base64_of("fo"), "Zm8=");
-  EXPECT_EQ(base64_of("foo"), "Zm9v");
-  EXPECT_EQ(base64_of("\xFF\xFE"), "//4=");
 }
 
 std::vector<int32_t> encode(const json& model, const std::string& word) {
