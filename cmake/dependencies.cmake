@@ -10,7 +10,8 @@ find_package(PkgConfig REQUIRED)
 enable_language(C)
 find_package(MPI REQUIRED COMPONENTS C)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-# Sound: files, sample rates.
+# Sound: files, sample rates, Fourier transforms (a header).
+find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
 pkg_check_modules(SAMPLERATE REQUIRED IMPORTED_TARGET samplerate)
 find_package(OpenSSL 3 REQUIRED)
