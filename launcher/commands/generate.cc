@@ -5,7 +5,6 @@
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"
-#include "runtime/media/image/image_file.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -28,13 +27,9 @@ class GenerateFormat final : public RequestFormat {
 
   JsonRequest read(const std::string& line, json& id) const override {
     if (jsonl_) {
-      json parsed = parse_json_line(line), defaults = defaults_;
+      json parsed = parse_json_line(line);
       if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
-      AudioLine audio = take_audio(parsed, defaults);
-      JsonRequest request = request_from_json(parsed, defaults, read_image_file);
-      request.audio = std::move(audio.file);
-      request.speech = std::move(audio.speech);
-      return request;
+      return local_request_from_json(std::move(parsed), defaults_);
     }
     JsonRequest request;
     request.prompt = text_prompt(line);

@@ -67,11 +67,7 @@ class Transcriber {
     if (params.contains("task")) task_ = params["task"].get<std::string>();
     ++open_;
     try {
-      AudioLine audio = take_audio(line, params);
-      JsonRequest request = request_from_json(line, params);
-      request.audio = std::move(audio.file);
-      request.speech = std::move(audio.speech);
-      backend_.submit(i, std::move(request));
+      backend_.submit(i, local_request_from_json(std::move(line), params));
     } catch (const InputError& error) {
       take({i, {}, error, 0});
     }

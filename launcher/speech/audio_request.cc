@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "runtime/media/image/image_file.h"
 #include "runtime/media/sound/transcription_params.h"
 
 namespace tandem::launcher {
@@ -15,6 +16,7 @@ json* object_at(json& in, const char* key) {
   return it == in.end() || !it->is_object() ? nullptr : &*it;
 }
 
+// Parameters of speech.
 void move_speech(json& from, json& to) {
   if (!from.is_object()) return;
   for (auto it = from.begin(); it != from.end();) {
@@ -27,32 +29,42 @@ void move_speech(json& from, json& to) {
   }
 }
 
-}  // namespace
-
-AudioLine take_audio(json& line, json& defaults) {
-  AudioLine out;
-  json* prompt = object_at(line, "prompt");
-  if (prompt == nullptr) return out;
-  json* inner = object_at(*prompt, "encoder_prompt");
-  json& encoder = inner != nullptr ? *inner : *prompt;
+// Takes the sound out of the encoder's part. Returns its file; "": there is none.
+std::string take_file(json& encoder, const std::string& field) {
   json* data = object_at(encoder, "multi_modal_data");
-  if (data == nullptr || data->size() != 1 || !data->contains("audio")) return out;
-  const std::string field = inner != nullptr ? "prompt.encoder_prompt" : "prompt";
-  out.file = read_string((*data)["audio"], field + ".multi_modal_data.audio");
-  if (out.file.empty())
-    throw invalid_request(field + ".multi_modal_data.audio", "must be the path of a file");
+  if (data == nullptr || data->size() != 1 || !data->contains("audio")) return "";
+  const std::string name = field + ".multi_modal_data.audio";
+  std::string file = read_string((*data)["audio"], name);
+  if (file.empty()) throw invalid_request(name, "must be the path of a file");
   encoder.erase("multi_modal_data");
   if (!encoder.contains("prompt")) encoder["prompt"] = "";
   if (encoder["prompt"] != "")
     throw invalid_request(field + ".prompt",
                           "must be empty beside sound; text that comes before "
                           "what is said is prompt_ids");
-  const auto decoder = prompt->find("decoder_prompt");
-  if (inner != nullptr && decoder != prompt->end() && !decoder->is_null()) return out;
-  out.speech = json::object();
-  move_speech(defaults, out.speech);
-  if (json* params = object_at(line, "params")) move_speech(*params, out.speech);
-  return out;
+  return file;
+}
+
+}  // namespace
+
+JsonRequest local_request_from_json(json line, const json& defaults) {
+  json* prompt = object_at(line, "prompt");
+  json* inner = prompt != nullptr ? object_at(*prompt, "encoder_prompt") : nullptr;
+  std::string file;
+  if (prompt != nullptr)
+    file = inner != nullptr ? take_file(*inner, "prompt.encoder_prompt")
+                            : take_file(*prompt, "prompt");
+  if (file.empty()) return request_from_json(line, defaults, read_image_file);
+  json rest = defaults, speech;
+  if (inner == nullptr || prompt->value("decoder_prompt", json()).is_null()) {
+    speech = json::object();
+    move_speech(rest, speech);
+    if (json* params = object_at(line, "params")) move_speech(*params, speech);
+  }
+  JsonRequest request = request_from_json(line, rest);
+  request.audio = std::move(file);
+  request.speech = std::move(speech);
+  return request;
 }
 
 }  // namespace tandem::launcher

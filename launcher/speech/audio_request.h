@@ -1,20 +1,17 @@
-// Requests of the command line that name a file of sound.
+// Requests of the command line, which may name files.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
+
+#include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
 
-struct AudioLine {
-  std::string file;       // empty: the line names none
-  nlohmann::json speech;  // parameters of the transcription; null: the decoder has a prompt
-};
-
-// Takes `multi_modal_data: {"audio": FILE}` out of the prompt of a JSON request, and, where the
-// decoder has no prompt of the request's own, the parameters of speech out of those of the line and
-// of the flags (`defaults`). Nobody but the user of this program may name files of its host, so
-// that no other reader of prompts knows the key. Throws InputError naming the field.
-AudioLine take_audio(nlohmann::json& line, nlohmann::json& defaults);
+// As request_from_json(); images and sound may be files of this host, for nobody but the user of
+// this program may name them: no other reader of prompts takes paths. `multi_modal_data: {"audio":
+// FILE}` and, where the decoder has no prompt of the request's own, the parameters of speech, of
+// the line and of the flags (`defaults`), become JsonRequest's `audio` and `speech`. Throws
+// InputError naming the field.
+JsonRequest local_request_from_json(nlohmann::json line, const nlohmann::json& defaults);
 
 }  // namespace tandem::launcher

@@ -63,9 +63,9 @@ void check_riff(const std::array<unsigned char, 12>& head, uint64_t size,
 }  // namespace
 
 struct AudioFile::State {
-  std::string field;
-  int rate = 0;
-  AudioLimits limits;
+  const std::string field;
+  const int rate;
+  const AudioLimits limits;
   Bytes bytes;
   SF_INFO info = {};
   SNDFILE* file = nullptr;
@@ -74,6 +74,10 @@ struct AudioFile::State {
   bool ended = false;
   std::vector<float> block, mono;  // as they are in the file; their mean
 
+  State(const std::string& field_, int rate_, const AudioLimits& limits_)
+      : field(field_), rate(rate_), limits(limits_) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
   ~State() {
     if (file != nullptr) sf_close(file);
     if (resampler != nullptr) src_delete(resampler);
@@ -113,10 +117,7 @@ void AudioFile::check_header(const State& s) {
 
 AudioFile AudioFile::open(const fs::path& path, const std::string& field, int rate,
                           const AudioLimits& limits) {
-  auto state = std::make_unique<State>();
-  state->field = field;
-  state->rate = rate;
-  state->limits = limits;
+  auto state = std::make_unique<State>(field, rate, limits);
   std::error_code error;
   if (!fs::exists(path, error)) state->fail("there is no file " + printable(path.string()));
   if (!fs::is_regular_file(path, error)) state->fail(printable(path.string()) + " is no file");
@@ -132,10 +133,7 @@ AudioFile AudioFile::open(const fs::path& path, const std::string& field, int ra
 
 AudioFile AudioFile::of_bytes(std::string bytes, const std::string& field, int rate,
                               const AudioLimits& limits) {
-  auto state = std::make_unique<State>();
-  state->field = field;
-  state->rate = rate;
-  state->limits = limits;
+  auto state = std::make_unique<State>(field, rate, limits);
   std::array<unsigned char, 12> head{};
   std::memcpy(head.data(), bytes.data(), std::min(bytes.size(), head.size()));
   check_riff(head, bytes.size(), field);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,9 +37,9 @@ struct SpeechSettings {
   // Whether its encoder reads sound, and tokens say what was said.
   static bool has_speech(const ModelConfig& config);
 
-  // Ids from there on are times; beyond the vocabulary where the model has none.
-  int32_t first_timestamp(int vocabulary) const {
-    return no_timestamps ? *no_timestamps + 1 : vocabulary + 1;
+  // Ids from there on are times; beyond all ids where the model has none.
+  int32_t first_timestamp() const {
+    return no_timestamps ? *no_timestamps + 1 : std::numeric_limits<int32_t>::max();
   }
   // "de", "german" or "<|de|>" → its token's id. Throws InputError naming `language`.
   int32_t language_id(const std::string& name) const;

@@ -183,7 +183,7 @@ Ids Transcription::text_before() const {
     out.clear();
   }
   if (out.empty() && settings_->prev_start) out.push_back(*settings_->prev_start);
-  const int32_t first = settings_->first_timestamp(std::numeric_limits<int32_t>::max() - 1);
+  const int32_t first = settings_->first_timestamp();
   for (const proto::SpeechSegment& segment : segments_) {
     const auto& ids = segment.token_ids();
     // Of a pair at its end the second is the next one's beginning.
@@ -256,8 +256,7 @@ void Transcription::take(const proto::RequestOutput& output) {
   while (!ids.empty() && std::count(ends.begin(), ends.end(), ids.back()) > 0) ids.pop_back();
   const SpeechWindow window = current();
   WindowSegments cut =
-      split_segments(ids, settings_->first_timestamp(std::numeric_limits<int32_t>::max() - 1),
-                     window, settings_->frames_per_position);
+      split_segments(ids, settings_->first_timestamp(), window, settings_->frames_per_position);
   segments_.insert(segments_.end(), cut.segments.begin(), cut.segments.end());
   // Where the last time is the window's begin, HuggingFace would never end.
   seek_ += cut.frames > 0 ? cut.frames : window.frames;
