@@ -135,20 +135,20 @@ struct SupervisorState : SupervisorOutbox {
     return false;
   }
 
+  // Until a group is launched.
+  void keep(const WorkerHandle& worker, proto::WorkerReport report) {
+    self->monitor(worker);
+    spare.emplace_back(worker, WorkerReportMessage(std::move(report)));
+  }
+
   void on_hello(const WorkerHandle& worker, proto::WorkerReport report) {
     const proto::WorkerHello& hello = report.hello();
-    if (report.rank() >= 0 && !started && !shutting_down) {
-      self->monitor(worker);
-      spare.emplace_back(worker, WorkerReportMessage(std::move(report)));
-      return;
-    }
+    if (report.rank() >= 0 && !started && !shutting_down) return keep(worker, std::move(report));
     if (report.rank() < 0 && !assign(report)) {
       if (spare.size() < kMaxSpare && !shutting_down && !given_up) {
         spdlog::info("a worker of {} (pid {}) waits until it is needed", hello.hostname(),
                      hello.pid());
-        self->monitor(worker);
-        spare.emplace_back(worker, WorkerReportMessage(std::move(report)));
-        return;
+        return keep(worker, std::move(report));
       }
       spdlog::warn("a worker of {} (pid {}) is not needed", hello.hostname(), hello.pid());
       turn_away(worker, report.generation());

@@ -60,4 +60,8 @@ std::string language_name(std::string_view code) {
   return std::string(it == std::end(kNames) ? code : it->name);
 }
 
+std::string language_code_of_token(std::string_view token) {
+  return std::string(token.size() > 4 ? token.substr(2, token.size() - 4) : token);
+}
+
 }  // namespace tandem

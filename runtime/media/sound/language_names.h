@@ -10,5 +10,7 @@ namespace tandem {
 std::string language_code(std::string_view name);
 // "de" → "german"; a code without a name is its own.
 std::string language_name(std::string_view code);
+// "<|de|>", the token of a language → "de".
+std::string language_code_of_token(std::string_view token);
 
 }  // namespace tandem

@@ -145,8 +145,7 @@ int32_t SpeechSettings::language_id(const std::string& name) const {
   if (it != languages.end()) return it->second;
   std::vector<std::string> names;
   for (const auto& [token, id] : languages) {
-    const std::string code =
-        token.size() > 4 ? token.substr(2, token.size() - 4) : token;  // <|de|>
+    const std::string code = language_code_of_token(token);
     names.push_back(code);
     names.push_back(language_name(code));
   }

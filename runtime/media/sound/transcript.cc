@@ -77,8 +77,7 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
                         {"end", segment.end()},
                         {"text", segment.text()},
                         {"tokens", segment.token_ids()}});
-  const std::string& token = result.language();  // <|de|>
-  const std::string code = token.size() > 4 ? token.substr(2, token.size() - 4) : token;
+  const std::string code = language_code_of_token(result.language());
   return {{"task", facts.task},
           {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
           {"duration", facts.seconds},
