@@ -16,6 +16,8 @@
 #include "models/config/limits.h"
 #include "models/config/task_params.h"
 #include "runtime/execution/engine_config.h"
+#include "runtime/media/sound/language_names.h"
+#include "runtime/media/sound/speech_settings.h"
 #include "runtime/version.h"
 
 namespace tandem::launcher {
@@ -59,6 +61,16 @@ void set_names(const std::string& model, server::ServerConfig& c) {
     if (given.empty()) throw invalid_request("--served-model-name", "is empty");
 }
 
+// What the model hears. One of a single language has no tokens for it.
+void set_speech(const SpeechSettings& settings, server::AppContext& context) {
+  context.speech_tasks = {"transcribe"};
+  if (settings.multilingual == false) return;
+  if (settings.tasks.contains("translate")) context.speech_tasks.push_back("translate");
+  for (const auto& [token, id] : settings.languages)
+    if (const std::string code = language_code_of_token(token); !code.empty())
+      context.speech_languages.push_back(code);
+}
+
 }  // namespace
 
 void HttpOptions::add(CLI::App& app) {
@@ -99,6 +111,8 @@ void HttpOptions::add(CLI::App& app) {
          "When that many connections are open, close the longest idle one for a new one")
       ->check(CLI::Range(1, 1 << 20));
   add_bytes(app, "--max-body-size", config.max_body_bytes, "Largest body of a request");
+  add_bytes(app, "--max-audio-size", config.max_audio_bytes,
+            "Largest body of a request with a file of sound; never more than --max-body-memory");
   add_bytes(app, "--max-body-memory", config.max_body_memory,
             "Answer requests with 429 while all bodies, read and parsed, take that much memory");
   add_bytes(app, "--max-header-size", config.max_header_bytes, "Largest header of a request");
@@ -164,6 +178,8 @@ void HttpFrontend::start(const RequestProcessor& processor) {
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   for (const auto& [name, task] : task_params(processor.model_config()))
     context_->tasks.push_back(name);
+  if (SpeechSettings::has_speech(processor.model_config()))
+    set_speech(SpeechSettings::load(processor.model_config()), *context_);
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

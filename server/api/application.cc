@@ -34,6 +34,7 @@ class Decorated final : public Exchange {
   Decorated(std::shared_ptr<Exchange> inner, const ServerConfig& config)
       : inner_(std::move(inner)), config_(config) {}
   const HttpRequest& request() const override { return inner_->request(); }
+  std::string take_body() override { return inner_->take_body(); }
   void respond(HttpResponse response) override {
     allow_origin(config_, request(), response);
     inner_->respond(std::move(response));
@@ -105,6 +106,9 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
   if (!route->open() && !may_enter(request))
     return error_response(401,
                           "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
+  if (route->hears() && context_.speech_tasks.empty())
+    return error_response(
+        not_supported("model", context_.config.model_names.front() + " reads no sound"));
   return std::nullopt;
 }
 
@@ -113,6 +117,7 @@ Admission Application::admit(const HttpRequest& head) {
   Admission admission{.refusal = refusal(head, route)};
   if (admission.refusal) allow_origin(context_.config, head, *admission.refusal);
   admission.takes_body = route != nullptr && !is_get(route->method);
+  admission.audio = route != nullptr && route->hears();
   admission.open = route != nullptr && route->open();
   return admission;
 }
@@ -122,7 +127,7 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
   const HttpRequest& request = exchange->request();
   const Route* route = nullptr;
   if (auto refused = refusal(request, route)) return exchange->respond(std::move(*refused));
-  if (route->kind == Route::Kind::kComputes) {
+  if (route->computes()) {
     // Thousands may come in a second: refusing must take no time from computing.
     if (const auto full = context_.engine.refuse_unread()) {
       context_.metrics.request_ended({.reason = full->type()});

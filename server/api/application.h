@@ -29,6 +29,9 @@ struct AppContext {
   Metrics metrics;
   std::time_t created = std::time(nullptr);
   std::vector<std::string> tasks = {};  // that a request may name
+  // Of a model that hears: "transcribe", perhaps "translate"; and the languages that it tells
+  // apart, as "de".
+  std::vector<std::string> speech_tasks = {}, speech_languages = {};
   std::atomic<int> prompts_under_way{0};
   // Takes room for that many prompts; false: the answer is a 429.
   bool enter(int prompts) {

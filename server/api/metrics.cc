@@ -19,6 +19,7 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 
 const Buckets kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160};
 const Buckets kTokenSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5};
+const Buckets kSoundSeconds{1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const Buckets kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000};
 
 // Ours → vLLM's, where the meaning is the same.
@@ -180,6 +181,10 @@ struct Metrics::Impl {
       histogram("tandem:request_prompt_tokens", "Tokens of a request's encoder input.", kTokens);
   prometheus::Histogram& request_generation =
       histogram("tandem:request_generation_tokens", "Tokens generated for a request.", kTokens);
+  prometheus::Counter& sound =
+      counter("tandem:audio_seconds_total", "Sound that was transcribed, in seconds.");
+  prometheus::Histogram& request_sound = histogram(
+      "tandem:request_audio_seconds", "Length of a transcribed file, in seconds.", kSoundSeconds);
   prometheus::Histogram& http_time = histogram("tandem:http_request_duration_seconds",
                                                "HTTP requests, answer included.", kSeconds);
 };
@@ -209,6 +214,11 @@ void Metrics::tokens_came(int tokens, double seconds) {
   impl_->generation_tokens.Increment(tokens);
   // Several tokens that come together count as evenly spaced.
   for (int i = 0; i < tokens && seconds >= 0; ++i) impl_->inter_token.Observe(seconds / tokens);
+}
+
+void Metrics::sound_transcribed(double seconds) {
+  impl_->sound.Increment(seconds);
+  impl_->request_sound.Observe(seconds);
 }
 
 void Metrics::http_answered(const std::string& path, int status, double seconds) {

@@ -25,6 +25,8 @@ class Metrics {
   void first_token(double seconds);
   // `seconds` since the chunk before, that brought `tokens` of one sequence.
   void tokens_came(int tokens, double seconds);
+  // A transcription has ended well.
+  void sound_transcribed(double seconds);
   void http_answered(const std::string& path, int status, double seconds);
   void requests_under_way(int change);
   // The server itself had no room; what the engine refuses is in its status.

@@ -19,6 +19,8 @@ const std::vector<Route>& routes() {
       {"POST", "/v1/score", post_score, kComputes, "The same"},
       {"POST", "/v1/target_scores", post_target_scores, kComputes,
        "How likely targets are, given their sources"},
+      {"POST", "/v1/audio/transcriptions", post_transcriptions, kHears, "What is said in a file"},
+      {"POST", "/v1/audio/translations", post_translations, kHears, "The same in English"},
       {"POST", "/tokenize", post_tokenize, kAnswers, "Token ids of a text"},
       {"POST", "/detokenize", post_detokenize, kAnswers, "The text of token ids"},
       {"GET", "/v1/models", get_models, kAnswers, "The model's names"},

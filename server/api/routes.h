@@ -22,11 +22,14 @@ struct Route {
     kOpen,      // needs no key
     kAnswers,   // this process knows the answer
     kComputes,  // the engine has work with it
+    kHears,     // the same, with a form that has a file of sound
   };
   Kind kind;
   const char* summary;
 
   bool open() const { return kind == Kind::kOpen; }
+  bool hears() const { return kind == Kind::kHears; }
+  bool computes() const { return kind == Kind::kComputes || hears(); }
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
@@ -40,6 +43,9 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // target_score_routes.cc
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// speech/speech_routes.cc
+void post_transcriptions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_translations(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // token_routes.cc
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange);

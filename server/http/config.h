@@ -1,6 +1,7 @@
 // How the HTTP server behaves. docs/serving.md says what each is for.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,7 @@ struct ServerConfig {
   size_t max_connections = 4096;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;
+  size_t max_audio_bytes = 64 * 1024 * 1024;   // the same, of requests with a file of sound
   size_t max_body_memory = 128 * 1024 * 1024;  // of all bodies at once, read and parsed
   size_t max_unsent_bytes = 4 * 1024 * 1024;   // of a stream whose client does not read
   int max_requests = 2048;                     // under way, one for each prompt; more get a 429
@@ -36,6 +38,11 @@ struct ServerConfig {
   std::chrono::milliseconds body_timeout{60000};
   std::chrono::milliseconds write_timeout{60000};  // without any progress
   double request_timeout = 0;                      // seconds; 0: none, unless the request says so
+
+  // Of any body; never more than there is memory for.
+  size_t largest_body() const {
+    return std::max(max_body_bytes, std::min(max_audio_bytes, max_body_memory));
+  }
 
   bool access_log = true;
 };

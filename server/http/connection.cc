@@ -242,8 +242,8 @@ asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
   set_deadline(config_.header_timeout);
   const error_code ec = co_await read_part(parser, /*whole=*/false, nullptr);
   clear_deadline();
-  Refusal refusal =
-      ec ? refusal_of(ec, timed_out_ && !draining_, config_) : refusal_of_host(parser);
+  Refusal refusal = ec ? refusal_of(ec, timed_out_ && !draining_, config_, config_.largest_body())
+                       : refusal_of_host(parser);
   if (refusal.status != 0) co_await refuse(refusal.status, std::move(refusal.message));
   if (refusal.status != 0 || ec) co_return false;
 
@@ -274,7 +274,8 @@ asio::awaitable<void> Connection::read_body(RequestParser& parser, Incoming& inc
     incoming.request.body = std::move(parser.get().body());
     co_return;
   }
-  const Refusal refusal = refusal_of(ec, timed_out_ && !draining_, config_);
+  const Refusal refusal =
+      refusal_of(ec, timed_out_ && !draining_, config_, incoming.request.body_limit);
   if (ec == boost::system::errc::not_enough_memory)
     incoming.refusal = shared_.gate.no_memory();
   else if (refusal.status != 0)
@@ -379,7 +380,7 @@ asio::awaitable<void> Connection::close() {
   if (stream_.tls() != nullptr) co_await stream_.tls()->async_shutdown(into(ec));
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
   // A body that was refused: many clients read nothing before they have sent it all.
-  const size_t most = config_.max_body_bytes + kBodyRead;
+  const size_t most = config_.largest_body() + kBodyRead;
   const Clock::time_point latest = Clock::now() + config_.header_timeout;
   for (size_t total = 0; !gone() && !timed_out_ && !input_.ended() && total < most;) {
     char waste[4096];

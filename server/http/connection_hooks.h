@@ -12,6 +12,7 @@ namespace tandem::server {
 struct Admission {
   std::optional<HttpResponse> refusal;  // the answer; its body is not read
   bool takes_body = true;               // otherwise a small one is read and counts for nothing
+  bool audio = false;                   // its body may be as large as a file of sound
   bool open = false;                    // for everybody, also when there are too many connections
 };
 

@@ -21,6 +21,7 @@ class ConnectionExchange final : public Exchange {
         max_unsent_(connection.config_.max_unsent_bytes) {}
 
   const HttpRequest& request() const override { return request_; }
+  std::string take_body() override { return std::exchange(request_.body, {}); }
 
   void respond(HttpResponse response) override {
     if (connection_ == nullptr || head) return;

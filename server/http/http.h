@@ -1,6 +1,7 @@
 // HTTP as handlers see it: no sockets, no library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@ struct HttpRequest {
   TraceContext trace;
   bool secure = false;
   std::shared_ptr<BodyShare> memory;  // what the body takes of the server's; null: nobody counts
+  size_t body_limit = 0;              // bytes that its body may have; 0: none is read
 
   // Null if there is none.
   const std::string* header(std::string_view name) const {
@@ -50,6 +52,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const HttpRequest& request() const = 0;
+  // The request's body, which has none then: a large one need not be there twice.
+  virtual std::string take_body() = 0;
   virtual void respond(HttpResponse response) = 0;
   virtual void start_stream(HttpResponse head) = 0;  // its body is empty
   virtual void write(std::string data) = 0;

@@ -23,11 +23,16 @@ std::optional<HttpResponse> RequestGate::refusal(RequestParser& parser, HttpRequ
   if (parser.is_done()) return std::nullopt;
   const auto length = parser.content_length();
   if (!admission.takes_body) {
-    parser.body_limit(kMaxIgnoredBody);
+    parser.body_limit(request.body_limit = kMaxIgnoredBody);
     if (length && *length > kMaxIgnoredBody)
       return error_response(413, request.method + " " + request.path + " takes no body");
     return std::nullopt;
   }
+  request.body_limit = admission.audio ? config.largest_body() : config.max_body_bytes;
+  parser.body_limit(request.body_limit);
+  if (length && *length > request.body_limit)
+    return error_response(
+        413, "the body is larger than " + std::to_string(request.body_limit) + " bytes");
   request.memory = std::make_shared<BodyShare>(budget);
   if (length && !budget->has_room_for(*length)) return no_memory();
   return std::nullopt;

@@ -17,8 +17,9 @@ struct RequestGate {
   ConnectionHooks& hooks;
   std::shared_ptr<BodyBudget> budget;
 
-  // The answer to a request that does not get in; otherwise request.memory is there if its body
-  // counts. parser's header is done. crowded: there are too many connections.
+  // The answer to a request that does not get in; otherwise request.body_limit is set, the parser's
+  // too, and request.memory is there if its body counts. parser's header is done. crowded: there
+  // are too many connections.
   std::optional<HttpResponse> refusal(RequestParser& parser, HttpRequest& request,
                                       bool crowded) const;
   // The budget has no more for this body.

@@ -46,7 +46,7 @@ bool is_host(std::string_view text) {
 
 void set_bounds(RequestParser& parser, const ServerConfig& config) {
   parser.header_limit(static_cast<std::uint32_t>(config.max_header_bytes));
-  parser.body_limit(config.max_body_bytes);
+  parser.body_limit(config.largest_body());
 }
 
 size_t feed(RequestParser& parser, boost::asio::const_buffer bytes, error_code& ec) {
@@ -67,11 +67,12 @@ size_t feed(RequestParser& parser, boost::asio::const_buffer bytes, error_code& 
   return used;
 }
 
-Refusal refusal_of(const error_code& ec, bool timed_out, const ServerConfig& config) {
+Refusal refusal_of(const error_code& ec, bool timed_out, const ServerConfig& config,
+                   size_t body_limit) {
   if (ec == http::error::header_limit || ec == http::error::buffer_overflow)
     return {431, "the header is larger than " + std::to_string(config.max_header_bytes) + " bytes"};
   if (ec == http::error::body_limit)
-    return {413, "the body is larger than " + std::to_string(config.max_body_bytes) + " bytes"};
+    return {413, "the body is larger than " + std::to_string(body_limit) + " bytes"};
   if (timed_out) return {408, "the request took too long to arrive"};
   if (ec.category() == http::make_error_code(http::error::bad_version).category() &&
       ec != http::error::end_of_stream && ec != http::error::partial_message)

@@ -15,6 +15,8 @@ namespace tandem::server {
 
 using RequestParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
+// Of the body those of the largest that there are: what a request's may be is known behind its
+// header.
 void set_bounds(RequestParser& parser, const ServerConfig& config);
 
 // Parses up to the end of the header, or of the request if the header is done. Returns the number
@@ -25,8 +27,9 @@ struct Refusal {
   int status = 0;  // 0: nobody is there to be answered
   std::string message;
 };
-// timed_out: the server ended the read.
-Refusal refusal_of(const boost::system::error_code& ec, bool timed_out, const ServerConfig& config);
+// timed_out: the server ended the read. body_limit: bytes that this body may have.
+Refusal refusal_of(const boost::system::error_code& ec, bool timed_out, const ServerConfig& config,
+                   size_t body_limit);
 // Of a header that parses; status 0: it is none.
 Refusal refusal_of_host(const RequestParser& parser);
 

@@ -56,6 +56,7 @@ class Answer final : public server::Exchange {
  public:
   explicit Answer(server::HttpRequest request) : request_(std::move(request)) {}
   const server::HttpRequest& request() const override { return request_; }
+  std::string take_body() override { return std::exchange(request_.body, {}); }
   void respond(server::HttpResponse response) override {
     TANDEM_CHECK(!begun_);
     TANDEM_CHECK(response.status >= 200 && response.status < 600);
@@ -215,7 +216,7 @@ std::vector<server::HttpRequest> requests_of(std::string_view bytes, size_t piec
     server::set_bounds(parser, config);
     error_code ec;
     if (!read_request(bytes, piece, parser, ec)) {
-      const server::Refusal refusal = server::refusal_of(ec, false, config);
+      const server::Refusal refusal = server::refusal_of(ec, false, config, config.max_body_bytes);
       TANDEM_CHECK(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 500));
       return requests;
     }

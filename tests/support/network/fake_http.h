@@ -46,6 +46,7 @@ class FakeExchange final : public server::Exchange {
   }
 
   const server::HttpRequest& request() const override { return request_; }
+  std::string take_body() override { return std::exchange(request_.body, {}); }
   void respond(server::HttpResponse response) override {
     EXPECT_FALSE(head) << "a second answer";
     head = std::move(response);

@@ -1,0 +1,182 @@
+#include "server/api/speech/speech_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "runtime/media/sound/language_names.h"
+#include "runtime/protocol/encoder_input.h"
+#include "server/api/errors.h"
+#include "server/api/generation/generation_format.h"
+
+namespace tandem::server {
+namespace {
+
+constexpr const char* kBlanks = " \t\r\n";
+
+const char* content_type_of(TranscriptFormat format) {
+  switch (format) {
+    case TranscriptFormat::kText:
+    case TranscriptFormat::kSrt: return "text/plain; charset=utf-8";
+    case TranscriptFormat::kVtt: return "text/vtt; charset=utf-8";
+    default: return "application/json";
+  }
+}
+
+// As in a whole answer, whose writer knows how.
+Json segment_json(const proto::SpeechSegment& segment) {
+  proto::RequestOutput one;
+  *one.add_outputs()->add_segments() = segment;
+  return Json::parse(write_transcript(TranscriptFormat::kVerboseJson, one, {}))
+      .at("segments")
+      .at(0);
+}
+
+template <class Segments>
+Json words_json(const Segments& segments) {
+  Json words = Json::array();
+  for (const proto::SpeechSegment& segment : segments)
+    for (const proto::SpeechWord& word : segment.words())
+      words.push_back({{"word", word.word()},
+                       {"start", word.start()},
+                       {"end", word.end()},
+                       {"probability", word.probability()}});
+  return words;
+}
+
+}  // namespace
+
+void SpeechJob::start() {
+  std::vector<EngineApi::Request> requests(1);
+  EngineApi::Request& r = requests.front();
+  r.options = request_.options;
+  r.timeout = request_.timeout;
+  r.priority = request_.priority;
+  proto::PromptPart& encoder = *r.prompt.mutable_encoder();
+  encoder.set_field("file");
+  *encoder.mutable_sound()->mutable_params() = request_.params;
+  std::string file = exchange_->take_body();
+  file.resize(request_.file_begin + request_.file_size);
+  file.erase(0, request_.file_begin);
+  encoder.mutable_sound()->set_file(std::move(file));
+  EngineJob::start(std::move(requests));
+}
+
+void SpeechJob::on_chunk(size_t, const proto::RequestChunk& chunk) {
+  count(chunk);
+  if (ended() || chunk.has_error()) return;
+  if (!chunk.language().empty()) result_.set_language(chunk.language());
+  if (request_.stream) begin_stream();
+  for (const proto::CompletionChunk& news : chunk.outputs())
+    if (news.index() == 0) take(news);
+}
+
+void SpeechJob::count(const proto::RequestChunk& chunk) {
+  const auto now = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  };
+  if (chunk.has_progress()) seconds_ = chunk.progress().seconds();
+  if (chunk.has_inputs()) prompt_tokens_ = encoder_length(chunk.inputs());
+  int tokens = 0;
+  for (const proto::CompletionChunk& news : chunk.outputs()) tokens += news.token_ids_size();
+  if (tokens > 0 && first_token_ < 0) app_.metrics.first_token(first_token_ = now());
+  app_.metrics.tokens_came(tokens, -1);
+  output_tokens_ += tokens;
+  if (!chunk.finished() && !chunk.has_error()) return;
+  Metrics::Ended ended{.reason = "stop", .total = now(), .queue = chunk.metrics().queue_time()};
+  for (const proto::CompletionChunk& news : chunk.outputs())
+    if (!news.finish_reason().empty()) ended.reason = news.finish_reason();
+  if (chunk.has_error()) ended.reason = chunk.error().type();
+  ended.first_token = first_token_;
+  ended.prompt_tokens = prompt_tokens_;
+  ended.output_tokens = output_tokens_;
+  app_.metrics.request_ended(ended);
+  if (!chunk.has_error()) app_.metrics.sound_transcribed(seconds_);
+}
+
+void SpeechJob::take(const proto::CompletionChunk& news) {
+  proto::CompletionOutput& answer = *result_.mutable_outputs(0);
+  answer.mutable_text()->append(news.text());
+  const int before = answer.segments_size();
+  for (int i = std::max(0, before - news.segment_offset()); i < news.segments_size(); ++i)
+    *answer.add_segments() = news.segments(i);
+  if (!request_.stream) return;
+  send_text();
+  if (request_.segments || request_.words) send_segments(before);
+}
+
+void SpeechJob::begin_stream() {
+  if (std::exchange(streaming_, true)) return;
+  exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
+                           .headers = {{"x-accel-buffering", "no"}}});
+}
+
+void SpeechJob::send(const Json& event) { exchange_->write(GenerationFormat::frame(dump(event))); }
+
+// The text so far, but for blanks around it: those at its end may yet be in its middle.
+void SpeechJob::send_text() {
+  const std::string& text = result_.outputs(0).text();
+  const size_t last = text.find_last_not_of(kBlanks);
+  if (last == text.npos || last < text_sent_) return;
+  if (text_sent_ == 0) text_begin_ = text_sent_ = text.find_first_not_of(kBlanks);
+  send({{"type", "transcript.text.delta"},
+        {"delta", text.substr(text_sent_, last + 1 - text_sent_)}});
+  text_sent_ = last + 1;
+}
+
+void SpeechJob::send_segments(int from) {
+  const auto& segments = result_.outputs(0).segments();
+  for (int i = from; i < segments.size(); ++i) {
+    Json event = {{"type", "transcript.text.segment"}};
+    event.update(segment_json(segments[i]));
+    event["id"] = "seg_" + std::to_string(i);
+    if (request_.words) event["words"] = words_json(std::span(&segments[i], 1));
+    send(event);
+  }
+}
+
+Json SpeechJob::usage() const { return {{"type", "duration"}, {"seconds", std::ceil(seconds_)}}; }
+
+void SpeechJob::fail(const proto::Error& error) {
+  if (!streaming_) return EngineJob::fail(error);
+  exchange_->write(GenerationFormat::frame(
+      error_body(status_of(error.type()), error.message(), error.type(), error.param())));
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
+}
+
+void SpeechJob::finish() {
+  if (!request_.stream)
+    return exchange_->respond({.body = whole(), .content_type = content_type_of(request_.format)});
+  begin_stream();
+  const std::string code = language_code_of_token(result_.language());
+  Json event = {{"type", "transcript.text.done"},
+                {"text", result_.outputs(0).text().substr(text_begin_, text_sent_ - text_begin_)}};
+  if (!code.empty()) event["language"] = language_name(code);
+  event["duration"] = seconds_;
+  event["usage"] = usage();
+  send(event);
+  exchange_->write(GenerationFormat::frame("[DONE]"));
+  exchange_->end();
+}
+
+std::string SpeechJob::whole() const {
+  if (request_.format == TranscriptFormat::kText) {
+    proto::RequestOutput plain = result_;  // without the times that long sound has anyway
+    plain.mutable_outputs(0)->clear_segments();
+    return write_transcript(request_.format, plain, {});
+  }
+  std::string text = write_transcript(request_.format, result_, {seconds_, request_.task});
+  if (request_.format == TranscriptFormat::kSrt || request_.format == TranscriptFormat::kVtt)
+    return text;
+  Json body = Json::parse(text);
+  if (request_.format == TranscriptFormat::kVerboseJson) {
+    if (!request_.segments) body.erase("segments");
+    if (request_.words) body["words"] = words_json(result_.outputs(0).segments());
+  }
+  body["usage"] = usage();
+  return dump(body);
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,185 @@
+#include "server/api/speech/speech_request.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/media/sound/language_names.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/speech_params_reader.h"
+#include "server/api/generation/generation_request.h"
+#include "server/api/json_body.h"
+#include "server/api/speech/sound_form.h"
+
+namespace tandem::server {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kGranularities = "timestamp_granularities";
+
+// OpenAI's and vLLM's fields that say nothing about the answer, and those that ask for what there
+// is not.
+constexpr const char* kAccepted[] = {"user", "stream_include_usage"};
+constexpr std::pair<const char*, const char*> kRefused[] = {
+    {"include", "there are no log-probabilities of transcriptions"},
+    {"hotwords", "say such words in `prompt`"},
+    {"keywords", "say such words in `prompt`"},
+    {"languages", "one of them is what `language` names"},
+    {"known_speaker_names", "this kind of model tells no speakers apart"},
+    {"known_speaker_references", "this kind of model tells no speakers apart"},
+    {"stream_continuous_usage_stats", "the usage comes with the last event"},
+    {"vllm_xargs", "there are no plugins that would read them"}};
+
+bool asks_for_nothing(const json& value) {
+  return value == false || value == "" || (value.is_structured() && value.empty());
+}
+
+void take_foreign(json& fields, SpeechTask task) {
+  for (const char* name : kAccepted) fields.erase(name);
+  for (const auto& [name, why] : kRefused)
+    if (const auto value = take(fields, name); value && !asks_for_nothing(*value))
+      throw not_supported(name, why);
+  // The engine cuts sound where it must.
+  if (const auto strategy = take(fields, "chunking_strategy"); strategy && *strategy != "auto")
+    throw not_supported("chunking_strategy", "only \"auto\"");
+  if (const auto to = take_string(fields, "to_language"); to && !to->empty()) {
+    if (task != SpeechTask::kTranslate || language_code(*to) != "en")
+      throw not_supported("to_language", "translations are into English");
+  }
+}
+
+void take_format(json& fields, SpeechRequest& r) {
+  r.stream = take_bool(fields, "stream").value_or(false);
+  const std::string name = take_string(fields, "response_format").value_or("json");
+  if (name == "diarized_json")
+    throw not_supported("response_format", "this kind of model tells no speakers apart");
+  const auto format = transcript_format(name);
+  if (!format)
+    throw invalid_request("response_format", "expected json, text, srt, verbose_json or vtt, not " +
+                                                 json(name.substr(0, 40)).dump());
+  r.format = *format;
+  const bool subtitles = needs_times(r.format) && r.format != TranscriptFormat::kVerboseJson;
+  if (r.stream && subtitles)
+    throw not_supported("response_format",
+                        name + " is not streamed; verbose_json has each segment's times");
+  r.segments = needs_times(r.format);
+  if (r.segments) r.times_field = "response_format";
+}
+
+// What a word list of OpenAI's asks for.
+void take_granularities(json& fields, SpeechRequest& r) {
+  auto list = take(fields, kGranularities);
+  if (!list) return;
+  if (list->is_string()) list = json::array({*list});
+  bool segments = false;
+  for (const json& one : *list) {
+    if (one != "segment" && one != "word")
+      throw invalid_request(kGranularities, "expected segment or word, not " + one.dump());
+    (one == "word" ? r.words : segments) = true;
+  }
+  if (r.format != TranscriptFormat::kVerboseJson && !r.stream)
+    throw invalid_request(kGranularities, "needs \"response_format\": \"verbose_json\"");
+  r.segments = segments;
+  r.times_field = kGranularities;
+}
+
+// The names that OpenAI's and vLLM's clients use → HuggingFace's.
+void translate_names(json& fields) {
+  if (const auto most = take(fields, "max_completion_tokens")) {
+    for (const char* same : {"max_new_tokens", "max_tokens"})
+      if (fields.contains(same))
+        throw invalid_request("max_completion_tokens",
+                              std::string("says the same as ") + same + "; give one of them");
+    fields["max_new_tokens"] = *most;
+  }
+  const int64_t n = take_int(fields, "n", 1, kMaxSequences).value_or(1);
+  if (take_bool(fields, "use_beam_search").value_or(false)) {
+    if (fields.contains("num_beams"))
+      throw invalid_request("use_beam_search", "says the same as num_beams; give one of them");
+    fields["num_beams"] = n;
+  } else if (n != 1) {
+    throw not_supported("n", "a transcription is one sequence");
+  }
+  for (const char* name : {"language", "prompt"})  // some clients send all that they have
+    if (fields.contains(name) && fields[name] == "") fields.erase(name);
+}
+
+void set_task(json& fields, SpeechTask task, const AppContext& app, SpeechRequest& r) {
+  r.task = task == SpeechTask::kTranslate ? "translate" : "transcribe";
+  if (const auto given = take_string(fields, "task"); given && *given != r.task)
+    throw invalid_request("task",
+                          "is " + r.task + " here; /v1/audio/" +
+                              (task == SpeechTask::kTranslate ? "transcriptions" : "translations") +
+                              " is for the other one");
+  const auto& tasks = app.speech_tasks;
+  if (std::find(tasks.begin(), tasks.end(), r.task) == tasks.end())
+    throw not_supported("model", app.config.model_names.front() + " does not " + r.task);
+  // A model of one language has no token for it, nor for what is done with it.
+  if (!app.speech_languages.empty()) fields["task"] = r.task;
+}
+
+void set_times(json& fields, SpeechRequest& r) {
+  if (r.words) fields["return_token_timestamps"] = true;
+  if (r.times_field.empty()) {
+    r.segments =
+        r.stream && fields.contains("return_timestamps") && fields["return_timestamps"] == true;
+    return;
+  }
+  const json& given = fields.emplace("return_timestamps", true).first.value();
+  if (given != true)
+    throw invalid_request("return_timestamps", "must be true: " + r.times_field + " needs times");
+}
+
+// What is left of the fields: parameters of speech, and of generation.
+void read_params(json fields, SpeechRequest& r) {
+  json speech = json::object();
+  for (auto it = fields.begin(); it != fields.end();) {
+    if (!is_speech_param(it.key())) {
+      ++it;
+      continue;
+    }
+    speech[it.key()] = std::move(*it);
+    it = fields.erase(it);
+  }
+  try {
+    r.params = read_speech_params(speech);
+  } catch (const InputError& e) {
+    const std::string field = r.field_of(e.param()), message = e.what();
+    throw InputError(e.kind(), field + message.substr(e.param().size()), field);
+  }
+  r.options = read_options(fields);
+}
+
+}  // namespace
+
+std::string SpeechRequest::field_of(const std::string& param) const {
+  if (param == "return_token_timestamps" && words) return kGranularities;
+  if (param == "return_timestamps" && !times_field.empty()) return times_field;
+  if (param == "task") return "model";  // which task is the route's to say
+  return param;
+}
+
+SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app) {
+  SoundForm form = read_sound_form(request);
+  json& fields = form.fields;
+  SpeechRequest r;
+  r.file_begin = form.file_begin;
+  r.file_size = form.file_size;
+  check_model(app.config, fields);
+  const Urgency urgency = take_urgency(fields, app.config);
+  r.priority = urgency.priority;
+  r.timeout = urgency.timeout;
+  take_foreign(fields, task);
+  take_format(fields, r);
+  take_granularities(fields, r);
+  translate_names(fields);
+  set_task(fields, task, app, r);
+  set_times(fields, r);
+  read_params(std::move(fields), r);
+  return r;
+}
+
+}  // namespace tandem::server

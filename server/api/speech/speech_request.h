@@ -1,0 +1,37 @@
+// The forms of /v1/audio/transcriptions and /v1/audio/translations: what they ask of the engine,
+// and how they want it back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/media/sound/transcript.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "server/api/application.h"
+#include "server/http/http.h"
+
+namespace tandem::server {
+
+enum class SpeechTask : uint8_t { kTranscribe, kTranslate };
+
+struct SpeechRequest {
+  size_t file_begin = 0, file_size = 0;  // of the request's body
+  proto::SpeechParams params;
+  proto::GenerationOptions options;
+  std::string task;
+  TranscriptFormat format = TranscriptFormat::kJson;
+  bool segments = false, words = false;  // are part of the answer
+  bool stream = false;
+  std::string times_field;  // what asks for times, if return_timestamps does not
+  int32_t priority = 0;
+  double timeout = 0;  // seconds; 0: none
+
+  // The client's name of a parameter of the engine's.
+  std::string field_of(const std::string& param) const;
+};
+
+// Throws InputError naming the field; also where the model hears nothing.
+SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app);
+
+}  // namespace tandem::server
