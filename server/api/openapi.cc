@@ -99,6 +99,21 @@ constexpr const char* kSchemas = R"json({
     "append_eos": {"type": "boolean", "default": true},
     "src_lang": {"type": "string"}, "tgt_lang": {"type": "string"}, "task": {"type": "string"},
     "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
+  "SpeechRequest": {"type": "object", "required": ["file"], "additionalProperties": true,
+    "properties": {
+    "file": {"description": "WAV, FLAC, Ogg, MP3, AIFF, …", "type": "string", "format": "binary"},
+    "model": {"type": "string"},
+    "language": {"description": "what is spoken, as de or german; otherwise it is found out",
+      "type": "string"},
+    "prompt": {"description": "said before, as text: names, a style", "type": "string"},
+    "response_format": {"enum": ["json", "text", "srt", "verbose_json", "vtt"], "default": "json"},
+    "timestamp_granularities[]": {"type": "array", "items": {"enum": ["segment", "word"]}},
+    "temperature": {"type": "number", "minimum": 0},
+    "stream": {"type": "boolean", "default": false},
+    "max_completion_tokens": {"description": "of a window of sound", "type": "integer",
+      "minimum": 1},
+    "seed": {"type": "integer"}, "priority": {"type": "integer"},
+    "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "TokenizeRequest": {"type": "object", "required": ["prompt"], "properties": {
     "prompt": {"type": "string"}, "add_special_tokens": {"type": "boolean", "default": true},
     "src_lang": {"description": "language of the text", "type": "string"},
@@ -119,7 +134,9 @@ const char* body_of(std::string_view path) {
   return nullptr;
 }
 
-Json content(const Json& schema) { return {{"application/json", {{"schema", schema}}}}; }
+Json content(const Json& schema, const char* type = "application/json") {
+  return {{type, {{"schema", schema}}}};
+}
 Json reference(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
 
 }  // namespace
@@ -128,7 +145,11 @@ std::string openapi_document(const std::string& version) {
   Json paths = Json::object();
   for (const Route& route : routes()) {
     Json operation = {{"summary", route.summary}};
-    if (const char* body = body_of(route.path))
+    if (route.hears())
+      operation["requestBody"] = {
+          {"required", true},
+          {"content", content(reference("SpeechRequest"), "multipart/form-data")}};
+    else if (const char* body = body_of(route.path))
       operation["requestBody"] = {{"required", true}, {"content", content(reference(body))}};
     operation["responses"] = {
         {"200", {{"description", "OK"}}},
