@@ -64,6 +64,7 @@ void set_names(const std::string& model, server::ServerConfig& c) {
 // What the model hears. One of a single language has no tokens for it.
 void set_speech(const SpeechSettings& settings, server::AppContext& context) {
   context.speech_tasks = {"transcribe"};
+  context.speech_times = settings.no_timestamps.has_value();
   if (settings.multilingual == false) return;
   if (settings.tasks.contains("translate")) context.speech_tasks.push_back("translate");
   for (const auto& [token, id] : settings.languages)

@@ -32,6 +32,7 @@ struct AppContext {
   // Of a model that hears: "transcribe", perhaps "translate"; and the languages that it tells
   // apart, as "de".
   std::vector<std::string> speech_tasks = {}, speech_languages = {};
+  bool speech_times = false;  // it says when each text is said
   std::atomic<int> prompts_under_way{0};
   // Takes room for that many prompts; false: the answer is a 429.
   bool enter(int prompts) {

@@ -15,7 +15,7 @@
 namespace tandem::server {
 namespace {
 
-constexpr std::string_view kStyleMark = "@STYLE@", kScriptMark = "@SCRIPT@";
+constexpr std::string_view kStyleMark = "@STYLE@", kScriptMark = "@SCRIPT@", kHearMark = "@HEAR@";
 
 // As a Content-Security-Policy names an inline element with this text.
 std::string csp_hash(std::string_view text) {
@@ -37,10 +37,11 @@ HttpResponse make_page() {
   response.body = page::index_html;
   put(response.body, kStyleMark, page::style_css);
   put(response.body, kScriptMark, page::app_js);
+  put(response.body, kHearMark, page::hear_js);
   response.headers = {
       {"content-security-policy",
-       "default-src 'none'; script-src " + csp_hash(page::app_js) + "; style-src " +
-           csp_hash(page::style_css) +
+       "default-src 'none'; script-src " + csp_hash(page::app_js) + " " + csp_hash(page::hear_js) +
+           "; style-src " + csp_hash(page::style_css) +
            "; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
            "frame-ancestors 'none'; require-trusted-types-for 'script'"},
       {"x-content-type-options", "nosniff"},

@@ -33,6 +33,7 @@ Json model_object(const AppContext& app, const std::string& name) {
   if (!app.speech_tasks.empty()) {
     model["speech_tasks"] = app.speech_tasks;
     model["speech_languages"] = app.speech_languages;
+    model["speech_times"] = app.speech_times;
   }
   return model;
 }

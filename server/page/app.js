@@ -1,7 +1,7 @@
 'use strict';
 // The page's script: a form that asks /v1/completions, and a pane that polls /status. Text of the
-// server's or the model's becomes text nodes only.
-(() => {
+// server's or the model's becomes text nodes only. For hear.js: `page`, and an event "model".
+const page = (() => {
 const $ = (id) => document.getElementById(id);
 const element = (tag, className = '', text = '') => {
   const e = document.createElement(tag);
@@ -92,14 +92,18 @@ function requestBody(kind) {
   if ($('decoder_prompt').value !== '') body.decoder_prompt = $('decoder_prompt').value;
   return body;
 }
+const curls = {  // of each form that may be there: its command
+  form: (quoted, key) => kinds().map((kind) => {
+    const body = JSON.stringify(requestBody(kind), null, 1).replaceAll(/\n */g, ' ');
+    return `curl -N ${location.origin}/v1/completions ${key}\\\n` +
+        `     -H 'Content-Type: application/json' \\\n     -d ${quoted(body)}`;
+  }).join('\n\n'),
+};
 function showCurl() {
   const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
-  $('curl').textContent = kinds().map((kind) => {
-    const body = JSON.stringify(requestBody(kind), null, 1).replaceAll(/\n */g, ' ');
-    return `curl -N ${location.origin}/v1/completions \\\n` +
-        (apiKey ? '     -H "Authorization: Bearer $TANDEM_API_KEY" \\\n' : '') +
-        `     -H 'Content-Type: application/json' \\\n     -d ${quoted(body)}`;
-  }).join('\n\n');
+  const key = apiKey ? '\\\n     -H "Authorization: Bearer $TANDEM_API_KEY" ' : '';
+  const form = Object.keys(curls).find((id) => !$(id).hidden);
+  $('curl').textContent = curls[form](quoted, key);
 }
 function showFields() {
   const shown = kinds();
@@ -123,6 +127,7 @@ async function showMenus() {
     $(name).closest('.field').hidden = values.length === 0;
     if (values.length) $('model-fields').hidden = false;
   }
+  document.dispatchEvent(new CustomEvent('model', {detail: model}));
 }
 function showFieldError(name, message) {
   const place = $('error-' + name);
@@ -311,7 +316,7 @@ $('form').onsubmit = (event) => { event.preventDefault(); generate(); };
 $('stop').onclick = () => { if (under_way) under_way.abort(); };
 $('form').oninput = () => { showFields(); countSoon(); };
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !$('key-dialog').open) generate();
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !$('form').hidden && !$('key-dialog').open) generate();
 });
 for (const button of document.querySelectorAll('[data-example]'))
   button.onclick = () => { $('prompt').value = EXAMPLES[button.dataset.example]; showFields(); countSoon(); };
@@ -472,4 +477,5 @@ showFields();
 showMenus();
 countTokens();
 poll();
+return {$, element, ask, errorOf, eventsOf, showCurl, curls};
 })();

@@ -372,10 +372,11 @@ def test_a_closed_stream_has_ended():
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_in_pieces_of_any_size(size):
     from tandem_client._protocol import EventReader
+    from tandem_client._types import chunk_of
 
     text = "line\u2028 é\r\n"
     data = b": a comment\n\n" + event(text).replace(b"\n\n", b"\r\n\r\n") + event("b") + b"data: [DONE]\n\n"
-    reader = EventReader()
+    reader = EventReader(chunk_of)
     chunks = [c for at in range(0, len(data), size) for c in reader.feed(data[at:at + size])]
     assert [c.text for c in chunks] == [text, "b"] and reader.done
 

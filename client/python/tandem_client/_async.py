@@ -3,44 +3,40 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Generic, List, Mapping, Optional, Sequence,
+                    Union)
 
 import httpx
 
 from . import _protocol as protocol
 from ._errors import ApiError, TandemError
-from ._protocol import Retries
-from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
-                     embeddings_of, model_of, scores_of)
+from ._protocol import Event, Form, Retries, Sound
+from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, Transcription,
+                     TranscriptionEvent, chunk_of, completion_of, embeddings_of, model_of, scores_of,
+                     transcription_event_of, transcription_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._types import EmbeddingParams, GenerationParams
+    from ._types import EmbeddingParams, GenerationParams, TranscriptionParams
 
 
-class AsyncStream:
-    """Chunks as the server sends them; the request is sent at the first use. Closing it (leaving its `async with`, or
-    close()) before its end cancels the request."""
-
-    def __init__(self, send: Callable[[], Awaitable[httpx.Response]]) -> None:
+class _EventStream(Generic[Event]):
+    def __init__(self, send: Callable[[], Awaitable[httpx.Response]], parse: Callable[[Any], Event]) -> None:
         self._send = send
+        self._parse = parse
         self._response: Optional[httpx.Response] = None
         self._closed = False
         self.request_id = ""
         self._chunks = self._read()
 
-    def __aiter__(self) -> AsyncIterator[Chunk]:
+    def __aiter__(self) -> AsyncIterator[Event]:
         return self
 
-    async def __anext__(self) -> Chunk:
+    async def __anext__(self) -> Event:
         if self._closed:  # what had arrived before is not wanted either
             raise StopAsyncIteration
         return await self._chunks.__anext__()
-
-    async def __aenter__(self) -> AsyncStream:
-        await self._open()
-        return self
 
     async def __aexit__(self, *_: Any) -> None:
         await self.close()
@@ -50,22 +46,15 @@ class AsyncStream:
         if self._response is not None:
             await self._response.aclose()
 
-    async def result(self) -> Completion:
-        """What is left of the stream, read to its end and put together."""
-        collector = protocol.Collector()
-        async for chunk in self:
-            collector.add(chunk)
-        return collector.completion(self.request_id)
-
     async def _open(self) -> httpx.Response:
         if self._response is None:
             self._response = await self._send()
             self.request_id = self._response.headers.get("x-request-id", "")
         return self._response
 
-    async def _read(self) -> AsyncIterator[Chunk]:
+    async def _read(self) -> AsyncIterator[Event]:
         response = await self._open()
-        reader = protocol.EventReader(self.request_id)
+        reader = protocol.EventReader(self._parse, self.request_id)
         try:
             async for data in response.aiter_bytes():
                 for chunk in reader.feed(data):
@@ -76,6 +65,37 @@ class AsyncStream:
                 raise protocol.connection_error(e) from e
         finally:
             await response.aclose()
+
+
+class AsyncStream(_EventStream[Chunk]):
+    """Chunks as the server sends them; the request is sent at the first use. Closing it (leaving its `async with`, or
+    close()) before its end cancels the request."""
+
+    async def __aenter__(self) -> AsyncStream:
+        await self._open()
+        return self
+
+    async def result(self) -> Completion:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.Collector()
+        async for chunk in self:
+            collector.add(chunk)
+        return collector.completion(self.request_id)
+
+
+class AsyncTranscriptionStream(_EventStream[TranscriptionEvent]):
+    """Events of a transcription as the server sends them; otherwise as AsyncStream."""
+
+    async def __aenter__(self) -> AsyncTranscriptionStream:
+        await self._open()
+        return self
+
+    async def result(self) -> Transcription:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.SpeechCollector()
+        async for event in self:
+            collector.add(event)
+        return collector.transcription(self.request_id)
 
 
 class AsyncClient:
@@ -136,6 +156,24 @@ class AsyncClient:
             source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
+    async def transcribe(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe",
+                         timestamps: bool = True, word_timestamps: bool = False, model: Optional[str] = None,
+                         **params: Unpack[TranscriptionParams]) -> Transcription:
+        """What is said in a file (its path, its bytes, or an open one), for a model that hears. task "translate": in English.
+        timestamps: with segments, which not all models have; language: "de" or "german", or found out."""
+        form = protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params)
+        response = await self._send("POST", form.path, form=form)
+        return transcription_of(response.json(), response.headers.get("x-request-id", ""))
+
+    def transcribe_stream(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe",
+                          timestamps: bool = True, word_timestamps: bool = False, model: Optional[str] = None,
+                          **params: Unpack[TranscriptionParams]) -> AsyncTranscriptionStream:
+        """The same as it is understood."""
+        form = protocol.streamed_form(
+            protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params))
+        return AsyncTranscriptionStream(lambda: self._send("POST", form.path, form=form, stream=True),
+                                        transcription_event_of)
+
     async def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
         body = await self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
                                                 "return_token_strs": return_token_strs})
@@ -188,18 +226,19 @@ class AsyncClient:
         return completion_of(response.json(), response.headers.get("x-request-id", ""))
 
     def _stream(self, path: str, body: Dict[str, Any]) -> AsyncStream:
-        return AsyncStream(lambda: self._send("POST", path, protocol.streamed(body), stream=True))
+        return AsyncStream(lambda: self._send("POST", path, protocol.streamed(body), stream=True), chunk_of)
 
     async def _json(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
         return (await self._send(method, path, body)).json()
 
-    async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, stream: bool = False,
-              retries: Optional[Retries] = None) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, form: Optional[Form] = None,
+              stream: bool = False, retries: Optional[Retries] = None) -> httpx.Response:
         retries = retries or self._retries
         attempt = 0
         while True:
-            request = self._http.build_request(method, path, json=body,
-                                               timeout=protocol.read_timeout(body or {}, self._timeout))
+            content = form.arguments() if form else {"json": body}
+            request = self._http.build_request(
+                method, path, timeout=protocol.read_timeout(form.fields if form else body or {}, self._timeout), **content)
             try:
                 response = await self._http.send(request, stream=stream)
                 if response.status_code == 200:

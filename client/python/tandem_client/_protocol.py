@@ -3,16 +3,21 @@ from __future__ import annotations
 
 import email.utils
 import json
+import os
+import pathlib
 import random
 import time
-from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Union
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union
 
 import httpx
 
 from ._errors import ApiError, ConnectionFailed, api_error
-from ._types import Choice, Chunk, Completion, Usage, chunk_of, joined
+from ._types import (Choice, Chunk, Completion, Segment, Transcription, TranscriptionEvent, Usage, joined)
 
+# A file of sound: its path, its bytes, or what they can be read from.
+Sound = Union[str, "os.PathLike[str]", bytes, BinaryIO]
+Event = TypeVar("Event")
 MAX_EVENT_BYTES = 64 << 20
 _RETRIED = (429, 503)
 
@@ -116,20 +121,64 @@ def score_body(source: Any, target: Any, append_eos: bool, model: Optional[str],
     return _with_model({"prompt": source, "target": target, "append_eos": append_eos, **named}, model)
 
 
+@dataclass(frozen=True)
+class Form:
+    """A body that has a file. It is in memory, so that it can be sent again."""
+    path: str
+    fields: Dict[str, Any]
+    name: str
+    content: bytes
+
+    def arguments(self) -> Dict[str, Any]:
+        """For httpx: what is no text as JSON; of a name[] each element is a field."""
+        data = {name: value if isinstance(value, str) or name.endswith("[]") else json.dumps(value)
+                for name, value in self.fields.items()}
+        return {"data": data, "files": {"file": (self.name, self.content, "application/octet-stream")}}
+
+
+def _read(sound: Sound) -> Tuple[str, bytes]:
+    if isinstance(sound, (bytes, bytearray, memoryview)):
+        return "sound", bytes(sound)
+    if isinstance(sound, (str, os.PathLike)):
+        path = pathlib.Path(sound)
+        return path.name, path.read_bytes()
+    return "sound", sound.read()
+
+
+def speech_form(sound: Sound, model: Optional[str], task: str, language: Optional[str], timestamps: bool,
+                word_timestamps: bool, params: Mapping[str, Any]) -> Form:
+    if task not in ("transcribe", "translate"):
+        raise ValueError(f"task: expected transcribe or translate, not {task!r}")
+    fields = _with_model(dict(params), model)
+    if language is not None:
+        fields["language"] = language
+    if timestamps or word_timestamps:
+        fields["response_format"] = "verbose_json"
+    if word_timestamps:
+        fields["timestamp_granularities[]"] = ["segment", "word"]
+    name, content = _read(sound)
+    return Form("/v1/audio/" + ("translations" if task == "translate" else "transcriptions"), fields, name, content)
+
+
+def streamed_form(form: Form) -> Form:
+    return replace(form, fields={**form.fields, "stream": True})
+
+
 def streamed(body: Dict[str, Any]) -> Dict[str, Any]:
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
 
-class EventReader:
-    """Server-sent events from pieces of bytes. `done` is set by the last one."""
+class EventReader(Generic[Event]):
+    """Server-sent events from pieces of bytes, as `parse` reads them. `done` is set by the last one."""
 
-    def __init__(self, request_id: str = "") -> None:
+    def __init__(self, parse: Callable[[Any], Event], request_id: str = "") -> None:
         self.done = False
+        self._parse = parse
         self._request_id = request_id
         self._buffer = b""
 
-    def feed(self, data: bytes) -> Iterator[Chunk]:
-        """Chunks that are complete now. Raises the error that the stream reports, if it does."""
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Those that are complete now. Raises the error that the stream reports, if it does."""
         self._buffer += data
         *events, self._buffer = self._buffer.replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._buffer) > MAX_EVENT_BYTES:
@@ -148,7 +197,7 @@ class EventReader:
                 raise ConnectionFailed(f"an event of the stream is no JSON: {text[:100]!r}") from e
             if "error" in body:
                 raise api_error(200, body, request_id=self._request_id)
-            yield chunk_of(body)
+            yield self._parse(body)
 
     def end(self) -> None:
         if not self.done:
@@ -174,3 +223,23 @@ class Collector:
             raise ConnectionFailed("the stream was empty")
         choices = [joined(self._parts[index]) for index in sorted(self._parts)]
         return Completion(self._last.id, self._last.model, 0, choices, self._usage, request_id)
+
+
+class SpeechCollector:
+    """The same of a transcription's events."""
+
+    def __init__(self) -> None:
+        self._segments: List[Segment] = []
+        self._done: Optional[Transcription] = None
+
+    def add(self, event: TranscriptionEvent) -> None:
+        self._done = event.done or self._done
+        if event.segment is not None:
+            self._segments.append(event.segment)
+
+    def transcription(self, request_id: str) -> Transcription:
+        if self._done is None:
+            raise ConnectionFailed("the stream was empty")
+        words = [word for segment in self._segments for word in segment.words]
+        return replace(self._done, segments=self._segments, words=words, request_id=request_id)
+

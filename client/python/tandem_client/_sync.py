@@ -2,41 +2,38 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, Union
 
 import httpx
 
 from . import _protocol as protocol
 from ._errors import ApiError, TandemError
-from ._protocol import Retries
-from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, completion_of,
-                     embeddings_of, model_of, scores_of)
+from ._protocol import Event, Form, Retries, Sound
+from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, Transcription,
+                     TranscriptionEvent, chunk_of, completion_of, embeddings_of, model_of, scores_of,
+                     transcription_event_of, transcription_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._types import EmbeddingParams, GenerationParams
+    from ._types import EmbeddingParams, GenerationParams, TranscriptionParams
 
 
-class Stream:
-    """Chunks as the server sends them. Closing it (leaving its `with`, or close()) before its end cancels the request."""
-
-    def __init__(self, response: httpx.Response) -> None:
+class _EventStream(Generic[Event]):
+    def __init__(self, response: httpx.Response, parse: Callable[[Any], Event]) -> None:
         self._response = response
+        self._parse = parse
         self._closed = False
         self.request_id: str = response.headers.get("x-request-id", "")
         self._chunks = self._read()
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Iterator[Event]:
         return self
 
-    def __next__(self) -> Chunk:
+    def __next__(self) -> Event:
         if self._closed:  # what had arrived before is not wanted either
             raise StopIteration
         return next(self._chunks)
-
-    def __enter__(self) -> Stream:
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
@@ -45,15 +42,8 @@ class Stream:
         self._closed = True
         self._response.close()
 
-    def result(self) -> Completion:
-        """What is left of the stream, read to its end and put together."""
-        collector = protocol.Collector()
-        for chunk in self:
-            collector.add(chunk)
-        return collector.completion(self.request_id)
-
-    def _read(self) -> Iterator[Chunk]:
-        reader = protocol.EventReader(self.request_id)
+    def _read(self) -> Iterator[Event]:
+        reader = protocol.EventReader(self._parse, self.request_id)
         try:
             for data in self._response.iter_bytes():
                 yield from reader.feed(data)
@@ -63,6 +53,34 @@ class Stream:
                 raise protocol.connection_error(e) from e
         finally:
             self._response.close()
+
+
+class Stream(_EventStream[Chunk]):
+    """Chunks as the server sends them. Closing it (leaving its `with`, or close()) before its end cancels the request."""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def result(self) -> Completion:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.Collector()
+        for chunk in self:
+            collector.add(chunk)
+        return collector.completion(self.request_id)
+
+
+class TranscriptionStream(_EventStream[TranscriptionEvent]):
+    """Events of a transcription as the server sends them; otherwise as Stream."""
+
+    def __enter__(self) -> TranscriptionStream:
+        return self
+
+    def result(self) -> Transcription:
+        """What is left of the stream, read to its end and put together."""
+        collector = protocol.SpeechCollector()
+        for event in self:
+            collector.add(event)
+        return collector.transcription(self.request_id)
 
 
 class Client:
@@ -123,6 +141,23 @@ class Client:
             source, target, append_eos, model or self.model, src_lang=src_lang, tgt_lang=tgt_lang))
         return scores_of(response.json(), response.headers.get("x-request-id", ""))
 
+    def transcribe(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe", timestamps: bool = True,
+                   word_timestamps: bool = False, model: Optional[str] = None,
+                   **params: Unpack[TranscriptionParams]) -> Transcription:
+        """What is said in a file (its path, its bytes, or an open one), for a model that hears. task "translate": in English.
+        timestamps: with segments, which not all models have; language: "de" or "german", or found out."""
+        form = protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params)
+        response = self._send("POST", form.path, form=form)
+        return transcription_of(response.json(), response.headers.get("x-request-id", ""))
+
+    def transcribe_stream(self, sound: Sound, *, language: Optional[str] = None, task: str = "transcribe",
+                          timestamps: bool = True, word_timestamps: bool = False, model: Optional[str] = None,
+                          **params: Unpack[TranscriptionParams]) -> TranscriptionStream:
+        """The same as it is understood."""
+        form = protocol.streamed_form(
+            protocol.speech_form(sound, model or self.model, task, language, timestamps, word_timestamps, params))
+        return TranscriptionStream(self._send("POST", form.path, form=form, stream=True), transcription_event_of)
+
     def tokenize(self, text: str, *, add_special_tokens: bool = True, return_token_strs: bool = False) -> Tokens:
         body = self._json("POST", "/tokenize", {"prompt": text, "add_special_tokens": add_special_tokens,
                                                 "return_token_strs": return_token_strs})
@@ -175,18 +210,19 @@ class Client:
         return completion_of(response.json(), response.headers.get("x-request-id", ""))
 
     def _stream(self, path: str, body: Dict[str, Any]) -> Stream:
-        return Stream(self._send("POST", path, protocol.streamed(body), stream=True))
+        return Stream(self._send("POST", path, protocol.streamed(body), stream=True), chunk_of)
 
     def _json(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Any:
         return self._send(method, path, body).json()
 
-    def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, stream: bool = False,
-              retries: Optional[Retries] = None) -> httpx.Response:
+    def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, form: Optional[Form] = None,
+              stream: bool = False, retries: Optional[Retries] = None) -> httpx.Response:
         retries = retries or self._retries
         attempt = 0
         while True:
-            request = self._http.build_request(method, path, json=body,
-                                               timeout=protocol.read_timeout(body or {}, self._timeout))
+            content = form.arguments() if form else {"json": body}
+            request = self._http.build_request(
+                method, path, timeout=protocol.read_timeout(form.fields if form else body or {}, self._timeout), **content)
             try:
                 response = self._http.send(request, stream=stream)
                 if response.status_code == 200:

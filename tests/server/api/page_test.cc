@@ -63,6 +63,15 @@ TEST(Page, HasMenusForLanguagesAndTasks) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Page, HearsWhereTheModelDoes) {
+  FakeServer s;
+  const std::string html = s.ask("GET", "/")->head->body;
+  EXPECT_EQ(html.find("@HEAR@"), std::string::npos);
+  for (const char* part : {"<form id=\"hear\" novalidate hidden>", "type=\"file\" id=\"file\"",
+                           "id=\"record\"", "getUserMedia", "/v1/audio/", "speech_tasks"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
 TEST(Page, TheBrowserRunsNothingElse) {
   FakeServer s;
   const auto page = s.ask("GET", "/");
@@ -71,7 +80,8 @@ TEST(Page, TheBrowserRunsNothingElse) {
   const std::string policy = *page->header("content-security-policy");
   EXPECT_EQ(policy.rfind("default-src 'none'; ", 0), 0u);
   EXPECT_EQ(between(policy, "script-src ", ";"),
-            "'sha256-" + sha256_base64(between(html, "<script>", "</script>")) + "'");
+            "'sha256-" + sha256_base64(between(html, "<script>", "</script>")) + "' 'sha256-" +
+                sha256_base64(between(html, "</script>\n<script>", "</script>")) + "'");
   EXPECT_EQ(between(policy, "style-src ", ";"),
             "'sha256-" + sha256_base64(between(html, "<style>", "</style>")) + "'");
   EXPECT_EQ(between(policy, "connect-src ", ";"), "'self'");
