@@ -27,11 +27,12 @@ class OutputCursor {
   struct Position {
     int num_tokens = 0;
     size_t text_bytes = 0;
+    int num_segments = 0;
     bool ended = false;
     bool behind(const proto::CompletionOutput& sequence) const;
   };
 
-  bool inputs_sent_ = false;
+  bool inputs_sent_ = false, language_sent_ = false;
   bool end_sent_ = false;
   int num_prompt_logprobs_ = 0;
   std::map<int32_t, Position> positions_;  // by the sequence's index
