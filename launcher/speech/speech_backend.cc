@@ -25,36 +25,36 @@ void SpeechBackend::load() {
   if (inner_.tokenizer() == nullptr) own_tokenizer_ = load_tokenizer(model_);
 }
 
-void SpeechBackend::send(Job job, JsonRequest request) {
+void SpeechBackend::send(Sent sent, JsonRequest request) {
   if (sink_ && !streams_) {
     inner_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
-      const auto it = jobs_.find(number);
-      if (it != jobs_.end() && !it->second.transcription) sink_(it->second.number, chunk);
+      const auto it = sent_.find(number);
+      if (it != sent_.end() && it->second.window < 0) sink_(it->second.number, chunk);
     });
     streams_ = true;
   }
   const uint64_t number = next_++;
-  jobs_.emplace(number, std::move(job));
+  sent_.emplace(number, sent);
   try {
     inner_.submit(number, std::move(request));
   } catch (...) {
-    jobs_.erase(number);
+    sent_.erase(number);
     throw;
   }
 }
 
 void SpeechBackend::submit(uint64_t number, JsonRequest request) {
-  if (request.audio.empty()) return send({number, nullptr}, std::move(request));
+  if (request.audio.empty()) return send({number}, std::move(request));
   load();
   waiting_.emplace_back(number, std::move(request));
 }
 
-// Opens the file, and sends the first request of its transcription, or the only one of a decoder
+// Opens the file, and sends the first requests of its transcription, or the only one of a decoder
 // prompt that was given.
 void SpeechBackend::begin(uint64_t number, JsonRequest request) {
   AudioFile file = AudioFile::open(request.audio, kField, settings_->mel.sampling_rate);
-  LogMel mel = read_log_mel(file, settings_->mel);
-  if (request.speech.is_null()) {
+  if (!request.speech) {
+    const LogMel mel = read_log_mel(file, settings_->mel);
     if (mel.frames > settings_->window_frames)
       throw InputError(ErrorKind::kResource,
                        "audio: is longer than a window of " +
@@ -63,32 +63,38 @@ void SpeechBackend::begin(uint64_t number, JsonRequest request) {
                            "by window",
                        kField);
     *request.prompt.mutable_encoder()->mutable_frames() = window_of(mel, *settings_, 0);
-    return send({number, nullptr}, std::move(request));
+    return send({number}, std::move(request));
   }
-  Job job{number, std::make_unique<Transcription>(settings_, std::move(mel),
-                                                  TranscriptionParams::read(request.speech),
-                                                  std::move(request.options))};
-  const double seconds = job.transcription->seconds();
-  total_ += seconds;
-  active_ += seconds;
+  const Tokenizer* tokenizer = inner_.tokenizer();
+  auto transcription = std::make_unique<Transcription>(
+      settings_, read_speech(file, settings_->mel, *request.speech), *request.speech,
+      std::move(request.options), tokenizer != nullptr ? *tokenizer : *own_tokenizer_);
+  total_ += transcription->seconds();
+  active_ += transcription->seconds();
+  jobs_[number] = std::move(transcription);
   try {
-    if (!go_on(job)) throw invalid_request(kField, "has no sound");
+    go_on(number);
   } catch (...) {
-    active_ -= seconds;
-    done_ += seconds;
+    end(number);
     throw;
   }
 }
 
-// Sends the next request, and the job with it; false: there is none.
-bool SpeechBackend::go_on(Job& job) {
-  std::optional<Transcription::Request> next = job.transcription->next();
-  if (!next) return false;
-  JsonRequest request;
-  request.prompt = std::move(next->prompt);
-  request.options = std::move(next->options);
-  send(std::move(job), std::move(request));
-  return true;
+// Sends all that can be sent.
+void SpeechBackend::go_on(uint64_t number) {
+  for (Transcription::Request& next : jobs_.at(number)->next()) {
+    JsonRequest request;
+    request.prompt = std::move(next.prompt);
+    request.options = std::move(next.options);
+    send({number, next.number}, std::move(request));
+  }
+}
+
+// Answers that are still to come find nothing.
+void SpeechBackend::end(uint64_t number) {
+  const auto node = jobs_.extract(number);
+  active_ -= node.mapped()->seconds();
+  done_ += node.mapped()->seconds();
 }
 
 void SpeechBackend::start(std::vector<Finished>& out) {
@@ -103,42 +109,44 @@ void SpeechBackend::start(std::vector<Finished>& out) {
   }
 }
 
+// An answer to a transcription. Returns whether that has ended, with `finished` as its result.
+bool SpeechBackend::take(const Sent& sent, Finished& finished) {
+  const auto job = jobs_.find(sent.number);
+  if (job == jobs_.end()) return false;  // another window was wrong
+  finished.number = sent.number;
+  try {
+    if (!finished.error) {
+      Transcription& transcription = *job->second;
+      transcription.take(sent.window, finished.output);
+      if (!transcription.done()) {
+        go_on(sent.number);
+        return false;
+      }
+      finished.output = transcription.result();
+      finished.seconds = transcription.seconds();
+    }
+  } catch (const InputError& error) {
+    finished.error = error;
+  }
+  end(sent.number);
+  return true;
+}
+
 std::vector<Backend::Finished> SpeechBackend::poll() {
   std::vector<Finished> out;
   start(out);
-  if (jobs_.empty()) return out;
+  if (sent_.empty()) return out;
   for (Finished& finished : inner_.poll()) {
-    auto node = jobs_.extract(finished.number);
-    Job job = std::move(node.mapped());
-    finished.number = job.number;
-    if (!job.transcription) {
-      out.push_back(std::move(finished));
-      continue;
-    }
-    const double seconds = job.transcription->seconds();
-    try {
-      if (!finished.error) {
-        job.transcription->take(finished.output);
-        if (go_on(job)) continue;
-        const Tokenizer* tokenizer = inner_.tokenizer();
-        finished.output =
-            job.transcription->result(tokenizer != nullptr ? *tokenizer : *own_tokenizer_);
-        finished.seconds = seconds;
-      }
-    } catch (const InputError& error) {
-      finished.error = error;
-    }
-    active_ -= seconds;
-    done_ += seconds;
-    out.push_back(std::move(finished));
+    const Sent sent = sent_.extract(finished.number).mapped();
+    finished.number = sent.number;
+    if (sent.window < 0 || take(sent, finished)) out.push_back(std::move(finished));
   }
   return out;
 }
 
 Backend::AudioSeconds SpeechBackend::audio_seconds() const {
   AudioSeconds out{done_, total_};
-  for (const auto& [number, job] : jobs_)
-    if (job.transcription) out.done += job.transcription->seconds_done();
+  for (const auto& [number, transcription] : jobs_) out.done += transcription->seconds_done();
   return out;
 }
 

@@ -1,5 +1,5 @@
-// A backend that reads sound: of a request with a file it makes those that transcribe it, window
-// after window, beside all others of the same backend. Other requests pass through.
+// A backend that reads sound: of a request with a file it makes those that transcribe its windows,
+// beside all others of the same backend. Other requests pass through.
 #pragma once
 
 #include <deque>
@@ -27,22 +27,25 @@ class SpeechBackend final : public Backend {
   AudioSeconds audio_seconds() const override;
 
  private:
-  struct Job {
-    uint64_t number;                               // of the request
-    std::unique_ptr<Transcription> transcription;  // null: it passes through
+  struct Sent {
+    uint64_t number;  // of the request
+    int window = -1;  // its transcription's number; -1: it passes through
   };
   void load();
   void start(std::vector<Finished>& out);
   void begin(uint64_t number, JsonRequest request);
-  bool go_on(Job& job);
-  void send(Job job, JsonRequest request);
+  void go_on(uint64_t number);
+  void end(uint64_t number);
+  bool take(const Sent& sent, Finished& finished);
+  void send(Sent sent, JsonRequest request);
 
   Backend& inner_;
   std::filesystem::path model_;
   std::shared_ptr<const SpeechSettings> settings_;  // once there is sound
   std::unique_ptr<Tokenizer> own_tokenizer_;        // where the backend has none
   std::deque<std::pair<uint64_t, JsonRequest>> waiting_;
-  std::map<uint64_t, Job> jobs_;  // by the number that `inner` knows
+  std::map<uint64_t, Sent> sent_;                            // by the number that `inner` knows
+  std::map<uint64_t, std::unique_ptr<Transcription>> jobs_;  // by their requests' numbers
   uint64_t next_ = 0;
   bool streams_ = false;
   double done_ = 0, total_ = 0;  // seconds of transcriptions that have ended, and of all
