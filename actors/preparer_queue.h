@@ -1,6 +1,6 @@
-// Requests that wait to be tokenised, or their sound to be read: one queue for all preparers of a kind,
-// each of which takes the next one when it is free, so that a long text holds up nothing but its own
-// preparer.
+// Requests that wait to be tokenised, or their sound to be read: one queue for all preparers of a
+// kind, each of which takes the next one when it is free, so that a long text holds up nothing but
+// its own preparer.
 #pragma once
 
 #include <algorithm>

@@ -75,7 +75,6 @@ void ClientCore::ask(const std::string& id, Stream& stream, double now) {
       p.set_index(index);
       p.set_num_tokens(position.num_tokens);
       p.set_text_bytes(position.text_bytes);
-      p.set_num_segments(position.num_segments);
     }
     resume.set_num_prompt_logprobs(stream.num_prompt_logprobs);
   } else {

@@ -56,9 +56,9 @@ class Prompt {
   static Prompt token_ids(const std::vector<int32_t>& ids);
   // For models whose encoder reads frames: rows of `width` numbers, one behind another.
   static Prompt frames(int width, const std::vector<float>& values);
-  // Sound to be transcribed, by a model that hears (docs/speech.md): the bytes of a file, WAV, FLAC,
-  // Ogg, MP3 or another, at most kMostSoundBytes. Throws ClientError where it has more or none, or a
-  // path cannot be read.
+  // Sound to be transcribed, by a model that hears (docs/speech.md): the bytes of a file, WAV,
+  // FLAC, Ogg, MP3 or another, at most kMostSoundBytes. Throws ClientError where it has more or
+  // none, or a path cannot be read.
   static Prompt sound(std::string file, const proto::SpeechParams& params = {});
   static Prompt sound_file(const std::filesystem::path& path,
                            const proto::SpeechParams& params = {});

@@ -78,10 +78,10 @@ class LLMEngine : private EngineOutbox {
   std::optional<StepLoop> loop_;
   std::optional<EngineCore> core_;
   ChunkSink sink_;
-  std::vector<proto::SchedulerEvent> rejections_;  // that the core has not been told yet
-  std::vector<proto::SubmitRequest> to_prepare_;   // that the core waits for
-  std::string adding_;                             // the request being added
-  std::optional<proto::Error> refused_;            // what became of it
+  std::vector<proto::SchedulerEvent> rejections_;             // that the core has not been told yet
+  std::vector<proto::SubmitRequest> to_prepare_;              // that the core waits for
+  std::string adding_;                                        // the request being added
+  std::optional<proto::Error> refused_;                       // what became of it
   std::vector<std::pair<std::string, InputError>> failures_;  // of others
   std::unordered_map<std::string, proto::RequestOutput> unfinished_;  // what has come so far
   std::vector<proto::RequestOutput> finished_;                        // by the step under way

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace tandem {
 
@@ -21,7 +22,7 @@ std::vector<Transcription::Request> SpeechState::next() {
   if (!transcription_) return {};
   std::vector<Transcription::Request> out = transcription_->next();
   unanswered_ += static_cast<int>(out.size());
-  TANDEM_CHECK_GT(unanswered_, 0);  // else it would have ended
+  if (unanswered_ == 0) throw invalid_request("prompt.multi_modal_data.audio", "has no sound");
   return out;
 }
 

@@ -1,5 +1,5 @@
-// A transcription under way, as RequestState is a request: what is computed for it, and its output so
-// far. One thread; no I/O.
+// A transcription under way, as RequestState is a request: what is computed for it, and its output
+// so far. One thread; no I/O.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class SpeechState {
   SpeechState(const SpeechState&) = delete;
   SpeechState& operator=(const SpeechState&) = delete;
 
-  // The requests that are to be computed now, beside those that have no answer yet; each is answered
-  // by take(). Throws InputError: what is asked for cannot be had.
+  // The requests that are to be computed now, beside those that have no answer yet; each is
+  // answered by take(). Throws InputError: what is asked for cannot be had.
   std::vector<Transcription::Request> next();
   // The whole answer to the request of that number. Throws InputError if it is none to go on with.
   void take(int number, const proto::RequestOutput& answer, double now);

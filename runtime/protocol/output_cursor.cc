@@ -26,8 +26,7 @@ bool OutputCursor::Position::behind(const proto::CompletionOutput& sequence) con
 void OutputCursor::resume(const proto::ResumeRequest& received) {
   *this = OutputCursor();
   for (const proto::StreamPosition& p : received.received())
-    positions_[p.index()] = {p.num_tokens(), static_cast<size_t>(p.text_bytes()), p.num_segments(),
-                             false};
+    positions_[p.index()] = {p.num_tokens(), static_cast<size_t>(p.text_bytes()), 0, false};
   num_prompt_logprobs_ = received.num_prompt_logprobs();
 }
 

@@ -20,7 +20,8 @@ class OutputCursor {
   void next_chunk(const proto::RequestOutput& output, proto::RequestChunk& chunk);
   // There is something that no chunk has carried yet: the next chunk is not an empty one.
   bool behind(const proto::RequestOutput& output) const;
-  // Goes on behind what the reader says that it has, which is no more than the output has.
+  // Goes on behind what the reader says that it has, which is no more than the output has. Segments
+  // come again from the first on.
   void resume(const proto::ResumeRequest& received);
 
  private:

@@ -161,7 +161,9 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
     throw invalid_request(
         field.empty() ? "prompt.encoder" : field,
         std::string("must be a text or token ids: the model's encoder reads no ") +
-            (prompt.encoder().has_image() ? "images" : prompt.encoder().has_sound() ? "sound" : "frames"));
+            (prompt.encoder().has_image()   ? "images"
+             : prompt.encoder().has_sound() ? "sound"
+                                            : "frames"));
   Ids ids = tokenise(prompt.encoder(), tokenizer,
                      {with.add_special_tokens,
                       options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});

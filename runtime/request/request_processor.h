@@ -34,10 +34,11 @@ class RequestProcessor {
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
 
   // Validates, tokenises, truncates, resolves. Sound is decoded, which takes seconds for an hour of
-  // it: into a transcription, or into frames where the decoder has a prompt of the request's own, or
-  // the encoder's output is all that is wanted. Throws InputError naming the field.
+  // it: into a transcription, or into frames where the decoder has a prompt of the request's own,
+  // or the encoder's output is all that is wanted. Throws InputError naming the field.
   PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
-  // The same of sound in a file of this host, which is not held in memory. The prompt's has no bytes.
+  // The same of sound in a file of this host, which is not held in memory. The prompt's has no
+  // bytes.
   PreparedRequest prepare_file(const std::filesystem::path& sound, const proto::Prompt& prompt,
                                const proto::GenerationOptions& options);
 

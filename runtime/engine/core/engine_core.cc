@@ -23,8 +23,8 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
       speech_(records_, intake_, streams_, ends_, outbox, tokenizer),
       tokenizer_(tokenizer) {}
 
-// What every event ends with: transcriptions go on, held requests start where there is room, in their
-// order, and clients get what is new.
+// What every event ends with: transcriptions go on, held requests start where there is room, in
+// their order, and clients get what is new.
 void EngineCore::settle(double now) {
   speech_.go_on(now);
   while (intake_.any_held()) {

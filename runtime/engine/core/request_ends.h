@@ -1,6 +1,6 @@
 // How a request ends: it leaves its replica or the queue, makes room for others, and its stream
-// gets its end. Records stay until their streams have been delivered. With a transcription its parts
-// end.
+// gets its end. Records stay until their streams have been delivered. With a transcription its
+// parts end.
 #pragma once
 
 #include <deque>

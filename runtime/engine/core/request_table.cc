@@ -26,7 +26,7 @@ RequestRecord& RequestTable::add(const proto::SubmitRequest& submit, double now)
 }
 
 RequestRecord& RequestTable::add_part(RequestRecord& parent, int number,
-                                     const proto::SubmitRequest& submit, double now) {
+                                      const proto::SubmitRequest& submit, double now) {
   RequestRecord& part = add(submit, now);
   part.arrival = parent.arrival;  // what came first is served first, to its end
   part.priority = parent.priority;

@@ -1,7 +1,7 @@
 // Transcriptions in the engine. A request of sound is answered by others of the engine's own, its
-// parts: a window each. It is let in, counted, resumed, cancelled and timed as one request; its parts
-// go to replicas as any request, come in with it, and have no client. Synchronous; the engine core's
-// thread; no clock.
+// parts: a window each. It is let in, counted, resumed, cancelled and timed as one request; its
+// parts go to replicas as any request, come in with it, and have no client. Synchronous; the engine
+// core's thread; no clock.
 #pragma once
 
 #include <vector>

@@ -16,8 +16,7 @@ void check_received(const proto::RequestOutput& output, const proto::ResumeReque
                                                   " sequences");
     const proto::CompletionOutput& sequence = output.outputs(p.index());
     if (p.num_tokens() < 0 || p.num_tokens() > sequence.token_ids_size() || p.text_bytes() < 0 ||
-        static_cast<size_t>(p.text_bytes()) > sequence.text().size() || p.num_segments() < 0 ||
-        p.num_segments() > sequence.segments_size())
+        static_cast<size_t>(p.text_bytes()) > sequence.text().size())
       throw invalid_request("received", "more than sequence " + std::to_string(p.index()) + " has");
   }
   if (received.num_prompt_logprobs() < 0 ||
