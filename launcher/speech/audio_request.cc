@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "runtime/media/image/image_file.h"
-#include "runtime/media/sound/transcription_params.h"
+#include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem::launcher {
 namespace {
@@ -20,7 +20,7 @@ json* object_at(json& in, const char* key) {
 void move_speech(json& from, json& to) {
   if (!from.is_object()) return;
   for (auto it = from.begin(); it != from.end();) {
-    if (TranscriptionParams::is_name(it.key())) {
+    if (is_speech_param(it.key())) {
       to[it.key()] = std::move(*it);
       it = from.erase(it);
     } else {
@@ -55,15 +55,15 @@ JsonRequest local_request_from_json(json line, const json& defaults) {
     file = inner != nullptr ? take_file(*inner, "prompt.encoder_prompt")
                             : take_file(*prompt, "prompt");
   if (file.empty()) return request_from_json(line, defaults, read_image_file);
-  json rest = defaults, speech;
-  if (inner == nullptr || prompt->value("decoder_prompt", json()).is_null()) {
-    speech = json::object();
+  json rest = defaults, speech = json::object();
+  const bool transcribed = inner == nullptr || prompt->value("decoder_prompt", json()).is_null();
+  if (transcribed) {
     move_speech(rest, speech);
     if (json* params = object_at(line, "params")) move_speech(*params, speech);
   }
   JsonRequest request = request_from_json(line, rest);
   request.audio = std::move(file);
-  request.speech = std::move(speech);
+  if (transcribed) request.speech = read_speech_params(speech);
   return request;
 }
 

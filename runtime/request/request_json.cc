@@ -13,6 +13,15 @@ namespace {
 
 using nlohmann::json;
 
+json segment_to_json(const proto::SpeechSegment& s) {
+  json out = {{"seek", s.seek()}, {"start", s.start()},      {"end", s.end()},
+              {"text", s.text()}, {"tokens", s.token_ids()}, {"temperature", s.temperature()}};
+  if (s.has_avg_logprob() && std::isfinite(s.avg_logprob())) out["avg_logprob"] = s.avg_logprob();
+  if (s.has_compression_ratio()) out["compression_ratio"] = s.compression_ratio();
+  if (s.has_no_speech_prob()) out["no_speech_prob"] = s.no_speech_prob();
+  return out;
+}
+
 json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
               {"text", c.text()},
@@ -21,9 +30,7 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
               {"finish_reason", c.finish_reason().empty() ? json() : json(c.finish_reason())}};
   if (!c.stop_reason().empty()) out["stop_reason"] = c.stop_reason();
   if (c.has_score()) out["score"] = c.score();
-  for (const auto& s : c.segments())
-    out["segments"].push_back(
-        {{"start", s.start()}, {"end", s.end()}, {"text", s.text()}, {"tokens", s.token_ids()}});
+  for (const auto& s : c.segments()) out["segments"].push_back(segment_to_json(s));
   if (c.logprobs_size() > 0) {
     json list = json::array();
     for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
@@ -116,6 +123,7 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
     for (const auto& l : c.logprobs())
       delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& s : c.segments()) delta["segments"].push_back(segment_to_json(s));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
     deltas.push_back(std::move(delta));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -18,9 +19,10 @@ struct JsonRequest {
   proto::GenerationOptions options;
   int32_t priority = 0;  // smaller is served first
   // A file of sound instead of the prompt's encoder part: the command line's only, which reads it
-  // (launcher/speech/audio_request.h). `speech`: parameters of how it is transcribed.
+  // (launcher/speech/audio_request.h). `speech`: how it is transcribed; none: it is one window, and
+  // the decoder's prompt is the request's own.
   std::string audio = {};
-  nlohmann::json speech = {};
+  std::optional<proto::SpeechParams> speech = {};
 };
 
 // {"id": any, "prompt": P, "params": {…}, "priority": 0}. P is runtime/protocol/prompt_reader.h's,

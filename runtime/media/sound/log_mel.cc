@@ -142,6 +142,15 @@ LogMel LogMelMaker::finish() {
   return out;
 }
 
+void trim(LogMel& mel) {
+  const auto row = static_cast<size_t>(mel.bins);
+  size_t rows = row > 0 ? mel.values.size() / row : 0;
+  const auto at = [&](size_t i) { return mel.values.begin() + static_cast<long>(i * row); };
+  while (rows > 1 && std::equal(at(rows - 2), at(rows - 1), at(rows - 1))) --rows;
+  mel.values.resize(rows * row);
+  mel.values.shrink_to_fit();
+}
+
 LogMel read_log_mel(AudioFile& file, const LogMelOptions& options) {
   LogMelMaker maker(options);
   for (std::vector<float> samples; file.read(samples);) maker.add(samples);

@@ -34,7 +34,7 @@ struct LogMel {
   int bins = 0;
   int64_t frames = 0;
   double seconds = 0;         // of the sound, without what was added to it
-  std::vector<float> values;  // [frames, bins]
+  std::vector<float> values;  // [at most frames, bins]: those behind are as the last of these
 };
 
 // Samples in, frames out. Numbers are kept for frames, not for samples.
@@ -64,6 +64,8 @@ class LogMelMaker {
   std::vector<float> values_;
 };
 
+// Leaves out the frames at the end that are alike, but for one.
+void trim(LogMel& mel);
 // Of a whole file: one that is not longer than a chunk is filled up with silence to a chunk.
 LogMel read_log_mel(AudioFile& file, const LogMelOptions& options);
 

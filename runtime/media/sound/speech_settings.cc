@@ -9,7 +9,6 @@
 #include "base/printable.h"
 #include "models/config/limits.h"
 #include "runtime/media/sound/language_names.h"
-#include "runtime/media/sound/transcription_params.h"
 
 namespace tandem {
 namespace {
@@ -46,6 +45,9 @@ class Reader {
   }
   void flag(const char* key, std::optional<bool>& out) const {
     with(key, [&](const json& value) { out = read_bool(value, key); });
+  }
+  void number(const char* key, std::optional<double>& out) const {
+    with(key, [&](const json& value) { out = read_number(value, key, {}); });
   }
   void text(const char* key, std::optional<std::string>& out) const {
     with(key, [&](const json& value) { out = read_string(value, key); });
@@ -109,6 +111,7 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
     throw invalid_model((config.directory / "preprocessor_config.json").string(),
                         "feature_size is " + std::to_string(out.mel.bins) + ", but the model has " +
                             std::to_string(limits.frames->width) + " num_mel_bins");
+  out.vocab_size = config.vocab_size;
   out.decoder_start = config.decoder_start_token_id;
   out.end_tokens.assign(config.eos_token_id.begin(), config.eos_token_id.end());
   const Reader in(config);
@@ -125,10 +128,12 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
   });
   read_prev_start(in, out);
   read_forced_prompt(in, out);
-  for (const char* name : kUnbuiltSpeechParams)
-    in.with(name, [&](const json& value) {
-      if (value != false) out.not_built[name] = describe(value);
-    });
+  in.number("compression_ratio_threshold", out.compression_ratio_threshold);
+  in.number("logprob_threshold", out.logprob_threshold);
+  in.number("no_speech_threshold", out.no_speech_threshold);
+  in.with("return_token_timestamps", [&](const json& value) {
+    if (value != false) out.not_built["return_token_timestamps"] = describe(value);
+  });
   return out;
 }
 

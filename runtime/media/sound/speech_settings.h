@@ -19,6 +19,7 @@ struct SpeechSettings {
   int64_t window_frames = 0;  // that the encoder reads at once
   int64_t frames_per_position = 1;
   int decoder_positions = 0;
+  int vocab_size = 0;
   int decoder_start = -1;
   std::vector<int32_t> end_tokens;
   std::map<std::string, int32_t> languages, tasks;  // "<|en|>", "transcribe" → ids
@@ -30,6 +31,7 @@ struct SpeechSettings {
   std::optional<bool> return_timestamps, condition_on_prev_tokens;
   std::optional<std::string> language, task;
   std::optional<int64_t> max_length;
+  std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
   std::map<std::string, std::string> not_built;  // what it asks for: name → value
 
   // Throws InputError naming the file and the key; also where the model hears nothing.

@@ -1,69 +1,78 @@
-// One sound → the requests that transcribe it, one after the other: HuggingFace's
-// WhisperForConditionalGeneration.generate(). A state machine without I/O: whoever drives it sends
-// what next() says to an engine, and hands take() what comes back.
+// One sound → the requests that transcribe it, and their answers → what was said. A state machine
+// without I/O: whoever drives it sends what next() says to an engine, and hands take() what comes
+// back, in any order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/media/sound/log_mel.h"
-#include "runtime/media/sound/segments.h"
+#include "runtime/media/sound/speech_input.h"
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription_params.h"
+#include "runtime/media/sound/windows/chunk_merger.h"
+#include "runtime/media/sound/windows/window_sequence.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
 
-// Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros.
-proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin);
-
 class Transcription {
  public:
-  // `options`: of generation, for each window. What is shared outlives the transcription. Throws
-  // InputError naming the parameter that the model does not know, or that is not built.
-  Transcription(std::shared_ptr<const SpeechSettings> settings, LogMel mel,
-                TranscriptionParams params, proto::GenerationOptions options);
+  // Requests of one transcription that are under way at once, at most: those of that many pieces
+  // that go on. Sound in one piece has one, or two that share a window.
+  static constexpr size_t kMostPieces = 32;
 
-  struct Request {
-    proto::Prompt prompt;
-    proto::GenerationOptions options;
-  };
-  // The next request, whose answer take() must have before the next call; nothing: done. Throws
-  // InputError for lengths that the model has no room for.
-  std::optional<Request> next();
-  // Throws InputError if the answer has no tokens to go on with.
-  void take(const proto::RequestOutput& output);
+  // `options`: of generation, for each window; temperatures are those of `params`. `input` was read
+  // with the same `params` (read_speech()). What is shared outlives the transcription. Throws
+  // InputError naming the parameter that the model does not know, or that is not built.
+  Transcription(std::shared_ptr<const SpeechSettings> settings, SpeechInput input,
+                const proto::SpeechParams& params, proto::GenerationOptions options,
+                const Tokenizer& tokenizer);
+
+  using Request = SpeechRequest;
+  // All that can be sent now; what was returned before is not returned again. Throws InputError for
+  // lengths that the model has no room for.
+  std::vector<Request> next();
+  // number: of a request that next() returned, and whose answer has not been taken. Throws
+  // InputError if the answer has nothing to go on with.
+  void take(int number, const proto::RequestOutput& output);
+  bool done() const { return collected_ == pieces_.size(); }
 
   // Seconds of sound that are done, and that there are.
   double seconds_done() const;
-  double seconds() const { return mel_.seconds; }
+  double seconds() const { return seconds_; }
+  // Those that stay as they are, in the order of time, with their texts; more come until done().
+  // Without times() each has a window's begin and end.
   const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
+  bool times() const { return task_->timestamps; }
+  // Each segment's text is decoded on its own; else all tokens are one text.
+  bool chunked() const { return merger_ != nullptr; }
+  // Its token, such as <|en|>; "": not known yet, or not at all.
+  const std::string& language() const { return language_; }
   // All of it as one answer: the tokens of all segments, without prompts and ends; the first
   // window's prompt. Texts are without times.
-  proto::RequestOutput result(const Tokenizer& tokenizer) const;
+  proto::RequestOutput result() const;
 
  private:
-  Request detection() const;
-  Request window();
-  void begin_prompt();
-  void set_task();
-  std::vector<int32_t> prompt() const;
-  std::vector<int32_t> text_before() const;
-  void set_length(size_t prompt, proto::GenerationOptions& options);
-  SpeechWindow current() const;
+  void begin_piece();
+  void collect();
+  void collect_segments(const WindowSequence& piece);
+  void collect_chunk(const WindowSequence& piece);
+  void add_metrics(const WindowSequence& piece);
 
-  std::shared_ptr<const SpeechSettings> settings_;
-  LogMel mel_;
-  TranscriptionParams params_;
-  proto::GenerationOptions options_;
-  bool timestamps_ = false, detect_ = false, condition_ = false;
-  std::vector<std::optional<int32_t>> init_;  // the decoder's prompt behind the text before
-  std::optional<int64_t> max_length_;         // of the window before
-  int64_t seek_ = 0;                          // frames
+  std::shared_ptr<const SpeechTask> task_;
+  const Tokenizer& tokenizer_;
+  double seconds_ = 0;
+  std::vector<SpeechPiece> waiting_;                     // sounds have gone to those that began
+  std::vector<std::unique_ptr<WindowSequence>> pieces_;  // null: has not begun, or is collected
+  std::unique_ptr<ChunkMerger> merger_;                  // of chunks
+  std::map<int, size_t> under_way_;                      // requests and their pieces
+  int next_number_ = 0;
+  size_t begun_ = 0, collected_ = 0;  // pieces
   std::vector<proto::SpeechSegment> segments_;
   std::vector<int32_t> first_prompt_;
   std::string language_, finish_reason_;

@@ -1,62 +1,126 @@
 #include "runtime/media/sound/transcription_params.h"
 
 #include <algorithm>
-#include <iterator>
-#include <limits>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "runtime/protocol/speech_params_reader.h"
+#include "text/pipeline/unicode_classes.h"
 
 namespace tandem {
 namespace {
 
-using nlohmann::json;
+using Ids = std::vector<int32_t>;
 
-constexpr const char* kNames[] = {"language",          "task",
-                                  "return_timestamps", "condition_on_prev_tokens",
-                                  "prompt_ids",        "prompt_condition_type"};
+// What a request says, else the model, unless it is switched off.
+class Choice {
+ public:
+  explicit Choice(const proto::SpeechParams& asked) : asked_(asked) {}
 
-bool is_unbuilt(const std::string& name) {
-  return std::find(std::begin(kUnbuiltSpeechParams), std::end(kUnbuiltSpeechParams), name) !=
-         std::end(kUnbuiltSpeechParams);
+  bool is_off(const char* name) const {
+    return std::find(asked_.off().begin(), asked_.off().end(), name) != asked_.off().end();
+  }
+  template <class T>
+  std::optional<T> of(const char* name, bool given, const T& value,
+                      const std::optional<T>& model) const {
+    if (given) return value;
+    return is_off(name) ? std::nullopt : model;
+  }
+
+ private:
+  const proto::SpeechParams& asked_;
+};
+
+void check_built(const SpeechSettings& settings, const Choice& choice) {
+  for (const auto& [name, value] : settings.not_built)
+    if (!choice.is_off(name.c_str()))
+      throw not_supported(name, "not built yet (" + value +
+                                    " asked for by the model's defaults; null switches it off)");
+}
+
+void set_thresholds(const proto::SpeechParams& asked, const SpeechSettings& s, const Choice& choice,
+                    TranscriptionParams& out) {
+  out.compression_ratio_threshold =
+      choice.of("compression_ratio_threshold", asked.has_compression_ratio_threshold(),
+                asked.compression_ratio_threshold(), s.compression_ratio_threshold);
+  out.logprob_threshold = choice.of("logprob_threshold", asked.has_logprob_threshold(),
+                                    asked.logprob_threshold(), s.logprob_threshold);
+  out.no_speech_threshold = choice.of("no_speech_threshold", asked.has_no_speech_threshold(),
+                                      asked.no_speech_threshold(), s.no_speech_threshold);
+  if (!asked.temperature().empty())
+    out.temperatures.assign(asked.temperature().begin(), asked.temperature().end());
+  if (!out.no_speech_threshold) return;
+  if (!out.logprob_threshold)
+    throw invalid_request("no_speech_threshold",
+                          "needs logprob_threshold: a window is silent where both say so");
+  if (!s.no_timestamps || *s.no_timestamps == 0)
+    throw not_supported("no_speech_threshold",
+                        "generation_config.json has no no_timestamps_token_id: the model has no "
+                        "token for silence");
+}
+
+// As Python's str.strip().
+std::string_view without_outer_space(std::string_view text) {
+  const auto is_blank = [](char32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); };
+  while (!text.empty()) {
+    const CodePoint c = code_point_at(text, 0);
+    if (!is_blank(c.value)) break;
+    text.remove_prefix(static_cast<size_t>(c.length));
+  }
+  while (!text.empty()) {
+    const size_t last = previous_position(text, text.size());
+    if (!is_blank(code_point_at(text, last).value)) break;
+    text = text.substr(0, last);
+  }
+  return text;
 }
 
 }  // namespace
 
-bool TranscriptionParams::is_name(const std::string& name) {
-  return is_unbuilt(name) ||
-         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_t most) {
+  const std::optional<int32_t> start = tokenizer.token_to_id("<|startofprev|>");
+  if (!start) throw not_supported("prompt", "the model's tokenizer has no <|startofprev|>");
+  check_utf8(text, "prompt");
+  Ids ids = tokenizer.encode(" " + std::string(without_outer_space(text)), /*add_special=*/false);
+  const std::optional<int32_t> end = tokenizer.token_to_id("<|endoftext|>");
+  for (const int32_t id : ids)
+    if (tokenizer.is_special(id) || (end && id >= *end))
+      throw invalid_request(
+          "prompt", "must be text only, without the token " + printable(tokenizer.token_bytes(id)));
+  if (ids.size() > most) ids.erase(ids.begin(), ids.end() - static_cast<long>(most));
+  ids.insert(ids.begin(), *start);
+  return ids;
 }
 
-TranscriptionParams TranscriptionParams::read(const json& params) {
+TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
+                                            const SpeechSettings& settings,
+                                            const Tokenizer& tokenizer) {
+  check_speech_params(asked);
+  const Choice choice(asked);
+  check_built(settings, choice);
   TranscriptionParams out;
-  if (params.is_null()) return out;
-  for (const auto& [name, value] : params.items()) {
-    if (value.is_null()) {
-      out.off.insert(name);
-    } else if (is_unbuilt(name)) {
-      if (value != false)
-        throw not_supported(name, "not built yet (" + describe(value) + " asked for)");
-    } else if (name == "language") {
-      out.language = read_string(value, name);
-    } else if (name == "task") {
-      out.task = read_string(value, name);
-    } else if (name == "return_timestamps") {
-      out.return_timestamps = read_bool(value, name);
-    } else if (name == "condition_on_prev_tokens") {
-      out.condition_on_prev_tokens = read_bool(value, name);
-    } else if (name == "prompt_ids") {
-      out.prompt_ids = read_token_ids(value, name, std::numeric_limits<int32_t>::max());
-    } else if (name == "prompt_condition_type") {
-      const std::string type = read_string(value, name);
-      if (type != "first-segment" && type != "all-segments")
-        throw invalid_request(
-            name, "must be \"first-segment\" or \"all-segments\", not " + describe(value));
-      out.prompt_all_segments = type == "all-segments";
-    } else {
-      throw invalid_request(name, "unknown parameter of speech");
-    }
-  }
+  out.language = choice.of("language", asked.has_language(), asked.language(), settings.language);
+  out.task = choice.of("task", asked.has_task(), asked.task(), settings.task);
+  out.return_timestamps = choice.of("return_timestamps", asked.has_return_timestamps(),
+                                    asked.return_timestamps(), settings.return_timestamps);
+  out.condition_on_prev_tokens =
+      choice
+          .of("condition_on_prev_tokens", asked.has_condition_on_prev_tokens(),
+              asked.condition_on_prev_tokens(), settings.condition_on_prev_tokens)
+          .value_or(false);
+  out.prompt_all_segments = asked.prompt_condition_type() == "all-segments";
+  if (out.prompt_all_segments && !out.condition_on_prev_tokens)
+    throw invalid_request("prompt_condition_type", "all-segments needs condition_on_prev_tokens");
+  out.prompt_ids.assign(asked.prompt_ids().ids().begin(), asked.prompt_ids().ids().end());
+  if (!asked.prompt().empty())
+    out.prompt_ids =
+        speech_prompt_ids(asked.prompt(), tokenizer,
+                          static_cast<size_t>(std::max(settings.decoder_positions / 2 - 1, 1)));
+  out.chunked = asked.chunk_length_s() > 0;
+  set_thresholds(asked, settings, choice, out);
   return out;
 }
 

@@ -1,30 +1,38 @@
-// How sound is transcribed: the parameters beside those of generation, under HuggingFace's names.
+// How sound is transcribed: what a request asks for over what the model says.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
+
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "text/tokenizer.h"
 
 namespace tandem {
 
 struct TranscriptionParams {
   std::optional<std::string> language, task;
-  std::optional<bool> return_timestamps, condition_on_prev_tokens;
+  std::optional<bool> return_timestamps;
+  bool condition_on_prev_tokens = false;
   std::vector<int32_t> prompt_ids;  // before the decoder's prompt; none: nothing is
   bool prompt_all_segments = false;
-  std::set<std::string> off;  // by name: also what the model says of them does not hold
+  // Tried one after the other; 0 is greedy decoding, or beams.
+  std::vector<double> temperatures = {0};
+  std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
+  bool chunked = false;  // windows of one length, all at once (runtime/media/sound/speech_input.h)
 
-  // `params`: an object with such names, or null. Throws InputError naming the parameter.
-  static TranscriptionParams read(const nlohmann::json& params);
-  static bool is_name(const std::string& name);
+  // Throws InputError naming the parameter: one that cannot be, that the model does not know, or
+  // that is not built.
+  static TranscriptionParams of(const proto::SpeechParams& asked, const SpeechSettings& settings,
+                                const Tokenizer& tokenizer);
 };
 
-// Thresholds of other temperatures, times of words.
-inline constexpr const char* kUnbuiltSpeechParams[] = {"compression_ratio_threshold",
-                                                       "logprob_threshold", "no_speech_threshold",
-                                                       "return_token_timestamps"};
+// HuggingFace's get_prompt_ids(): <|startofprev|> and the text; of a text that is longer than
+// `most` tokens its end, as OpenAI's. Throws InputError naming `prompt` for tokens in it that are
+// no text.
+std::vector<int32_t> speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer,
+                                       size_t most);
 
 }  // namespace tandem

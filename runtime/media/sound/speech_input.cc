@@ -1,0 +1,103 @@
+#include "runtime/media/sound/speech_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+// Python's round(), of halves to the even one.
+int64_t samples_of(double seconds, const LogMelOptions& mel) {
+  return std::llrint(seconds * mel.sampling_rate);
+}
+
+// Samples come in, chunks go out.
+class Chunker {
+ public:
+  Chunker(const LogMelOptions& mel, const ChunkLengths& lengths) : mel_(mel), lengths_(lengths) {}
+
+  void add(std::span<const float> samples) {
+    buffer_.insert(buffer_.end(), samples.begin(), samples.end());
+    total_ += std::ssize(samples);
+    // One sample more says that the chunk is not the last one.
+    while (std::ssize(buffer_) > lengths_.chunk) cut(lengths_.chunk, /*last=*/false);
+  }
+
+  SpeechInput finish() {
+    cut(std::ssize(buffer_), /*last=*/true);
+    out_.seconds = seconds(total_);
+    return std::move(out_);
+  }
+
+ private:
+  double seconds(int64_t samples) const {
+    return static_cast<double>(samples) / mel_.sampling_rate;
+  }
+
+  void cut(int64_t length, bool last) {
+    const int64_t left = first_ ? 0 : lengths_.left, right = last ? 0 : lengths_.right;
+    if (length > left || first_) {
+      LogMelMaker maker(mel_);
+      maker.add(std::span<const float>(buffer_).first(static_cast<size_t>(length)));
+      if (const int64_t missing = mel_.chunk_samples() - length; missing > 0)
+        maker.add(std::vector<float>(static_cast<size_t>(missing)));
+      LogMel mel = maker.finish();
+      mel.seconds = seconds(length);
+      trim(mel);
+      out_.pieces.push_back({std::move(mel), seconds(length), seconds(left), seconds(right)});
+    }
+    first_ = false;
+    const int64_t step = lengths_.chunk - lengths_.left - lengths_.right;
+    buffer_.erase(buffer_.begin(), buffer_.begin() + (last ? length : step));
+  }
+
+  const LogMelOptions& mel_;
+  ChunkLengths lengths_;
+  std::vector<float> buffer_;  // from the next chunk's first sample on
+  int64_t total_ = 0;
+  bool first_ = true;
+  SpeechInput out_;
+};
+
+}  // namespace
+
+ChunkLengths ChunkLengths::of(const proto::SpeechParams& params, const LogMelOptions& mel) {
+  const double seconds = params.chunk_length_s();
+  if (!(seconds > 0)) {
+    if (!params.stride_length_s().empty())
+      throw invalid_request("stride_length_s", "needs chunk_length_s");
+    return {};
+  }
+  if (seconds < 1 || seconds > mel.chunk_length)
+    throw invalid_request("chunk_length_s", "must be 0, or between 1 and the model's window of " +
+                                                std::to_string(mel.chunk_length) + " seconds");
+  const auto& strides = params.stride_length_s();
+  const double left = strides.empty() ? seconds / 6 : strides[0];
+  const double right = strides.size() > 1 ? strides[1] : left;
+  ChunkLengths out{samples_of(seconds, mel), samples_of(left, mel), samples_of(right, mel)};
+  // (Memory is three times that of the sound, at most.)
+  if (3 * (out.left + out.right) > 2 * out.chunk)
+    throw invalid_request("stride_length_s",
+                          "together they must not be more than two thirds of chunk_length_s");
+  return out;
+}
+
+SpeechInput read_speech(AudioFile& file, const LogMelOptions& mel,
+                        const proto::SpeechParams& params) {
+  const ChunkLengths lengths = ChunkLengths::of(params, mel);
+  if (lengths.chunk == 0) {
+    SpeechInput out;
+    LogMel all = read_log_mel(file, mel);
+    const double seconds = out.seconds = all.seconds;
+    out.pieces.push_back({std::move(all), seconds});
+    return out;
+  }
+  Chunker chunker(mel, lengths);
+  for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
+  return chunker.finish();
+}
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+// Sound as it is transcribed: in one piece, or cut into chunks that share their ends, as
+// HuggingFace's automatic-speech-recognition pipeline does (chunk_length_s, stride_length_s).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/media/sound/audio_file.h"
+#include "runtime/media/sound/log_mel.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// In samples.
+struct ChunkLengths {
+  int64_t chunk = 0;  // 0: one piece
+  int64_t left = 0, right = 0;
+
+  // Without stride_length_s neighbours share a sixth of the chunk on both sides. Throws InputError
+  // naming the parameter: a chunk that is longer than a window or shorter than a second, strides
+  // that together are more than two thirds of it.
+  static ChunkLengths of(const proto::SpeechParams& params, const LogMelOptions& mel);
+};
+
+struct SpeechPiece {
+  LogMel mel;
+  // In seconds: of the piece, and of what it shares with the one before and the one behind it.
+  double length = 0, left = 0, right = 0;
+};
+
+struct SpeechInput {
+  double seconds = 0;
+  std::vector<SpeechPiece> pieces;  // at least one
+};
+
+// Of a whole file. Throws InputError: what AudioFile and ChunkLengths throw.
+SpeechInput read_speech(AudioFile& file, const LogMelOptions& mel,
+                        const proto::SpeechParams& params = {});
+
+}  // namespace tandem

@@ -1,0 +1,74 @@
+// Chunks of sound that share their ends → one text: what HuggingFace's pipeline makes of them
+// (_decode_asr and _find_longest_common_sequence of tokenization_whisper.py).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/protocol/tandem.pb.h"
+#include "text/tokenizer.h"
+
+namespace tandem {
+
+// Tokens of neighbours, which come one after the other: what two of them have in common is there
+// once, its first half the left one's, its second half the right one's.
+class TokenMerger {
+ public:
+  // Appends to `out` what is certain from now on.
+  void add(std::vector<int32_t> tokens, std::vector<int32_t>& out);
+  // The rest; as new behind it.
+  void finish(std::vector<int32_t>& out);
+  bool empty() const { return count_ == 0; }       // nothing has come
+  bool has_tokens() const { return has_tokens_; }  // something that was not empty
+
+ private:
+  std::vector<int32_t> left_;
+  size_t count_ = 0;
+  bool has_tokens_ = false;
+};
+
+class ChunkMerger {
+ public:
+  struct Chunk {
+    std::vector<int32_t> tokens;             // of all its windows, times among them
+    double length = 0, left = 0, right = 0;  // seconds; what it shares with its neighbours
+  };
+
+  // What is shared outlives it. timestamps: whether texts are cut where the model says times.
+  // seconds: of all sound, where a text has no end.
+  ChunkMerger(const SpeechSettings& settings, const Tokenizer& tokenizer, bool timestamps,
+              double seconds);
+
+  // The next one. Appends to `out` what is certain from now on: without times, parts of one text.
+  void add(const Chunk& chunk, std::vector<proto::SpeechSegment>& out);
+  // Behind the last one.
+  void finish(std::vector<proto::SpeechSegment>& out);
+
+ private:
+  struct Place;
+  void add_time(int32_t token, Place& place, std::vector<proto::SpeechSegment>& out);
+  void add_language(const std::string& language, std::vector<proto::SpeechSegment>& out);
+  void end_text(double time, std::vector<proto::SpeechSegment>& out);
+  void emit(double time, std::vector<proto::SpeechSegment>& out, bool ends = false);
+
+  const SpeechSettings& settings_;
+  const Tokenizer& tokenizer_;
+  bool timestamps_;
+  double seconds_;
+  double seconds_per_time_;
+  double offset_ = 0;            // where the chunk begins, seconds
+  bool skip_ = false;            // the next time too
+  std::optional<double> start_;  // of the text that is open, once a time has said it
+  double given_to_ = 0;          // seconds
+  std::string language_;
+  std::vector<int32_t> current_;  // of the chunk, behind the last text that ended in it
+  TokenMerger merger_;
+  std::vector<int32_t> resolved_;  // certain, and not given yet
+  std::optional<Detokenizer> text_;
+};
+
+}  // namespace tandem

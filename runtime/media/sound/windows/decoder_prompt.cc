@@ -1,0 +1,109 @@
+#include "runtime/media/sound/windows/decoder_prompt.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+}  // namespace
+
+// The start, and the language where it is known.
+DecoderPrompt::DecoderPrompt(const SpeechSettings& settings, const TranscriptionParams& params,
+                             bool timestamps)
+    : settings_(settings), params_(params), timestamps_(timestamps) {
+  const SpeechSettings& s = settings_;
+  if (s.multilingual == false && (params_.task || params_.language))
+    throw invalid_request(params_.language ? "language" : "task",
+                          "the model knows one language and one task (is_multilingual is false)");
+  if (params_.task) s.task_id(*params_.task);  // wrong ones are refused before anything is sent
+  start_ = {s.decoder_start};
+  if (!params_.task && !params_.language && !s.forced_prompt.empty() &&
+      s.forced_prompt[0].first == 1) {
+    for (const auto& [place, id] : s.forced_prompt) {
+      if (place != static_cast<int64_t>(start_.size()))
+        throw invalid_model("generation_config.json", "forced_decoder_ids has no id for place " +
+                                                          std::to_string(start_.size()));
+      start_.push_back(id);
+    }
+  }
+  const bool unknown = start_.size() <= 1 || !start_[1];
+  if (params_.language) {
+    const int32_t id = s.language_id(*params_.language);
+    language_ = s.language_of(id);
+    start_.push_back(id);
+  } else {
+    open_ = unknown && !s.languages.empty();
+    if (!unknown) language_ = s.language_of(*start_[1]);
+  }
+  if (!open_) set_task();
+}
+
+void DecoderPrompt::set_language(int32_t id) {
+  open_ = false;
+  language_ = settings_.language_of(id);
+  if (start_.size() > 1)
+    start_[1] = id;
+  else
+    start_.push_back(id);
+  set_task();
+}
+
+// Behind the language: the task, and that there are no times.
+void DecoderPrompt::set_task() {
+  const SpeechSettings& s = settings_;
+  const auto is_task = [&](std::optional<int32_t> id) {
+    return std::any_of(s.tasks.begin(), s.tasks.end(),
+                       [&](const auto& task) { return id == task.second; });
+  };
+  if (params_.task) {
+    start_.push_back(s.task_id(*params_.task));
+  } else if (params_.language && std::none_of(start_.begin(), start_.end(), is_task)) {
+    if (const auto it = s.tasks.find("transcribe"); it != s.tasks.end())
+      start_.push_back(it->second);
+  }
+  if (!timestamps_ && s.no_timestamps && start_.back() != s.no_timestamps)
+    start_.push_back(s.no_timestamps);
+  else if (timestamps_ && start_.back() == s.no_timestamps)
+    start_.pop_back();
+  start_.erase(std::remove(start_.begin(), start_.end(), std::nullopt), start_.end());
+}
+
+// The end of what was said, behind the request's prompt or the token that begins such texts.
+Ids DecoderPrompt::text_before(std::span<const proto::SpeechSegment> before, bool with) const {
+  Ids out = params_.prompt_ids;
+  if (!with || (before.empty() && (out.empty() || params_.prompt_all_segments))) return out;
+  Ids text;
+  if (!params_.prompt_all_segments) {  // the prompt is the first of the texts
+    const bool marked = !out.empty() && out.front() == settings_.prev_start;
+    text.assign(out.begin() + (marked ? 1 : 0), out.end());
+    out.clear();
+  }
+  if (out.empty() && settings_.prev_start) out.push_back(*settings_.prev_start);
+  const int32_t first = settings_.first_timestamp();
+  for (const proto::SpeechSegment& segment : before) {
+    const auto& ids = segment.token_ids();
+    // Of a pair at its end the second is the next one's beginning.
+    const bool pair = ids.size() > 2 && ids[ids.size() - 2] >= first;
+    text.insert(text.end(), ids.begin(), ids.end() - (pair ? 1 : 0));
+  }
+  const auto most = static_cast<size_t>(std::max(settings_.decoder_positions / 2 - 1, 0));
+  if (text.size() > most) text.erase(text.begin(), text.end() - static_cast<long>(most));
+  out.insert(out.end(), text.begin(), text.end());
+  return out;
+}
+
+Ids DecoderPrompt::ids(std::span<const proto::SpeechSegment> before, bool with) const {
+  Ids out = text_before(before, with);
+  for (const std::optional<int32_t>& id : start_) out.push_back(*id);
+  return out;
+}
+
+Ids DecoderPrompt::up_to_start(const Ids& ids) const {
+  return {ids.begin(), ids.end() - (std::ssize(start_) - 1)};
+}
+
+}  // namespace tandem

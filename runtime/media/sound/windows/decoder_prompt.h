@@ -1,0 +1,45 @@
+// What the decoder begins with in each window of sound: the text before, and the start with its
+// language and task, as HuggingFace's generate() of Whisper puts them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/media/sound/transcription_params.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+class DecoderPrompt {
+ public:
+  // What is shared outlives it. Throws InputError naming the parameter that the model does not
+  // know.
+  DecoderPrompt(const SpeechSettings& settings, const TranscriptionParams& params, bool timestamps);
+
+  // Whether the language is to be found first: the likeliest one behind the start.
+  bool open() const { return open_; }
+  void set_language(int32_t id);
+  const std::string& language() const { return language_; }  // its token; "": none is known
+
+  // Of a window. before: what was said; with: whether its prompt has that.
+  std::vector<int32_t> ids(std::span<const proto::SpeechSegment> before, bool with) const;
+  // Of those ids, all up to the start.
+  std::vector<int32_t> up_to_start(const std::vector<int32_t>& ids) const;
+
+ private:
+  void set_task();
+  std::vector<int32_t> text_before(std::span<const proto::SpeechSegment> before, bool with) const;
+
+  const SpeechSettings& settings_;
+  const TranscriptionParams& params_;
+  bool timestamps_, open_ = false;
+  std::vector<std::optional<int32_t>> start_;  // and what is behind it
+  std::string language_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,237 @@
+#include "runtime/media/sound/windows/window_sequence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Options = proto::GenerationOptions;
+
+constexpr const char* kSoundField = "prompt.multi_modal_data.audio";
+
+// What acts on logits: languages and silence are found in those of the model.
+constexpr const char* kProcessors[] = {"repetition_penalty",
+                                       "encoder_repetition_penalty",
+                                       "no_repeat_ngram_size",
+                                       "encoder_no_repeat_ngram_size",
+                                       "bad_words_ids",
+                                       "suppress_tokens",
+                                       "begin_suppress_tokens",
+                                       "forced_bos_token_id",
+                                       "forced_eos_token_id",
+                                       "min_length",
+                                       "min_new_tokens",
+                                       "sequence_bias",
+                                       "exponential_decay_length_penalty"};
+
+// A window's and an attempt's own; the first one's is the request's.
+int64_t seed_for(int64_t seed, int place, int window, size_t attempt) {
+  if (seed == -1 || (place == 0 && window == 0 && attempt == 0)) return seed;
+  auto x = static_cast<uint64_t>(seed);
+  for (const auto part : {static_cast<uint64_t>(place), static_cast<uint64_t>(window),
+                          static_cast<uint64_t>(attempt)}) {  // splitmix64
+    x += 0x9e3779b97f4a7c15 * (part + 1);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    x ^= x >> 31;
+  }
+  const auto out = static_cast<int64_t>(x);
+  return out == -1 ? 0 : out;  // -1 is none
+}
+
+}  // namespace
+
+proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin) {
+  proto::EncoderFrames out;
+  out.set_num_frames(static_cast<int32_t>(settings.window_frames));
+  out.set_width(mel.bins);
+  const int64_t end = std::min(begin + settings.window_frames, mel.frames);
+  const int64_t kept = std::ssize(mel.values) / std::max(mel.bins, 1);
+  const auto row = [&](int64_t i) { return mel.values.begin() + i * mel.bins; };
+  auto& values = *out.mutable_values();
+  values.Reserve(out.num_frames() * out.width());
+  if (begin < kept) values.Add(row(begin), row(std::min(end, kept)));
+  for (int64_t i = std::max(begin, kept); i < end && kept > 0; ++i)
+    values.Add(row(kept - 1), row(kept));
+  values.Resize(out.num_frames() * out.width(), 0.0f);
+  return out;
+}
+
+WindowSequence::WindowSequence(std::shared_ptr<const SpeechTask> task, LogMel mel, int place)
+    : task_(std::move(task)),
+      mel_(std::move(mel)),
+      prompt_(*task_->settings, task_->params, task_->timestamps),
+      place_(place),
+      condition_(task_->params.condition_on_prev_tokens) {
+  const Options& options = task_->options;
+  if (options.has_max_new_tokens() || options.has_max_tokens()) return;
+  max_length_ = task_->settings->max_length;
+  if (options.has_max_length()) max_length_ = options.max_length();
+}
+
+proto::Prompt WindowSequence::prompt_of(const Ids& ids) const {
+  proto::Prompt out;
+  out.mutable_encoder()->set_field(kSoundField);
+  *out.mutable_encoder()->mutable_frames() = window_of(mel_, *task_->settings, seek_);
+  out.mutable_decoder()->set_field("prompt_ids");
+  out.mutable_decoder()->mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  return out;
+}
+
+// One token behind `ids`, by the model's own logits; which shares the encoder's output with others
+// of the window.
+SpeechRequest WindowSequence::probe(const Ids& ids, Ids allowed) const {
+  SpeechRequest out;
+  out.prompt = prompt_of(ids);
+  for (const char* name : kProcessors) out.options.add_off(name);
+  out.options.set_max_new_tokens(1);
+  out.options.set_num_beams(1);
+  out.options.set_do_sample(false);
+  out.options.mutable_allowed_token_ids()->mutable_ids()->Assign(allowed.begin(), allowed.end());
+  if (task_->options.has_cache_salt()) out.options.set_cache_salt(task_->options.cache_salt());
+  return out;
+}
+
+// The model's and the request's max_length grow by the prompt, from window to window.
+void WindowSequence::set_length(size_t prompt) {
+  const auto length = static_cast<int64_t>(prompt);
+  const int64_t positions = task_->settings->decoder_positions;
+  const Options& options = task_->options;
+  const bool by_tokens = options.has_max_tokens();
+  if (const int64_t asked = by_tokens ? options.max_tokens() : options.max_new_tokens();
+      asked + length > positions)
+    throw InputError(ErrorKind::kResource,
+                     std::string(by_tokens ? "max_tokens" : "max_new_tokens") + ": " +
+                         std::to_string(asked) + " and a decoder prompt of " +
+                         std::to_string(length) + " tokens are more than the model's " +
+                         std::to_string(positions) + " positions",
+                     by_tokens ? "max_tokens" : "max_new_tokens");
+  if (max_length_)
+    max_length_ = std::min(*max_length_ + std::min(positions / 2 - 1, length), positions);
+}
+
+void WindowSequence::begin_window() {
+  ids_ = prompt_.ids(segments_, condition_);
+  if (windows_ == 0) first_prompt_ = ids_;
+  set_length(ids_.size());
+  begun_ = true;
+  attempt_ = 0;
+  answer_ = {};
+}
+
+SpeechRequest WindowSequence::attempt() {
+  SpeechRequest out{0, prompt_of(ids_), task_->options};
+  const TranscriptionParams& params = task_->params;
+  const double temperature = params.temperatures[attempt_];
+  Options& options = out.options;
+  options.set_do_sample(temperature > 0);
+  options.clear_temperature();
+  if (temperature > 0) {
+    options.set_temperature(temperature);
+    greedy_ = true;
+    if (options.has_seed()) options.set_seed(seed_for(options.seed(), place_, windows_, attempt_));
+  }
+  if (greedy_) options.set_num_beams(1);
+  if (task_->timestamps) options.set_return_timestamps(true);
+  if (task_->timestamps || params.logprob_threshold) options.set_processed_logprobs(true);
+  if (max_length_) options.set_max_length(*max_length_);
+  return out;
+}
+
+std::vector<SpeechRequest> WindowSequence::next(int& number) {
+  std::vector<SpeechRequest> out;
+  if (!under_way_.empty() || done()) return out;
+  const auto add = [&](SpeechRequest request, Kind kind) {
+    request.number = number++;
+    under_way_[request.number] = kind;
+    out.push_back(std::move(request));
+  };
+  const SpeechSettings& settings = *task_->settings;
+  if (prompt_.open()) {
+    Ids languages;
+    for (const auto& [name, id] : settings.languages) languages.push_back(id);
+    add(probe({settings.decoder_start}, std::move(languages)), Kind::kLanguage);
+    return out;
+  }
+  const bool first = !begun_;
+  if (first) begin_window();
+  add(attempt(), Kind::kWindow);
+  if (first && task_->params.no_speech_threshold)
+    add(probe(prompt_.up_to_start(ids_), {*settings.no_timestamps - 1}), Kind::kSilence);
+  return out;
+}
+
+void WindowSequence::take(int number, const proto::RequestOutput& output) {
+  const auto node = under_way_.extract(number);
+  if (node.empty() || output.outputs_size() == 0)
+    throw InputError(ErrorKind::kInternal, "a window of sound has no answer", kSoundField);
+  metrics_.set_queue_time(metrics_.queue_time() + output.metrics().queue_time());
+  metrics_.set_total_time(metrics_.total_time() + output.metrics().total_time());
+  metrics_.set_num_preemptions(metrics_.num_preemptions() + output.metrics().num_preemptions());
+  const proto::CompletionOutput& answer = output.outputs(0);
+  switch (node.mapped()) {
+    case Kind::kLanguage:
+      if (answer.token_ids().empty())
+        throw InputError(ErrorKind::kInternal, "no language was found", kSoundField);
+      return prompt_.set_language(answer.token_ids(0));
+    case Kind::kSilence: answer_.no_speech_prob = std::exp(answer.cumulative_logprob()); break;
+    case Kind::kWindow: take_answer(answer); break;
+  }
+  if (under_way_.empty()) decide();
+}
+
+void WindowSequence::take_answer(const proto::CompletionOutput& output) {
+  answer_.tokens.assign(output.token_ids().begin(), output.token_ids().end());
+  answer_.finish_reason = output.finish_reason();
+  answer_.temperature = task_->params.temperatures[attempt_];
+  answer_.compression_ratio =
+      WindowAnswer::compression_of(answer_.tokens, task_->settings->vocab_size);
+  answer_.avg_logprob.reset();
+  if (!answer_.tokens.empty() && (task_->timestamps || task_->params.logprob_threshold))
+    answer_.avg_logprob = output.cumulative_logprob() / static_cast<double>(answer_.tokens.size());
+}
+
+void WindowSequence::decide() {
+  const Verdict verdict = judge(answer_, task_->params);
+  if (verdict == Verdict::kAgain && attempt_ + 1 < task_->params.temperatures.size())
+    ++attempt_;
+  else
+    finish_window(verdict == Verdict::kSilence);
+}
+
+void WindowSequence::finish_window(bool silence) {
+  const SpeechSettings& settings = *task_->settings;
+  const SpeechWindow window{seek_, std::min(mel_.frames - seek_, settings.window_frames)};
+  begun_ = false;
+  ++windows_;
+  finish_reason_ = answer_.finish_reason;
+  condition_ = task_->params.condition_on_prev_tokens && answer_.temperature < 0.5;
+  if (silence) {
+    seek_ += window.frames;
+    if (done()) mel_.values = {};
+    return;
+  }
+  Ids& ids = answer_.tokens;
+  const Ids& ends = settings.end_tokens;
+  while (!ids.empty() && std::count(ends.begin(), ends.end(), ids.back()) > 0) ids.pop_back();
+  WindowSegments cut =
+      split_segments(ids, settings.first_timestamp(), window, settings.frames_per_position);
+  for (proto::SpeechSegment& segment : cut.segments) {
+    segment.set_seek(window.begin);
+    segment.set_temperature(answer_.temperature);
+    segment.set_compression_ratio(answer_.compression_ratio);
+    if (answer_.avg_logprob) segment.set_avg_logprob(*answer_.avg_logprob);
+    if (answer_.no_speech_prob) segment.set_no_speech_prob(*answer_.no_speech_prob);
+    segments_.push_back(std::move(segment));
+  }
+  // Where the last time is the window's begin, HuggingFace would never end.
+  seek_ += cut.frames > 0 ? cut.frames : window.frames;
+  if (done()) mel_.values = {};
+}
+
+}  // namespace tandem

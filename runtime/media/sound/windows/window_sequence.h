@@ -1,0 +1,92 @@
+// A piece of sound → the requests that transcribe it, window after window: HuggingFace's
+// WhisperForConditionalGeneration.generate(). A state machine without I/O.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/media/sound/log_mel.h"
+#include "runtime/media/sound/segments.h"
+#include "runtime/media/sound/windows/decoder_prompt.h"
+#include "runtime/media/sound/windows/window_answer.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros.
+proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin);
+
+struct SpeechRequest {
+  int number = 0;  // among those of the transcription
+  proto::Prompt prompt;
+  proto::GenerationOptions options;
+};
+
+// What all pieces of a transcription have in common.
+struct SpeechTask {
+  std::shared_ptr<const SpeechSettings> settings;
+  TranscriptionParams params;
+  proto::GenerationOptions options;  // for each window
+  bool timestamps = false;
+};
+
+class WindowSequence {
+ public:
+  // place: among the pieces, for seeds. Throws InputError naming the parameter.
+  WindowSequence(std::shared_ptr<const SpeechTask> task, LogMel mel, int place);
+
+  // The next requests, with numbers from `number` on; none while there are some under way, or when
+  // it is done. Throws InputError for lengths that the model has no room for.
+  std::vector<SpeechRequest> next(int& number);
+  // Throws InputError if the answer has nothing to go on with.
+  void take(int number, const proto::RequestOutput& output);
+  bool done() const { return seek_ >= mel_.frames; }
+
+  int64_t frames_done() const { return std::min(seek_, mel_.frames); }
+  int64_t frames() const { return mel_.frames; }
+  // Times and tokens, no text.
+  const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
+  const std::string& language() const { return prompt_.language(); }
+  const std::vector<int32_t>& first_prompt() const { return first_prompt_; }
+  const std::string& finish_reason() const { return finish_reason_; }
+  // What the answers said of their time, all together.
+  const proto::RequestMetrics& metrics() const { return metrics_; }
+
+ private:
+  enum class Kind : uint8_t { kLanguage, kWindow, kSilence };
+
+  proto::Prompt prompt_of(const std::vector<int32_t>& ids) const;
+  SpeechRequest probe(const std::vector<int32_t>& ids, std::vector<int32_t> allowed) const;
+  void begin_window();
+  SpeechRequest attempt();
+  void set_length(size_t prompt);
+  void take_answer(const proto::CompletionOutput& output);
+  void decide();
+  void finish_window(bool silence);
+
+  std::shared_ptr<const SpeechTask> task_;
+  LogMel mel_;
+  DecoderPrompt prompt_;
+  int place_;
+  std::map<int, Kind> under_way_;
+  // The window that is asked for.
+  bool begun_ = false;
+  size_t attempt_ = 0;  // place in the temperatures
+  std::vector<int32_t> ids_;
+  WindowAnswer answer_;
+  bool condition_;
+  bool greedy_ = false;  // beams are over: a window was sampled
+  std::optional<int64_t> max_length_;
+  int windows_ = 0;
+  int64_t seek_ = 0;  // frames
+  std::vector<proto::SpeechSegment> segments_;
+  std::vector<int32_t> first_prompt_;
+  std::string finish_reason_;
+  proto::RequestMetrics metrics_;
+};
+
+}  // namespace tandem

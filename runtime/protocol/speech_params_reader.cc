@@ -1,0 +1,116 @@
+#include "runtime/protocol/speech_params_reader.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json_fields.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using Params = proto::SpeechParams;
+using Field = google::protobuf::FieldDescriptor;
+
+constexpr double kMaxTemperature = 1e6, kMaxSeconds = 3600;
+constexpr size_t kMaxNameBytes = 256;
+
+const Field* field_of(const std::string& name) {
+  return name == "off" ? nullptr : Params::descriptor()->FindFieldByName(name);
+}
+
+// A number, or a list of them.
+void read_numbers(const json& value, const std::string& name, const Field* field, Params& out) {
+  const auto add = [&](const json& number) {
+    Params::GetReflection()->AddDouble(&out, field, read_number(number, name, {}));
+  };
+  if (!value.is_array()) return add(value);
+  if (value.empty()) throw invalid_request(name, "has no numbers");
+  for (const json& number : value) add(number);
+}
+
+void read_value(const json& value, const std::string& name, const Field* field, Params& out) {
+  const auto* reflection = Params::GetReflection();
+  if (name == "prompt_ids") {
+    for (const int32_t id : read_token_ids(value, name, std::numeric_limits<int32_t>::max()))
+      out.mutable_prompt_ids()->add_ids(id);
+  } else if (field->is_repeated()) {
+    read_numbers(value, name, field, out);
+  } else if (field->cpp_type() == Field::CPPTYPE_BOOL) {
+    reflection->SetBool(&out, field, read_bool(value, name));
+  } else if (field->cpp_type() == Field::CPPTYPE_DOUBLE) {
+    reflection->SetDouble(&out, field, read_number(value, name, {}));
+  } else {
+    reflection->SetString(&out, field, read_string(value, name));
+  }
+}
+
+void check_numbers(const google::protobuf::RepeatedField<double>& list, const char* name, int most,
+                   double highest) {
+  if (list.size() > most)
+    throw invalid_request(name, "has more than " + std::to_string(most) + " numbers");
+  for (const double x : list)
+    if (!(x >= 0 && x <= highest))
+      throw invalid_request(
+          name, "must be between 0 and " + describe(json(highest)) + ", not " + describe(json(x)));
+}
+
+void check_finite(bool given, double value, const char* name) {
+  if (given && !std::isfinite(value)) throw invalid_request(name, "must be finite");
+}
+
+void check_size(const std::string& text, const char* name, size_t most) {
+  if (text.size() > most)
+    throw invalid_request(name, "is longer than " + std::to_string(most) + " bytes");
+}
+
+}  // namespace
+
+bool is_speech_param(const std::string& name) { return field_of(name) != nullptr; }
+
+Params read_speech_params(const json& params) {
+  Params out;
+  if (params.is_null()) return out;
+  for (const auto& [name, value] : params.items()) {
+    const Field* field = field_of(name);
+    if (field == nullptr) throw invalid_request(name, "unknown parameter of speech");
+    if (value.is_null())
+      out.add_off(name);
+    else
+      read_value(value, name, field, out);
+  }
+  check_speech_params(out);
+  return out;
+}
+
+void check_speech_params(const Params& p) {
+  check_size(p.language(), "language", kMaxNameBytes);
+  check_size(p.task(), "task", kMaxNameBytes);
+  check_size(p.prompt(), "prompt", kMaxSpeechPromptBytes);
+  if (p.prompt_ids().ids_size() > kMaxSpeechPromptIds)
+    throw invalid_request("prompt_ids",
+                          "has more than " + std::to_string(kMaxSpeechPromptIds) + " ids");
+  if (p.has_prompt() && p.has_prompt_ids())
+    throw invalid_request("prompt", "and prompt_ids: give one of them");
+  if (p.has_prompt_condition_type() && p.prompt_condition_type() != "first-segment" &&
+      p.prompt_condition_type() != "all-segments")
+    throw invalid_request("prompt_condition_type",
+                          "must be \"first-segment\" or \"all-segments\", not " +
+                              describe(json(p.prompt_condition_type())));
+  check_numbers(p.temperature(), "temperature", kMaxTemperatures, kMaxTemperature);
+  check_finite(p.has_compression_ratio_threshold(), p.compression_ratio_threshold(),
+               "compression_ratio_threshold");
+  check_finite(p.has_logprob_threshold(), p.logprob_threshold(), "logprob_threshold");
+  check_finite(p.has_no_speech_threshold(), p.no_speech_threshold(), "no_speech_threshold");
+  check_numbers(p.stride_length_s(), "stride_length_s", 2, kMaxSeconds);
+  if (p.has_chunk_length_s() && !(p.chunk_length_s() >= 0 && p.chunk_length_s() <= kMaxSeconds))
+    throw invalid_request("chunk_length_s",
+                          "must be between 0 and 3600, not " + describe(json(p.chunk_length_s())));
+  if (p.return_token_timestamps())
+    throw not_supported("return_token_timestamps", "not built yet: times of words");
+}
+
+}  // namespace tandem
