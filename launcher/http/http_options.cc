@@ -179,8 +179,7 @@ void HttpFrontend::start(const RequestProcessor& processor) {
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   for (const auto& [name, task] : task_params(processor.model_config()))
     context_->tasks.push_back(name);
-  if (SpeechSettings::has_speech(processor.model_config()))
-    set_speech(SpeechSettings::load(processor.model_config()), *context_);
+  if (const SpeechSettings* speech = processor.speech_settings()) set_speech(*speech, *context_);
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));
   };

@@ -39,6 +39,7 @@ NOT_HERE = [
     (r"pip install", "needs the internet"),
     (r"examples/own_model|/tmp/own", "tests/scripts/own_model_test.sh does"),
 ]
+HEARS = r"openai/whisper|transcri(be|ptions)"  # in Python; the tour's server has a model that reads text
 TIMEOUT = 180
 
 
@@ -173,6 +174,8 @@ class Tour:
         lacks_server = False  # the last one that the document starts is left out
         for snippet in documents.snippets(ROOT, name):
             reason = next((why for pattern, why in NOT_HERE if snippet.language == "sh" and re.search(pattern, snippet.text)), None)
+            if snippet.language == "python" and re.search(HEARS, snippet.text):
+                reason = "needs a model that hears"
             if re.search(r"tandem serve\b", snippet.text):
                 lacks_server = reason is not None
             elif lacks_server and re.search(r"bench serve|--connect|curl", snippet.text):

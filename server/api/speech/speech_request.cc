@@ -159,6 +159,7 @@ std::string SpeechRequest::field_of(const std::string& param) const {
   if (param == "return_token_timestamps" && words) return kGranularities;
   if (param == "return_timestamps" && !times_field.empty()) return times_field;
   if (param == "task") return "model";  // which task is the route's to say
+  if (param.starts_with("prompt.")) return "file";
   return param;
 }
 

@@ -299,7 +299,9 @@ TEST(Speech, BadFields) {
 TEST(Speech, ErrorsOfTheEngine) {
   SpeechServer s;
   const std::pair<const char*, const char*> cases[] = {
-      {"file", "file"}, {"language", "language"}, {"return_timestamps", "response_format"}};
+      {"file", "file"},
+      {"prompt.multi_modal_data.audio", "file"},
+      {"language", "language"}, {"return_timestamps", "response_format"}};
   for (const auto& [param, expected] : cases) {
     const auto e = s.send({{"response_format", "srt"}});
     s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", param);
