@@ -24,6 +24,7 @@ class Transcript {
     this.card = element('article', 'run said');
     this.card.setAttribute('aria-busy', 'true');
     this.facts = element('p', 'facts', 'waiting for the first words');
+    this.facts.setAttribute('aria-live', 'off');
     this.list = element('ol', 'segments');
     this.tools = element('p', 'actions');
     this.tools.hidden = true;

@@ -36,13 +36,14 @@ def _above(descriptor):
 
 
 class Browser:
-    def __init__(self, chromium):
+    def __init__(self, chromium, *more):
+        """more: flags of Chromium's."""
         self.profile = tempfile.TemporaryDirectory(prefix="tandem-page-", ignore_cleanup_errors=True)
         commands, self.write_end = map(_above, os.pipe())
         self.read_end, answers = map(_above, os.pipe())
         flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
                  "--disable-background-networking", "--disable-component-update", "--disable-extensions",
-                 "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir=" + self.profile.name]
+                 "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir=" + self.profile.name, *more]
         self.process = subprocess.Popen(
             [sys.executable, "-c", _EXEC, str(commands), str(answers), chromium, *flags, "about:blank"],
             pass_fds=(commands, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -158,6 +159,11 @@ class Browser:
             self.command("Input.insertText", text=text)
         else:
             self.value("document.execCommand('delete')")
+
+    def choose_file(self, selector, path):
+        """As from the browser's dialog."""
+        node = self.command("Runtime.evaluate", expression="document.querySelector(%s)" % json.dumps(selector))["result"]
+        self.command("DOM.setFileInputFiles", files=[str(path)], objectId=node["objectId"])
 
     def text(self, selector):
         return self.value("(document.querySelector(%s) || {}).textContent" % json.dumps(selector))

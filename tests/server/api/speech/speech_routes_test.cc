@@ -298,10 +298,10 @@ TEST(Speech, BadFields) {
 // What the engine finds fault with, by the client's name for it.
 TEST(Speech, ErrorsOfTheEngine) {
   SpeechServer s;
-  const std::pair<const char*, const char*> cases[] = {
-      {"file", "file"},
-      {"prompt.multi_modal_data.audio", "file"},
-      {"language", "language"}, {"return_timestamps", "response_format"}};
+  const std::pair<const char*, const char*> cases[] = {{"file", "file"},
+                                                       {"prompt.multi_modal_data.audio", "file"},
+                                                       {"language", "language"},
+                                                       {"return_timestamps", "response_format"}};
   for (const auto& [param, expected] : cases) {
     const auto e = s.send({{"response_format", "srt"}});
     s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", param);
