@@ -13,7 +13,8 @@ from typing import Any, BinaryIO, Callable, Dict, Generic, Iterator, List, Mappi
 import httpx
 
 from ._errors import ApiError, ConnectionFailed, api_error
-from ._types import (Choice, Chunk, Completion, Segment, Transcription, TranscriptionEvent, Usage, joined)
+from ._speech import Segment, Transcription, TranscriptionEvent
+from ._types import Choice, Chunk, Completion, Usage, joined
 
 # A file of sound: its path, its bytes, or what they can be read from.
 Sound = Union[str, "os.PathLike[str]", bytes, BinaryIO]
