@@ -1,8 +1,9 @@
 // The HTTP server without sockets: bytes through the parser and its bounds, then routes and bodies,
 // up to the engine's own look at each request. The engine answers with a token for each sequence.
 //
-// An input that begins with '/' is a path, a line feed and the body of a POST, so that mutations of
-// bodies need no right Content-Length; any other is what a client sends. Those go through the
+// An input that begins with '/' is a path, a line feed and the body of a POST (of forms: between
+// boundaries "b"), so that mutations of bodies need no right Content-Length; any other is what a
+// client sends. Those go through the
 // parser whole and in small pieces, which must give the same requests.
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -107,6 +108,10 @@ class Engine final : public EngineApi {
     try {
       check_prompt(request.prompt);
       check_options(request.options);
+      if (request.prompt.encoder().has_sound()) {
+        say_sound(chunk);
+        return on_chunk(std::move(chunk));
+      }
       const bool global =
           request.prompt.encoder().has_global_attention() || request.options.has_global_attention();
       const PreparedPrompt prepared =
@@ -144,6 +149,18 @@ class Engine final : public EngineApi {
     }
   }
 
+  static void say_sound(proto::RequestChunk& chunk) {
+    chunk.set_language("<|de|>");
+    chunk.mutable_progress()->set_seconds(1.5);
+    proto::CompletionChunk& news = *chunk.add_outputs();
+    news.set_text(" a\xf0 ");
+    proto::SpeechSegment& segment = *news.add_segments();
+    segment.set_text(" a\xf0 ");
+    segment.set_end(1.5);
+    segment.add_words()->set_word("\xf0");
+    chunk.set_finished(true);
+  }
+
   const ModelConfig model_ = make_model("bart"), led_ = make_model("led");
   const ParamsResolver resolver_{model_, kVocab}, led_resolver_{led_, kVocab};
   FakeTokenizer tokenizer_;
@@ -159,6 +176,8 @@ struct Server {
     config.max_body_bytes = 64 * 1024;
     config.max_prompts = 16;
     config.allowed_origins = {"https://a"};
+    context.speech_tasks = {"transcribe", "translate"};
+    context.speech_languages = {"de"};
   }
   void ask(server::HttpRequest request) {
     for (const char c : escape_field(request.path)) TANDEM_CHECK(c < 0 || (c >= ' ' && c != 0x7f));
@@ -241,6 +260,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     request.path = std::string(bytes.substr(0, line));
     if (line != bytes.npos) request.body = std::string(bytes.substr(line + 1));
     request.id = "id";
+    if (request.path.starts_with("/v1/audio/"))
+      request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
     server.ask(std::move(request));
     return 0;
   }
