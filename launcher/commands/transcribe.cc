@@ -17,7 +17,6 @@
 #include "launcher/speech/audio_request.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
-#include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem::launcher {
 namespace {
@@ -33,7 +32,7 @@ struct TranscribeOptions {
   bool timestamps = false;
   // Of speech, where they are given.
   std::optional<std::string> prompt;
-  std::vector<double> temperatures, strides;
+  std::string temperatures, strides;  // with commas between
   std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
   bool condition_on_prev_tokens = false;
 
@@ -54,8 +53,6 @@ void TranscribeOptions::add(CLI::App& app) {
   app.add_option("--temperature-fallback", temperatures,
                  "Decode a window again, at the next of these temperatures, while a threshold is "
                  "crossed, as in 0,0.2,0.4")
-      ->delimiter(',')
-      ->expected(1, kMaxTemperatures)
       ->type_name("LIST");
   app.add_option("--compression-ratio-threshold", compression_ratio,
                  "Above it a window repeats itself");
@@ -71,9 +68,13 @@ void TranscribeOptions::add(CLI::App& app) {
          "--stride-length-s", strides,
          "Seconds that neighbours share, on both sides or on the left and the right; without "
          "it a sixth of the window")
-      ->delimiter(',')
-      ->expected(1, 2)
       ->type_name("SECONDS");
+}
+
+// "0,0.5" → [0, 0.5]; what is none stays a text, which nobody takes for numbers.
+json numbers(const std::string& text) {
+  json list = json::parse("[" + text + "]", nullptr, /*allow_exceptions=*/false);
+  return list.is_discarded() ? json(text) : list;
 }
 
 json TranscribeOptions::params() const {
@@ -82,12 +83,12 @@ json TranscribeOptions::params() const {
   if (timestamps) out["return_timestamps"] = true;
   if (prompt) out["prompt"] = *prompt;
   if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
-  if (!temperatures.empty()) out["temperature"] = temperatures;
+  if (!temperatures.empty()) out["temperature"] = numbers(temperatures);
   if (compression_ratio) out["compression_ratio_threshold"] = *compression_ratio;
   if (logprob) out["logprob_threshold"] = *logprob;
   if (no_speech) out["no_speech_threshold"] = *no_speech;
   if (chunk_length) out["chunk_length_s"] = *chunk_length;
-  if (!strides.empty()) out["stride_length_s"] = strides;
+  if (!strides.empty()) out["stride_length_s"] = numbers(strides);
   return out;
 }
 

@@ -22,7 +22,7 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
               {"finish_reason", c.finish_reason().empty() ? json() : json(c.finish_reason())}};
   if (!c.stop_reason().empty()) out["stop_reason"] = c.stop_reason();
   if (c.has_score()) out["score"] = c.score();
-  for (const auto& s : c.segments()) out["segments"].push_back(segment_to_json(s));
+  for (const auto& s : c.segments()) out["segments"].push_back(json(segment_to_json(s)));
   if (c.logprobs_size() > 0) {
     json list = json::array();
     for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));

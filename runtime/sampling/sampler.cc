@@ -65,7 +65,8 @@ Chosen choose(const SamplerSequence& seq, std::span<float> logits) {
   }
   const double uniform = uniform_draw(params.seed(), seq.seq_index, seq.output_ids.size());
   const auto candidates = warp_candidates(params, logits);
-  const std::span<const float> left = candidates ? candidates->logits : logits;
+  const std::span<const float> left =
+      candidates ? std::span<const float>(candidates->logits) : logits;
   const int32_t drawn = draw_from(left, uniform);
   Chosen out{candidates ? static_cast<int32_t>(candidates->ids[static_cast<size_t>(drawn)])
                         : drawn};
