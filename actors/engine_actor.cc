@@ -1,5 +1,6 @@
 // EngineActor: clients on one side, schedulers on the other, EngineCore's decisions between. Text
-// is prepared by threads of their own, so that a long input delays no step.
+// is prepared by threads of their own, so that a long input delays no step; sound, which takes
+// seconds, by others than text.
 //
 // Requests of this process are the core's one client that acknowledges nothing; what it is sent
 // goes to their callbacks, here in the actor's thread.
@@ -15,7 +16,7 @@
 namespace tandem::actors {
 namespace {
 
-constexpr size_t kNumPreparers = 2;
+constexpr size_t kNumPreparers = 2, kNumSoundPreparers = 2;
 constexpr ClientId kThisProcess = 0;
 
 using PreparerHandle = caf::typed_actor<caf::reacts_to<EngineActorHandle, PrepareJob>>;
@@ -25,7 +26,7 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
   self->set_exception_handler(stop_loudly("preparer"));
   return {[self, shared](const EngineActorHandle& engine, const PrepareJob& job) {
     const proto::SubmitRequest& submit = job.submit->submit();
-    PrepareResult result{job.preparer, submit.request_id(), nullptr, nullptr};
+    PrepareResult result{job.kind, job.preparer, submit.request_id(), nullptr, nullptr};
     try {
       result.request = std::make_shared<PreparedRequest>(
           shared->processor->prepare(submit.prompt(), submit.options()));
@@ -50,8 +51,8 @@ struct EngineState : EngineOutbox {
   LocalStreams local;
   bool local_closed = false;
   std::vector<SchedulerHandle> schedulers;
-  PreparerHandle preparers[kNumPreparers];
-  PreparerQueue<ClientMessage> to_prepare{kNumPreparers};
+  PreparerHandle preparers[kNumPreparers], sound_preparers[kNumSoundPreparers];
+  PreparerQueue<ClientMessage> to_prepare{kNumPreparers}, sounds{kNumSoundPreparers};
   std::shared_ptr<Shared> shared;
   std::unique_ptr<EngineCore> core;
   EngineActorHandle::pointer self = nullptr;
@@ -65,6 +66,11 @@ struct EngineState : EngineOutbox {
       local.deliver(std::move(message));
     else
       self->send(clients.at(client), ServerMessage(std::move(message)));
+  }
+  void to_preparer(proto::SubmitRequest request) override {
+    proto::ClientMessage message;
+    *message.mutable_submit() = std::move(request);
+    prepare(ClientMessage(std::move(message)));
   }
 
   // --- Requests of this process ---
@@ -98,21 +104,43 @@ struct EngineState : EngineOutbox {
 
   // --- Preparing ---
   void prepare(const ClientMessage& submit) {
-    to_prepare.add(submit);
-    feed_preparers();
+    if (submit->submit().prompt().encoder().has_sound()) {
+      sounds.add(submit);
+      feed_sound();
+    } else {
+      to_prepare.add(submit);
+      feed_text();
+    }
   }
-  void feed_preparers() {
+  void feed_text() {
     while (const auto assignment = to_prepare.next())
       self->send(preparers[assignment->preparer], EngineActorHandle(self),
-                 PrepareJob{assignment->preparer, assignment->job});
+                 PrepareJob{PreparerKind::kText, assignment->preparer, assignment->job});
+  }
+  // More sound than the core takes at once waits as it came.
+  void feed_sound() {
+    while (sounds.num_waiting() > 0 && core->takes_sound()) {
+      const auto assignment = sounds.next();
+      if (!assignment) return;
+      self->send(sound_preparers[assignment->preparer], EngineActorHandle(self),
+                 PrepareJob{PreparerKind::kSound, assignment->preparer, assignment->job});
+    }
+  }
+  // Files that nobody waits for any more do not wait for their turn.
+  void drop_sound() {
+    const auto gone = sounds.remove_unless(
+        [&](const ClientMessage& m) { return core->awaits(m->submit().request_id()); });
+    for (const ClientMessage& m : gone)
+      core->failed(m->submit().request_id(), InputError(ErrorKind::kTimeout, "given up"), now());
   }
   void on_prepared(const PrepareResult& r) {
-    to_prepare.set_free(r.preparer);
-    feed_preparers();
+    (r.kind == PreparerKind::kSound ? sounds : to_prepare).set_free(r.preparer);
+    if (r.kind == PreparerKind::kText) feed_text();
     if (r.request)
       core->prepared(r.request_id, std::move(*r.request), now());
     else
       core->failed(r.request_id, *r.error, now());
+    if (r.kind == PreparerKind::kSound) feed_sound();  // once the core has counted it
   }
 
   // --- Clients of other processes ---
@@ -210,6 +238,8 @@ struct EngineState : EngineOutbox {
 
   void tick() {
     core->tick(now());
+    drop_sound();
+    feed_sound();
     if (core->draining() && core->idle())
       shared->board.update([](ClusterStatus& s) { s.drained = true; });
     shared->info.set(info());
@@ -227,6 +257,7 @@ EngineActorHandle::behavior_type engine(EngineActorHandle::stateful_pointer<Engi
   shared->info.set(s.info());
   self->set_exception_handler(stop_loudly("engine"));
   for (auto& p : s.preparers) p = self->spawn<caf::linked + caf::detached>(preparer, shared);
+  for (auto& p : s.sound_preparers) p = self->spawn<caf::linked + caf::detached>(preparer, shared);
   self->set_down_handler([self](caf::down_msg& down) { self->state.disconnect(down.source); });
   self->delayed_send(self, kTickInterval, Tick{});
   return {

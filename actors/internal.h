@@ -35,11 +35,14 @@ struct LocalCancel {
 // Answered once no stream of this process is open; none is opened afterwards.
 struct LocalClose {};
 // A request goes to a preparing actor, and comes back prepared or refused.
+enum class PreparerKind : uint8_t { kText, kSound };
 struct PrepareJob {
-  size_t preparer = 0;
+  PreparerKind kind = PreparerKind::kText;
+  size_t preparer = 0;  // of its kind
   ClientMessage submit;
 };
 struct PrepareResult {
+  PreparerKind kind = PreparerKind::kText;
   size_t preparer = 0;
   std::string request_id;
   std::shared_ptr<PreparedRequest> request;  // null: refused

@@ -1,8 +1,11 @@
-// Requests that wait to be tokenised: one queue for all preparers, each of which takes the next one
-// when it is free, so that a long text holds up nothing but its own preparer.
+// Requests that wait to be tokenised, or their sound to be read: one queue for all preparers of a
+// kind, each of which takes the next one when it is free, so that a long text holds up nothing but
+// its own preparer.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -40,6 +43,14 @@ class PreparerQueue {
     busy_[preparer] = false;
   }
   size_t num_waiting() const { return waiting_.size(); }
+  // Takes out those that wait and are not wanted(job) any more.
+  template <class Wanted>
+  std::vector<Job> remove_unless(const Wanted& wanted) {
+    const auto end = std::stable_partition(waiting_.begin(), waiting_.end(), wanted);
+    std::vector<Job> out(std::make_move_iterator(end), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(end, waiting_.end());
+    return out;
+  }
 
  private:
   std::deque<Job> waiting_;  // oldest first

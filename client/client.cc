@@ -263,6 +263,13 @@ RequestHandle Client::submit(const Request& request, ChunkCallback on_chunk) {
   message.set_request_id(stream->id);
   *message.mutable_prompt() = request.prompt.message();
   proto::Error wrong = request.prompt.error();
+  if (const auto& sound = message.prompt().encoder();
+      sound.sound().file().size() > Prompt::kMostSoundBytes)
+    wrong = to_message(InputError(
+        ErrorKind::kResource,
+        sound.field() + ": has " + std::to_string(sound.sound().file().size()) +
+            " bytes, more than the " + std::to_string(Prompt::kMostSoundBytes) + " that are sent",
+        sound.field()));
   try {
     *message.mutable_options() = options_of(request);
   } catch (const InputError& e) {

@@ -207,6 +207,13 @@ std::string ClientCore::take_news(Stream& stream, proto::CompletionChunk& chunk)
   if (chunk.logprobs_size() != 0 && chunk.logprobs_size() != num_tokens)
     return std::to_string(chunk.logprobs_size()) + " logprobs for " + std::to_string(num_tokens) +
            " tokens";
+  const int num_segments = chunk.segments_size();
+  if (chunk.segment_offset() < 0) return "a negative offset";
+  if (num_segments > std::numeric_limits<int>::max() - have.num_segments)
+    return "too many segments";
+  if (chunk.segment_offset() > have.num_segments)
+    return "segments from " + std::to_string(chunk.segment_offset()) + " on after " +
+           std::to_string(have.num_segments);
   const int known_tokens = std::min(have.num_tokens - chunk.token_offset(), num_tokens);
   if (known_tokens > 0) {
     chunk.mutable_token_ids()->ExtractSubrange(0, known_tokens, nullptr);
@@ -214,10 +221,14 @@ std::string ClientCore::take_news(Stream& stream, proto::CompletionChunk& chunk)
   }
   const int64_t known_text = std::min(have.text_bytes - chunk.text_offset(), text_bytes);
   if (known_text > 0) chunk.mutable_text()->erase(0, static_cast<size_t>(known_text));
+  const int known_segments = std::min(have.num_segments - chunk.segment_offset(), num_segments);
+  chunk.mutable_segments()->DeleteSubrange(0, known_segments);
+  chunk.set_segment_offset(have.num_segments);
   chunk.set_token_offset(have.num_tokens);
   chunk.set_text_offset(have.text_bytes);
   have.num_tokens += num_tokens - known_tokens;
   have.text_bytes += text_bytes - known_text;
+  have.num_segments += num_segments - known_segments;
   return {};
 }
 

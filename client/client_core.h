@@ -94,6 +94,7 @@ class ClientCore {
   struct Position {
     int num_tokens = 0;
     int64_t text_bytes = 0;
+    int num_segments = 0;
   };
   enum class Phase : uint8_t {
     kUnsent,    // the server has not been asked

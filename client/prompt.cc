@@ -1,4 +1,8 @@
 // Prompts, and the JSON that they may be given as (docs/jsonl.md).
+#include <fstream>
+#include <system_error>
+#include <utility>
+
 #include "base/error.h"
 #include "client/input_errors.h"
 #include "client/tandem_client.h"
@@ -49,6 +53,45 @@ Prompt Prompt::frames(int width, const std::vector<float>& values) {
   if (width > 0) frames.set_num_frames(static_cast<int32_t>(values.size()) / width);
   frames.mutable_values()->Add(values.begin(), values.end());
   return prompt;
+}
+
+namespace {
+
+ClientError bad_sound(const std::string& why) {
+  return ClientError("invalid_request_error", "prompt.sound: " + why, "prompt.sound");
+}
+
+void check_sound_size(uint64_t bytes) {
+  if (bytes > Prompt::kMostSoundBytes)
+    throw bad_sound("has " + std::to_string(bytes) + " bytes, more than the " +
+                    std::to_string(Prompt::kMostSoundBytes) + " that are sent");
+}
+
+}  // namespace
+
+Prompt Prompt::sound(std::string file, const proto::SpeechParams& params) {
+  if (file.empty()) throw bad_sound("has no bytes");
+  check_sound_size(file.size());
+  Prompt prompt;
+  proto::PromptPart& part = *prompt.message_.mutable_encoder();
+  part.set_field("prompt.sound");
+  part.mutable_sound()->set_file(std::move(file));
+  *part.mutable_sound()->mutable_params() = params;
+  return prompt;
+}
+
+Prompt Prompt::sound_file(const std::filesystem::path& path, const proto::SpeechParams& params) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  const uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
+  if (error || !regular) throw bad_sound("cannot read the file " + path.string());
+  check_sound_size(size);
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (in.gcount() != static_cast<std::streamsize>(size))
+    throw bad_sound("cannot read the file " + path.string());
+  return sound(std::move(bytes), params);
 }
 
 Prompt Prompt::pair(const Prompt& encoder, const Prompt& decoder) {

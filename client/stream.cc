@@ -24,6 +24,7 @@ std::exception_ptr Stream::add(StreamNews news) {
     const std::lock_guard lock(mutex_);
     if (done_) return nullptr;  // its callback threw
     append_chunk(output_, news.chunk);
+    if (news.chunk.has_progress()) progress_ = news.chunk.progress();
     if (!news.error || news.chunk.outputs_size() > 0 || news.chunk.prompt_logprobs_size() > 0) {
       ++version_;
       changed_.notify_all();
@@ -77,6 +78,7 @@ std::optional<proto::RequestChunk> Stream::next_chunk() {
     seen_version_ = version_;
     proto::RequestChunk chunk = cursor_.next_chunk(output_);
     chunk.set_request_id(id);
+    if (progress_) *chunk.mutable_progress() = *progress_;
     return chunk;
   }
   if (error_) std::rethrow_exception(error_);

@@ -49,6 +49,7 @@ class Stream {
   // Of next_chunk().
   uint64_t version_ = 0, seen_version_ = 0;
   OutputCursor cursor_;
+  std::optional<proto::SpeechProgress> progress_;  // the latest
 };
 
 }  // namespace tandem::client

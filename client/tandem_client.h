@@ -9,7 +9,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <initializer_list>
@@ -54,6 +56,13 @@ class Prompt {
   static Prompt token_ids(const std::vector<int32_t>& ids);
   // For models whose encoder reads frames: rows of `width` numbers, one behind another.
   static Prompt frames(int width, const std::vector<float>& values);
+  // Sound to be transcribed, by a model that hears (docs/speech.md): the bytes of a file, WAV,
+  // FLAC, Ogg, MP3 or another, at most kMostSoundBytes. Throws ClientError where it has more or
+  // none, or a path cannot be read.
+  static Prompt sound(std::string file, const proto::SpeechParams& params = {});
+  static Prompt sound_file(const std::filesystem::path& path,
+                           const proto::SpeechParams& params = {});
+  static constexpr size_t kMostSoundBytes = size_t{200} << 20;
   static Prompt pair(const Prompt& encoder, const Prompt& decoder);
   // Those of the source's encoder tokens have global attention, instead of the model's (the first).
   static Prompt with_global_attention(const Prompt& source, const std::vector<int32_t>& positions);

@@ -21,12 +21,21 @@ class LocalBackend final : public Backend {
   }
 
   void submit(uint64_t number, JsonRequest request) override {
-    engine_->add_request(std::to_string(number), request.prompt, request.options, request.priority);
+    const std::string id = std::to_string(number);
+    if (request.audio.empty())
+      return engine_->add_request(id, request.prompt, request.options, request.priority);
+    engine_->add_request(
+        id, engine_->processor().prepare_file(request.audio, request.prompt, request.options),
+        request.priority);
   }
+  bool opens_files() const override { return true; }
+  bool takes_sound() const override { return engine_->takes_sound(); }
   std::vector<Finished> poll() override {
     std::vector<Finished> out;
     for (proto::RequestOutput& output : engine_->step())
       out.push_back({std::stoull(output.request_id()), std::move(output), {}, 0});
+    for (auto& [id, error] : engine_->take_failures())
+      out.push_back({std::stoull(id), {}, std::move(error), 0});
     return out;
   }
   const Tokenizer* tokenizer() const override { return &engine_->tokenizer(); }
@@ -59,17 +68,19 @@ class ClientBackend final : public Backend {
     request.priority = json.priority;
     // The lock keeps the last chunk from being seen before the handle is known.
     const std::lock_guard lock(mutex_);
-    handles_.emplace(number, client_.submit(request, [this, number](const proto::RequestChunk& c) {
-      if (!c.finished() && !sink_) return;
+    const bool streams = static_cast<bool>(sink_);
+    const auto on_chunk = [this, number, streams](const proto::RequestChunk& c) {
+      if (!c.finished() && !streams) return;
       {
         std::unique_lock done_lock(mutex_);
         // Whoever does not poll holds the server up, not the memory.
         room_.wait(done_lock, [&] { return news_.size() < kMaxNews || closing_; });
-        if (sink_) news_.emplace_back(number, c);
+        if (streams) news_.emplace_back(number, c);
         if (c.finished()) done_.push_back(number);
       }
       changed_.notify_one();
-    }));
+    };
+    handles_.emplace(number, client_.submit(request, on_chunk));
   }
 
   std::vector<Finished> poll() override {

@@ -38,6 +38,10 @@ class Backend {
   // What became of drafts so far; nothing where there are none, or it is not known here.
   virtual std::optional<SpeculationStats> drafts() const { return std::nullopt; }
 
+  // Whether it reads JsonRequest::audio itself; else sound is in the prompt.
+  virtual bool opens_files() const { return false; }
+  // Whether there is room for one more sound now.
+  virtual bool takes_sound() const { return true; }
   // Of transcriptions: sound that is done, and that has been opened.
   struct AudioSeconds {
     double done = 0, total = 0;

@@ -18,7 +18,7 @@
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/signals.h"
-#include "launcher/speech/speech_backend.h"
+#include "launcher/speech/sound_files.h"
 
 namespace tandem::launcher {
 namespace {
@@ -188,8 +188,8 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   wait_until_up(*cluster, [] { return false; });
   actors::InProcessEngine api(*cluster);
   const auto backend = make_engine_backend(api);
-  SpeechBackend speech(*backend, engine.model);
-  const int status = work(speech);
+  SoundFiles sounds(*backend);
+  const int status = work(sounds);
   api.close();
   cluster->stop();
   return status;
@@ -261,17 +261,15 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
     throw;
   }
   if (cluster) return run_in_cluster(options, job.get(), work);
-  std::filesystem::path model;  // of this host
   std::unique_ptr<Backend> backend;
   if (remote) {
     backend = connect(options);
   } else {
     const EngineConfig config = options.engine.parse_and_find_model();
-    model = config.model;
     backend = make_local_backend(load_engine(config));
   }
-  SpeechBackend speech(*backend, model);
-  return work(speech);
+  SoundFiles sounds(*backend);
+  return work(sounds);
 }
 
 int run_requests(RequestOptions& options, const RequestFormat& format,

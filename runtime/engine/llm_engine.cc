@@ -62,14 +62,19 @@ void LLMEngine::add_request(const std::string& request_id, const nlohmann::json&
 
 void LLMEngine::add_request(const std::string& request_id, const proto::Prompt& prompt,
                             const proto::GenerationOptions& options, int priority) {
-  PreparedRequest request = processor_.prepare(prompt, options);
+  add_request(request_id, processor_.prepare(prompt, options), priority);
+}
+
+void LLMEngine::add_request(const std::string& request_id, PreparedRequest request, int priority) {
   proto::SubmitRequest submit;
   submit.set_request_id(request_id);
   submit.set_priority(priority);
   core_->reserve(kCaller, submit, now());
   unfinished_[request_id].set_request_id(request_id);
+  adding_ = request_id;
   core_->prepared(request_id, std::move(request), now());
-  tell_rejections();
+  answer_core();
+  adding_.clear();
   if (const auto refused = std::exchange(refused_, std::nullopt)) throw to_input_error(*refused);
 }
 
@@ -87,6 +92,7 @@ std::vector<proto::RequestOutput> LLMEngine::step() {
   proto::SchedulerEvent event = loop_->step_event();
   event.set_generation(kGeneration);
   core_->replica_step(event, output, now());
+  answer_core();
   return std::exchange(finished_, {});
 }
 
@@ -96,11 +102,25 @@ void LLMEngine::to_scheduler(int, proto::SchedulerCommand command) {
   if (auto rejection = loop_->on_command(command)) rejections_.push_back(std::move(*rejection));
 }
 
-// The core is told when it has said all that it had to say.
-void LLMEngine::tell_rejections() {
-  for (proto::SchedulerEvent& rejection : std::exchange(rejections_, {})) {
-    rejection.set_generation(kGeneration);
-    core_->replica_event(rejection, now());
+void LLMEngine::to_preparer(proto::SubmitRequest request) {
+  to_prepare_.push_back(std::move(request));
+}
+
+// The core is answered when it has said all that it had to say.
+void LLMEngine::answer_core() {
+  while (!rejections_.empty() || !to_prepare_.empty()) {
+    for (proto::SchedulerEvent& rejection : std::exchange(rejections_, {})) {
+      rejection.set_generation(kGeneration);
+      core_->replica_event(rejection, now());
+    }
+    for (const proto::SubmitRequest& part : std::exchange(to_prepare_, {})) {
+      try {
+        core_->prepared(part.request_id(), processor_.prepare(part.prompt(), part.options()),
+                        now());
+      } catch (const InputError& error) {
+        core_->failed(part.request_id(), error, now());
+      }
+    }
   }
 }
 
@@ -109,7 +129,10 @@ void LLMEngine::to_client(ClientId, proto::ServerMessage message) {
     const auto it = unfinished_.find(chunk.request_id());
     TANDEM_CHECK(it != unfinished_.end());
     if (chunk.has_error()) {
-      refused_ = chunk.error();
+      if (chunk.request_id() == adding_)
+        refused_ = chunk.error();
+      else
+        failures_.emplace_back(chunk.request_id(), to_input_error(chunk.error()));
       unfinished_.erase(it);
       continue;
     }

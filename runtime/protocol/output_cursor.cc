@@ -20,19 +20,20 @@ proto::CompletionOutput& output_at(proto::RequestOutput& output, int index) {
 
 bool OutputCursor::Position::behind(const proto::CompletionOutput& sequence) const {
   return !ended && (num_tokens < sequence.token_ids_size() || text_bytes < sequence.text().size() ||
-                    !sequence.finish_reason().empty());
+                    num_segments < sequence.segments_size() || !sequence.finish_reason().empty());
 }
 
 void OutputCursor::resume(const proto::ResumeRequest& received) {
   *this = OutputCursor();
   for (const proto::StreamPosition& p : received.received())
-    positions_[p.index()] = {p.num_tokens(), static_cast<size_t>(p.text_bytes()), false};
+    positions_[p.index()] = {p.num_tokens(), static_cast<size_t>(p.text_bytes()), 0, false};
   num_prompt_logprobs_ = received.num_prompt_logprobs();
 }
 
 bool OutputCursor::behind(const proto::RequestOutput& output) const {
   if (end_sent_) return false;
   if (output.finished() || (output.has_inputs() && !inputs_sent_)) return true;
+  if (!output.language().empty() && !language_sent_) return true;
   if (num_prompt_logprobs_ < output.prompt_logprobs_size()) return true;
   for (const proto::CompletionOutput& sequence : output.outputs()) {
     const auto it = positions_.find(sequence.index());
@@ -53,6 +54,10 @@ void OutputCursor::next_chunk(const proto::RequestOutput& output, proto::Request
     *chunk.mutable_inputs() = output.inputs();
     inputs_sent_ = true;
   }
+  if (!output.language().empty() && !language_sent_) {
+    chunk.set_language(output.language());
+    language_sent_ = true;
+  }
   for (const proto::CompletionOutput& sequence : output.outputs()) {
     Position& sent = positions_[sequence.index()];
     if (!sent.behind(sequence)) continue;
@@ -70,7 +75,10 @@ void OutputCursor::next_chunk(const proto::RequestOutput& output, proto::Request
     if (sequence.has_score()) news.set_score(sequence.score());
     if (ended) news.set_finish_reason(sequence.finish_reason());
     if (!sequence.stop_reason().empty()) news.set_stop_reason(sequence.stop_reason());
-    sent = {sequence.token_ids_size(), sequence.text().size(), ended};
+    news.set_segment_offset(sent.num_segments);
+    for (int k = sent.num_segments; k < sequence.segments_size(); ++k)
+      *news.add_segments() = sequence.segments(k);
+    sent = {sequence.token_ids_size(), sequence.text().size(), sequence.segments_size(), ended};
   }
   chunk.set_prompt_logprobs_offset(num_prompt_logprobs_);
   for (; num_prompt_logprobs_ < output.prompt_logprobs_size(); ++num_prompt_logprobs_)
@@ -84,11 +92,13 @@ void OutputCursor::next_chunk(const proto::RequestOutput& output, proto::Request
 
 void append_chunk(proto::RequestOutput& output, const proto::RequestChunk& chunk) {
   if (chunk.has_inputs()) *output.mutable_inputs() = chunk.inputs();
+  if (!chunk.language().empty()) output.set_language(chunk.language());
   for (const proto::CompletionChunk& news : chunk.outputs()) {
     proto::CompletionOutput& to = output_at(output, news.index());
     to.mutable_token_ids()->MergeFrom(news.token_ids());
     to.mutable_text()->append(news.text());
     to.mutable_logprobs()->MergeFrom(news.logprobs());
+    to.mutable_segments()->MergeFrom(news.segments());
     to.set_cumulative_logprob(news.cumulative_logprob());
     if (news.has_score()) to.set_score(news.score());
     to.set_finish_reason(news.finish_reason());

@@ -20,18 +20,20 @@ class OutputCursor {
   void next_chunk(const proto::RequestOutput& output, proto::RequestChunk& chunk);
   // There is something that no chunk has carried yet: the next chunk is not an empty one.
   bool behind(const proto::RequestOutput& output) const;
-  // Goes on behind what the reader says that it has, which is no more than the output has.
+  // Goes on behind what the reader says that it has, which is no more than the output has. Segments
+  // come again from the first on.
   void resume(const proto::ResumeRequest& received);
 
  private:
   struct Position {
     int num_tokens = 0;
     size_t text_bytes = 0;
+    int num_segments = 0;
     bool ended = false;
     bool behind(const proto::CompletionOutput& sequence) const;
   };
 
-  bool inputs_sent_ = false;
+  bool inputs_sent_ = false, language_sent_ = false;
   bool end_sent_ = false;
   int num_prompt_logprobs_ = 0;
   std::map<int32_t, Position> positions_;  // by the sequence's index

@@ -11,6 +11,7 @@
 #include "base/json_fields.h"
 #include "base/utf8.h"
 #include "runtime/protocol/option_values.h"
+#include "runtime/protocol/speech_params_reader.h"
 
 namespace tandem {
 
@@ -87,14 +88,26 @@ void check_frames(const proto::EncoderFrames& frames, const std::string& field) 
       throw invalid_request(field + ".values", "number " + std::to_string(i) + " is not finite");
 }
 
+void check_sound(const proto::Sound& sound, const std::string& field) {
+  if (sound.file().empty()) throw invalid_request(field, "is empty: it has no bytes");
+  if (sound.file().size() > kMaxSoundBytes)
+    throw InputError(ErrorKind::kResource,
+                     field + ": has " + std::to_string(sound.file().size()) +
+                         " bytes, more than the " + std::to_string(kMaxSoundBytes) +
+                         " that are taken",
+                     field);
+  check_speech_params(sound.params());
+}
+
 void check_part(const proto::PromptPart& part, const std::string& name, bool encoder = false) {
   const std::string& field = part.field().empty() ? name : part.field();
-  if ((part.has_frames() || part.has_image()) && !encoder)
+  if ((part.has_frames() || part.has_image() || part.has_sound()) && !encoder)
     throw invalid_request(field, "must be a text or token ids");
   if (part.has_global_attention() && !encoder)
     throw invalid_request("global_attention", "is of the encoder's tokens, not of " + field);
   check_positions(part.global_attention(), "global_attention");
   if (part.has_frames()) check_frames(part.frames(), field);
+  if (part.has_sound()) check_sound(part.sound(), field);
   if (part.content_case() == proto::PromptPart::CONTENT_NOT_SET)
     throw invalid_request(field, "is missing");
   if (part.has_token_ids() && part.token_ids().ids().empty())

@@ -9,6 +9,7 @@
 // {"encoder_prompt": P, "pooling": "mean", "cls" or "last", "normalize": bool}.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +21,8 @@ namespace tandem {
 // Throws InputError naming the field: wrong type, unknown or missing key, empty list of ids, files
 // that are not to be had (media_reader.h). Ids are not compared with a vocabulary.
 proto::Prompt read_prompt(const nlohmann::json& prompt, ReadFile read_file = nullptr);
+// Bytes of a file of sound in a prompt, at most.
+inline constexpr size_t kMaxSoundBytes = size_t{1} << 30;
 // What read_prompt() would refuse, of a prompt that somebody else may have made.
 void check_prompt(const proto::Prompt& prompt);
 // A string, a list of ids, or an object with either; `field` is what messages call it.

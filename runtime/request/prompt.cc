@@ -157,11 +157,13 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
                 const PromptParams& with, const Tokenizer* tokenizer,
                 const ParamsResolver& resolver) {
   const std::string& field = prompt.encoder().field();
-  if (prompt.encoder().has_frames() || prompt.encoder().has_image())
+  if (prompt.encoder().has_frames() || prompt.encoder().has_image() || prompt.encoder().has_sound())
     throw invalid_request(
         field.empty() ? "prompt.encoder" : field,
         std::string("must be a text or token ids: the model's encoder reads no ") +
-            (prompt.encoder().has_image() ? "images" : "frames"));
+            (prompt.encoder().has_image()   ? "images"
+             : prompt.encoder().has_sound() ? "sound"
+                                            : "frames"));
   Ids ids = tokenise(prompt.encoder(), tokenizer,
                      {with.add_special_tokens,
                       options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});

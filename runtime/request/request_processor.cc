@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "base/printable.h"
 #include "models/family.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -47,6 +48,16 @@ std::optional<ImageProcessor> load_images(const ModelConfig& config) {
   return images;
 }
 
+const std::string& field_of_sound(const proto::Prompt& prompt) {
+  static const std::string field = "prompt.multi_modal_data.audio";
+  return prompt.encoder().field().empty() ? field : prompt.encoder().field();
+}
+
+// It is transcribed, in as many windows as it takes; else it is one window of a request as others.
+bool is_transcription(const proto::Prompt& prompt) {
+  return !prompt.has_decoder() && !prompt.has_target() && !prompt.has_pooling();
+}
+
 // What looks for the encoder's ids among the decoder's has none to look at.
 void check_without_ids(const proto::SamplingParams& params) {
   const char* const what = "needs an encoder that reads token ids, and those of the decoder";
@@ -63,16 +74,74 @@ RequestProcessor::RequestProcessor(const std::filesystem::path& model, std::opti
       tokenizer_(load_tokenizer(model)),
       images_(load_images(config_)),
       resolver_(config_, config_.vocab_size),
-      next_seed_(seed.value_or(random_seed())) {}
+      next_seed_(seed.value_or(random_seed())) {
+  if (!SpeechSettings::has_speech(config_)) return;
+  try {
+    speech_ = std::make_shared<const SpeechSettings>(SpeechSettings::load(config_));
+  } catch (const InputError& error) {
+    no_speech_ = error;
+  }
+}
 
 PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_prompt(prompt);
   check_options(options);
+  if (prompt.encoder().has_sound()) {
+    const std::string& field = field_of_sound(prompt);
+    AudioFile file = AudioFile::of_bytes(prompt.encoder().sound().file(), field,
+                                         speech(field).mel.sampling_rate);
+    return prepare_sound(file, prompt, options);
+  }
   if (options.has_tgt_lang())
     return prepare_resolved(
         prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));
   return prepare_resolved(prompt, options);
+}
+
+PreparedRequest RequestProcessor::prepare_file(const std::filesystem::path& sound,
+                                               const proto::Prompt& prompt,
+                                               const proto::GenerationOptions& options) {
+  check_options(options);
+  const std::string& field = field_of_sound(prompt);
+  AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
+  return prepare_sound(file, prompt, options);
+}
+
+const SpeechSettings& RequestProcessor::speech(const std::string& field) const {
+  if (no_speech_) throw *no_speech_;
+  if (!speech_)
+    throw invalid_request(field, "must not be sound: the model hears nothing (" +
+                                     printable(config_.model_type) + ")");
+  return *speech_;
+}
+
+PreparedRequest RequestProcessor::prepare_sound(AudioFile& file, const proto::Prompt& prompt,
+                                                const proto::GenerationOptions& options) {
+  const proto::SpeechParams& params = prompt.encoder().sound().params();
+  if (is_transcription(prompt)) {
+    PreparedRequest out;
+    out.transcription = std::make_shared<Transcription>(
+        speech_, read_speech(file, speech_->mel, params), params, options, *tokenizer_);
+    return out;
+  }
+  const std::string& field = field_of_sound(prompt);
+  const LogMel mel = read_log_mel(file, speech_->mel);
+  if (mel.frames > speech_->window_frames)
+    throw InputError(ErrorKind::kResource,
+                     field + ": is longer than a window of " +
+                         std::to_string(speech_->mel.chunk_length) +
+                         " seconds; without a decoder prompt of its own it is transcribed window "
+                         "by window",
+                     field);
+  proto::Prompt window;
+  window.mutable_encoder()->set_field(field);
+  *window.mutable_encoder()->mutable_frames() = window_of(mel, *speech_, 0);
+  if (prompt.has_decoder()) *window.mutable_decoder() = prompt.decoder();
+  if (prompt.has_target()) *window.mutable_target() = prompt.target();
+  window.set_append_eos(prompt.append_eos());
+  if (prompt.has_pooling()) *window.mutable_pooling() = prompt.pooling();
+  return prepare(window, options);
 }
 
 PreparedRequest RequestProcessor::prepare_resolved(const proto::Prompt& prompt,

@@ -5,8 +5,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "models/config/config.h"
+#include "runtime/media/sound/audio_file.h"
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
@@ -18,6 +22,8 @@ namespace tandem {
 struct PreparedRequest {
   proto::EncoderDecoderInputs inputs;
   proto::SamplingParams params;  // always with a seed, unless nothing is generated
+  // Of sound, and then nothing else: the requests that answer it.
+  std::shared_ptr<Transcription> transcription = {};
 };
 
 // Reads config and tokenizer of a checkpoint, not its weights. Usable from any thread.
@@ -27,8 +33,14 @@ class RequestProcessor {
   // InputError naming the file.
   RequestProcessor(const std::filesystem::path& model, std::optional<uint64_t> seed);
 
-  // Validates, tokenises, truncates, resolves. Throws InputError naming the field.
+  // Validates, tokenises, truncates, resolves. Sound is decoded, which takes seconds for an hour of
+  // it: into a transcription, or into frames where the decoder has a prompt of the request's own,
+  // or the encoder's output is all that is wanted. Throws InputError naming the field.
   PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
+  // The same of sound in a file of this host, which is not held in memory. The prompt's has no
+  // bytes.
+  PreparedRequest prepare_file(const std::filesystem::path& sound, const proto::Prompt& prompt,
+                               const proto::GenerationOptions& options);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }
@@ -37,10 +49,16 @@ class RequestProcessor {
   // Languages are ids by then.
   PreparedRequest prepare_resolved(const proto::Prompt& prompt,
                                    const proto::GenerationOptions& options);
+  PreparedRequest prepare_sound(AudioFile& file, const proto::Prompt& prompt,
+                                const proto::GenerationOptions& options);
+  const SpeechSettings& speech(const std::string& field) const;
 
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ImageProcessor> images_;  // of a model that reads images
+  // Of a model that hears; else what is wrong with its files, for whoever sends sound.
+  std::shared_ptr<const SpeechSettings> speech_;
+  std::optional<InputError> no_speech_;
   ParamsResolver resolver_;
   std::atomic<uint64_t> next_seed_;
 };

@@ -16,15 +16,17 @@ InputError deadline_passed() {
 EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer,
                        EngineOutbox& outbox)
     : config_(config),
-      intake_(config.max_requests, config.admission),
+      intake_(config.max_requests, config.max_sound_bytes, config.admission),
       replicas_(config.num_replicas, outbox),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
       ends_(records_, intake_, replicas_, streams_),
+      speech_(records_, intake_, streams_, ends_, outbox, tokenizer),
       tokenizer_(tokenizer) {}
 
-// What every event ends with: held requests start where there is room, in their order, and clients
-// get what is new.
-void EngineCore::settle() {
+// What every event ends with: transcriptions go on, held requests start where there is room, in
+// their order, and clients get what is new.
+void EngineCore::settle(double now) {
+  speech_.go_on(now);
   while (intake_.any_held()) {
     const auto replica = replicas_.least_loaded();
     if (!replica) break;
@@ -49,7 +51,17 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
                      !submit.batch().empty() && records_.find(submit.batch()) != nullptr, now);
   RequestRecord& record = records_.add(submit, now);
   streams_.attach(record, client);
-  intake_.reserve(record, now);
+  intake_.reserve(record, now, submit.prompt().encoder().sound().file().size());
+}
+
+bool EngineCore::awaits(const std::string& request_id) const {
+  const RequestRecord* record = records_.find(request_id);
+  return record != nullptr && record->stage == RequestStage::kPreparing;
+}
+
+RequestRecord* EngineCore::find_of_client(const std::string& id) {
+  RequestRecord* record = records_.find(id);
+  return record != nullptr && record->parent == nullptr ? record : nullptr;
 }
 
 void EngineCore::prepared(const std::string& request_id, PreparedRequest request, double now) {
@@ -60,13 +72,15 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
     ends_.fail(*record, InputError(ErrorKind::kUnavailable, *intake_.given_up()), now);
   } else if (record->deadline > 0 && now >= record->deadline) {
     ends_.fail(*record, deadline_passed(), now);
+  } else if (request.transcription) {
+    speech_.begin(*record, std::move(request.transcription), now);
   } else {
     record->state = std::make_unique<RequestState>(request_id, std::move(request), tokenizer_,
                                                    record->arrival, record->priority);
     intake_.size(*record, now);
     intake_.hold(*record);
   }
-  settle();
+  settle(now);
 }
 
 void EngineCore::failed(const std::string& request_id, const InputError& error, double now) {
@@ -74,33 +88,33 @@ void EngineCore::failed(const std::string& request_id, const InputError& error, 
   RequestRecord* record = records_.find(request_id);
   if (record == nullptr || record->stage != RequestStage::kPreparing) return;
   ends_.fail(*record, error, now);
-  settle();
+  settle(now);
 }
 
-void EngineCore::resume(ClientId client, const proto::ResumeRequest& resume, double) {
-  RequestRecord* record = records_.find(resume.request_id());
+void EngineCore::resume(ClientId client, const proto::ResumeRequest& resume, double now) {
+  RequestRecord* record = find_of_client(resume.request_id());
   if (record == nullptr)
     throw InputError(ErrorKind::kNotFound,
                      "request_id: there is no request \"" + resume.request_id() + "\"",
                      "request_id");
   streams_.resume(*record, client, resume);
-  settle();
+  settle(now);
 }
 
 void EngineCore::cancel(const std::string& request_id, double now) {
-  RequestRecord* record = records_.find(request_id);
+  RequestRecord* record = find_of_client(request_id);
   if (record == nullptr || record->stage == RequestStage::kDone) return;
   ends_.cancel(*record, now);
-  settle();
+  settle(now);
 }
 
-void EngineCore::acknowledge(ClientId client, uint64_t message, double) {
+void EngineCore::acknowledge(ClientId client, uint64_t message, double now) {
   for (const std::string& id : streams_.acknowledge(client, message)) {
     RequestRecord* record = records_.find(id);
     // It may have been taken over, and not been sent to its new client yet.
     if (record != nullptr && StreamTable::has_end(*record, client)) ends_.erase(*record);
   }
-  settle();
+  settle(now);
 }
 
 // --- Time ----------------------------------------------------------------------------------------
@@ -110,7 +124,7 @@ void EngineCore::tick(double now) {
   for (RequestRecord* record : late) ends_.fail(*record, deadline_passed(), now);
   for (RequestRecord* record : orphans) ends_.cancel(*record, now);
   while (RequestRecord* record = streams_.expired(now)) ends_.erase(*record);
-  settle();
+  settle(now);
 }
 
 // --- Replicas ------------------------------------------------------------------------------------
@@ -129,7 +143,7 @@ void EngineCore::replica_event(const proto::SchedulerEvent& event, double now) {
   } else if (current && event.has_down()) {
     replica_down(event, now);
   }
-  settle();
+  settle(now);
 }
 
 void EngineCore::replica_down(const proto::SchedulerEvent& event, double now) {
@@ -158,7 +172,7 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
       record->state->finish_beams(result, now);
       ends_.finish(*record, now);
     }
-  settle();
+  settle(now);
 }
 
 void EngineCore::take_output(const proto::SchedulerEvent& event,
@@ -182,7 +196,7 @@ void EngineCore::give_up(const std::string& reason, double now) {
   for (auto& [id, record] : records_.all())
     if (record.stage == RequestStage::kMoving || record.stage == RequestStage::kHeld)
       ends_.fail(record, InputError(ErrorKind::kUnavailable, reason), now);
-  settle();
+  settle(now);
 }
 
 void EngineCore::fill_info(proto::ServerInfo& info, double now) {
@@ -202,6 +216,7 @@ void EngineCore::check_integrity() const {
   intake_.check_integrity(records);
   replicas_.check_integrity(records);
   streams_.check_integrity(records);
+  speech_.check_integrity(records);
 }
 
 }  // namespace tandem

@@ -1,8 +1,8 @@
 // The decisions of an engine: the truth about requests, and who hears of what. Ties together who
-// may come in (Intake), which replica runs what (ReplicaTable) and what clients are sent
-// (StreamTable). Synchronous; one thread; no clock of its own, no I/O: events come in with the
-// time, messages leave through EngineOutbox. Driven by the EngineActor, and in one thread by
-// LLMEngine. The contract: docs/cluster.md.
+// may come in (Intake), which replica runs what (ReplicaTable), what is transcribed (SpeechTable)
+// and what clients are sent (StreamTable). Synchronous; one thread; no clock of its own, no I/O:
+// events come in with the time, messages leave through EngineOutbox. Driven by the EngineActor, and
+// in one thread by LLMEngine. The contract: docs/cluster.md.
 //
 // Recovery. The core knows every token that it has taken; a request whose replica went down starts
 // again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.
@@ -17,13 +17,19 @@
 #include "runtime/engine/core/replica_table.h"
 #include "runtime/engine/core/request_ends.h"
 #include "runtime/engine/core/request_table.h"
+#include "runtime/engine/core/speech_table.h"
 #include "runtime/engine/core/stream_table.h"
 
 namespace tandem {
 
 struct EngineCoreConfig {
   int num_replicas = 1;
-  int max_requests = 16384;    // unfinished ones; more are refused as overload
+  int max_requests = 16384;  // unfinished ones; more are refused as overload
+  // Of files of sound that wait to be read; more are refused as overload, but for a single one.
+  size_t max_sound_bytes = size_t{2} << 30;
+  // Of sound whose spectrograms are in memory, 115 MB an hour at 80 bins; more waits
+  // (takes_sound()).
+  double max_sound_seconds = 4 * 3600;
   double orphan_timeout = 30;  // seconds that a request whose client is gone goes on
   double retention = 60;       // seconds that a finished one waits for its client
   size_t max_retained = 4096;  // finished ones whose client is gone
@@ -47,7 +53,15 @@ class EngineCore {
   // even if the request has been cancelled meanwhile.
   void prepared(const std::string& request_id, PreparedRequest request, double now);
   void failed(const std::string& request_id, const InputError& error, double now);
+  // Whether one more sound is to be read now: else its request waits, and this is asked again
+  // later.
+  bool takes_sound() const {
+    return records_.sound_seconds() == 0 || records_.sound_seconds() < config_.max_sound_seconds;
+  }
+  // Whether anybody still wants what is being prepared.
+  bool awaits(const std::string& request_id) const;
   // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
+  // Parts of transcriptions are nobody's to resume or cancel.
   void resume(ClientId client, const proto::ResumeRequest& resume, double now);
   void cancel(const std::string& request_id, double now);
   // Of remote clients; what direct ones were given has arrived.
@@ -77,7 +91,8 @@ class EngineCore {
   void take_output(const proto::SchedulerEvent& event, const proto::SequenceGroupOutput& output,
                    double now);
   void replica_down(const proto::SchedulerEvent& event, double now);
-  void settle();
+  void settle(double now);
+  RequestRecord* find_of_client(const std::string& id);
 
   EngineCoreConfig config_;
   Intake intake_;
@@ -85,6 +100,7 @@ class EngineCore {
   StreamTable streams_;
   RequestTable records_;
   RequestEnds ends_;
+  SpeechTable speech_;
   const Tokenizer& tokenizer_;
 };
 

@@ -16,6 +16,9 @@ class EngineOutbox {
   virtual ~EngineOutbox() = default;
   virtual void to_scheduler(int replica, proto::SchedulerCommand command) = 0;
   virtual void to_client(ClientId client, proto::ServerMessage message) = 0;
+  // A request of the engine's own is to be prepared: prepared() or failed() ends that, as for those
+  // of clients.
+  virtual void to_preparer(proto::SubmitRequest request) = 0;
 };
 
 }  // namespace tandem

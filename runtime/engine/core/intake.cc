@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-Intake::Intake(int max_requests, const AdmissionConfig& admission)
-    : max_requests_(max_requests), admission_(admission) {
+Intake::Intake(int max_requests, size_t max_sound_bytes, const AdmissionConfig& admission)
+    : max_requests_(max_requests), max_sound_bytes_(max_sound_bytes), admission_(admission) {
   TANDEM_CHECK_GT(max_requests, 0);
 }
 
@@ -37,6 +37,10 @@ void Intake::check_room(const proto::SubmitRequest& submit, size_t num_kept, boo
   if (num_kept >= 2 * most)
     throw full("the server waits for the acknowledgement of " + std::to_string(num_kept - most) +
                " finished requests");
+  const size_t sound = submit.prompt().encoder().sound().file().size();
+  if (sound > 0 && sound_bytes_ > 0 && sound_bytes_ + sound > max_sound_bytes_)
+    throw full("the server has " + std::to_string(sound_bytes_ >> 20) +
+               " MiB of sound that it has not read yet, as much as it takes");
   // A batch comes in whole: its requests do not wait for each other.
   if (batch_is_here) return;
   const auto refusal = admission_.refusal(submit.timeout(), now);
@@ -46,10 +50,22 @@ void Intake::check_room(const proto::SubmitRequest& submit, size_t num_kept, boo
                       refusal->by_deadline ? "timeout" : "");
 }
 
-void Intake::reserve(RequestRecord& record, double now) {
-  being_prepared_.insert(record.id);
-  ++num_unfinished_;
+void Intake::reserve(RequestRecord& record, double now, size_t sound_bytes) {
+  being_prepared_.emplace(record.id, sound_bytes);
+  sound_bytes_ += sound_bytes;
+  if (record.parent == nullptr) ++num_unfinished_;
   admission_.enter(record.ticket, now);
+}
+
+void Intake::end_reservation(const std::string& id) {
+  const auto it = being_prepared_.find(id);
+  if (it == being_prepared_.end()) return;
+  sound_bytes_ -= it->second;
+  being_prepared_.erase(it);
+}
+
+void Intake::split(RequestRecord& record, double now) {
+  admission_.leave(record.ticket, /*completed=*/false, now);
 }
 
 void Intake::size(RequestRecord& record, double now) {
@@ -61,8 +77,8 @@ void Intake::progress(RequestRecord& record, double now) {
 }
 
 void Intake::leave(RequestRecord& record, bool completed, double now) {
-  --num_unfinished_;
-  admission_.leave(record.ticket, completed, now);
+  if (record.parent == nullptr) --num_unfinished_;
+  if (record.ticket.sequences > 0) admission_.leave(record.ticket, completed, now);
 }
 
 void Intake::hold(RequestRecord& record) {
@@ -110,10 +126,12 @@ void Intake::fill_info(proto::ServerInfo& info, double now) {
 }
 
 void Intake::check_integrity(const std::vector<const RequestRecord*>& records) const {
-  size_t unfinished = 0, held = 0;
+  size_t unfinished = 0, held = 0, bytes = 0;
+  for (const auto& [id, sound] : being_prepared_) bytes += sound;
+  TANDEM_CHECK_EQ(bytes, sound_bytes_);
   int sequences = 0;
   for (const RequestRecord* record : records) {
-    unfinished += record->stage != RequestStage::kDone;
+    unfinished += record->stage != RequestStage::kDone && record->parent == nullptr;
     held += record->stage == RequestStage::kHeld;
     sequences += record->ticket.sequences;
     if (record->stage == RequestStage::kPreparing)

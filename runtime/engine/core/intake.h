@@ -5,7 +5,7 @@
 #include <deque>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/engine/core/admission.h"
@@ -15,8 +15,9 @@ namespace tandem {
 
 class Intake {
  public:
-  // max_requests: unfinished ones; more are refused as overload.
-  Intake(int max_requests, const AdmissionConfig& admission);
+  // max_requests: unfinished ones; max_sound_bytes: of files that are to be read. More is refused
+  // as overload.
+  Intake(int max_requests, size_t max_sound_bytes, const AdmissionConfig& admission);
 
   // Throws InputError: the request names nothing sensible, its id is still being prepared for
   // another, the server takes none any more.
@@ -26,8 +27,11 @@ class Intake {
                   double now);
   // Comes in; its text is prepared elsewhere. Its id is taken until that is done, even if it is
   // cancelled before.
-  void reserve(RequestRecord& record, double now);
-  void end_reservation(const std::string& id) { being_prepared_.erase(id); }
+  void reserve(RequestRecord& record, double now, size_t sound_bytes = 0);
+  void end_reservation(const std::string& id);
+  bool is_being_prepared(const std::string& id) const { return being_prepared_.count(id) > 0; }
+  // It is computed by its parts, which are counted instead where work is.
+  void split(RequestRecord& record, double now);
   // Prepared: what it costs is known.
   void size(RequestRecord& record, double now);
   // It has generated so many tokens.
@@ -57,8 +61,10 @@ class Intake {
 
  private:
   int max_requests_;
+  size_t max_sound_bytes_;
   Admission admission_;
-  std::unordered_set<std::string> being_prepared_;
+  std::unordered_map<std::string, size_t> being_prepared_;  // with the bytes of their sound
+  size_t sound_bytes_ = 0;                                  // of all of these
   std::deque<RequestRecord*> held_;
   size_t num_unfinished_ = 0;
   int64_t refused_queue_time_ = 0, refused_deadline_ = 0, refused_full_ = 0;

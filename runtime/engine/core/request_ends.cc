@@ -1,20 +1,32 @@
 #include "runtime/engine/core/request_ends.h"
 
+#include <utility>
+
 #include "runtime/request/request_error.h"
 
 namespace tandem {
 
 // From wherever it is; the scheduler forgets it, if it has it.
-void RequestEnds::leave(RequestRecord& record) {
+void RequestEnds::leave(RequestRecord& record, double now) {
   if (record.stage == RequestStage::kHeld) intake_.drop_held(record);
   if (record.stage == RequestStage::kRunning || record.stage == RequestStage::kSuspect)
     replicas_.leave(record);
+  if (record.stage != RequestStage::kParts) return;
+  record.stage = RequestStage::kMoving;
+  records_.end_sound(record.speech->seconds());
+  record.speech->stop();
+  for (const auto& [number, part] : std::exchange(record.parts, {})) cancel(*part, now);
 }
 
 void RequestEnds::finish(RequestRecord& record, double now) {
-  leave(record);
+  leave(record, now);
   intake_.leave(record, !record.error, now);
-  streams_.end(record, now);
+  if (record.parent != nullptr) {
+    record.stage = RequestStage::kDone;
+    ended_parts_.push_back(&record);
+  } else {
+    streams_.end(record, now);
+  }
 }
 
 void RequestEnds::fail(RequestRecord& record, const InputError& error, double now) {
@@ -23,13 +35,19 @@ void RequestEnds::fail(RequestRecord& record, const InputError& error, double no
 }
 
 void RequestEnds::cancel(RequestRecord& record, double now) {
-  leave(record);
-  intake_.leave(record, /*completed=*/false, now);
+  // A part that has ended, and of which nothing has been made yet, has left already.
+  if (record.stage != RequestStage::kDone) {
+    leave(record, now);
+    intake_.leave(record, /*completed=*/false, now);
+  }
   erase(record);
 }
 
 void RequestEnds::erase(RequestRecord& record) {
-  streams_.detach(record);
+  if (record.parent == nullptr)
+    streams_.detach(record);
+  else
+    std::erase(ended_parts_, &record);
   records_.erase(record);
 }
 

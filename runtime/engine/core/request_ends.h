@@ -1,6 +1,9 @@
 // How a request ends: it leaves its replica or the queue, makes room for others, and its stream
-// gets its end. Records stay until their streams have been delivered.
+// gets its end. Records stay until their streams have been delivered. With a transcription its
+// parts end.
 #pragma once
+
+#include <deque>
 
 #include "base/error.h"
 #include "runtime/engine/core/intake.h"
@@ -23,14 +26,18 @@ class RequestEnds {
   void cancel(RequestRecord& record, double now);
   // A finished one, or one that has left. The record is gone.
   void erase(RequestRecord& record);
+  // Parts of transcriptions end for nobody but their transcription: the one that ended first, until
+  // it is erased. Null: there is none.
+  RequestRecord* next_ended_part() { return ended_parts_.empty() ? nullptr : ended_parts_.front(); }
 
  private:
-  void leave(RequestRecord& record);
+  void leave(RequestRecord& record, double now);
 
   RequestTable& records_;
   Intake& intake_;
   ReplicaTable& replicas_;
   StreamTable& streams_;
+  std::deque<RequestRecord*> ended_parts_;
 };
 
 }  // namespace tandem

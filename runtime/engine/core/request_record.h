@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,12 +12,14 @@
 #include "runtime/engine/core/admission.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/request_state.h"
+#include "runtime/engine/speech_state.h"
 #include "runtime/protocol/output_cursor.h"
 
 namespace tandem {
 
 enum class RequestStage : uint8_t {
-  kPreparing,  // its text is being tokenised elsewhere
+  kPreparing,  // its text is being tokenised elsewhere, or its sound read
+  kParts,      // of sound: requests of the engine's own are computed for it
   kHeld,       // Intake: waits for a replica
   kRunning,    // ReplicaTable: at one
   kSuspect,    // ReplicaTable: waits to be tried alone at the replica that it may have crashed
@@ -32,9 +35,20 @@ struct RequestRecord {
   const uint64_t serial;  // in order of arrival
   RequestStage stage = RequestStage::kPreparing;
   std::unique_ptr<RequestState> state;  // null while it is prepared, or if that failed
+  std::unique_ptr<SpeechState> speech;  // of sound, instead of `state`
+  // What clients may be given; null: nothing yet.
+  const proto::RequestOutput* output() const {
+    return speech ? &speech->output() : state ? &state->output() : nullptr;
+  }
   std::optional<proto::Error> error;
   double arrival = 0, deadline = 0;  // seconds; deadline 0: none
   int priority = 0;
+
+  // SpeechTable's.
+  RequestRecord* parent = nullptr;  // whose part it is
+  int part = 0;                     // its number there
+  std::map<int, RequestRecord*> parts;
+  int num_parts = 0;  // so far
 
   // Intake's.
   Admission::Ticket ticket;  // until it is done
@@ -48,6 +62,7 @@ struct RequestRecord {
   std::optional<ClientId> client;
   OutputCursor cursor;
   bool end_sent = false, has_news = false;
+  double seconds_told = -1;  // of sound, that are done
   double client_lost = 0, finished_at = 0;
 };
 

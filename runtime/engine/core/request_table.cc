@@ -2,9 +2,16 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace tandem {
 
 RequestRecord* RequestTable::find(const std::string& id) {
+  const auto it = records_.find(id);
+  return it == records_.end() ? nullptr : &it->second;
+}
+
+const RequestRecord* RequestTable::find(const std::string& id) const {
   const auto it = records_.find(id);
   return it == records_.end() ? nullptr : &it->second;
 }
@@ -18,6 +25,33 @@ RequestRecord& RequestTable::add(const proto::SubmitRequest& submit, double now)
   return record;
 }
 
+RequestRecord& RequestTable::add_part(RequestRecord& parent, int number,
+                                      const proto::SubmitRequest& submit, double now) {
+  RequestRecord& part = add(submit, now);
+  part.arrival = parent.arrival;  // what came first is served first, to its end
+  part.priority = parent.priority;
+  part.parent = &parent;
+  part.part = number;
+  TANDEM_CHECK(parent.parts.emplace(number, &part).second, "a part's number is used once");
+  ++num_parts_;
+  return part;
+}
+
+void RequestTable::erase(const RequestRecord& record) {
+  if (record.parent != nullptr) --num_parts_;
+  records_.erase(record.id);
+}
+
+void RequestTable::begin_sound(double seconds) {
+  ++num_sounds_;
+  sound_seconds_ += seconds;
+}
+
+void RequestTable::end_sound(double seconds) {
+  TANDEM_CHECK_GT(num_sounds_, size_t{0});
+  sound_seconds_ = --num_sounds_ == 0 ? 0 : sound_seconds_ - seconds;
+}
+
 bool RequestTable::idle() const {
   return std::all_of(records_.begin(), records_.end(), [](const auto& r) {
     return r.second.stage == RequestStage::kDone && !r.second.client;
@@ -27,7 +61,7 @@ bool RequestTable::idle() const {
 RequestTable::Overdue RequestTable::overdue(double now, double orphan_timeout) {
   Overdue out;
   for (auto& [id, record] : records_) {
-    if (record.stage == RequestStage::kDone) continue;
+    if (record.stage == RequestStage::kDone || record.parent != nullptr) continue;
     if (record.deadline > 0 && now >= record.deadline) {
       out.late.push_back(&record);
     } else if (!record.client && now >= record.client_lost + orphan_timeout) {

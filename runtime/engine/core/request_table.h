@@ -15,13 +15,23 @@ class RequestTable {
   using Records = std::unordered_map<std::string, RequestRecord>;
 
   RequestRecord* find(const std::string& id);  // null: there is none
+  const RequestRecord* find(const std::string& id) const;
   // The id is not in use.
   RequestRecord& add(const proto::SubmitRequest& submit, double now);
-  void erase(const RequestRecord& record) { records_.erase(record.id); }
+  // A request of the engine's own, for another.
+  RequestRecord& add_part(RequestRecord& parent, int number, const proto::SubmitRequest& submit,
+                          double now);
+  void erase(const RequestRecord& record);
 
   Records& all() { return records_; }
   const Records& all() const { return records_; }
-  size_t size() const { return records_.size(); }
+  // Without parts of others.
+  size_t size() const { return records_.size() - num_parts_; }
+  size_t num_parts() const { return num_parts_; }
+  // Seconds of sound that is being transcribed.
+  void begin_sound(double seconds);
+  void end_sound(double seconds);
+  double sound_seconds() const { return sound_seconds_; }
   // Nothing unfinished, and nothing that a client waits for.
   bool idle() const;
   // Unfinished ones whose deadline has passed; and others whose client went `orphan_timeout`
@@ -34,6 +44,8 @@ class RequestTable {
  private:
   Records records_;
   uint64_t next_serial_ = 0;
+  size_t num_parts_ = 0, num_sounds_ = 0;
+  double sound_seconds_ = 0;
 };
 
 }  // namespace tandem

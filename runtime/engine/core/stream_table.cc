@@ -66,10 +66,11 @@ void StreamTable::detach(RequestRecord& record) {
 
 void StreamTable::resume(RequestRecord& record, ClientId client,
                          const proto::ResumeRequest& received) {
-  if (record.state) {
-    check_received(record.state->output(), received);
+  if (const proto::RequestOutput* output = record.output()) {
+    check_received(*output, received);
     record.cursor.resume(received);
   }
+  record.seconds_told = -1;
   record.end_sent = false;
   detach(record);
   attach(record, client);
@@ -80,7 +81,9 @@ void StreamTable::resume(RequestRecord& record, ClientId client,
 
 void StreamTable::note_news(RequestRecord& record) {
   if (!record.client || record.end_sent || record.has_news) return;
-  if (!record.error && !(record.state && record.cursor.behind(record.state->output()))) return;
+  const proto::RequestOutput* output = record.output();
+  const bool progress = record.speech && record.speech->seconds_done() != record.seconds_told;
+  if (!record.error && !progress && !(output != nullptr && record.cursor.behind(*output))) return;
   record.has_news = true;
   clients_.at(*record.client).news.push_back(&record);
 }
@@ -123,7 +126,13 @@ void StreamTable::send_news(ClientId id, Client& client, std::vector<RequestReco
 }
 
 void StreamTable::write_chunk(RequestRecord& record, proto::RequestChunk& chunk) const {
-  if (record.state) record.cursor.next_chunk(record.state->output(), chunk);
+  if (const proto::RequestOutput* output = record.output())
+    record.cursor.next_chunk(*output, chunk);
+  if (record.speech) {
+    record.seconds_told = record.speech->seconds_done();
+    chunk.mutable_progress()->set_seconds_done(record.seconds_told);
+    chunk.mutable_progress()->set_seconds(record.speech->seconds());
+  }
   if (record.error) {
     chunk.set_request_id(record.id);
     *chunk.mutable_error() = *record.error;

@@ -49,6 +49,8 @@ class Transcription {
   // Without times() each has a window's begin and end.
   const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
   bool times() const { return task_->timestamps; }
+  // Each segment's text is decoded on its own; else all tokens are one text.
+  bool chunked() const { return merger_ != nullptr; }
   // Its token, such as <|en|>; "": not known yet, or not at all.
   const std::string& language() const { return language_; }
   // All of it as one answer: the tokens of all segments, without prompts and ends; the first

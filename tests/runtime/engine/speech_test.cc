@@ -351,16 +351,21 @@ TEST_F(Speech, ASoundBecomesSegments) {
   std::mt19937 random(4);
   for (const auto& row : random_frames(random, 130))
     for (const double x : row) mel.values.push_back(static_cast<float>(x));
-  Transcription transcription(settings, mel, {}, {});
+  SpeechInput input{1.3, {}};
+  input.pieces.push_back({mel, 1.3, 0, 0});
+  Transcription transcription(settings, input, {}, {}, engine.tokenizer());
   int windows = 0;
-  for (auto next = transcription.next(); next; next = transcription.next()) {
-    ASSERT_LT(++windows, 100);
-    engine.add_request("window", next->prompt, next->options);
+  while (!transcription.done()) {
+    for (const Transcription::Request& next : transcription.next()) {
+      ASSERT_LT(++windows, 100);
+      engine.add_request(std::to_string(next.number), next.prompt, next.options);
+    }
     while (engine.has_unfinished_requests())
-      for (const auto& output : engine.step()) transcription.take(output);
+      for (const auto& output : engine.step())
+        transcription.take(std::stoi(output.request_id()), output);
   }
   EXPECT_GE(windows, 4);
-  const proto::RequestOutput result = transcription.result(engine.tokenizer());
+  const proto::RequestOutput result = transcription.result();
   EXPECT_EQ(result.outputs(0).segments_size(), static_cast<int>(transcription.segments().size()));
   EXPECT_GE(result.outputs(0).segments_size(), windows);
   EXPECT_DOUBLE_EQ(transcription.seconds_done(), 1.3);

@@ -46,6 +46,10 @@ class EngineCoreDriver : public EngineOutbox {
     }
     messages_[client].push_back(std::move(message));
   }
+  void to_preparer(proto::SubmitRequest request) override {
+    to_prepare.push_back(std::move(request));
+  }
+  std::vector<proto::SubmitRequest> to_prepare;  // that the core waits for
 
   void reserve(ClientId client, const std::string& id, double timeout = 0) {
     proto::SubmitRequest submit;

@@ -148,8 +148,8 @@ class Server : public Program {
  public:
   // Waits until it is ready, if `wait`.
   explicit Server(const std::vector<std::string>& flags, const Environment& environment = {},
-                  bool wait = true)
-      : Program(command(flags), environment) {
+                  bool wait = true, const std::filesystem::path& model = golden("bart-tiny"))
+      : Program(command(flags, model), environment) {
     if (wait) EXPECT_TRUE(logged("] ready\n", 60s)) << log();
   }
 
@@ -200,11 +200,11 @@ class Server : public Program {
   }
 
  private:
-  static std::vector<std::string> command(std::vector<std::string> flags) {
-    const std::vector<std::string> start{TANDEM_BINARY, "serve", golden("bart-tiny").string(),
-                                         "--dtype", "float32", "--threads", "1",
-                                         "--kv-cache-memory", "16MiB", "--swap-space", "4MiB",
-                                         "--no-http", "--client-port", "0",
+  static std::vector<std::string> command(std::vector<std::string> flags,
+                                          const std::filesystem::path& model) {
+    const std::vector<std::string> start{TANDEM_BINARY, "serve", model.string(), "--dtype",
+                                         "float32", "--threads", "1", "--kv-cache-memory", "16MiB",
+                                         "--swap-space", "4MiB", "--no-http", "--client-port", "0",
                                          // Faults make a server slow; loads are to go through.
                                          "--max-queue-time", "0"};
     flags.insert(flags.begin(), start.begin(), start.end());

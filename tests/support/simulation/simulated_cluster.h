@@ -172,6 +172,7 @@ class SimulatedCluster : public EngineOutbox,
       if (client.connection->alive) client.client->receive(client.connection, message);
     });
   }
+  void to_preparer(proto::SubmitRequest) override { SIM_CHECK(false, "there is no sound here"); }
   void to_scheduler(int r, proto::SchedulerCommand command) override {
     world_.send(at(r).from_engine,
                 [this, r, command = std::move(command)] { scheduler_command(r, command); });

@@ -49,7 +49,7 @@ class IntakeTest : public ::testing::Test {
   }
 
   std::deque<RequestRecord> records_;
-  Intake intake{4, {}};
+  Intake intake{4, 1000, {}};
 };
 
 TEST_F(IntakeTest, ThoseThatRanComeFirstThenByTheirTurn) {

@@ -28,6 +28,7 @@ class ReplicaTableTest : public ::testing::Test, public EngineOutbox {
     told.push_back(command.has_add() ? "add " + command.add().request_id() : "abort");
   }
   void to_client(ClientId, proto::ServerMessage) override { FAIL(); }
+  void to_preparer(proto::SubmitRequest) override { FAIL(); }
 
   void up(int replica, uint64_t generation) {
     proto::SchedulerEvent event;

@@ -1,0 +1,84 @@
+#include "runtime/engine/speech_state.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace tandem {
+
+SpeechState::SpeechState(const std::string& request_id,
+                         std::shared_ptr<Transcription> transcription, const Tokenizer& tokenizer,
+                         double arrival_time)
+    : transcription_(std::move(transcription)),
+      detokenizer_(tokenizer, /*skip_special=*/true),
+      arrival_time_(arrival_time),
+      seconds_(transcription_->seconds()) {
+  output_.set_request_id(request_id);
+  output_.add_outputs();
+}
+
+std::vector<Transcription::Request> SpeechState::next() {
+  if (!transcription_) return {};
+  std::vector<Transcription::Request> out = transcription_->next();
+  unanswered_ += static_cast<int>(out.size());
+  if (unanswered_ == 0) throw invalid_request("prompt.multi_modal_data.audio", "has no sound");
+  return out;
+}
+
+void SpeechState::take(int number, const proto::RequestOutput& answer, double now) {
+  TANDEM_CHECK(transcription_ != nullptr);
+  --unanswered_;
+  if (queue_time_ < 0) queue_time_ = answer.metrics().queue_time();
+  num_preemptions_ += answer.metrics().num_preemptions();
+  transcription_->take(number, answer);
+  output_.set_language(transcription_->language());
+  seconds_done_ = transcription_->seconds_done();
+  add_segments();
+  if (first_text_ < 0 && output_.outputs(0).token_ids_size() > 0) first_text_ = now;
+  if (transcription_->done()) finish(now);
+}
+
+// What is certain since the last answer. Characters may go on behind a segment's end.
+void SpeechState::add_segments() {
+  proto::CompletionOutput& out = *output_.mutable_outputs(0);
+  const auto& segments = transcription_->segments();
+  for (; num_segments_ < segments.size(); ++num_segments_) {
+    const proto::SpeechSegment& segment = segments[num_segments_];
+    out.mutable_token_ids()->MergeFrom(segment.token_ids());
+    if (transcription_->times()) *out.add_segments() = segment;
+    if (transcription_->chunked()) {
+      *out.mutable_text() += segment.text();
+      continue;
+    }
+    for (const int32_t token : segment.token_ids())
+      *out.mutable_text() += detokenizer_.append(token);
+  }
+}
+
+void SpeechState::finish(double now) {
+  const proto::RequestOutput result = transcription_->result();
+  *output_.mutable_inputs() = result.inputs();
+  proto::CompletionOutput& out = *output_.mutable_outputs(0);
+  if (!transcription_->chunked()) *out.mutable_text() += detokenizer_.finish();
+  out.set_finish_reason(result.outputs(0).finish_reason());
+  output_.set_finished(true);
+  proto::RequestMetrics& metrics = *output_.mutable_metrics();
+  metrics.set_queue_time(queue_time_);
+  metrics.set_time_to_first_token(first_text_ < 0 ? 0 : first_text_ - arrival_time_);
+  metrics.set_total_time(now - arrival_time_);
+  metrics.set_num_preemptions(num_preemptions_);
+  stop();
+}
+
+void SpeechState::stop() { transcription_.reset(); }
+
+void SpeechState::check_integrity() const {
+  TANDEM_CHECK_EQ(output_.outputs_size(), 1);
+  TANDEM_CHECK_EQ(output_.has_metrics(), finished());
+  TANDEM_CHECK(!finished() || transcription_ == nullptr);
+  TANDEM_CHECK_GE(unanswered_, 0);
+  TANDEM_CHECK_LE(seconds_done_, seconds_);
+}
+
+}  // namespace tandem

@@ -1,0 +1,167 @@
+// Sound as a prompt of the synchronous engine: what its windows say, put together, as it comes; and
+// sound that is none.
+#include "tests/support/engine/sound_prompts.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "runtime/engine/llm_engine.h"
+#include "runtime/protocol/output_cursor.h"
+#include "tests/support/files/expect_error.h"
+
+namespace tandem {
+namespace {
+
+using testing::RandomSpeech;
+using testing::said;
+using testing::sound_prompt;
+using testing::speech_params;
+
+class SoundPrompts : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { model_ = new RandomSpeech; }
+  static void TearDownTestSuite() {
+    delete model_;
+    model_ = nullptr;
+  }
+  SoundPrompts() : engine_(testing::speech_config(model_->path())) {}
+
+  // Window by window, each alone in the engine, as a transcription asks for them.
+  std::string by_hand(const proto::Prompt& prompt) {
+    const auto transcription = engine_.processor().prepare(prompt, {}).transcription;
+    while (!transcription->done())
+      for (const auto& request : transcription->next()) {
+        engine_.add_request("window", request.prompt, request.options);
+        while (engine_.has_unfinished_requests())
+          for (const auto& output : engine_.step()) transcription->take(request.number, output);
+      }
+    return said(transcription->result());
+  }
+  std::map<std::string, proto::RequestOutput> run() {
+    std::map<std::string, proto::RequestOutput> out;
+    while (engine_.has_unfinished_requests()) {
+      for (auto& output : engine_.step()) out[output.request_id()] = std::move(output);
+      engine_.check_integrity();
+    }
+    return out;
+  }
+
+  static RandomSpeech* model_;
+  LLMEngine engine_;
+};
+RandomSpeech* SoundPrompts::model_ = nullptr;
+
+TEST_F(SoundPrompts, ManyAtOnceSayWhatEachSaysAlone) {
+  std::map<std::string, std::string> want;
+  std::map<std::string, proto::RequestOutput> streamed;
+  std::map<std::string, double> seconds;
+  for (int i = 0; i < 12; ++i) {
+    const auto prompt = sound_prompt(RandomSpeech::sound(0.3 + 0.7 * i, static_cast<unsigned>(i)),
+                                     speech_params(i));
+    want[std::to_string(i)] = by_hand(prompt);
+  }
+  int early = 0;
+  engine_.stream_to([&](const proto::RequestChunk& chunk) {
+    ASSERT_TRUE(chunk.has_progress());
+    EXPECT_GE(chunk.progress().seconds_done(), seconds[chunk.request_id()]);
+    seconds[chunk.request_id()] = chunk.progress().seconds_done();
+    for (const auto& news : chunk.outputs()) early += !chunk.finished() && news.segments_size() > 0;
+    append_chunk(streamed[chunk.request_id()], chunk);
+  });
+  for (int i = 0; i < 12; ++i)
+    engine_.add_request(std::to_string(i),
+                        sound_prompt(RandomSpeech::sound(0.3 + 0.7 * i, static_cast<unsigned>(i)),
+                                     speech_params(i)),
+                        proto::GenerationOptions());
+  const auto outputs = run();
+  ASSERT_EQ(outputs.size(), 12u);
+  int segments = 0;
+  for (const auto& [id, output] : outputs) {
+    EXPECT_EQ(said(output), want[id]) << id;
+    EXPECT_EQ(said(streamed[id]), want[id]) << id;
+    EXPECT_GT(output.metrics().total_time(), 0);
+    segments += output.outputs(0).segments_size();
+  }
+  EXPECT_GT(segments, 40);
+  EXPECT_GT(early, 20);
+  EXPECT_NEAR(seconds["11"], 8, 1e-6);
+}
+
+// As any request that begins the output itself.
+TEST_F(SoundPrompts, WithADecoderPromptItIsOneWindow) {
+  auto prompt = sound_prompt(RandomSpeech::sound(0.8, 1));
+  auto& ids = *prompt.mutable_decoder()->mutable_token_ids();
+  for (const int id : {61, 63, 64, 67}) ids.add_ids(id);
+  proto::GenerationOptions options;
+  options.set_max_new_tokens(5);
+  options.set_ignore_eos(true);
+  engine_.add_request("a", prompt, options);
+  EXPECT_EQ(run().at("a").outputs(0).token_ids_size(), 5);
+  prompt.mutable_encoder()->mutable_sound()->set_file(RandomSpeech::sound(1.5, 1));
+  EXPECT_INPUT_ERROR(engine_.add_request("b", prompt, options), "sound: ");
+  engine_.check_integrity();
+}
+
+TEST_F(SoundPrompts, WhatIsNoSoundIsSaid) {
+  const auto refused = [&](const std::string& field, const proto::Prompt& prompt,
+                           const proto::GenerationOptions& options = {}) {
+    EXPECT_INPUT_ERROR(engine_.add_request("a", prompt, options), field + ": ");
+    engine_.check_integrity();
+    EXPECT_FALSE(engine_.has_unfinished_requests());
+  };
+  refused("sound", sound_prompt(""));
+  refused("sound", sound_prompt("no sound at all"));
+  const std::string file = RandomSpeech::sound(1, 1);
+  refused("sound", sound_prompt(file.substr(0, 2000)));
+  proto::SpeechParams params;
+  params.set_language("klingon");
+  refused("language", sound_prompt(file, params));
+  params.clear_language();
+  params.set_return_timestamps(false);
+  refused("return_timestamps", sound_prompt(RandomSpeech::sound(3, 1), params));
+  proto::GenerationOptions options;
+  options.set_max_new_tokens(1000);
+  refused("max_new_tokens", sound_prompt(file), options);
+  options.set_max_new_tokens(5);
+  options.set_temperature(-1);
+  options.set_do_sample(true);
+  auto decoder = sound_prompt(file);
+  *decoder.mutable_decoder() = decoder.encoder();
+  refused("sound", decoder);
+}
+
+TEST_F(SoundPrompts, AWindowThatCannotBeAskedForFailsItLater) {
+  proto::SpeechParams params;
+  params.set_language("en");
+  params.set_condition_on_prev_tokens(true);
+  proto::GenerationOptions options;
+  options.set_max_new_tokens(29);  // beside a prompt of 3; with a text before it, there is no room
+  engine_.add_request("a", sound_prompt(RandomSpeech::sound(6, 2), params), options);
+  EXPECT_TRUE(run().empty());
+  const auto failures = engine_.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].first, "a");
+  EXPECT_EQ(failures[0].second.param(), "max_new_tokens");
+  EXPECT_TRUE(engine_.take_failures().empty());
+}
+
+TEST_F(SoundPrompts, AbortedInTheMiddle) {
+  engine_.add_request("a", sound_prompt(RandomSpeech::sound(20, 2)), proto::GenerationOptions());
+  for (int i = 0; i < 30; ++i) engine_.step();
+  EXPECT_TRUE(engine_.abort_request("a"));
+  engine_.check_integrity();
+  EXPECT_TRUE(run().empty());
+  EXPECT_TRUE(engine_.takes_sound());
+}
+
+TEST(SoundForTheDeaf, IsRefusedByItsField) {
+  LLMEngine engine(testing::golden_config("bart-tiny"));
+  const auto prompt = sound_prompt(RandomSpeech::sound(1, 1));
+  EXPECT_INPUT_ERROR(engine.add_request("a", prompt, proto::GenerationOptions()),
+                     "sound: ", "bart");
+}
+
+}  // namespace
+}  // namespace tandem
