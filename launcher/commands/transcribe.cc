@@ -5,12 +5,14 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/readable_text.h"
 #include "launcher/backend.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
+#include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/speech/audio_request.h"
 #include "runtime/media/sound/transcript.h"
@@ -28,7 +30,67 @@ struct TranscribeOptions {
   std::vector<std::string> files;
   std::string language, format = "text", folder;
   bool timestamps = false;
+  // Of speech, where they are given.
+  std::optional<std::string> prompt;
+  std::string temperatures, strides;  // with commas between
+  std::optional<double> compression_ratio, logprob, no_speech, chunk_length;
+  bool condition_on_prev_tokens = false;
+
+  void add(CLI::App& app);
+  // As a request's `params`.
+  json params() const;
 };
+
+void TranscribeOptions::add(CLI::App& app) {
+  const Heading heading(app, "Transcription");
+  app.add_option("--language", language,
+                 "What is spoken, by name or code; without it the model finds out")
+      ->type_name("NAME");
+  app.add_flag("--timestamps", timestamps, "Write from when to when each text is said");
+  app.add_option("--prompt", prompt, "Text that is taken as said before: names, a style");
+  app.add_flag("--condition-on-prev-tokens", condition_on_prev_tokens,
+               "Begin each window's prompt with what was said before it");
+  app.add_option("--temperature-fallback", temperatures,
+                 "Decode a window again, at the next of these temperatures, while a threshold is "
+                 "crossed, as in 0,0.2,0.4")
+      ->type_name("LIST");
+  app.add_option("--compression-ratio-threshold", compression_ratio,
+                 "Above it a window repeats itself");
+  app.add_option("--logprob-threshold", logprob,
+                 "Below it, on average of its tokens, a window is unsure (-1, say)");
+  app.add_option("--no-speech-threshold", no_speech,
+                 "Leave out windows that are unsure, and silent with a probability above it");
+  app.add_option(
+      "--chunk-length-s", chunk_length,
+      "Cut the sound into windows of that many seconds that share their ends, and decode "
+      "all at once");
+  app.add_option(
+         "--stride-length-s", strides,
+         "Seconds that neighbours share, on both sides or on the left and the right; without "
+         "it a sixth of the window")
+      ->type_name("SECONDS");
+}
+
+// "0,0.5" → [0, 0.5]; what is none stays a text, which nobody takes for numbers.
+json numbers(const std::string& text) {
+  json list = json::parse("[" + text + "]", nullptr, /*allow_exceptions=*/false);
+  return list.is_discarded() ? json(text) : list;
+}
+
+json TranscribeOptions::params() const {
+  json out = sampling.params();
+  if (!language.empty()) out["language"] = language;
+  if (timestamps) out["return_timestamps"] = true;
+  if (prompt) out["prompt"] = *prompt;
+  if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
+  if (!temperatures.empty()) out["temperature"] = numbers(temperatures);
+  if (compression_ratio) out["compression_ratio_threshold"] = *compression_ratio;
+  if (logprob) out["logprob_threshold"] = *logprob;
+  if (no_speech) out["no_speech_threshold"] = *no_speech;
+  if (chunk_length) out["chunk_length_s"] = *chunk_length;
+  if (!strides.empty()) out["stride_length_s"] = numbers(strides);
+  return out;
+}
 
 std::string minutes(double seconds) {
   char text[32];
@@ -61,9 +123,8 @@ class Transcriber {
   void submit(size_t i) {
     json line = {
         {"prompt", {{"prompt", ""}, {"multi_modal_data", {{"audio", options_.files[i]}}}}}};
-    json params = options_.sampling.params();
-    if (!options_.language.empty()) params["language"] = options_.language;
-    if (options_.timestamps || needs_times(format_)) params["return_timestamps"] = true;
+    json params = options_.params();
+    if (needs_times(format_)) params["return_timestamps"] = true;
     if (params.contains("task")) task_ = params["task"].get<std::string>();
     ++open_;
     try {
@@ -132,16 +193,13 @@ Run add_transcribe(CLI::App& app) {
   app.option_defaults()->group("Input and output");
   app.add_option("FILE", options->files, "Files of sound: WAV, FLAC, Ogg, MP3 and others")
       ->required();
-  app.add_option("--language", options->language,
-                 "What is spoken, by name or code; without it the model finds out")
-      ->type_name("NAME");
-  app.add_flag("--timestamps", options->timestamps, "Write from when to when each text is said");
   app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--output-dir", options->folder,
                  "Write a file for each, of its name and that of the format")
       ->type_name("DIR");
+  options->add(app);
   options->requests.add(app);
   options->sampling.add(app);
   return [options] { return run(*options); };

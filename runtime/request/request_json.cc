@@ -5,6 +5,7 @@
 
 #include "base/json_fields.h"
 #include "base/readable_text.h"
+#include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 
@@ -12,15 +13,6 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
-
-json segment_to_json(const proto::SpeechSegment& s) {
-  json out = {{"seek", s.seek()}, {"start", s.start()},      {"end", s.end()},
-              {"text", s.text()}, {"tokens", s.token_ids()}, {"temperature", s.temperature()}};
-  if (s.has_avg_logprob() && std::isfinite(s.avg_logprob())) out["avg_logprob"] = s.avg_logprob();
-  if (s.has_compression_ratio()) out["compression_ratio"] = s.compression_ratio();
-  if (s.has_no_speech_prob()) out["no_speech_prob"] = s.no_speech_prob();
-  return out;
-}
 
 json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
   json out = {{"index", c.index()},
@@ -30,7 +22,7 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
               {"finish_reason", c.finish_reason().empty() ? json() : json(c.finish_reason())}};
   if (!c.stop_reason().empty()) out["stop_reason"] = c.stop_reason();
   if (c.has_score()) out["score"] = c.score();
-  for (const auto& s : c.segments()) out["segments"].push_back(segment_to_json(s));
+  for (const auto& s : c.segments()) out["segments"].push_back(json(segment_to_json(s)));
   if (c.logprobs_size() > 0) {
     json list = json::array();
     for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));

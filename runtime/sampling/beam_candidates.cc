@@ -42,6 +42,7 @@ proto::BeamCandidates beam_candidates(const SamplerSequence& seq, std::span<floa
   if (params.do_sample()) noisy = perturbed(seq, logits);
   const auto k = static_cast<size_t>(num_beam_candidates(params));
   proto::BeamCandidates out;
+  if (params.processed_logprobs()) out.set_log_sum(static_cast<float>(log_sum_exp(logits)));
   for (const int32_t id : top_ids(params.do_sample() ? noisy : logits, k)) {
     out.add_token_ids(id);
     out.add_logprobs(logits[static_cast<size_t>(id)]);

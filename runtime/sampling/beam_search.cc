@@ -36,7 +36,7 @@ BeamSearch::BeamSearch(const proto::SamplingParams& params)
       length_penalty_(params.length_penalty()),
       early_stopping_(params.early_stopping()),
       eos_(end_tokens(params)),
-      keeps_logprobs_(params.has_logprobs()),
+      keeps_logprobs_(params.has_logprobs() || params.processed_logprobs()),
       tree_(keeps_logprobs_) {
   TANDEM_CHECK_GT(num_beams_, 1);
   TANDEM_CHECK_GT(max_tokens_, 0);
@@ -64,8 +64,8 @@ std::vector<BeamSearch::Continuation> BeamSearch::best(
     const auto& candidates = beams[beams.size() == 1 ? 0 : static_cast<size_t>(b)];
     const float score = scores_[static_cast<size_t>(b)];
     for (const BeamCandidate& c : candidates)
-      all.push_back({b, c.token, c.logprob + score, c.perturbed + score, c.perturbed, c.logprob,
-                     is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
+      all.push_back({b, c.token, c.logprob + score, c.perturbed + score, c.perturbed,
+                     c.logprob - c.log_sum, is_eos(c.token) || num_steps_ + 1 >= max_tokens_});
   }
   const size_t k = std::min(all.size(), static_cast<size_t>(num_candidates_));
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(k);

@@ -18,6 +18,7 @@ struct BeamCandidate {
   int32_t token = 0;
   float logprob = 0;    // processed: what is added to the beam's score
   float perturbed = 0;  // with noise, in beam sampling; else logprob again
+  float log_sum = 0;    // taken off the log-probabilities that hypotheses keep
 };
 
 // Whether the request asks for beam search.
@@ -93,7 +94,7 @@ class BeamSearch {
     int32_t token;
     float score, key;  // of the whole sequence, without and with noise
     float own;         // of the token, with noise
-    float logprob;     // of the token, without
+    float logprob;     // of the token, without; kept
     bool ends;
   };
   // A hypothesis by its place in the tree.

@@ -38,14 +38,40 @@ proto::TokenLogprobs logprobs_with(std::span<const float> logits, int32_t token,
   return out;
 }
 
+struct Chosen {
+  int32_t token = 0;
+  float logprob = 0;  // among what it was chosen from, at temperature 1; with processed_logprobs
+};
+
+// Of logits at a temperature; index: of one of them.
+float logprob_at_one(std::span<const float> logits, int32_t index, double temperature) {
+  std::vector<float> at_one(logits.begin(), logits.end());
+  const float factor = temperature != 0.0 ? static_cast<float>(temperature) : 1.0f;
+  for (float& x : at_one) x *= factor;
+  return static_cast<float>(at_one[static_cast<size_t>(index)] - log_sum_exp(at_one));
+}
+
 // The token, from processed (greedy) or processed and warped (sampling) logits, in place.
-int32_t choose(const SamplerSequence& seq, std::span<float> logits) {
+Chosen choose(const SamplerSequence& seq, std::span<float> logits) {
+  const proto::SamplingParams& params = *seq.params;
   if (needs_processing(seq)) process_logits(seq, logits);
-  if (!seq.params->do_sample()) return argmax(logits);
-  const double uniform = uniform_draw(seq.params->seed(), seq.seq_index, seq.output_ids.size());
-  const auto candidates = warp_candidates(*seq.params, logits);
-  if (!candidates) return draw_from(logits, uniform);
-  return candidates->ids[static_cast<size_t>(draw_from(candidates->logits, uniform))];
+  if (!params.do_sample()) {
+    const Peak peak = find_peak(logits);
+    Chosen out{index_of(peak, logits)};
+    if (params.processed_logprobs())
+      out.logprob =
+          static_cast<float>(logits[static_cast<size_t>(out.token)] - log_sum_exp(logits, peak));
+    return out;
+  }
+  const double uniform = uniform_draw(params.seed(), seq.seq_index, seq.output_ids.size());
+  const auto candidates = warp_candidates(params, logits);
+  const std::span<const float> left =
+      candidates ? std::span<const float>(candidates->logits) : logits;
+  const int32_t drawn = draw_from(left, uniform);
+  Chosen out{candidates ? static_cast<int32_t>(candidates->ids[static_cast<size_t>(drawn)])
+                        : drawn};
+  if (params.processed_logprobs()) out.logprob = logprob_at_one(left, drawn, params.temperature());
+  return out;
 }
 
 }  // namespace
@@ -65,17 +91,21 @@ proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits
   const double normaliser = log_sum_exp(logits, peak);
   static thread_local std::vector<float> copy;
   std::span<const float> raw = logits;
-  int32_t token = 0;
-  if (seq.params->do_sample() || needs_processing(seq)) {
+  Chosen chosen;
+  const bool changes = seq.params->do_sample() || needs_processing(seq);
+  if (changes) {
     copy.assign(logits.begin(), logits.end());
     raw = copy;
-    token = choose(seq, logits);
+    chosen = choose(seq, logits);
   } else {
-    token = index_of(peak, logits);
+    chosen.token = index_of(peak, logits);
   }
+  const int32_t token = chosen.token;
   proto::SequenceOutput out;
   out.set_token_id(token);
-  out.set_logprob(static_cast<float>(raw[static_cast<size_t>(token)] - normaliser));
+  out.set_logprob(changes && seq.params->processed_logprobs()
+                      ? chosen.logprob
+                      : static_cast<float>(raw[static_cast<size_t>(token)] - normaliser));
   if (seq.params->has_logprobs())
     *out.mutable_logprobs() = logprobs_with(raw, token, seq.params->logprobs(), normaliser);
   return out;

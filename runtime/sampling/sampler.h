@@ -11,7 +11,8 @@
 namespace tandem {
 
 // One token for one sequence (params.seed is set by whoever made the request if it has none), and
-// its log-probabilities from the raw logits. `logits` is overwritten.
+// its log-probabilities from the raw logits (with processed_logprobs its own is that among what it
+// was chosen from). `logits` is overwritten.
 // For a beam its candidates instead.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
 

@@ -28,7 +28,7 @@ bool wants_list(const proto::SamplingParams& p) { return p.has_logprobs() && !us
 
 // How many of a row's best are wanted; 0: the host's sampler has to see the row.
 int wanted_of(const proto::SamplingParams& p, int64_t vocabulary) {
-  if (p.renormalize_logits() || changes_whole_rows(p)) return 0;
+  if (p.renormalize_logits() || p.processed_logprobs() || changes_whole_rows(p)) return 0;
   if (wants_list(p) && p.logprobs() > ops::kMaxSelect) return 0;
   if (p.do_sample() && !is_drawable(p)) return 0;
   const int k = uses_beams(p) ? static_cast<int>(num_beam_candidates(p)) : 1;

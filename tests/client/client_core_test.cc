@@ -91,6 +91,40 @@ TEST_F(ClientCoreTest, DropsWhatItHasAndNumbersTheRest) {
   EXPECT_EQ(news.text(), "de");
 }
 
+// After a connection broke they come from the first on.
+TEST_F(ClientCoreTest, SegmentsComeOnceToo) {
+  open("a");
+  const auto message = [](uint64_t number, int offset, int count) {
+    proto::ServerMessage out = chunk_message(number, "a", 0, {}, 0, "");
+    proto::CompletionChunk& news = *out.mutable_chunks(0)->mutable_outputs(0);
+    news.set_segment_offset(offset);
+    for (int i = 0; i < count; ++i) news.add_segments()->set_start(offset + i);
+    out.mutable_chunks(0)->mutable_progress()->set_seconds(9);
+    return out;
+  };
+  core.on_message(1, message(1, 0, 2), 0);
+  core.on_message(1, message(2, 0, 3), 0);
+  core.on_message(1, message(3, 1, 1), 0);
+  ASSERT_EQ(sink.delivered.size(), 3u);
+  EXPECT_EQ(sink.delivered[1].streams.at(0).chunk.progress().seconds(), 9);
+  const auto& second = sink.delivered[1].streams.at(0).chunk.outputs(0);
+  ASSERT_EQ(second.segments_size(), 1);
+  EXPECT_EQ(second.segments(0).start(), 2);
+  EXPECT_EQ(second.segment_offset(), 2);
+  EXPECT_EQ(sink.delivered[2].streams.at(0).chunk.outputs(0).segments_size(), 0);
+  core.on_message(1, message(4, 4, 1), 0);  // a gap
+  EXPECT_EQ(error_type(), "protocol_error;");
+  for (const int offset : {-1, 1, 2147483647}) {
+    Sink out;
+    ClientCore client{{"test", 30}, out};
+    client.connected(1, 0);
+    client.submit(7, submission("a"), 0);
+    client.on_message(1, message(1, offset, 1), 0);
+    ASSERT_EQ(out.delivered.size(), 1u) << offset;
+    EXPECT_EQ(out.delivered[0].streams.at(0).error->type(), "protocol_error") << offset;
+  }
+}
+
 TEST_F(ClientCoreTest, PromptLogprobsComeOnceToo) {
   open("a");
   const auto message = [](uint64_t number, int offset, const std::vector<int>& tokens) {

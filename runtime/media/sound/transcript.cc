@@ -71,12 +71,10 @@ std::string lines(const proto::CompletionOutput& answer) {
 ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& facts) {
   const auto& answer = result.outputs(0);
   ordered_json segments = ordered_json::array();
-  for (const auto& segment : answer.segments())
-    segments.push_back({{"id", segments.size()},
-                        {"start", segment.start()},
-                        {"end", segment.end()},
-                        {"text", segment.text()},
-                        {"tokens", segment.token_ids()}});
+  for (const auto& segment : answer.segments()) {
+    segments.push_back({{"id", segments.size()}});
+    segments.back().update(segment_to_json(segment));
+  }
   const std::string code = language_code_of_token(result.language());
   return {{"task", facts.task},
           {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
@@ -90,6 +88,17 @@ std::string line_of(const ordered_json& value) {
 }
 
 }  // namespace
+
+ordered_json segment_to_json(const proto::SpeechSegment& segment) {
+  ordered_json out = {{"seek", segment.seek()},        {"start", segment.start()},
+                      {"end", segment.end()},          {"text", segment.text()},
+                      {"tokens", segment.token_ids()}, {"temperature", segment.temperature()}};
+  if (segment.has_avg_logprob() && std::isfinite(segment.avg_logprob()))
+    out["avg_logprob"] = segment.avg_logprob();
+  if (segment.has_compression_ratio()) out["compression_ratio"] = segment.compression_ratio();
+  if (segment.has_no_speech_prob()) out["no_speech_prob"] = segment.no_speech_prob();
+  return out;
+}
 
 std::optional<TranscriptFormat> transcript_format(std::string_view name) {
   for (const auto& [known, format] : kFormats)

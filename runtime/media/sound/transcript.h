@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct TranscriptFacts {
   double seconds = 0;  // of the sound
   std::string task = "transcribe";
 };
+// By OpenAI's names, without an id; numbers that were not computed are not there.
+nlohmann::ordered_json segment_to_json(const proto::SpeechSegment& segment);
 // Of a transcription's result; with a newline at the end.
 std::string write_transcript(TranscriptFormat format, const proto::RequestOutput& result,
                              const TranscriptFacts& facts);

@@ -84,7 +84,9 @@ Ids speech_prompt_ids(const std::string& text, const Tokenizer& tokenizer, size_
   const std::optional<int32_t> start = tokenizer.token_to_id("<|startofprev|>");
   if (!start) throw not_supported("prompt", "the model's tokenizer has no <|startofprev|>");
   check_utf8(text, "prompt");
-  Ids ids = tokenizer.encode(" " + std::string(without_outer_space(text)), /*add_special=*/false);
+  std::string spaced = " ";
+  spaced += without_outer_space(text);
+  Ids ids = tokenizer.encode(spaced, /*add_special=*/false);
   const std::optional<int32_t> end = tokenizer.token_to_id("<|endoftext|>");
   for (const int32_t id : ids)
     if (tokenizer.is_special(id) || (end && id >= *end))

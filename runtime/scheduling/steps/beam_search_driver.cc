@@ -1,6 +1,7 @@
 #include "runtime/scheduling/steps/beam_search_driver.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,8 +22,11 @@ void write_result(const SequenceGroup& group, proto::BeamResult& out) {
     proto::BeamHypothesis& to = *out.add_hypotheses();
     to.mutable_token_ids()->Add(from.tokens.begin(), from.tokens.end());
     to.set_score(from.score);
-    to.set_cumulative_logprob(from.sum);
-    to.mutable_logprobs()->Add(from.logprobs.begin(), from.logprobs.end());
+    to.set_cumulative_logprob(group.params().processed_logprobs()
+                                  ? std::accumulate(from.logprobs.begin(), from.logprobs.end(), 0.0)
+                                  : from.sum);
+    if (group.params().has_logprobs())
+      to.mutable_logprobs()->Add(from.logprobs.begin(), from.logprobs.end());
     const SequenceStatus status =
         from.tokens.empty()
             ? SequenceStatus::kFinishedLength
@@ -52,7 +56,8 @@ std::vector<BeamCandidate> candidates_of(const proto::BeamCandidates& from) {
   std::vector<BeamCandidate> out;
   for (int i = 0; i < from.token_ids_size(); ++i)
     out.push_back({from.token_ids(i), from.logprobs(i),
-                   from.perturbed_size() > 0 ? from.perturbed(i) : from.logprobs(i)});
+                   from.perturbed_size() > 0 ? from.perturbed(i) : from.logprobs(i),
+                   from.log_sum()});
   return out;
 }
 

@@ -24,15 +24,6 @@ const char* content_type_of(TranscriptFormat format) {
   }
 }
 
-// As in a whole answer, whose writer knows how.
-Json segment_json(const proto::SpeechSegment& segment) {
-  proto::RequestOutput one;
-  *one.add_outputs()->add_segments() = segment;
-  return Json::parse(write_transcript(TranscriptFormat::kVerboseJson, one, {}))
-      .at("segments")
-      .at(0);
-}
-
 template <class Segments>
 Json words_json(const Segments& segments) {
   Json words = Json::array();
@@ -129,8 +120,8 @@ void SpeechJob::send_segments(int from) {
   const auto& segments = result_.outputs(0).segments();
   for (int i = from; i < segments.size(); ++i) {
     Json event = {{"type", "transcript.text.segment"}};
-    event.update(segment_json(segments[i]));
     event["id"] = "seg_" + std::to_string(i);
+    event.update(segment_to_json(segments[i]));
     if (request_.words) event["words"] = words_json(std::span(&segments[i], 1));
     send(event);
   }

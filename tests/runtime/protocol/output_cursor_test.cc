@@ -132,6 +132,35 @@ TEST(OutputCursor, PromptLogProbabilities) {
   EXPECT_EQ(again.prompt_logprobs_offset(), 1);
 }
 
+// Whoever resumes is given segments from the first on, and says nothing of them.
+TEST(OutputCursor, SegmentsAndTheLanguageComeOnce) {
+  proto::RequestOutput output, gathered;
+  proto::CompletionOutput& speech = *output.add_outputs();
+  const auto next = [&](OutputCursor& cursor) {
+    EXPECT_TRUE(cursor.behind(output));
+    const auto chunk = cursor.next_chunk(output);
+    EXPECT_FALSE(cursor.behind(output));
+    append_chunk(gathered, chunk);
+    return chunk;
+  };
+  OutputCursor cursor;
+  output.set_language("<|en|>");
+  EXPECT_EQ(next(cursor).language(), "<|en|>");
+  for (int i = 0; i < 3; ++i) {
+    speech.add_segments()->set_start(i);
+    const auto chunk = next(cursor);
+    EXPECT_EQ(chunk.language(), "");
+    EXPECT_EQ(chunk.outputs(0).segment_offset(), i);
+    EXPECT_EQ(chunk.outputs(0).segments_size(), 1);
+  }
+  EXPECT_EQ(gathered.DebugString(), output.DebugString());
+  cursor.resume({});
+  const auto again = next(cursor);
+  EXPECT_EQ(again.language(), "<|en|>");
+  EXPECT_EQ(again.outputs(0).segment_offset(), 0);
+  EXPECT_EQ(again.outputs(0).segments_size(), 3);
+}
+
 TEST_F(OutputCursorTest, ChunksAreTheWholeAgain) {
   proto::RequestOutput gathered;
   gathered.set_request_id("a");

@@ -51,6 +51,17 @@ TEST(BeamSearch, ForksFromThePrompt) {
   EXPECT_FALSE(search.finished());
 }
 
+// What a hypothesis keeps is told apart from what is added to its score.
+TEST(BeamSearch, KeepsLogprobsOfWhatIsLeft) {
+  proto::SamplingParams params = params_with(2, 1, {0});
+  params.set_processed_logprobs(true);
+  BeamSearch search(params);
+  search.step(Beams{{{1, -1, -1, -0.25f}, {2, -2, -2, -0.25f}, {3, -3, -3, -0.25f}, {4, -4, -4}}});
+  const auto best = search.hypotheses()[0];
+  EXPECT_EQ(best.sum, -1);
+  EXPECT_EQ(best.logprobs, (Row{-0.75f}));
+}
+
 // Only the first num_beams candidates may end: EOS as the third one is dropped.
 TEST(BeamSearch, EndsOnlyAmongTheFirst) {
   BeamSearch search(params_with(2, 3, {0}));

@@ -270,5 +270,46 @@ TEST(Sample, RowsWithoutADistributionGiveTheArgmax) {
   EXPECT_EQ(request.sample({0, 1, kInf}).token_id(), 2);
 }
 
+// HuggingFace's `scores` times the temperature, as Whisper's thresholds see them.
+TEST(Sampler, LogprobsOfWhatWasChosenFrom) {
+  std::mt19937 rng(fresh_seed());
+  const Row raw = random_row(300, rng);
+  for (const bool sampled : {false, true}) {
+    proto::SamplingParams params;
+    params.set_processed_logprobs(true);
+    params.set_top_p(1);
+    params.set_seed(3);
+    params.set_do_sample(sampled);
+    params.set_temperature(sampled ? 0.6 : 1);
+    params.set_top_k(sampled ? 5 : 0);
+    for (int id = 0; id < 300; id += 3) params.add_suppress_tokens(id);
+    Row left = raw;
+    for (size_t id = 0; id < left.size(); id += 3) left[id] = -kInf;
+    if (sampled) {
+      Row sorted = left;
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      for (float& x : left)
+        if (x < sorted[4]) x = -kInf;
+    }
+    Row row = raw;
+    const proto::SequenceOutput got = sample({.params = &params}, row);
+    const double want = left[static_cast<size_t>(got.token_id())] - exact_log_sum_exp(left);
+    EXPECT_NEAR(got.logprob(), want, 1e-4) << sampled;
+  }
+}
+
+// ... of a beam: what is taken off, since HuggingFace makes a distribution of what is left.
+TEST(Sampler, BeamsTellTheSumOfWhatIsLeft) {
+  std::mt19937 rng(fresh_seed());
+  Row row = random_row(100, rng);
+  proto::SamplingParams params;
+  params.set_num_beams(2);
+  params.set_processed_logprobs(true);
+  params.add_suppress_tokens(7);
+  const double all = exact_log_sum_exp(row), own = row[7];
+  const proto::BeamCandidates got = beam_candidates({.params = &params}, row);
+  EXPECT_NEAR(got.log_sum(), std::log1p(-std::exp(own - all)), 1e-4);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -2,7 +2,7 @@
 // that the undisturbed result of a transcription is known.
 #pragma once
 
-#include <functional>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>

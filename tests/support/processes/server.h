@@ -202,10 +202,9 @@ class Server : public Program {
  private:
   static std::vector<std::string> command(std::vector<std::string> flags,
                                           const std::filesystem::path& model) {
-    const std::vector<std::string> start{TANDEM_BINARY, "serve", model.string(),
-                                         "--dtype", "float32", "--threads", "1",
-                                         "--kv-cache-memory", "16MiB", "--swap-space", "4MiB",
-                                         "--no-http", "--client-port", "0",
+    const std::vector<std::string> start{TANDEM_BINARY, "serve", model.string(), "--dtype",
+                                         "float32", "--threads", "1", "--kv-cache-memory", "16MiB",
+                                         "--swap-space", "4MiB", "--no-http", "--client-port", "0",
                                          // Faults make a server slow; loads are to go through.
                                          "--max-queue-time", "0"};
     flags.insert(flags.begin(), start.begin(), start.end());

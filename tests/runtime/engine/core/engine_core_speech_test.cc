@@ -1,6 +1,8 @@
 // Sound in an EngineCore: one request to its client, as many as it has windows to the replicas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/engine/speech_driver.h"
 
 namespace tandem {
@@ -222,9 +224,6 @@ class CoreSpeechLimits : public CoreSpeech {
     out.max_requests = 2;
     out.max_sound_bytes = 100;
     out.max_sound_seconds = 10;
-    out.admission.max_queue_time = 0.001;
-    out.admission.batch = 1;
-    out.admission.most_unmeasured = 2;
     return out;
   }
   CoreSpeechLimits() : CoreSpeech(config()) {}

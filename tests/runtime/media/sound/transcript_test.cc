@@ -54,6 +54,17 @@ TEST(Transcript, Json) {
   EXPECT_EQ(verbose["segments"].size(), 3U);
   EXPECT_EQ(verbose["segments"][2]["id"], 2);
   EXPECT_EQ(verbose["segments"][0]["end"], 1.5);
+  EXPECT_FALSE(verbose["segments"][0].contains("avg_logprob"));
+  proto::SpeechSegment segment;
+  segment.set_seek(1500);
+  segment.set_temperature(0.5);
+  segment.set_avg_logprob(-0.75);
+  segment.set_compression_ratio(1.5);
+  segment.set_no_speech_prob(0.25);
+  EXPECT_EQ(segment_to_json(segment).dump(),
+            "{\"seek\":1500,\"start\":0.0,\"end\":0.0,\"text\":\"\",\"tokens\":[],"
+            "\"temperature\":0.5,\"avg_logprob\":-0.75,\"compression_ratio\":1.5,"
+            "\"no_speech_prob\":0.25}");
 }
 
 TEST(LanguageNames, BothWays) {

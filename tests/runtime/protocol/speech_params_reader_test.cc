@@ -1,0 +1,88 @@
+// Parameters of speech: names, kinds, bounds.
+#include "runtime/protocol/speech_params_reader.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+TEST(SpeechParams, OneOfEachKind) {
+  const proto::SpeechParams p = read_speech_params({{"language", "de"},
+                                                    {"return_timestamps", true},
+                                                    {"prompt_ids", {5, 6}},
+                                                    {"temperature", {0, 0.2}},
+                                                    {"logprob_threshold", -1},
+                                                    {"stride_length_s", 5},
+                                                    {"no_speech_threshold", nullptr}});
+  EXPECT_EQ(p.language(), "de");
+  EXPECT_TRUE(p.return_timestamps());
+  EXPECT_EQ(p.prompt_ids().ids_size(), 2);
+  ASSERT_EQ(p.temperature_size(), 2);
+  EXPECT_EQ(p.temperature(1), 0.2);
+  EXPECT_EQ(p.logprob_threshold(), -1);
+  ASSERT_EQ(p.stride_length_s_size(), 1);
+  EXPECT_FALSE(p.has_no_speech_threshold());
+  ASSERT_EQ(p.off_size(), 1);
+  EXPECT_EQ(p.off(0), "no_speech_threshold");
+  EXPECT_EQ(read_speech_params(nullptr).ByteSizeLong(), 0U);
+}
+
+TEST(SpeechParams, Names) {
+  for (const char* name : {"language", "task", "prompt", "temperature", "chunk_length_s"})
+    EXPECT_TRUE(is_speech_param(name)) << name;
+  for (const char* name : {"off", "", "num_beams", "Language"})
+    EXPECT_FALSE(is_speech_param(name)) << name;
+}
+
+TEST(SpeechParams, WhatIsRefused) {
+  const std::pair<const char*, json> wrong[] = {
+      {"language", 5},
+      {"language", std::string(1000, 'a')},
+      {"return_timestamps", 1},
+      {"return_token_timestamps", true},
+      {"temperature", "hot"},
+      {"temperature", -1},
+      {"temperature", std::vector<double>(17, 0.5)},
+      {"temperature", json::array()},
+      {"prompt", std::string(kMaxSpeechPromptBytes + 1, 'a')},
+      {"prompt_ids", {-1}},
+      {"prompt_condition_type", "some"},
+      {"logprob_threshold", true},
+      {"chunk_length_s", -1},
+      {"chunk_length_s", 1e9},
+      {"stride_length_s", {1, 2, 3}},
+      {"off", {"language"}},
+      {"unknown", 1},
+  };
+  for (const auto& [name, value] : wrong) {
+    try {
+      read_speech_params({{name, value}});
+      ADD_FAILURE() << name << " " << value;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.param(), name) << value;
+    }
+  }
+}
+
+// Clients send messages, not JSON.
+TEST(SpeechParams, MessagesHaveTheSameBounds) {
+  proto::SpeechParams p;
+  p.add_temperature(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  p.set_logprob_threshold(std::numeric_limits<double>::infinity());
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  p.set_chunk_length_s(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THROW(check_speech_params(p), InputError);
+  p.Clear();
+  for (int i = 0; i <= kMaxSpeechPromptIds; ++i) p.mutable_prompt_ids()->add_ids(1);
+  EXPECT_THROW(check_speech_params(p), InputError);
+}
+
+}  // namespace
+}  // namespace tandem
