@@ -14,18 +14,30 @@
 namespace tandem::server {
 namespace {
 
-// CORS: what a browser's page of another origin may do.
-void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response) {
+// CORS: what a browser's page of another origin may do. The origin that is allowed, or "*"; null:
+// none is, or there is no origin.
+const std::string* allowed_origin(const ServerConfig& config, const HttpRequest& request) {
   const std::string* origin = request.header("origin");
-  if (origin == nullptr) return;
-  for (const std::string& allowed : config.allowed_origins) {
-    if (allowed != "*" && allowed != *origin) continue;
-    response.headers.emplace_back("access-control-allow-origin", allowed);
-    if (allowed != "*") response.headers.emplace_back("vary", "origin");
-    response.headers.emplace_back("access-control-expose-headers",
-                                  "x-request-id, retry-after, traceresponse");
-    return;
-  }
+  if (origin == nullptr) return nullptr;
+  for (const std::string& allowed : config.allowed_origins)
+    if (allowed == "*" || allowed == *origin) return &allowed;
+  return nullptr;
+}
+
+void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response) {
+  const std::string* allowed = allowed_origin(config, request);
+  if (allowed == nullptr) return;
+  response.headers.emplace_back("access-control-allow-origin", *allowed);
+  if (*allowed != "*") response.headers.emplace_back("vary", "origin");
+  response.headers.emplace_back("access-control-expose-headers",
+                                "x-request-id, retry-after, traceresponse");
+}
+
+// A form of another site's page, which browsers send without asking the server before.
+bool is_foreign_form(const ServerConfig& config, const HttpRequest& request) {
+  const std::string* site = request.header("sec-fetch-site");
+  return site != nullptr && (*site == "cross-site" || *site == "same-site") &&
+         allowed_origin(config, request) == nullptr;
 }
 
 // Adds what every answer of the server has.
@@ -106,6 +118,8 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
   if (!route->open() && !may_enter(request))
     return error_response(401,
                           "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
+  if (route->hears() && is_foreign_form(context_.config, request))
+    return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
   if (route->hears() && context_.speech_tasks.empty())
     return error_response(
         not_supported("model", context_.config.model_names.front() + " reads no sound"));

@@ -345,6 +345,25 @@ TEST(Speech, ModelsThatHearNothing) {
   EXPECT_FALSE(s.ask("GET", "/v1/models")->json()["data"][0].contains("speech_tasks"));
 }
 
+// Browsers send the forms of any page without a preflight.
+TEST(Speech, FormsOfOtherSites) {
+  SpeechServer s;
+  s.config.allowed_origins = {"https://a.example"};
+  const auto admit = [&](const char* site, const char* origin) {
+    server::HttpRequest head;
+    head.method = "POST";
+    head.path = kTranscriptions;
+    head.headers = {{"sec-fetch-site", site}, {"origin", origin}};
+    const auto refusal = s.application.admit(head).refusal;
+    return refusal ? refusal->status : 0;
+  };
+  EXPECT_EQ(admit("cross-site", "https://b.example"), 403);
+  EXPECT_EQ(admit("same-site", "https://b.example"), 403);
+  EXPECT_EQ(admit("cross-site", "https://a.example"), 0);
+  EXPECT_EQ(admit("same-origin", "https://here"), 0) << "the server's own page";
+  EXPECT_EQ(admit("none", "null"), 0);
+}
+
 TEST(Speech, WhoHearsSaysSo) {
   SpeechServer s;
   server::HttpRequest head;
