@@ -179,6 +179,7 @@ void HttpFrontend::start(const RequestProcessor& processor) {
       limits.hidden_size, kVersion, server::Metrics(config_.model_names.front())});
   for (const auto& [name, task] : task_params(processor.model_config()))
     context_->tasks.push_back(name);
+  context_->reads_images = processor.reads_images();
   if (const SpeechSettings* speech = processor.speech_settings()) set_speech(*speech, *context_);
   context_->run_apart = [this](std::function<void()> f) {
     boost::asio::post(pool_->threads, std::move(f));

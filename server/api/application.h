@@ -29,6 +29,7 @@ struct AppContext {
   Metrics metrics;
   std::time_t created = std::time(nullptr);
   std::vector<std::string> tasks = {};  // that a request may name
+  bool reads_images = false;
   // Of a model that hears: "transcribe", perhaps "translate"; and the languages that it tells
   // apart, as "de".
   std::vector<std::string> speech_tasks = {}, speech_languages = {};

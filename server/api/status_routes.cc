@@ -30,6 +30,7 @@ Json model_object(const AppContext& app, const std::string& name) {
   if (!languages.default_source().empty())
     model["default_source_language"] = languages.default_source();
   if (!app.tasks.empty()) model["tasks"] = app.tasks;
+  if (app.reads_images) model["reads_images"] = true;
   if (!app.speech_tasks.empty()) {
     model["speech_tasks"] = app.speech_tasks;
     model["speech_languages"] = app.speech_languages;

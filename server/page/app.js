@@ -82,8 +82,10 @@ const mode = () => document.querySelector('input[name=mode]:checked').value;
 const kinds = () => mode() === 'compare' ? ['greedy', 'beams', 'sample'] : [mode()];
 
 // What stands in the fields goes to the server as it is: it knows what is wrong with it.
+let picture = '';  // of a model that reads images: a data URL
+const source = () => $('picture').hidden ? $('prompt').value : {multi_modal_data: {image: picture}};
 function requestBody(kind) {
-  const body = {prompt: $('prompt').value, stream: true};
+  const body = {prompt: source(), stream: true};
   for (const name of ['max_tokens', ...KINDS[kind].fields])
     if ($(name).value.trim() !== '') body[name] = Number($(name).value);
   Object.assign(body, KINDS[kind].fixed);
@@ -94,7 +96,8 @@ function requestBody(kind) {
 }
 const curls = {  // of each form that may be there: its command
   form: (quoted, key) => kinds().map((kind) => {
-    const body = JSON.stringify(requestBody(kind), null, 1).replaceAll(/\n */g, ' ');
+    const body = JSON.stringify(requestBody(kind), null, 1).replaceAll(/\n */g, ' ')
+        .replace(/(data:image\/[a-z]+;base64,)[^"]*/, '$1…');
     return `curl -N ${location.origin}/v1/completions ${key}\\\n` +
         `     -H 'Content-Type: application/json' \\\n     -d ${quoted(body)}`;
   }).join('\n\n'),
@@ -127,6 +130,9 @@ async function showMenus() {
     $(name).closest('.field').hidden = values.length === 0;
     if (values.length) $('model-fields').hidden = false;
   }
+  $('source').hidden = Boolean(model.reads_images);
+  $('picture').hidden = !model.reads_images;
+  showCurl();
   document.dispatchEvent(new CustomEvent('model', {detail: model}));
 }
 function showFieldError(name, message) {
@@ -273,7 +279,9 @@ class Run {
     if (this.first === undefined) this.list.replaceChildren();
     this.card.append(element('p', 'error', error.message));
     // The field says its name itself.
-    if (error.param) showFieldError(error.param, error.message.replace(error.param + ': ', ''));
+    if (!error.param) return;
+    const field = !$('picture').hidden && error.param.startsWith('prompt') ? 'image' : error.param;
+    showFieldError(field, error.message.replace(error.param + ': ', ''));
   }
 }
 async function errorOf(response) {
@@ -313,6 +321,12 @@ async function generate() {
   if (wrong) wrong.focus();
 }
 $('form').onsubmit = (event) => { event.preventDefault(); generate(); };
+$('image').onchange = () => {
+  const reader = new FileReader(), file = $('image').files[0];
+  reader.onload = () => { picture = reader.result; showCurl(); };
+  picture = '';
+  if (file) reader.readAsDataURL(file);
+};
 $('stop').onclick = () => { if (under_way) under_way.abort(); };
 $('form').oninput = () => { showFields(); countSoon(); };
 document.addEventListener('keydown', (event) => {

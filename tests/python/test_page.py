@@ -1,4 +1,5 @@
 """The page at "/" in headless Chromium. Skipped where there is no Chromium."""
+import base64
 import os
 import signal
 import urllib.parse
@@ -218,6 +219,19 @@ def test_tasks_have_a_menu(chromium, open_page):
     assert chromium.value("document.querySelector('#src_lang').closest('.field').hidden") is True
     choose(chromium, "task", "summarization")
     assert '"task": "summarization"' in chromium.value("document.querySelector('#curl').textContent")
+
+
+def test_images_where_the_model_reads_them(chromium, open_page):
+    folder = GOLDENS.parent / "vision-tiny"
+    server = open_page("../vision-tiny")
+    chromium.wait("document.querySelector('#picture').hidden === false")
+    assert chromium.value("document.querySelector('#source').hidden") is True
+    chromium.choose_file("#image", folder / "image_0.png")
+    chromium.wait("document.querySelector('#curl').textContent.includes('data:image/png;base64,…')")
+    (text,), = generate(chromium)
+    image = "data:image/png;base64," + base64.b64encode((folder / "image_0.png").read_bytes()).decode()
+    assert text == ask(server, prompt={"multi_modal_data": {"image": image}}, max_tokens=40, num_beams=1)[0]["text"]
+    assert chromium.errors == []
 
 
 def test_an_empty_text_is_an_error(page):
