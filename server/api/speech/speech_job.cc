@@ -127,7 +127,11 @@ void SpeechJob::send_segments(int from) {
   }
 }
 
-Json SpeechJob::usage() const { return {{"type", "duration"}, {"seconds", std::ceil(seconds_)}}; }
+// Whole seconds, of hundredths: a sample that resampling adds is not another second.
+Json SpeechJob::usage() const {
+  const double seconds = std::ceil(std::round(seconds_ * 100) / 100);
+  return {{"type", "duration"}, {"seconds", static_cast<int64_t>(seconds)}};
+}
 
 void SpeechJob::fail(const proto::Error& error) {
   if (!streaming_) return EngineJob::fail(error);
