@@ -58,7 +58,7 @@ void SpeechJob::on_chunk(size_t, const proto::RequestChunk& chunk) {
   count(chunk);
   if (ended() || chunk.has_error()) return;
   if (!chunk.language().empty()) result_.set_language(chunk.language());
-  if (request_.stream) begin_stream();
+  if (request_.stream && chunk.outputs_size() > 0) begin_stream();
   for (const proto::CompletionChunk& news : chunk.outputs())
     if (news.index() == 0) take(news);
 }
