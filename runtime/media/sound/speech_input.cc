@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr double kLeastChunk = 5;  // seconds
+constexpr int kLeastChunk = 5;  // seconds
 
 // Python's round(), of halves to the even one.
 int64_t samples_of(double seconds, const LogMelOptions& mel) {
@@ -74,8 +74,10 @@ ChunkLengths ChunkLengths::of(const proto::SpeechParams& params, const LogMelOpt
     return {};
   }
   // (Each chunk costs as much as a whole window.)
-  if (seconds < kLeastChunk || seconds > mel.chunk_length)
-    throw invalid_request("chunk_length_s", "must be 0, or between 5 and the model's window of " +
+  const int least = std::min(kLeastChunk, mel.chunk_length);
+  if (seconds < least || seconds > mel.chunk_length)
+    throw invalid_request("chunk_length_s", "must be 0, or between " + std::to_string(least) +
+                                                " and the model's window of " +
                                                 std::to_string(mel.chunk_length) + " seconds");
   const auto& strides = params.stride_length_s();
   const double left = strides.empty() ? seconds / 6 : strides[0];
