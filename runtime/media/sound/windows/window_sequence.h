@@ -70,7 +70,7 @@ class WindowSequence {
 
   std::shared_ptr<const SpeechTask> task_;
   LogMel mel_;
-  DecoderPrompt prompt_;
+  SpeechPrompt prompt_;
   int place_;
   std::map<int, Kind> under_way_;
   // The window that is asked for.
