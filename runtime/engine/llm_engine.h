@@ -50,6 +50,8 @@ class LLMEngine : private EngineOutbox {
   const ModelConfig& model_config() const { return processor_.model_config(); }
   const Scheduler& scheduler() const { return loop_->scheduler(); }
   DType dtype() const { return dtype_; }
+  // Worker::decoder_seconds().
+  double decoder_seconds() { return worker_->decoder_seconds(); }
   // Everything that keeps state agrees; for tests, after every step.
   void check_integrity() const;
 

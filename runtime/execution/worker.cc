@@ -108,6 +108,8 @@ class ModelWorker final : public Worker {
     return runner_->finish();
   }
 
+  double decoder_seconds() override { return runner_ ? runner_->decoder_seconds() : 0; }
+
   void abort() override {
     const std::lock_guard lock(mutex_);
     aborted_ = true;

@@ -22,6 +22,9 @@ class Worker : public ImmediateRunner {
   virtual void start(const proto::WorkerStart& start) = 0;
   // From any thread: makes what is blocked in a collective fail, now and later.
   virtual void abort() = 0;
+  // A device's time of the decoder's steps that were launched after the first call and have ended;
+  // 0 on a CPU.
+  virtual double decoder_seconds() { return 0; }
 };
 
 // Called once in load(), with the rank and the size that the setup gives.

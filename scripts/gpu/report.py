@@ -1,6 +1,9 @@
-"""gpu_check.json and gpu_check.md."""
+"""gpu_check.json, gpu_check.md and the logs in one archive: three files, whatever was run."""
 import json
+import tarfile
 import time
+
+MOST_OF_A_BRIEF = 10000  # characters: the end of an output is what comes back
 
 
 def cell(value):
@@ -32,11 +35,25 @@ class Results:
     def count(self, status):
         return sum(s["status"] == status for s in self.steps)
 
-    def write(self):
+    def write(self, logs=None):
         out = {"date": self.date, "device": self.about, "steps": self.steps,
                "summary": {s: self.count(s) for s in ["passed", "failed", "not run"]}}
         (self.folder / "gpu_check.json").write_text(json.dumps(out, indent=1) + "\n")
         (self.folder / "gpu_check.md").write_text(self.markdown())
+        with tarfile.open(self.folder / "gpu_check_logs.tar.gz", "w:gz") as archive:
+            for log in sorted(logs.iterdir()) if logs else []:
+                archive.add(log, log.name)
+
+    def brief(self):
+        """What to read first: the figures of each step, as many tables as fit."""
+        text = [table([{"step": s["name"], "": s["status"], "s": s.get("seconds", ""), "figures": self.short(s)[:160]} for s in self.steps])]
+        for s in self.steps:
+            rows = s.get("figures", {}).get("rows")
+            if rows:
+                text.append(f"{s['name']}\n" + table(rows))
+                if len("\n".join(text)) > MOST_OF_A_BRIEF:
+                    text[-1] = f"{s['name']}: {len(rows)} rows (gpu_check.md)"
+        return "\n".join(text)
 
     def markdown(self):
         a = self.about

@@ -131,6 +131,7 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   const StepTensors step(ctx_, plan);
   choice.upload(ctx_);
   rounds.upload(ctx_);
+  if (timed_) flight->begin_ = ctx_.backend().mark();
   const Result result =
       shape.empty() ? compute(step, work, hidden) : compute_recorded(step, work, shape);
   choice.forget_uploads();
@@ -167,6 +168,7 @@ DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
   const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();
   flight.logits_ = Tensor();
   ctx_.backend().wait(flight.end_);
+  if (flight.begin_) seconds_ += ctx_.backend().seconds_between(*flight.begin_, flight.end_);
   if (num_device > 0) {
     const int64_t size = choice.answer_size();
     const auto here = choice.divide(flight.landing_.rows(0, size));

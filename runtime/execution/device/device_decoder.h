@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,6 +50,7 @@ class DeviceDecoder {
     std::vector<int32_t> ids_;
     Tensor logits_;   // of the host's rows
     Tensor landing_;  // page-locked, for the answer
+    std::optional<uint64_t> begin_;
     uint64_t end_ = 0;
   };
 
@@ -82,6 +84,13 @@ class DeviceDecoder {
   };
   const Stats& stats() const { return stats_; }
 
+  // The device's time of the steps that were launched after the first call and have been finished:
+  // from the first kernel to the answer's copy.
+  double timed_seconds() {
+    timed_ = true;
+    return seconds_;
+  }
+
  private:
   struct Result {
     Tensor logits;  // of the host's rows
@@ -110,6 +119,8 @@ class DeviceDecoder {
   Tensor tokens_;                 // what the last step's device rows chose, then its beams
   std::vector<Tensor> landings_;  // that no step uses
   Stats stats_;
+  bool timed_ = false;
+  double seconds_ = 0;
 };
 
 }  // namespace tandem
