@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/padded_size.h"
 #include "runtime/execution/device/device_memory.h"
 #include "runtime/sampling/sampler.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxRecordings = 512;
 constexpr int64_t kFirstTokens = 1024;
+constexpr int kMostReserved = 1 << 20;  // sequences
 
 }  // namespace
 
@@ -23,11 +25,16 @@ struct DeviceDecoder::Recording {
   const void *step = nullptr, *choice = nullptr;  // where inputs lay when it was recorded
 };
 
-DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool record)
+DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool record,
+                             int max_sequences)
     : ctx_(ctx),
       model_(model),
       record_(record),
-      sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {}
+      sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {
+  if (ctx.on_cpu() || max_sequences == 0) return;
+  sequences_.reserve_for(max_sequences);
+  reserve_tokens(2 * padded_size(std::min(max_sequences, kMostReserved)));  // and as many beams
+}
 
 DeviceDecoder::~DeviceDecoder() = default;
 

@@ -22,8 +22,9 @@ namespace tandem {
 
 class DeviceDecoder {
  public:
-  // `record`: whether steps are recorded and replayed.
-  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record);
+  // `record`: whether steps are recorded and replayed. max_sequences: there is room for so many at
+  // once from the beginning, and recordings stay; more of them are possible.
+  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record, int max_sequences);
   ~DeviceDecoder();
 
   // A step under way.

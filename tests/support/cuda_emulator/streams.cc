@@ -37,6 +37,7 @@ struct Capture {
   cudaStreamCaptureMode mode;
   const void* thread;  // that began it: the address of something thread-local
   bool invalid = false;
+  bool fails = false;  // with the first kernel
   std::set<cudaStream_t> streams;
   std::map<cudaStream_t, uint64_t> queued;
   CUgraph_st graph;
@@ -138,7 +139,9 @@ cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
   {
     std::lock_guard lock(mutex);
     if (!is_valid(stream)) return failed(cudaErrorInvalidResourceHandle);
+    if (const cudaError_t error = device_error()) return failed(error);
     if (Capture* capture = capture_of(stream)) {
+      if (capture->fails) return lose(*capture, cudaErrorStreamCaptureUnsupported);
       if (capture->invalid) return failed(cudaErrorStreamCaptureInvalidated);
       capture->graph.work.push_back(std::move(work));
       stream->seen[stream] = ++capture->queued[stream];
@@ -205,6 +208,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   std::lock_guard lock(mutex);
+  if (const cudaError_t error = device_error()) return failed(error);
   if (!is_valid(stream)) return failed(cudaErrorInvalidResourceHandle);
   if (Capture* capture = capture_of(stream))
     return lose(*capture, cudaErrorStreamCaptureUnsupported);
@@ -281,6 +285,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   std::lock_guard lock(mutex);
   if (!event) return failed(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = device_error()) return failed(error);
   if (event->captured) {
     if (const auto capture = event->capture.lock()) capture->invalid = true;
     return failed(cudaErrorCapturedEvent);
@@ -314,6 +319,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   capture->mode = mode;
   capture->thread = &thread_mode;
   capture->streams = {stream};
+  capture->fails = fault_happens("capture");
   captures.insert(capture);
   stream->capture = std::move(capture);
   return cudaSuccess;
@@ -380,6 +386,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!exec) return failed(cudaErrorInvalidValue);
+  if (fault_happens("graph_launch")) return failed(lose_device(cudaErrorIllegalAddress));
   return failed(submit(stream, [work = exec->work] {
     for (const auto& each : work) each();
   }));
