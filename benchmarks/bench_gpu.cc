@@ -71,7 +71,7 @@ Run run_batch(LLMEngine& engine, const Options& o, int batch) {
   Run run;
   const auto start = Clock::now();
   auto last = start;
-  double device = engine.decoder_seconds();
+  double device = engine.decoder_stats().seconds;
   for (int i = 0; i < batch; ++i)
     engine.add_request(std::to_string(i), prompt_of(o, engine.model_config(), i), params);
   while (engine.has_unfinished_requests()) {
@@ -81,8 +81,8 @@ Run run_batch(LLMEngine& engine, const Options& o, int batch) {
     const auto now = Clock::now();
     run.steps.push_back(std::chrono::duration<double>(now - last).count());
     last = now;
-    run.device.push_back(engine.decoder_seconds() -
-                         std::exchange(device, engine.decoder_seconds()));
+    const double until = engine.decoder_stats().seconds;
+    run.device.push_back(until - std::exchange(device, until));
   }
   run.seconds = std::chrono::duration<double>(last - start).count();
   if (run.tokens != static_cast<uint64_t>(batch) * static_cast<uint64_t>(o.new_tokens))
@@ -141,7 +141,8 @@ std::vector<double> late(const Options& o, const std::vector<double>& steps) {
   return {steps.end() - static_cast<long>(std::min(count, steps.size())), steps.end()};
 }
 
-json report(const Options& o, const ModelConfig& config, int batch, const std::vector<Run>& runs) {
+json report(const Options& o, const ModelConfig& config, int batch, const std::vector<Run>& runs,
+            size_t nodes) {
   std::vector<double> rates, prompts, steps, device;
   for (const Run& run : runs) {
     rates.push_back(static_cast<double>(run.tokens) / run.seconds);
@@ -169,6 +170,7 @@ json report(const Options& o, const ModelConfig& config, int batch, const std::v
   row["encoder_tflop_per_second"] =
       prompt_seconds == 0 ? 0 : prompt_flops(o, config, batch) / prompt_seconds / 1e12;
   row["steps"] = runs.back().steps.size();
+  if (nodes > 0) row["nodes"] = nodes;  // of a recorded step
   return row;
 }
 
@@ -187,11 +189,14 @@ int run(const Options& o) {
   // Runs repeat the same requests.
   config.enable_encoder_cache = config.enable_prefix_caching = false;
   LLMEngine engine(config);
+  engine.time_decoder();
   for (const int batch : o.batches) {
     run_batch(engine, o, batch);  // warms up, and records steps
     std::vector<Run> runs;
     for (int i = 0; i < o.repeat; ++i) runs.push_back(run_batch(engine, o, batch));
-    std::printf("%s\n", report(o, engine.model_config(), batch, runs).dump().c_str());
+    std::printf(
+        "%s\n",
+        report(o, engine.model_config(), batch, runs, engine.decoder_stats().nodes).dump().c_str());
     std::fflush(stdout);
   }
   return 0;

@@ -90,6 +90,8 @@ class DeviceBackend {
   // replay() runs the recording of that number.
   virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
   virtual void replay(uint64_t key) = 0;
+  // Kernels and copies of that recording.
+  virtual size_t recorded_nodes(uint64_t key) const = 0;
   virtual void forget_recordings() = 0;
 };
 

@@ -50,8 +50,9 @@ class LLMEngine : private EngineOutbox {
   const ModelConfig& model_config() const { return processor_.model_config(); }
   const Scheduler& scheduler() const { return loop_->scheduler(); }
   DType dtype() const { return dtype_; }
-  // Worker::decoder_seconds().
-  double decoder_seconds() { return worker_->decoder_seconds(); }
+  // Of the worker.
+  DecoderStats decoder_stats() const { return worker_->decoder_stats(); }
+  void time_decoder() { worker_->time_decoder(); }
   // Everything that keeps state agrees; for tests, after every step.
   void check_integrity() const;
 

@@ -46,7 +46,8 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   int steps_launched() const override { return static_cast<int>(flights_.size()); }
   bool ready() override;
   proto::StepOutput finish() override;
-  double decoder_seconds() { return device_decoder_.timed_seconds(); }
+  const DecoderStats& decoder_stats() const { return device_decoder_.stats(); }
+  void time_decoder() { device_decoder_.time_steps(); }
 
  private:
   // A row whose token is wanted: of which of the step's outputs, and sequences.

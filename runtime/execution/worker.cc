@@ -112,7 +112,13 @@ class ModelWorker final : public Worker {
     return runner_->finish();
   }
 
-  double decoder_seconds() override { return runner_ ? runner_->decoder_seconds() : 0; }
+  DecoderStats decoder_stats() const override {
+    return runner_ ? runner_->decoder_stats() : DecoderStats();
+  }
+  void time_decoder() override {
+    TANDEM_CHECK(runner_ != nullptr, "timed before the start");
+    runner_->time_decoder();
+  }
 
   void abort() override {
     const std::lock_guard lock(mutex_);

@@ -98,6 +98,7 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
     r.step = step.input_ids.raw();
     r.choice = work.choice.tokens.raw();
     ++stats_.recorded;
+    stats_.nodes = ctx_.backend().recorded_nodes(r.key);
   }
   TANDEM_CHECK_EQ(r.step, static_cast<const void*>(step.input_ids.raw()));
   TANDEM_CHECK_EQ(r.choice, static_cast<const void*>(work.choice.tokens.raw()));
@@ -175,7 +176,7 @@ DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
   const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();
   flight.logits_ = Tensor();
   ctx_.backend().wait(flight.end_);
-  if (flight.begin_) seconds_ += ctx_.backend().seconds_between(*flight.begin_, flight.end_);
+  if (flight.begin_) stats_.seconds += ctx_.backend().seconds_between(*flight.begin_, flight.end_);
   if (num_device > 0) {
     const int64_t size = choice.answer_size();
     const auto here = choice.divide(flight.landing_.rows(0, size));

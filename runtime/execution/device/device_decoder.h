@@ -15,6 +15,7 @@
 #include "models/step/step_tensors.h"
 #include "runtime/execution/device/beam_rounds.h"
 #include "runtime/execution/device/device_sequences.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/token_choice.h"
 
@@ -80,17 +81,9 @@ class DeviceDecoder {
   // Recorded steps know where things lie: they are made anew when something has moved.
   void forget_recordings();
 
-  struct Stats {
-    int64_t run = 0, recorded = 0, replayed = 0;  // steps
-  };
-  const Stats& stats() const { return stats_; }
-
-  // The device's time of the steps that were launched after the first call and have been finished:
-  // from the first kernel to the answer's copy.
-  double timed_seconds() {
-    timed_ = true;
-    return seconds_;
-  }
+  const DecoderStats& stats() const { return stats_; }
+  // From now on steps are timed on the device: from the first kernel to the answer's copy.
+  void time_steps() { timed_ = true; }
 
  private:
   struct Result {
@@ -119,9 +112,8 @@ class DeviceDecoder {
   uint64_t next_key_ = 0;
   Tensor tokens_;                 // what the last step's device rows chose, then its beams
   std::vector<Tensor> landings_;  // that no step uses
-  Stats stats_;
+  DecoderStats stats_;
   bool timed_ = false;
-  double seconds_ = 0;
 };
 
 }  // namespace tandem
