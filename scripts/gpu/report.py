@@ -14,9 +14,16 @@ def cell(value):
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def table(rows):
-    """Markdown of dictionaries; columns in the order of their first appearance."""
+# The columns that come first, where there are any.
+FIRST = ["batch", "op", "what", "m", "us", "us_low", "us_high", "of_copy", "tokens_per_second", "decode_device_ms", "decode_step_ms", "of memory"]
+
+
+def table(rows, short=False):
+    """Markdown of dictionaries; columns in the order of their first appearance. short: without words that all rows have in common."""
     columns = list(dict.fromkeys(k for row in rows for k in row))
+    columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]
+    if short and len(rows) > 1:
+        columns = [c for c in columns if not isinstance(rows[0].get(c), str) or len({str(row.get(c)) for row in rows}) > 1]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(cell(row.get(c, "")) for c in columns) + " |" for row in rows]
     return "\n".join(lines)
@@ -50,7 +57,7 @@ class Results:
         for s in self.steps:
             rows = s.get("figures", {}).get("rows")
             if rows:
-                text.append(f"{s['name']}\n" + table(rows))
+                text.append(f"{s['name']}\n" + table(rows, short=True))
                 if len("\n".join(text)) > MOST_OF_A_BRIEF:
                     text[-1] = f"{s['name']}: {len(rows)} rows (gpu_check.md)"
         return "\n".join(text)
