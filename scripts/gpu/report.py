@@ -14,14 +14,15 @@ def cell(value):
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-# The columns that come first, where there are any.
+# The columns of measurements that come first.
 FIRST = ["batch", "op", "what", "m", "us", "us_low", "us_high", "of_copy", "tokens_per_second", "decode_device_ms", "decode_step_ms", "of memory"]
 
 
 def table(rows, short=False):
     """Markdown of dictionaries; columns in the order of their first appearance. short: without words that all rows have in common."""
     columns = list(dict.fromkeys(k for row in rows for k in row))
-    columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]
+    if {"us", "tokens_per_second"} & set(columns):
+        columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]
     if short and len(rows) > 1:
         columns = [c for c in columns if not isinstance(rows[0].get(c), str) or len({str(row.get(c)) for row in rows}) > 1]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
