@@ -36,8 +36,7 @@ struct Capture {
   cudaStream_t origin;
   cudaStreamCaptureMode mode;
   const void* thread;  // that began it: the address of something thread-local
-  bool invalid = false;
-  bool fails = false;  // with the first kernel
+  bool invalid = false, fails = false;  // fails: with the first kernel
   std::set<cudaStream_t> streams;
   std::map<cudaStream_t, uint64_t> queued;
   CUgraph_st graph;
