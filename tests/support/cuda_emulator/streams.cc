@@ -35,7 +35,7 @@ struct Capture {
   unsigned long long id;
   cudaStream_t origin;
   cudaStreamCaptureMode mode;
-  const void* thread;  // that began it: the address of something thread-local
+  const void* thread;                   // that began it: the address of something thread-local
   bool invalid = false, fails = false;  // fails: with the first kernel
   std::set<cudaStream_t> streams;
   std::map<cudaStream_t, uint64_t> queued;
