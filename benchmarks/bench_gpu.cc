@@ -141,8 +141,7 @@ std::vector<double> late(const Options& o, const std::vector<double>& steps) {
   return {steps.end() - static_cast<long>(std::min(count, steps.size())), steps.end()};
 }
 
-json report(const Options& o, const ModelConfig& config, int batch, const std::vector<Run>& runs,
-            size_t nodes) {
+json report(const Options& o, const ModelConfig& config, int batch, const std::vector<Run>& runs) {
   std::vector<double> rates, prompts, steps, device;
   for (const Run& run : runs) {
     rates.push_back(static_cast<double>(run.tokens) / run.seconds);
@@ -170,7 +169,6 @@ json report(const Options& o, const ModelConfig& config, int batch, const std::v
   row["encoder_tflop_per_second"] =
       prompt_seconds == 0 ? 0 : prompt_flops(o, config, batch) / prompt_seconds / 1e12;
   row["steps"] = runs.back().steps.size();
-  if (nodes > 0) row["nodes"] = nodes;  // of a recorded step
   return row;
 }
 
@@ -194,9 +192,7 @@ int run(const Options& o) {
     run_batch(engine, o, batch);  // warms up, and records steps
     std::vector<Run> runs;
     for (int i = 0; i < o.repeat; ++i) runs.push_back(run_batch(engine, o, batch));
-    std::printf(
-        "%s\n",
-        report(o, engine.model_config(), batch, runs, engine.decoder_stats().nodes).dump().c_str());
+    std::printf("%s\n", report(o, engine.model_config(), batch, runs).dump().c_str());
     std::fflush(stdout);
   }
   return 0;

@@ -54,8 +54,7 @@ class DeviceBackend {
   virtual void copy_out(const Tensor& device, const Tensor& host) = 0;
   // Rows of a matrix to those of another, either strided, both on the device.
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
-  // Waits for all work so far. A device that has failed is a std::runtime_error, here and wherever
-  // it is found out.
+  // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
   // Called again and again while synchronize() or wait() waits, and by reached(), with how long it
   // has been waited for; and with 0 when all that was waited for is done. What it throws, they
@@ -85,13 +84,10 @@ class DeviceBackend {
   virtual bool f8_pages() const = 0;
 
   // A step that is the same but for the contents of its inputs is recorded once and replayed as a
-  // whole. record() calls `step`, whose work is recorded and not run; false if the device cannot,
-  // or something that the step does cannot be recorded: then nothing has happened.
+  // whole. record() calls `step`, whose work is recorded and not run; false if the device cannot.
   // replay() runs the recording of that number.
   virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
   virtual void replay(uint64_t key) = 0;
-  // Kernels and copies of that recording.
-  virtual size_t recorded_nodes(uint64_t key) const = 0;
   virtual void forget_recordings() = 0;
 };
 

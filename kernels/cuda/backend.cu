@@ -310,15 +310,14 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
     cudaGetLastError();
     return false;
   }
-  Recording recording;
-  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &recording.nodes));
-  const cudaError_t made = cudaGraphInstantiate(&recording.graph, graph, 0);
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   if (made != cudaSuccess) {
     cudaGetLastError();
     return false;
   }
-  recordings_.emplace(key, recording);
+  recordings_.emplace(key, executable);
   return true;
 }
 
@@ -327,7 +326,7 @@ void CudaBackend::replay(uint64_t key) {
   if (found == recordings_.end() && dropped_)
     throw std::runtime_error("the group of a recorded step has ended");
   TANDEM_CHECK(found != recordings_.end(), "no such recording");
-  if (const cudaError_t error = cudaGraphLaunch(found->second.graph, stream_); error != cudaSuccess)
+  if (const cudaError_t error = cudaGraphLaunch(found->second, stream_); error != cudaSuccess)
     device_failed("a recorded step", error);
 }
 
@@ -342,7 +341,7 @@ void CudaBackend::drop_recordings() {
 }
 
 void CudaBackend::destroy_recordings() {
-  for (const auto& [key, recording] : recordings_) cudaGraphExecDestroy(recording.graph);
+  for (const auto& [key, graph] : recordings_) cudaGraphExecDestroy(graph);
   recordings_.clear();
 }
 

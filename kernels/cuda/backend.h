@@ -56,7 +56,6 @@ class CudaBackend final : public DeviceBackend {
   bool f8_pages() const override { return capability_ >= 89; }
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
-  size_t recorded_nodes(uint64_t key) const override { return recordings_.at(key).nodes; }
   void forget_recordings() override;
   // Does not wait: a recording under way is freed when it ends. For collectives that end, which
   // recordings hold; replay() throws from then on.
@@ -80,10 +79,6 @@ class CudaBackend final : public DeviceBackend {
     void* data = nullptr;
     cudaEvent_t sent = nullptr;
   };
-  struct Recording {
-    cudaGraphExec_t graph = nullptr;
-    size_t nodes = 0;
-  };
   void add_segment(size_t at_least);
   // Throws RecordingRefused while a step is recorded.
   void refuse_recording(const char* what) const;
@@ -104,7 +99,7 @@ class CudaBackend final : public DeviceBackend {
   std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
   std::vector<void*> segments_;  // of the arena
   bool recording_ = false, dropped_ = false;
-  std::unordered_map<uint64_t, Recording> recordings_;
+  std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
   uint64_t num_marks_ = 0;

@@ -2,7 +2,6 @@
 // Synchronous; one thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -15,7 +14,6 @@ namespace tandem {
 // What a device's decoder has done.
 struct DecoderStats {
   int64_t run = 0, recorded = 0, replayed = 0;  // steps
-  size_t nodes = 0;                             // kernels and copies of the step recorded last
   double seconds = 0;  // the device's, of finished steps that were timed (time_decoder())
 };
 

@@ -98,7 +98,6 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
     r.step = step.input_ids.raw();
     r.choice = work.choice.tokens.raw();
     ++stats_.recorded;
-    stats_.nodes = ctx_.backend().recorded_nodes(r.key);
   }
   TANDEM_CHECK_EQ(r.step, static_cast<const void*>(step.input_ids.raw()));
   TANDEM_CHECK_EQ(r.choice, static_cast<const void*>(work.choice.tokens.raw()));

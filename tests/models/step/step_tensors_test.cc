@@ -58,7 +58,6 @@ class HostDevice final : public DeviceBackend {
   bool f8_pages() const override { return true; }
   bool record(uint64_t, const std::function<void()>&) override { return false; }
   void replay(uint64_t) override {}
-  size_t recorded_nodes(uint64_t) const override { return 0; }
   void forget_recordings() override {}
 
   int copies = 0;

@@ -20,6 +20,9 @@ void catch_up_all();
 // Stops if another "process" has the memory open (peers.cc).
 void expect_closed(const void* memory);
 
+// Appends a line, the number of its nodes, to the file of TANDEM_EMULATOR_GRAPHS, if there is one.
+void tell_graph(size_t nodes);
+
 // Whether this is the event that TANDEM_EMULATOR_FAULT names (cuda_runtime_api.h).
 bool fault_happens(const char* kind);
 // From now on, until the variable changes, the device answers with this error.

@@ -372,8 +372,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!graph) return failed(cudaErrorInvalidValue);
-  *exec = new CUgraphExec_st{graph->work};
-  return cudaSuccess;
+  tell_graph(graph->work.size());
+  return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
   if (!graph) return failed(cudaErrorInvalidValue);

@@ -7,6 +7,7 @@
 // TANDEM_EMULATOR_PEERS=0: devices that do not reach each other.
 // TANDEM_EMULATOR_FAULT: "capture:N": the N-th capture is lost with its first kernel;
 // "graph_launch:N": the N-th launch of a graph fails, and the device with it, for good.
+// TANDEM_EMULATOR_GRAPHS: a file that the number of nodes of each graph is written to.
 #pragma once
 
 #include <cstddef>
