@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"

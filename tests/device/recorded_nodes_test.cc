@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 size_t nodes_of_step(int rows) {
-  const testing::TempDir folder;
+  const test::TempDir folder;
   const std::string file = (folder.path() / "graphs").string();
   setenv("TANDEM_EMULATOR_GRAPHS", file.c_str(), 1);
   EngineConfig config = testing::golden_config("bart-tiny");
