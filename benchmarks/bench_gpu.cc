@@ -1,8 +1,10 @@
 // Generation through the engine on one device, phase by phase: the prompts (encoder and first
 // tokens), then steps of the decoder alone, with what they read and compute, to compare with what
-// the device can do (benchmarks/gpu/compare_torch.py has the same work for PyTorch).
+// the device can do (benchmarks/gpu/compare_torch.py has the same work for PyTorch). Figures are
+// medians, of runs or of their steps, with what a tenth is below (_low) and above (_high); a step's
+// period is the host's, from answer to answer, beside the device's own time of it.
 //   bench_gpu --model DIR [--device cuda:0] [--dtype bfloat16] [--quantization none]
-//             [--batch 1,8,32,64,128] [--beams 1] [--new-tokens 128] [--repeat 3]
+//             [--batch 1,8,32,64,128] [--beams 1] [--new-tokens 128] [--repeat 5]
 // One JSON object a line, one line a batch size.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/llm_engine.h"
@@ -26,9 +29,10 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, device = "cuda:0", dtype = "bfloat16", quantization = "none";
+  std::string model, device = "cuda:0", dtype = "bfloat16", quantization = "none",
+                     kv_cache_dtype = "auto";
   std::vector<int> batches{1, 8, 32, 64, 128};
-  int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 3, threads = 0;
+  int least_source = 260, most_source = 440, new_tokens = 128, beams = 1, repeat = 5, threads = 0;
   int max_num_batched_tokens = 16384;
   bool eager = false;
   bool tuning = false;
@@ -55,7 +59,8 @@ json prompt_of(const Options& o, const ModelConfig& config, int i) {
 struct Run {
   double seconds = 0;
   uint64_t tokens = 0;
-  std::vector<double> steps;  // seconds of each
+  std::vector<double> steps;   // seconds of each
+  std::vector<double> device;  // of each, the decoder's on the device
 };
 
 Run run_batch(LLMEngine& engine, const Options& o, int batch) {
@@ -66,6 +71,7 @@ Run run_batch(LLMEngine& engine, const Options& o, int batch) {
   Run run;
   const auto start = Clock::now();
   auto last = start;
+  double device = engine.decoder_stats().seconds;
   for (int i = 0; i < batch; ++i)
     engine.add_request(std::to_string(i), prompt_of(o, engine.model_config(), i), params);
   while (engine.has_unfinished_requests()) {
@@ -75,6 +81,8 @@ Run run_batch(LLMEngine& engine, const Options& o, int batch) {
     const auto now = Clock::now();
     run.steps.push_back(std::chrono::duration<double>(now - last).count());
     last = now;
+    const double until = engine.decoder_stats().seconds;
+    run.device.push_back(until - std::exchange(device, until));
   }
   run.seconds = std::chrono::duration<double>(last - start).count();
   if (run.tokens != static_cast<uint64_t>(batch) * static_cast<uint64_t>(o.new_tokens))
@@ -110,32 +118,57 @@ double step_bytes(const Options& o, const ModelConfig& c, int batch, double elem
                                                       : 1.0;
   const double weights =
       of_layers * layers * (6 * d * d + 2 * d * inner) + element * double{d} * c.vocab_size;
+  const double of_key = o.kv_cache_dtype == "fp8" ? 1 + 1.0 / 64 : element;  // a scale for a head
   const double keys = sum_of_sources(o, batch) + 0.75 * o.new_tokens * batch * o.beams;
-  return weights + element * layers * 2 * d * keys;
+  return weights + of_key * layers * 2 * d * keys;
 }
 
-json report(const Options& o, const ModelConfig& config, int batch, const Run& run) {
-  // All requests are of the same length: what comes before the last ones' other tokens are prompts.
-  const size_t decoding = static_cast<size_t>(o.new_tokens) - 1;
-  const size_t prompts = run.steps.size() - std::min(decoding, run.steps.size());
-  const double prompt_seconds =
-      std::accumulate(run.steps.begin(), run.steps.begin() + static_cast<long>(prompts), 0.0);
-  std::vector<double> steps(run.steps.end() - std::max(1L, static_cast<long>(decoding / 2)),
-                            run.steps.end());
-  std::nth_element(steps.begin(), steps.begin() + static_cast<long>(steps.size() / 2), steps.end());
-  const double step = steps[steps.size() / 2];
-  const double bytes =
-      step_bytes(o, config, batch, static_cast<double>(size_of(kTypes.at(o.dtype))));
+// name, name_low, name_high.
+void put_spread(json& row, const std::string& name, std::vector<double> values, double unit) {
+  if (values.empty()) return;
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    return unit * values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  };
+  row[name] = at(0.5);
+  row[name + "_low"] = at(0.1);
+  row[name + "_high"] = at(0.9);
+}
+
+// Of each run's steps the later half of those that only decode.
+std::vector<double> late(const Options& o, const std::vector<double>& steps) {
+  const auto count = std::max<size_t>(1, (static_cast<size_t>(o.new_tokens) - 1) / 2);
+  return {steps.end() - static_cast<long>(std::min(count, steps.size())), steps.end()};
+}
+
+json report(const Options& o, const ModelConfig& config, int batch, const std::vector<Run>& runs) {
+  std::vector<double> rates, prompts, steps, device;
+  for (const Run& run : runs) {
+    rates.push_back(static_cast<double>(run.tokens) / run.seconds);
+    // All requests are of the same length: what comes before the last ones' other tokens are
+    // prompts.
+    const size_t decoding = std::min(static_cast<size_t>(o.new_tokens) - 1, run.steps.size());
+    prompts.push_back(
+        std::accumulate(run.steps.begin(), run.steps.end() - static_cast<long>(decoding), 0.0));
+    for (const double x : late(o, run.steps)) steps.push_back(x);
+    for (const double x : late(o, run.device)) device.push_back(x);
+  }
   json row = {{"engine", "tandem"}, {"dtype", o.dtype}, {"batch", batch}, {"beams", o.beams}};
   row["quantization"] = o.quantization;
-  row["tokens_per_second"] = static_cast<double>(run.tokens) / run.seconds;
-  row["seconds"] = run.seconds;
-  row["decode_step_ms"] = step * 1e3;
-  row["decode_gb_per_second"] = bytes / step / 1e9;
-  row["prompts_ms"] = prompt_seconds * 1e3;
+  row["kv_cache_dtype"] = o.kv_cache_dtype;
+  put_spread(row, "tokens_per_second", rates, 1);
+  put_spread(row, "decode_step_ms", steps, 1e3);
+  const bool on_device = std::any_of(device.begin(), device.end(), [](double x) { return x > 0; });
+  if (on_device) put_spread(row, "decode_device_ms", device, 1e3);
+  put_spread(row, "prompts_ms", prompts, 1e3);
+  const double bytes =
+      step_bytes(o, config, batch, static_cast<double>(size_of(kTypes.at(o.dtype))));
+  const double step = row.at(on_device ? "decode_device_ms" : "decode_step_ms").get<double>() / 1e3;
+  row["decode_gb_per_second"] = bytes / step / 1e9;  // of the device's time, where it is known
+  const double prompt_seconds = row.at("prompts_ms").get<double>() / 1e3;
   row["encoder_tflop_per_second"] =
-      prompts == 0 ? 0 : prompt_flops(o, config, batch) / prompt_seconds / 1e12;
-  row["steps"] = run.steps.size();
+      prompt_seconds == 0 ? 0 : prompt_flops(o, config, batch) / prompt_seconds / 1e12;
+  row["steps"] = runs.back().steps.size();
   return row;
 }
 
@@ -145,6 +178,7 @@ int run(const Options& o) {
   config.device = o.device;
   config.dtype = kTypes.at(o.dtype);
   config.quantization = *quantization_named(o.quantization);
+  if (o.kv_cache_dtype == "fp8") config.kv_cache_dtype = DType::kF8E4M3;
   config.threads = o.threads;
   config.enforce_eager = o.eager;
   config.gemm_tuning = o.tuning;
@@ -153,13 +187,12 @@ int run(const Options& o) {
   // Runs repeat the same requests.
   config.enable_encoder_cache = config.enable_prefix_caching = false;
   LLMEngine engine(config);
+  engine.time_decoder();
   for (const int batch : o.batches) {
-    Run best;
-    for (int i = 0; i <= o.repeat; ++i) {  // the first warms up, and records steps
-      const Run one = run_batch(engine, o, batch);
-      if (i == 1 || (i > 1 && one.seconds < best.seconds)) best = one;
-    }
-    std::printf("%s\n", report(o, engine.model_config(), batch, best).dump().c_str());
+    run_batch(engine, o, batch);  // warms up, and records steps
+    std::vector<Run> runs;
+    for (int i = 0; i < o.repeat; ++i) runs.push_back(run_batch(engine, o, batch));
+    std::printf("%s\n", report(o, engine.model_config(), batch, runs).dump().c_str());
     std::fflush(stdout);
   }
   return 0;
@@ -179,12 +212,14 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   option("--quantization", o.quantization, "none, int8, int4 or fp8")
       ->check(CLI::IsMember({"none", "int8", "int4", "fp8"}));
+  option("--kv-cache-dtype", o.kv_cache_dtype, "auto or fp8")
+      ->check(CLI::IsMember({"auto", "fp8"}));
   option("--batch", o.batches, "batch sizes")->delimiter(',')->check(CLI::Range(1, 4096));
   option("--least-source", o.least_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
   option("--most-source", o.most_source, "encoder tokens")->check(CLI::Range(2, 1 << 20));
   option("--new-tokens", o.new_tokens, "tokens to generate")->check(CLI::Range(2, 1 << 20));
   option("--beams", o.beams, "of each request")->check(CLI::Range(1, 64));
-  option("--repeat", o.repeat, "timed runs; the fastest counts")->check(CLI::Range(1, 1000));
+  option("--repeat", o.repeat, "timed runs")->check(CLI::Range(1, 1000));
   option("--threads", o.threads, "host threads; 0: one per core");
   option("--max-num-batched-tokens", o.max_num_batched_tokens, "most tokens of a step");
   app.add_flag("--enforce-eager", o.eager, "no recorded steps");

@@ -75,7 +75,7 @@ bool may_have_cuda() {
 }  // namespace
 
 // One build is one set of layouts; the compiler's version is part of them.
-const char* const kDevicePluginVersion = "tandem-device-1 " __VERSION__;
+const char* const kDevicePluginVersion = "tandem-device-2 " __VERSION__;
 
 const DevicePlugin* cuda_plugin() { return loaded().plugin; }
 std::string cuda_plugin_problem() { return loaded().problem; }
@@ -89,6 +89,8 @@ DeviceChoice choose_device(const std::string& text, int local_rank) {
     if (!may_have_cuda()) return {};
     const DevicePlugin* plugin = cuda_plugin();
     if (plugin == nullptr || local_rank >= plugin->device_count()) return {};
+    if (!plugin->lost().empty())
+      throw InputError(ErrorKind::kUnavailable, "device: " + plugin->problem(local_rank), "device");
     return plugin->problem(local_rank).empty() ? DeviceChoice{Device::kCuda, local_rank}
                                                : DeviceChoice{};
   }

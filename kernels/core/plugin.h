@@ -26,6 +26,8 @@ struct DevicePlugin {
   std::unique_ptr<DeviceCommunicator> (*make_communicator)(DeviceBackend& backend,
                                                            const std::string& id, int rank,
                                                            int size, double timeout_seconds);
+  // Why this process has lost its devices for good; "" if it has not.
+  std::string (*lost)();
 };
 
 // The name of the exported function: const DevicePlugin* tandem_device_plugin().
@@ -49,7 +51,8 @@ class DeviceCommunicator {
   virtual void abort() = 0;
 };
 
-// "cpu", "cuda", "cuda:1" or "auto" (CUDA where it is to be had, else the CPU).
+// "cpu", "cuda", "cuda:1" or "auto" (CUDA where it is to be had, else the CPU; but not where it was
+// to be had until it failed in this process).
 struct DeviceChoice {
   Device device = Device::kCpu;
   int index = 0;

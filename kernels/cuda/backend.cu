@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
@@ -105,8 +106,13 @@ DeviceMemory CudaBackend::memory() const {
   return m;
 }
 
+void CudaBackend::refuse_recording(const char* what) const {
+  if (recording_) throw RecordingRefused(what);
+}
+
 // Memory is that of the calling thread's device, whatever thread that is.
 Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
+  refuse_recording("memory is allocated");
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
@@ -115,6 +121,7 @@ Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
 }
 
 Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
+  refuse_recording("page-locked memory is allocated");
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
@@ -123,7 +130,7 @@ Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
 }
 
 void CudaBackend::add_segment(size_t at_least) {
-  TANDEM_CHECK(!recording_, "a recorded step needs no more memory than it did before");
+  refuse_recording("a step needs more memory than it did before");
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   // Each twice the last: few segments, however large steps become.
   const size_t bytes = std::max(at_least, kFirstSegment << std::min<size_t>(segments_.size(), 6));
@@ -208,7 +215,8 @@ namespace {
 // after_launch() would find.
 bool is_done(cudaError_t state) {
   if (state == cudaSuccess) return true;
-  if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
+  if (state != cudaErrorNotReady)
+    cuda_failed(__FILE__, __LINE__, "what the device was waited for", state);
   cudaGetLastError();
   return false;
 }
@@ -283,13 +291,19 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
   TANDEM_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   recording_ = true;
   cudaGraph_t graph = nullptr;
-  try {
-    step();
-  } catch (...) {
+  const auto give_up = [&] {
     recording_ = false;
     cudaStreamEndCapture(stream_, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
+  };
+  try {
+    step();
+  } catch (const RecordingRefused&) {
+    give_up();
+    return false;
+  } catch (...) {
+    give_up();
     throw;
   }
   recording_ = false;
@@ -313,7 +327,8 @@ void CudaBackend::replay(uint64_t key) {
   if (found == recordings_.end() && dropped_)
     throw std::runtime_error("the group of a recorded step has ended");
   TANDEM_CHECK(found != recordings_.end(), "no such recording");
-  TANDEM_CUDA_CHECK(cudaGraphLaunch(found->second, stream_));
+  if (const cudaError_t error = cudaGraphLaunch(found->second, stream_); error != cudaSuccess)
+    device_failed("a recorded step", error);
 }
 
 void CudaBackend::forget_recordings() {
@@ -340,9 +355,7 @@ LaunchStream stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.back
 
 void after_launch(const char* op) {
   const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess)
-    ::tandem::detail::check_failed(__FILE__, __LINE__,
-                                   std::string(op) + ": " + cudaGetErrorString(error));
+  if (error != cudaSuccess) cuda_failed(__FILE__, __LINE__, op, error);
 }
 
 }  // namespace tandem::cuda

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/devices.h"
+#include "kernels/cuda/failure.h"
 
 namespace tandem::cuda {
 
@@ -19,6 +20,8 @@ int device_count() {
 }
 
 std::string device_problem(int index) {
+  if (const std::string lost = lost_device(); !lost.empty())
+    return lost + "; only a new process can compute there again";
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/cuda/failure.h"
 #include "kernels/cuda/hardware/launch.cuh"
 #include "kernels/cuda/launch_stream.h"
 
@@ -33,14 +34,13 @@ __device__ __forceinline__ void prefetch(const void* line) {
 #endif
 }
 
-// Stops with the call's text: a failed CUDA call is a broken invariant, except where the caller
-// handles it (memory).
-#define TANDEM_CUDA_CHECK(call)                                                              \
-  do {                                                                                       \
-    const cudaError_t tandem_status_ = (call);                                               \
-    if (tandem_status_ != cudaSuccess) [[unlikely]]                                          \
-      ::tandem::detail::check_failed(                                                        \
-          __FILE__, __LINE__, #call ": " + std::string(cudaGetErrorString(tandem_status_))); \
+// For calls that do not fail, except where the device does or a recording does not take them
+// (kernels/cuda/failure.h). Where the caller handles a failure (memory) it asks itself.
+#define TANDEM_CUDA_CHECK(call)                                               \
+  do {                                                                        \
+    const cudaError_t tandem_status_ = (call);                                \
+    if (tandem_status_ != cudaSuccess) [[unlikely]]                           \
+      ::tandem::cuda::cuda_failed(__FILE__, __LINE__, #call, tandem_status_); \
   } while (false)
 
 }  // namespace tandem::cuda

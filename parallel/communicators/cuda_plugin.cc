@@ -1,14 +1,15 @@
 // What libtandem_cuda.so gives out: the devices of kernels/cuda, joined by NCCL's groups.
 #include "kernels/core/plugin.h"
 #include "kernels/cuda/devices.h"
+#include "kernels/cuda/failure.h"
 #include "parallel/communicators/nccl_communicator.h"
 
 namespace tandem {
 namespace {
 
-const DevicePlugin kPlugin = {kDevicePluginVersion, cuda::device_count,
-                              cuda::device_problem, cuda::make_backend,
-                              cuda::make_nccl_id,   cuda::make_nccl_communicator};
+const DevicePlugin kPlugin = {
+    kDevicePluginVersion, cuda::device_count,           cuda::device_problem, cuda::make_backend,
+    cuda::make_nccl_id,   cuda::make_nccl_communicator, cuda::lost_device};
 
 }  // namespace
 }  // namespace tandem

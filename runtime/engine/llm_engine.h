@@ -62,6 +62,9 @@ class LLMEngine : private EngineOutbox {
   const ModelConfig& model_config() const { return processor_.model_config(); }
   const Scheduler& scheduler() const { return loop_->scheduler(); }
   DType dtype() const { return dtype_; }
+  // Of the worker.
+  DecoderStats decoder_stats() const { return worker_->decoder_stats(); }
+  void time_decoder() { worker_->time_decoder(); }
   // Everything that keeps state agrees; for tests, after every step.
   void check_integrity() const;
 

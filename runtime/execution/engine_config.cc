@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kMostDrafts = 64;
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
+constexpr size_t kRecordingBytes = size_t{128} << 10;  // of a device, roughly
+constexpr int kLikelyRecordings = 512;
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
 
 }  // namespace
@@ -124,8 +126,9 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
 
 namespace {
 
-// Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
-// that choosing among them takes: as they were before processors, for those who list them.
+// Of recorded steps, and scratch of the largest step, roughly: what is alive at once of a layer,
+// and logits with the room that choosing among them takes: as they were before processors, for
+// those who list them.
 size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
   const ModelLimits limits = limits_of(m);
   const int longest =
@@ -134,6 +137,7 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
   size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +
                  3 * logits * sizeof(float) + (size_t{256} << 20);
+  if (!config.enforce_eager) bytes += kLikelyRecordings * kRecordingBytes;
   // A product of many rows has its weight in the activations' type and its sums in f32.
   if (config.quantization != Quantization::kNone)
     bytes += static_cast<size_t>(limits.widest_linear) *

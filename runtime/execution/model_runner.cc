@@ -49,13 +49,14 @@ proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string&
 EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator& comm,
                                                      std::unique_ptr<Model> model, int block_size,
                                                      int num_device_blocks, int num_host_blocks,
-                                                     bool record_steps, int max_drafts)
+                                                     bool record_steps, int max_drafts,
+                                                     int max_sequences)
     : ctx_(ctx),
       comm_(comm),
       model_(std::move(model)),
       block_size_(block_size),
       pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
-      device_decoder_(ctx, *model_, block_size, record_steps),
+      device_decoder_(ctx, *model_, block_size, record_steps, max_sequences),
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->limits().encoder_positions.value_or(0),
               model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),

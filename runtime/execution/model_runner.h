@@ -37,15 +37,17 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   // are in rank 0's output only. Where one rank's launch() or finish() fails behind the checks of
   // the message, it aborts the group. `record_steps`: on a device, steps of a shape seen before are
   // replayed (DeviceBackend::record). max_drafts: that a sequence may have in a step; 0 on a
-  // device.
+  // device. max_sequences: DeviceDecoder's.
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
                             int block_size, int num_device_blocks, int num_host_blocks,
-                            bool record_steps = true, int max_drafts = 0);
+                            bool record_steps = true, int max_drafts = 0, int max_sequences = 0);
 
   void launch(const proto::StepInput& step) override;
   int steps_launched() const override { return static_cast<int>(flights_.size()); }
   bool ready() override;
   proto::StepOutput finish() override;
+  const DecoderStats& decoder_stats() const { return device_decoder_.stats(); }
+  void time_decoder() { device_decoder_.time_steps(); }
 
  private:
   // A row whose token is wanted: of which of the step's outputs, and sequences.

@@ -2,6 +2,7 @@
 // Synchronous; one thread.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <utility>
 
@@ -9,6 +10,12 @@
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
+
+// What a device's decoder has done.
+struct DecoderStats {
+  int64_t run = 0, recorded = 0, replayed = 0;  // steps
+  double seconds = 0;  // the device's, of finished steps that were timed (time_decoder())
+};
 
 class StepRunner {
  public:

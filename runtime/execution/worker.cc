@@ -12,6 +12,8 @@
 namespace tandem {
 namespace {
 
+constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the library
+
 DType dtype_named(const std::string& name) {
   for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8})
     if (name == name_of(t)) return t;
@@ -71,6 +73,7 @@ class ModelWorker final : public Worker {
     ctx_ = make_context(config_, *config_.dtype, threads,
                         setup.replica() * setup.size() + setup.rank());
     join_device_group(setup);
+    warm_up_group();
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     model_ = load_model(
@@ -90,7 +93,8 @@ class ModelWorker final : public Worker {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     runner_ = std::make_unique<EncoderDecoderModelRunner>(
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
-        start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens);
+        start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens,
+        config_.max_num_seqs);
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
@@ -108,6 +112,14 @@ class ModelWorker final : public Worker {
     return runner_->finish();
   }
 
+  DecoderStats decoder_stats() const override {
+    return runner_ ? runner_->decoder_stats() : DecoderStats();
+  }
+  void time_decoder() override {
+    TANDEM_CHECK(runner_ != nullptr, "timed before the start");
+    runner_->time_decoder();
+  }
+
   void abort() override {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
@@ -123,6 +135,13 @@ class ModelWorker final : public Worker {
     const std::lock_guard lock(mutex_);
     comm_ = std::move(joined);
     if (aborted_) comm_->abort();
+  }
+  // What a group takes of the device with its first sum is taken before the cache is measured.
+  void warm_up_group() {
+    if (ctx_->on_cpu() || comm_->size() == 1) return;
+    const Tensor x = ctx_->backend().allocate({kFirstSum}, DType::kF32);
+    comm_->all_reduce(x);
+    ctx_->backend().synchronize();
   }
 
   CommunicatorFactory make_communicator_;

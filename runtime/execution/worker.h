@@ -22,6 +22,10 @@ class Worker : public ImmediateRunner {
   virtual void start(const proto::WorkerStart& start) = 0;
   // From any thread: makes what is blocked in a collective fail, now and later.
   virtual void abort() = 0;
+  // Of a device; on a CPU nothing is counted.
+  virtual DecoderStats decoder_stats() const { return {}; }
+  // From now on its steps are timed, once it has started.
+  virtual void time_decoder() {}
 };
 
 // Called once in load(), with the rank and the size that the setup gives.

@@ -4,38 +4,60 @@ import pathlib
 import sys
 import time
 
-import benchmark_steps
 import check_steps
 import device
+import plans
 import report
-import sanitizer_steps
+import travel
 
 PACK = pathlib.Path(__file__).resolve().parent.parent
 NO_GPU = 77
+MOST_OF_A_LOG = 20  # lines of a failed step's that are printed
 
 
 def parse(argv):
     p = argparse.ArgumentParser(prog="gpu_check run", description=__doc__)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check"), help="folder for results and logs")
-    p.add_argument("--time", type=float, default=530, help="seconds for everything; what does not fit is not run")
-    p.add_argument("--steps", default="", help="names or their beginnings, comma-separated; all when empty")
-    p.add_argument("--models", type=pathlib.Path, default=PACK, help="repository with the goldens, for a pack without them")
+    p.add_argument("--plan", choices=sorted(plans.PLANS), default="", help="the first, second or third command of a lease; default: all steps")
+    p.add_argument("--time", type=float, help="seconds for everything; what does not fit is not run; default: the plan's, else 530")
+    p.add_argument("--steps", default="", help="names or their beginnings, comma-separated; all of the plan when empty")
+    p.add_argument("--models", type=pathlib.Path, help="repository with the goldens; default: the pack, or the folder one stands in")
+    p.add_argument("--scratch", type=pathlib.Path, help="folder that is kept, for the models and choices of the next plan")
     p.add_argument("--list", action="store_true", help="print the names of the steps")
+    p.add_argument("--dry-run", action="store_true", help="print the plan, what travels, and times; run nothing")
+    p.add_argument("--pack", type=pathlib.Path, help="with --dry-run: the packed file")
     p.add_argument("--plugin", type=pathlib.Path,
                    help="another plugin, such as an emulated one: tries this program, and says nothing of a GPU")
     p.add_argument("--device", choices=["gpu", "cpu"], default="gpu", help="cpu: tries this program as well")
     args = p.parse_args(argv)
     args.steps = [s for s in args.steps.split(",") if s]
+    if args.time is None:
+        args.time = plans.seconds_of(args.plan) if args.plan else 530
+    if args.models is None:
+        args.models = PACK if (PACK / check_steps.TINY).is_dir() else pathlib.Path.cwd()
     return args
 
 
-def chosen(step, args):
-    return not args.steps or any(step.name.startswith(s) for s in args.steps)
+def dry_run(args):
+    """What would be run, in which time, and what travels for it."""
+    for plan in [args.plan] if args.plan else sorted(plans.PLANS):
+        steps = plans.chosen(plan, args.steps)
+        seconds = plans.seconds_of(plan)
+        rows = [{"step": s.name, "at most, s": s.limit, "kept for it, s": s.least, "what": s.about} for s in steps]
+        print(f"plan {plan}: {seconds} s; kept for its steps {sum(s.least for s in steps)} s, at most {sum(s.limit for s in steps)} s\n")
+        print(report.table(rows) + "\n")
+    tree = travel.tree_bytes(pathlib.Path.cwd())
+    if args.pack:
+        print(travel.verdict(tree, args.pack.stat().st_size)[1])
+    else:
+        rest = f"; a pack beside it may have {travel.mib(travel.LIMIT - tree)}" if tree is not None else ""
+        print(f"the repository {travel.mib(tree)}{rest}" if tree is not None else "this folder is no repository")
+    return 0
 
 
-def run_step(step, run, end):
+def run_step(step, later, run, end):
     """What became of it: status, seconds, figures, why."""
-    limit = min(step.limit, end - time.monotonic())
+    limit = plans.limit_of(step, later, end - time.monotonic())
     if limit < min(step.least, step.limit):
         return {"status": "not run", "why": "no time left"}
     run.begin(step.name, limit)
@@ -50,15 +72,24 @@ def run_step(step, run, end):
     except Exception as e:  # a bug of a step is a failure of that step alone
         result = {"status": "failed", "why": f"{type(e).__name__}: {e}"}
     result["seconds"] = round(time.monotonic() - start, 2)
-    result["log"] = run.log.name
+    result["log"] = f"{step.name}.log"
     return result
+
+
+def tell(step, result, log):
+    print(f"{result['status']:8} {step.name}  {result.get('seconds', 0):.1f} s  {result.get('why', '')}", flush=True)
+    if result["status"] == "failed" and log.exists():
+        lines = log.read_text(errors="replace").splitlines()[-MOST_OF_A_LOG:]
+        print("".join(f"  | {line[:200]}\n" for line in lines), end="", flush=True)
 
 
 def main(argv):
     args = parse(argv)
-    steps = [s for s in check_steps.STEPS + benchmark_steps.STEPS + sanitizer_steps.STEPS if chosen(s, args)]
+    if args.dry_run:
+        return dry_run(args)
+    steps = plans.chosen(args.plan, args.steps)
     if args.list:
-        print("\n".join(f"{s.name:24} {s.about}" for s in steps))
+        print("\n".join(f"{s.name:26} {s.about}" for s in steps))
         return 0
     if not steps:
         print(f"gpu_check: no step is called so: {','.join(args.steps)}", file=sys.stderr)
@@ -74,15 +105,16 @@ def main(argv):
         return NO_GPU
     print(f"on {about['name']}, driver {about['driver']}", flush=True)
     end = time.monotonic() + args.time
-    run = check_steps.Run(PACK, args.models.resolve(), args.out.resolve(), args.plugin, about)
+    run = check_steps.Run(PACK, args.models.resolve(), args.plugin, about, args.scratch)
     try:
-        for step in steps:
-            result = run_step(step, run, end)
-            print(f"{result['status']:8} {step.name}  {result.get('seconds', 0):.1f} s  {result.get('why', '')}", flush=True)
+        for i, step in enumerate(steps):
+            result = run_step(step, steps[i + 1:], run, end)
+            tell(step, result, run.logs / f"{step.name}.log")
             results.add(step, result)
-            results.write()  # as far as it came, should this program be stopped
+            results.write(run.logs)  # as far as it came, should this program be stopped
     finally:
         run.close()
+    print(results.brief())
     print(f"{results.count('passed')} passed, {results.count('failed')} failed, {results.count('not run')} not run: "
           f"{args.out / 'gpu_check.md'}")
     return 1 if results.count("failed") or not results.count("passed") else 0

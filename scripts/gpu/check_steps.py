@@ -41,9 +41,13 @@ class TooLong(Failed):
 class Run:
     """What steps share: the pack, processes in its environment, each step's log and time limit."""
 
-    def __init__(self, pack, models, out, plugin, about):
-        self.pack, self.models, self.out, self.about, self.plugin = pack, models, out, about, plugin
+    def __init__(self, pack, models, plugin, about, kept=None):
+        self.pack, self.models, self.about, self.plugin = pack, models, about, plugin
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="gpu_check."))
+        self.logs = self.scratch / "logs"
+        self.logs.mkdir()
+        self.kept = kept.resolve() if kept else self.scratch  # for the next run
+        self.kept.mkdir(parents=True, exist_ok=True)
         self.gpu = about["kind"] == "gpu"
         self.device = "cpu" if about["kind"] == "cpu" else "cuda:0"
         self.log = None
@@ -55,16 +59,15 @@ class Run:
         self.environment = dict(
             os.environ, PATH=f"{pack / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
             TANDEM_TEST_ROOT=str(models), XDG_RUNTIME_DIR=str(self.scratch), HOME=str(self.scratch),
-            XDG_CACHE_HOME=str(self.scratch / "cache"),
+            XDG_CACHE_HOME=str(self.kept / "cache"),
             # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
             NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
         if plugin is not None:
             self.environment["TANDEM_CUDA_PLUGIN"] = str(plugin.resolve())
-        (out / "logs").mkdir(exist_ok=True)
 
     def begin(self, name, limit):
         self.close_log()
-        self.log = open(self.out / "logs" / f"{name}.log", "w")
+        self.log = open(self.logs / f"{name}.log", "w")
         self.end = time.monotonic() + limit
 
     def close_log(self):
@@ -266,7 +269,7 @@ def goldens(dtype, *arguments, only=None):
             raise NotRun("the CPU has no float16")
         rows, wrong = [], []
         least = LEAST_EQUAL.get(dtype)
-        for name in only or (GOLDENS if run.about["kind"] == "gpu" else [TINY]):
+        for name in (only or GOLDENS) if run.about["kind"] == "gpu" else [TINY]:
             figures, bad = generate(run, name, "--device", run.device, "--dtype", dtype, *arguments)
             rows.append(figures)
             run.log.write("\n".join(bad) + "\n")
@@ -372,10 +375,12 @@ def killed(run):
 
 STEPS = [
     Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
-    Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 120, 10, kernels),
-    Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 60, 10, engine_goldens),
-    Step("kernels.overlapped", "cuda_test with dependent launches", 120, 10, overlapped(kernels)),
-    Step("goldens.overlapped", "device_test with dependent launches", 60, 10, overlapped(engine_goldens)),
+    Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 60, 15, kernels),
+    Step("goldens.engine", "HuggingFace's tokens through the engine, fp32, recorded and eager steps (device_test)", 45, 10, engine_goldens),
+    Step("kernels.overlapped", "cuda_test with dependent launches", 60, 15, overlapped(kernels)),
+    Step("goldens.overlapped", "device_test with dependent launches", 45, 10, overlapped(engine_goldens)),
+    Step("goldens.float32.two", "HuggingFace's tokens through tandem generate, fp32, a tiny model and the demo: exact", 40, 10,
+         goldens("float32", only=[TINY, "examples/demo-model"])),
     Step("goldens.float32", "HuggingFace's tokens through tandem generate, fp32: exact", 60, 10, goldens("float32")),
     Step("goldens.tuned", "the same in fp32 with --gemm-tuning on, which measures, and again with what it kept: exact", 90, 10, tuned),
     Step("goldens.bfloat16", "the same in bf16: most tokens", 60, 10, goldens("bfloat16")),

@@ -33,7 +33,7 @@ def output(*command, timeout=20):
 
 def find_tool(name):
     places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", "/usr/local/nvidia/bin",
-                              *glob.glob("/usr/local/cuda/compute-sanitizer")])
+                              *glob.glob("/usr/local/cuda/compute-sanitizer"), *sorted(glob.glob("/opt/nvidia/nsight-compute/*"))])
     return shutil.which(name, path=places) or ""
 
 
@@ -102,7 +102,7 @@ def look(pack, plugin, device):
     packed = json.loads((pack / "pack.json").read_text())
     about = {"commit": packed["commit"], "packed": packed["packed"], "python": platform.python_version(),
              "system": f"{platform.system()} {platform.release()}, glibc {platform.libc_ver()[1]}", "cores": os.cpu_count(),
-             "tools": {t: find_tool(t) for t in ["compute-sanitizer", "nvidia-smi"]}}
+             "tools": {t: find_tool(t) for t in ["compute-sanitizer", "ncu", "nvidia-smi"]}}
     about["library_folders"], missing = library_folders([*packed["theirs"], "libcuda.so.1"])
     if device == "cpu":
         return {**about, "name": "no GPU: the CPU", "driver": "none", "problem": "", "kind": "cpu"}

@@ -12,9 +12,12 @@ import sys
 import tarfile
 import time
 
+import slim
+import travel
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LIMIT = 64 << 20  # bytes of a packed file
-PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "bench_all_reduce", "make_random_bart"]
+PROGRAMS = ["tandem", "cuda_test", "device_test", "bench_gpu", "bench_gpu_ops", "make_random_bart"]
+OF_SEVERAL = ["bench_all_reduce"]
 PLUGIN = "libtandem_cuda.so"
 # What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
 GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"
@@ -28,7 +31,10 @@ def parse(argv):
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder with the CUDA plugin")
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check.tar.xz"),
                    help="a .tar.xz or .tar.gz file, or a folder to make")
-    p.add_argument("--without-models", action="store_true", help="no goldens: `run --models REPOSITORY` has them")
+    p.add_argument("--with-models", action="store_true", help="the goldens too, for a machine without the repository")
+    p.add_argument("--several-gpus", action="store_true", help="what several GPUs need too: MPI, and the benchmark of their sums")
+    p.add_argument("--alone", action="store_true", help="the repository does not travel beside it: the pack alone has to fit")
+    p.add_argument("--preset", type=int, choices=range(10), default=1, help="of xz: more is smaller and slower")
     p.add_argument("--list", action="store_true", help="print what is packed, with sizes")
     return p.parse_args(argv)
 
@@ -54,11 +60,13 @@ def needed(file, search):
 def add_libraries(folder):
     """The closure of everything in the folder, less glibc and CUDA, to lib/. Returns names that the target has to have."""
     lib = folder / "lib"
-    lib.mkdir()
-    theirs = set()
-    files = [f for f in folder.rglob("*") if f.is_file() and f.read_bytes()[:4] == b"\x7fELF"]
+    kept = {f.name: f for f in lib.glob("*")} if lib.exists() else {}
+    lib.mkdir(exist_ok=True)
+    theirs, wanted = set(), set()
+    files = [f for f in (folder / "bin").iterdir() if f.read_bytes()[:4] == b"\x7fELF"]
     for file in files:
-        for name, path in needed(file, []).items():
+        for name, path in needed(file, [str(lib)] if kept else []).items():
+            wanted.add(name)
             if re.fullmatch(CUDA, name):
                 theirs.add(name)
             elif re.fullmatch(GLIBC, name):
@@ -68,7 +76,16 @@ def add_libraries(folder):
             elif folder not in path.parents and not (lib / name).exists():
                 shutil.copy(path, lib / name)
     # (ldd tells the whole closure: libraries of libraries are there too.)
+    for name in kept.keys() - wanted:
+        kept[name].unlink()
     return theirs
+
+
+def architectures(build):
+    """What the kernels were compiled for, where the build folder was told; else this machine's own, or 90a."""
+    cache = build / "CMakeCache.txt"
+    found = re.search(r"^TANDEM_CUDA_ARCHITECTURES:\w+=(.*)$", cache.read_text(), re.M) if cache.exists() else None
+    return [a for a in found[1].split(";") if a] if found else []
 
 
 def strip(folder):
@@ -83,19 +100,29 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def fill(folder, build, models):
-    binaries = build / "bin"
+def fill(folder, args):
+    binaries = args.build / "bin"
+    programs = PROGRAMS + (OF_SEVERAL if args.several_gpus else [])
     if not (binaries / PLUGIN).exists():
-        die(f"{binaries} has no {PLUGIN}: build with a CUDA toolkit (targets: tandem_cuda {' '.join(PROGRAMS)})")
-    missing = [p for p in PROGRAMS if not (binaries / p).exists()]
+        die(f"{binaries} has no {PLUGIN}: build with a CUDA toolkit (targets: tandem_cuda {' '.join(programs)})")
+    missing = [p for p in programs if not (binaries / p).exists()]
     if missing:
         die(f"not built: {' '.join(missing)}")
+    compiled = architectures(args.build)
+    if compiled == ["all"] or len(compiled) > 1:
+        print(f"gpu_check pack: the kernels are compiled for {' '.join(compiled)}; with -DTANDEM_CUDA_ARCHITECTURES=90a-real "
+              "the pack of an H100 is smaller", file=sys.stderr)
     (folder / "bin").mkdir(parents=True)
-    for name in [*PROGRAMS, PLUGIN]:
+    for name in [*programs, PLUGIN]:
         shutil.copy(binaries / name, folder / "bin" / name)
     theirs = add_libraries(folder)
+    if not args.several_gpus:
+        slim.without_mpi(folder / "lib", [folder / "bin" / name for name in programs], os.environ.get("CC", "cc"))
+        add_libraries(folder)  # what only MPI needed is gone
+    for library in (folder / "lib").glob("libicudata.so*"):
+        slim.icu_data(library)
     strip(folder)
-    for name in MODELS if models else []:
+    for name in MODELS if args.with_models else []:
         shutil.copytree(ROOT / name, folder / name)
     shutil.copytree(ROOT / "scripts/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__", "pack.py"))
     shutil.copytree(ROOT / "benchmarks/gpu", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
@@ -106,12 +133,12 @@ def fill(folder, build, models):
                                                   "theirs": sorted(theirs)}, indent=1) + "\n")
 
 
-def compressed(path):
+def compressed(path, preset):
     """To write to. The programs have most of their code in common: a dictionary that reaches from one to the next says more
     than a slow search (gzip has none such)."""
     if path.suffix == ".gz":
         return gzip.open(path, "wb", compresslevel=6)
-    return lzma.open(path, "wb", filters=[{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 128 << 20}])
+    return lzma.open(path, "wb", filters=[{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 128 << 20}])
 
 
 def main(argv):
@@ -123,22 +150,25 @@ def main(argv):
     if not to_file:
         folder.mkdir(parents=True)
     try:
-        fill(folder, args.build, not args.without_models)
+        fill(folder, args)
         if args.list:
             for file in sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: -f.stat().st_size)[:40]:
                 print(f"{file.stat().st_size:>10} {file.relative_to(folder)}")
         whole = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
         size = whole
         if to_file:
-            with compressed(args.out) as file, tarfile.open(fileobj=file, mode="w") as tar:
+            with compressed(args.out, args.preset) as file, tarfile.open(fileobj=file, mode="w") as tar:
                 tar.add(folder, "gpu_check")
             size = args.out.stat().st_size
     finally:
         if to_file:
             shutil.rmtree(folder, ignore_errors=True)
     print(f"{args.out}: {size / (1 << 20):.1f} MiB" + (f", {whole / (1 << 20):.1f} MiB unpacked" if to_file else ""))
-    if to_file and size > LIMIT:
-        die(f"more than {LIMIT >> 20} MiB")
+    if to_file:
+        fits, said = travel.verdict(None if args.alone else travel.tree_bytes(ROOT), size)
+        print(said)
+        if not fits:
+            die("that is too large")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""gpu_check.json and gpu_check.md."""
+"""gpu_check.json, gpu_check.md and the logs in one archive: three files, whatever was run."""
 import json
+import tarfile
 import time
+
+MOST_OF_A_BRIEF = 10000  # characters: the end of an output is what comes back
 
 
 def cell(value):
@@ -11,9 +14,17 @@ def cell(value):
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def table(rows):
-    """Markdown of dictionaries; columns in the order of their first appearance."""
+# The columns of measurements that come first.
+FIRST = ["batch", "op", "what", "m", "us", "us_low", "us_high", "of_copy", "tokens_per_second", "decode_device_ms", "decode_step_ms", "of memory"]
+
+
+def table(rows, short=False):
+    """Markdown of dictionaries; columns in the order of their first appearance. short: without words that all rows have in common."""
     columns = list(dict.fromkeys(k for row in rows for k in row))
+    if {"us", "tokens_per_second"} & set(columns):
+        columns = [c for c in FIRST if c in columns] + [c for c in columns if c not in FIRST]
+    if short and len(rows) > 1:
+        columns = [c for c in columns if not isinstance(rows[0].get(c), str) or len({str(row.get(c)) for row in rows}) > 1]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(cell(row.get(c, "")) for c in columns) + " |" for row in rows]
     return "\n".join(lines)
@@ -32,11 +43,25 @@ class Results:
     def count(self, status):
         return sum(s["status"] == status for s in self.steps)
 
-    def write(self):
+    def write(self, logs=None):
         out = {"date": self.date, "device": self.about, "steps": self.steps,
                "summary": {s: self.count(s) for s in ["passed", "failed", "not run"]}}
         (self.folder / "gpu_check.json").write_text(json.dumps(out, indent=1) + "\n")
         (self.folder / "gpu_check.md").write_text(self.markdown())
+        with tarfile.open(self.folder / "gpu_check_logs.tar.gz", "w:gz") as archive:
+            for log in sorted(logs.iterdir()) if logs else []:
+                archive.add(log, log.name)
+
+    def brief(self):
+        """What to read first: the figures of each step, as many tables as fit."""
+        text = [table([{"step": s["name"], "": s["status"], "s": s.get("seconds", ""), "figures": self.short(s)[:160]} for s in self.steps])]
+        for s in self.steps:
+            rows = s.get("figures", {}).get("rows")
+            if rows:
+                text.append(f"{s['name']}\n" + table(rows, short=True))
+                if len("\n".join(text)) > MOST_OF_A_BRIEF:
+                    text[-1] = f"{s['name']}: {len(rows)} rows (gpu_check.md)"
+        return "\n".join(text)
 
     def markdown(self):
         a = self.about

@@ -101,6 +101,30 @@ TEST(DeviceSequences, HasRoomForTheNextToken) {
   sequences.check_integrity();
 }
 
+// As many sequences as were reserved for, of all lengths: nothing moves.
+TEST(DeviceSequences, NothingMovesWithinWhatIsReserved) {
+  const auto ctx = device();
+  for (const int max_tokens : {7, 0}) {
+    DeviceSequences sequences(*ctx, 2, max_tokens);
+    sequences.reserve_for(70);
+    const void* place = sequences.memory().tokens.raw();
+    const int longest = max_tokens > 0 ? max_tokens : 1500;
+    for (int64_t id = 0; id < 70; ++id) {
+      const Tokens tokens(static_cast<size_t>(1 + id % longest), 3);
+      ctx->backend().begin_step();
+      ASSERT_FALSE(sequences.begin(std::vector<DeviceSequences::Start>{{id, tokens, {}}})) << id;
+      ASSERT_FALSE(sequences.reserve_next(std::vector<int64_t>{id})) << id;
+    }
+    EXPECT_EQ(sequences.memory().tokens.raw(), place);
+    const Tokens one{1};  // more of them are possible
+    ctx->backend().begin_step();
+    for (int64_t id = 70; id < 200; ++id)
+      sequences.begin(std::vector<DeviceSequences::Start>{{id, one, {}}});
+    EXPECT_NE(sequences.memory().tokens.raw(), place);
+    sequences.check_integrity();
+  }
+}
+
 TEST(DeviceSequences, ReferencesFitAnIndex) {
   EXPECT_EQ(DeviceSequences::page_reference(0, 0), -1);
   EXPECT_EQ(DeviceSequences::page_reference(2, 5), -1 - (2 * 65536 + 5));

@@ -1,13 +1,11 @@
 #!/bin/sh
-# scripts/gpu_check: what it packs is complete and not too large, and a machine without a GPU is told so.
+# scripts/gpu_check: what it packs is complete and travels beside the repository, plans fit their times, a machine without a
+# GPU is told so.
 # Exit status 77: no CUDA plugin is built, or what is packed with it is not, or python3 is missing.
 set -eu
 source=$1
 build=$2
 command -v python3 >/dev/null || exit 77
-for file in libtandem_cuda.so tandem cuda_test device_test bench_gpu bench_all_reduce make_random_bart; do
-  [ -f "$build/bin/$file" ] || exit 77
-done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() {
@@ -16,15 +14,76 @@ fail() {
 }
 for script in run rank; do sh -n "$source/scripts/gpu/$script"; done
 
+# --- without any program: the plans are of steps that there are, and leave each of them its time ---
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/scripts/gpu" python3 - "$source" <<'EOF'
+import pathlib
+import sys
+import tempfile
+
+import op_steps
+import plans
+import report
+import travel
+
+for name, (seconds, names) in plans.PLANS.items():
+    steps = plans.chosen(name, [])
+    assert [s.name for s in steps] == names and len(set(names)) == len(names), name
+    assert sum(s.least for s in steps) <= seconds, name
+    # However long a step takes, those behind it have what is kept for them.
+    left = seconds
+    for i, step in enumerate(steps):
+        limit = plans.limit_of(step, steps[i + 1:], left)
+        assert step.least <= limit <= step.limit, (name, step.name, limit)
+        left -= limit
+    assert left >= 0, name
+assert {n for _, names in plans.PLANS.values() for n in names} == set(plans.STEPS), "a step that no plan has"
+assert sum(seconds for seconds, _ in plans.PLANS.values()) <= 1500  # and the machine's start, of half an hour
+assert [s.name for s in plans.chosen("a", ["bench.g"])] == ["bench.greedy"]
+
+# The tree counts, and so does the pack.
+assert travel.verdict(travel.LIMIT - 5, 5)[0] and not travel.verdict(travel.LIMIT - 5, 6)[0] and travel.verdict(None, travel.LIMIT)[0]
+with tempfile.TemporaryDirectory() as folder:
+    assert travel.tree_bytes(folder) is None
+
+# A step is the sum of its ops, in a layer and once; without one of them there is no sum.
+rows = [{"op": op, "what": what, "m": 8, "us": 2.0} for op, what in [*op_steps.OF_A_LAYER, *op_steps.OF_A_STEP]]
+assert [r["us"] for r in op_steps.summed(rows)] == [2.0 * (12 * 12 + 2)]
+assert op_steps.summed(rows[1:]) == []
+# ncu's lines, a metric each: the kernels of the last step, by name.
+lines = ['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"']
+for i, kernel in enumerate(["select_kernel", "norm<float>(int)", "norm<float>(int)", "select_kernel", "copy"]):
+    lines += [f'"{i}","{kernel}","{op_steps.METRICS[0]}","ns","1,500"', f'"{i}","{kernel}","{op_steps.METRICS[2]}","%","{10 * i}"']
+found = op_steps.by_kernel(op_steps.last_step(op_steps.launches_of("==PROF== hello\n" + "\n".join(lines))))
+assert [(r["kernel"], r["launches"], r["us"]) for r in found] == [("norm", 2, 3.0), ("select_kernel", 1, 1.5)], found
+assert found[0]["% of memory"] == 15.0, found
+# What is printed last has all that fits.
+with tempfile.TemporaryDirectory() as folder:
+    results = report.Results(pathlib.Path(folder), {"problem": "none"})
+    few, many = [{"a": 1}], [{"a": "x" * 99 + str(i), "b": "same"} for i in range(200)]
+    for name, rows in [("one", few), ("two", many), ("three", few)]:
+        results.add(plans.chosen("a", ["libraries"])[0]._replace(name=name), {"status": "passed", "figures": {"rows": rows}})
+    text = results.brief()
+    assert len(text) < 12000 and "two: 200 rows" in text and "three\n| a |" in text, text
+EOF
+"$source/scripts/gpu_check" --dry-run --plan b >"$folder/out"
+grep -q '^| ops.products ' "$folder/out" || fail "the plan is not shown"
+
+for file in libtandem_cuda.so tandem cuda_test device_test bench_gpu bench_gpu_ops make_random_bart; do
+  [ -f "$build/bin/$file" ] || exit 77
+done
+
 # --- the file: its size, and that it is the folder that is tested below ---
 "$source/scripts/gpu_check" pack --build "$build" --out "$folder/pack.tar.xz"
-[ "$(wc -c <"$folder/pack.tar.xz")" -le $((64 * 1024 * 1024)) ] || fail "the pack is too large"
+tree=$(cd "$source" && { git ls-files -z --cached --others --exclude-standard 2>/dev/null || true; } | xargs -0 -r stat -c %s | awk '{ sum += $1 } END { print sum + 0 }')
+[ $(($(wc -c <"$folder/pack.tar.xz") + tree)) -le $((64 * 1024 * 1024)) ] || fail "the repository and the pack are too large"
 python3 -m tarfile -e "$folder/pack.tar.xz" "$folder"
 pack=$folder/gpu_check
 python3 -m json.tool "$pack/pack.json" >/dev/null
-for file in run bin/tandem bin/libtandem_cuda.so bin/cuda_test scripts/check.py scripts/compare_torch.py \
-  tests/data/goldens/bart-tiny/golden.json examples/demo-model/model.safetensors; do
+for file in run bin/tandem bin/libtandem_cuda.so bin/cuda_test bin/bench_gpu_ops scripts/check.py scripts/compare_torch.py; do
   [ -f "$pack/$file" ] || fail "$file is not packed"
+done
+for file in examples tests bin/bench_all_reduce; do
+  [ ! -e "$pack/$file" ] || fail "$file is packed"
 done
 grep -rl "$source" "$pack/run" "$pack/scripts" && fail "scripts name a path of this machine"
 
@@ -51,6 +110,11 @@ start() {
 }
 start "$pack/bin/tandem" --version
 start "$pack/bin/tandem" generate --help
+# What was left out of ICU's data is not needed: normal forms are those of the build's own program.
+start "$pack/bin/tandem" generate --model "$source/examples/demo-model" --device cpu "This package contains ﬁne ① tools"
+mv "$folder/out" "$folder/packed"
+"$build/bin/tandem" generate --model "$source/examples/demo-model" --device cpu "This package contains ﬁne ① tools" >"$folder/built" 2>&1
+cmp "$folder/packed" "$folder/built" || fail "the packed program says something else"
 start "$pack/bin/device_test" --gtest_list_tests
 grep -q DeviceGoldens "$folder/out" || fail "device_test lists no tests"
 start "$pack/bin/bench_gpu" --help
@@ -60,7 +124,8 @@ start "$pack/bin/bench_gpu" --model "$folder/model" --device cpu --dtype float32
   --new-tokens 3 --repeat 1 --threads 1
 python3 -c 'import json, sys
 row = json.loads(open(sys.argv[1]).read())
-assert row["batch"] == 2 and row["tokens_per_second"] > 0 and row["decode_step_ms"] > 0, row' "$folder/out"
+assert row["batch"] == 2 and row["decode_step_ms"] > 0, row
+assert row["tokens_per_second_low"] <= row["tokens_per_second"] <= row["tokens_per_second_high"], row' "$folder/out"
 # Every rank has a host name of its own for NCCL.
 mkdir "$folder/fake"
 cp "$pack/bin/rank" "$folder/fake"
@@ -97,22 +162,24 @@ assert results["summary"] == {"passed": 0, "failed": 0, "not run": len(results["
 names = [s["name"] for s in results["steps"]]
 for name in ["kernels", "goldens.float32", "ranks.2", "faults.rank_killed", "sanitizer.memcheck", "bench.greedy", "bench.torch"]:
     assert name in names, name
+assert sorted(f.name for f in folder.iterdir()) == ["gpu_check.json", "gpu_check.md", "gpu_check_logs.tar.gz"]
 text = (folder / "gpu_check.md").read_text()
 assert all(n in text for n in names) and "No GPU" in text
 EOF
 
 # --- the same steps on the CPU: ranks as processes, a killed rank, benchmarks ---
-"$source/scripts/gpu_check" run "$pack" --out "$folder/cpu" --device cpu \
+"$source/scripts/gpu_check" run "$pack" --out "$folder/cpu" --device cpu --models "$source" --time 900 \
   --steps kernels,goldens.float32,ranks.2,faults.rank_killed,bench.model,bench.greedy,bench.beams,bench.online >"$folder/out" 2>&1 || {
-  cat "$folder/out" "$folder"/cpu/logs/*
+  cat "$folder/out"
   fail "the steps fail on the CPU"
 }
 grep -q '^not run *kernels' "$folder/out" || fail "kernels of a GPU cannot have run"
 grep -q '^passed *goldens.float32' "$folder/out" || fail "the goldens were not run"
+tail -n 40 "$folder/out" | grep -q '^| batch | tokens_per_second ' || fail "the tables are not printed last"
 
 # --- with a device that fails: a step that fails does not stop the others, and the status tells ---
 status=0
-"$source/scripts/gpu_check" run "$pack" --out "$folder/failing" --plugin "$folder/no_such_plugin.so" \
+"$source/scripts/gpu_check" run "$pack" --out "$folder/failing" --plugin "$folder/no_such_plugin.so" --models "$source" \
   --steps libraries,kernels,goldens.float32,ranks.1,bench.model >"$folder/out" 2>&1 || status=$?
 [ "$status" = 1 ] || {
   cat "$folder/out"
@@ -122,6 +189,7 @@ python3 - "$folder/failing" "$folder/results" <<'EOF'
 import json
 import pathlib
 import sys
+import tarfile
 
 folder = pathlib.Path(sys.argv[1])
 steps = {s["name"]: s for s in json.loads((folder / "gpu_check.json").read_text())["steps"]}
@@ -129,7 +197,8 @@ assert steps["kernels"]["status"] == "not run", steps["kernels"]
 assert steps["goldens.float32"]["status"] == "failed" and steps["goldens.float32"]["why"], steps["goldens.float32"]
 assert steps["ranks.1"]["status"] == "failed", steps["ranks.1"]
 assert steps["bench.model"]["status"] == "passed", steps["bench.model"]
-assert all((folder / "logs" / pathlib.Path(s["log"]).name).exists() for s in steps.values())
+logs = tarfile.open(folder / "gpu_check_logs.tar.gz").getnames()
+assert sorted(logs) == sorted(s["log"] for s in steps.values()), logs
 EOF
 status=0
 "$source/scripts/gpu_check" run "$folder" >"$folder/out" 2>&1 || status=$?

@@ -10,6 +10,7 @@
 
 #include "kernels/core/padded_size.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"
@@ -246,7 +247,13 @@ bool GemmCache::run(const GemmShape& shape, const void* x, const void* w, const 
   if (shape.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Operands operands{x, w, out};
   if (choices_ && !plan.settled && !backend.recording()) settle(shape, operands, plan, backend);
-  TANDEM_BLAS_CHECK(multiply(plan, operands, backend.stream()));
+  const cublasStatus_t status = multiply(plan, operands, backend.stream());
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    if (backend.recording())
+      throw RecordingRefused(std::string("cublasLtMatmul: ") + cublasLtGetStatusString(status));
+    TANDEM_CUDA_CHECK(cudaGetLastError());  // where the device has failed it says so
+    check_blas(status, "cublasLtMatmul");
+  }
   return true;
 }
 

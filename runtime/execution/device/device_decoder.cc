@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/padded_size.h"
 #include "runtime/execution/device/device_memory.h"
 #include "runtime/sampling/sampler.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxRecordings = 512;
 constexpr int64_t kFirstTokens = 1024;
+constexpr int kMostReserved = 1 << 20;  // sequences
 
 }  // namespace
 
@@ -23,11 +25,16 @@ struct DeviceDecoder::Recording {
   const void *step = nullptr, *choice = nullptr;  // where inputs lay when it was recorded
 };
 
-DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool record)
+DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool record,
+                             int max_sequences)
     : ctx_(ctx),
       model_(model),
       record_(record),
-      sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {}
+      sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {
+  if (ctx.on_cpu() || max_sequences == 0) return;
+  sequences_.reserve_for(max_sequences);
+  reserve_tokens(2 * padded_size(std::min(max_sequences, kMostReserved)));  // and as many beams
+}
 
 DeviceDecoder::~DeviceDecoder() = default;
 
@@ -131,6 +138,7 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   const StepTensors step(ctx_, plan);
   choice.upload(ctx_);
   rounds.upload(ctx_);
+  if (timed_) flight->begin_ = ctx_.backend().mark();
   const Result result =
       shape.empty() ? compute(step, work, hidden) : compute_recorded(step, work, shape);
   choice.forget_uploads();
@@ -167,6 +175,7 @@ DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
   const Tensor logits = num_host > 0 ? ctx_.on_host(flight.logits_) : Tensor();
   flight.logits_ = Tensor();
   ctx_.backend().wait(flight.end_);
+  if (flight.begin_) stats_.seconds += ctx_.backend().seconds_between(*flight.begin_, flight.end_);
   if (num_device > 0) {
     const int64_t size = choice.answer_size();
     const auto here = choice.divide(flight.landing_.rows(0, size));

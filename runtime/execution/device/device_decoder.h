@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "models/step/step_tensors.h"
 #include "runtime/execution/device/beam_rounds.h"
 #include "runtime/execution/device/device_sequences.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/token_choice.h"
 
@@ -21,8 +23,9 @@ namespace tandem {
 
 class DeviceDecoder {
  public:
-  // `record`: whether steps are recorded and replayed.
-  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record);
+  // `record`: whether steps are recorded and replayed. max_sequences: there is room for so many at
+  // once from the beginning, and recordings stay; more of them are possible.
+  DeviceDecoder(Context& ctx, Model& model, int block_size, bool record, int max_sequences);
   ~DeviceDecoder();
 
   // A step under way.
@@ -49,6 +52,7 @@ class DeviceDecoder {
     std::vector<int32_t> ids_;
     Tensor logits_;   // of the host's rows
     Tensor landing_;  // page-locked, for the answer
+    std::optional<uint64_t> begin_;
     uint64_t end_ = 0;
   };
 
@@ -77,10 +81,9 @@ class DeviceDecoder {
   // Recorded steps know where things lie: they are made anew when something has moved.
   void forget_recordings();
 
-  struct Stats {
-    int64_t run = 0, recorded = 0, replayed = 0;  // steps
-  };
-  const Stats& stats() const { return stats_; }
+  const DecoderStats& stats() const { return stats_; }
+  // From now on steps are timed on the device: from the first kernel to the answer's copy.
+  void time_steps() { timed_ = true; }
 
  private:
   struct Result {
@@ -109,7 +112,8 @@ class DeviceDecoder {
   uint64_t next_key_ = 0;
   Tensor tokens_;                 // what the last step's device rows chose, then its beams
   std::vector<Tensor> landings_;  // that no step uses
-  Stats stats_;
+  DecoderStats stats_;
+  bool timed_ = false;
 };
 
 }  // namespace tandem

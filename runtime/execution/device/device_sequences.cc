@@ -13,6 +13,9 @@ namespace {
 
 constexpr int64_t kFirstPlaces = 64;
 constexpr int64_t kFirstRow = 256;
+// Of reserve_for(): tokens of a sequence where no limit is known, and of all.
+constexpr int64_t kReservedRow = 2048;
+constexpr int64_t kReservedTokens = int64_t{1} << 24;
 // What page_reference() can say.
 constexpr int64_t kMaxPlaces = int64_t{1} << (31 - ops::kPlacePageBits);
 constexpr int64_t kMaxPages = int64_t{1} << ops::kPlacePageBits;
@@ -42,6 +45,11 @@ bool DeviceSequences::reserve(int64_t places, int64_t tokens) {
   ctx_.backend().synchronize();  // the old memory may go
   memory_ = larger;
   return true;
+}
+
+void DeviceSequences::reserve_for(int sequences) {
+  const int64_t tokens = max_tokens_ > 0 ? max_tokens_ + 1 : kReservedRow;
+  reserve(std::min({int64_t{sequences}, kReservedTokens / tokens, kMaxPlaces}), tokens);
 }
 
 bool DeviceSequences::begin(std::span<const Start> starts) {

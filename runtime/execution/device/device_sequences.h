@@ -16,6 +16,9 @@ class DeviceSequences {
  public:
   // max_tokens: of a sequence; 0: no limit is known.
   DeviceSequences(Context& ctx, int block_size, int max_tokens);
+  // So many sequences of all lengths, as far as that does not take much: then nothing of theirs
+  // moves later. Before the first begin().
+  void reserve_for(int sequences);
 
   // Of a sequence whose tokens the host knows all.
   struct Start {

@@ -264,6 +264,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 cudaError_t cudaMalloc(void** to, size_t size) {
   if (const cudaError_t error = forbid_while_capturing()) return error;
+  if (const cudaError_t error = device_error()) return failed(error);
   return failed(allocate(to, size));
 }
 cudaError_t cudaFree(void* address) {
@@ -319,6 +320,7 @@ cudaError_t cudaHostGetDevicePointer(void** to, void* host, unsigned) {
   return *to = host, cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  if (const cudaError_t error = device_error()) return failed(error);
   *total = total_memory();
   *free = *total - std::min(*total, allocated_bytes());
   return cudaSuccess;

@@ -20,6 +20,15 @@ void catch_up_all();
 // Stops if another "process" has the memory open (peers.cc).
 void expect_closed(const void* memory);
 
+// Appends a line, the number of its nodes, to the file of TANDEM_EMULATOR_GRAPHS, if there is one.
+void tell_graph(size_t nodes);
+
+// Whether this is the event that TANDEM_EMULATOR_FAULT names (cuda_runtime_api.h).
+bool fault_happens(const char* kind);
+// From now on, until the variable changes, the device answers with this error.
+cudaError_t lose_device(cudaError_t error);
+cudaError_t device_error();
+
 // Fills memory with 0xFF and gives it back; cudaErrorInvalidValue if it is not device memory.
 cudaError_t release(void* memory);
 

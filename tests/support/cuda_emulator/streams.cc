@@ -35,8 +35,8 @@ struct Capture {
   unsigned long long id;
   cudaStream_t origin;
   cudaStreamCaptureMode mode;
-  const void* thread;  // that began it: the address of something thread-local
-  bool invalid = false;
+  const void* thread;                   // that began it: the address of something thread-local
+  bool invalid = false, fails = false;  // fails: with the first kernel
   std::set<cudaStream_t> streams;
   std::map<cudaStream_t, uint64_t> queued;
   CUgraph_st graph;
@@ -138,7 +138,9 @@ cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
   {
     std::lock_guard lock(mutex);
     if (!is_valid(stream)) return failed(cudaErrorInvalidResourceHandle);
+    if (const cudaError_t error = device_error()) return failed(error);
     if (Capture* capture = capture_of(stream)) {
+      if (capture->fails) return lose(*capture, cudaErrorStreamCaptureUnsupported);
       if (capture->invalid) return failed(cudaErrorStreamCaptureInvalidated);
       capture->graph.work.push_back(std::move(work));
       stream->seen[stream] = ++capture->queued[stream];
@@ -205,6 +207,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   std::lock_guard lock(mutex);
+  if (const cudaError_t error = device_error()) return failed(error);
   if (!is_valid(stream)) return failed(cudaErrorInvalidResourceHandle);
   if (Capture* capture = capture_of(stream))
     return lose(*capture, cudaErrorStreamCaptureUnsupported);
@@ -281,6 +284,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   std::lock_guard lock(mutex);
   if (!event) return failed(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = device_error()) return failed(error);
   if (event->captured) {
     if (const auto capture = event->capture.lock()) capture->invalid = true;
     return failed(cudaErrorCapturedEvent);
@@ -314,6 +318,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   capture->mode = mode;
   capture->thread = &thread_mode;
   capture->streams = {stream};
+  capture->fails = fault_happens("capture");
   captures.insert(capture);
   stream->capture = std::move(capture);
   return cudaSuccess;
@@ -367,8 +372,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!graph) return failed(cudaErrorInvalidValue);
-  *exec = new CUgraphExec_st{graph->work};
-  return cudaSuccess;
+  tell_graph(graph->work.size());
+  return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
   if (!graph) return failed(cudaErrorInvalidValue);
@@ -380,6 +385,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!exec) return failed(cudaErrorInvalidValue);
+  if (fault_happens("graph_launch")) return failed(lose_device(cudaErrorIllegalAddress));
   return failed(submit(stream, [work = exec->work] {
     for (const auto& each : work) each();
   }));

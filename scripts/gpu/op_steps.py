@@ -1,0 +1,134 @@
+"""What the device can do, and a decoder's step op by op (bench_gpu_ops, docs/gpu.md)."""
+import csv
+import io
+import json
+import re
+
+from benchmark_steps import SMALL, ended, measure, model
+from check_steps import Failed, NotRun, Step
+
+TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
+        "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
+# A decoder layer of BART's: how often each op is in it.
+OF_A_LAYER = {("product", "qkv"): 1, ("product", "out"): 3, ("product", "fc1"): 1, ("product", "fc2"): 1, ("norm", "residual + norm"): 3,
+              ("attention", "self"): 1, ("attention", "cross"): 1, ("write_kv", "one key each"): 1}
+OF_A_STEP = {("product", "head"): 1, ("select", "greedy"): 1}
+LAYERS = 12
+
+
+def bench_ops(run, *parts):
+    if run.about["kind"] == "cpu":
+        raise NotRun("no GPU")
+    status, rows = measure(run, [run.pack / "bin/bench_gpu_ops", *parts, *([] if run.gpu else TINY)])
+    if status != 0 or not rows:
+        raise Failed(f"bench_gpu_ops: {ended(status)}", {"rows": rows})
+    return rows
+
+
+def ceilings(run):
+    """Kept, for the plans that come after."""
+    rows = bench_ops(run, "ceilings")
+    copy = next(r["copy_gb_per_second"] for r in rows if "copy_gb_per_second" in r)
+    product = next(r["tflop_per_second"] for r in rows if r.get("what") == "product")
+    launches = {r["what"]: r["us"] for r in rows if r["op"] == "launch"}
+    found = {"memory_gb_s": copy, "bf16_tflop_s": product}
+    (run.kept / "ceilings.json").write_text(json.dumps(found) + "\n")
+    return {**found, **{f"launch, {what}, us": us for what, us in launches.items()}, "rows": rows}
+
+
+def table(*parts):
+    def body(run):
+        rows = bench_ops(run, *parts)
+        if "--dependent" not in parts:
+            run.shared["ops"] = run.shared.get("ops", []) + rows
+        return {"rows": rows}
+    return body
+
+
+def summed(rows):
+    """Microseconds of a step by the number of rows, where all of its ops are among the rows."""
+    times = {(r["op"], r["what"], r["m"]): r["us"] for r in rows if "m" in r and "us" in r}
+    out = []
+    for m in sorted({m for _, _, m in times}):
+        parts = {**{op: LAYERS * n for op, n in OF_A_LAYER.items()}, **OF_A_STEP}
+        if all((*op, m) in times for op in parts):
+            row = {"op": "step, summed", "m": m, "us": sum(n * times[(*op, m)] for op, n in parts.items())}
+            row.update({f"{op[0]} {op[1]}, us": n * times[(*op, m)] for op, n in parts.items()})
+            out.append(row)
+    return out
+
+
+def others(run):
+    figures = table("others")(run)
+    figures["rows"] += summed(run.shared["ops"])
+    return figures
+
+
+# --- ncu -------------------------------------------------------------------------------------------------------------------
+
+# One pass each, so that no kernel is run twice.
+METRICS = ["gpu__time_duration.sum", "dram__bytes.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+           "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread"]
+
+
+def launches_of(text):
+    """Kernels in the order of their launches: name, and each metric as a number."""
+    start = text.find('"ID"')
+    out = {}
+    for row in csv.DictReader(io.StringIO(text[start:])) if start >= 0 else []:
+        try:
+            one = out.setdefault(row["ID"], {"kernel": row["Kernel Name"]})
+            one[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+    return list(out.values())
+
+
+def last_step(launches):
+    """Those between the last two choices of tokens."""
+    ends = [i for i, one in enumerate(launches) if re.search(r"select", one["kernel"])]
+    return launches[ends[-2] + 1:ends[-1] + 1] if len(ends) > 1 else []
+
+
+def by_kernel(launches):
+    rows = {}
+    for one in launches:
+        name = re.sub(r"\(.*|<.*", "", one["kernel"])[-60:]
+        row = rows.setdefault(name, {"kernel": name, "launches": 0, "us": 0.0, "MB": 0.0, "% of memory": 0.0})
+        us = one.get(METRICS[0], 0) / 1e3
+        row["launches"] += 1
+        row["us"] += us
+        row["MB"] += one.get(METRICS[1], 0) / 1e6
+        row["% of memory"] += us * one.get(METRICS[2], 0)
+    for row in rows.values():
+        row["% of memory"] /= max(row["us"], 1e-9)
+    return sorted(rows.values(), key=lambda r: -r["us"])
+
+
+def profiled(run):
+    run.need_gpu()
+    ncu = run.about["tools"]["ncu"]
+    if not ncu:
+        raise NotRun("there is no ncu")
+    rows = []
+    for batch in (1, 128):
+        status, text = run.call([ncu, "--clock-control", "none", "--csv", "--print-units", "base", "--print-kernel-base",
+                                 "function", "--metrics", ",".join(METRICS), "--target-processes", "all", run.pack / "bin/bench_gpu",
+                                 "--model", model(run), "--device", run.device, "--enforce-eager", "--batch", str(batch), "--repeat", "1",
+                                 "--new-tokens", "4", *SMALL[:4]])
+        step = last_step(launches_of(text))
+        if status != 0 or not step:
+            raise Failed(f"ncu: status {status}, {len(step)} kernels of a step", {"rows": rows})
+        rows += [{"batch": batch, **row} for row in by_kernel(step)]
+    return {"rows": rows}
+
+
+STEPS = [
+    Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
+    Step("ops.products", "each product of a layer in recordings, by rows", 75, 25, table("products")),
+    Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
+    Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
+    Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,
+         table("products", "others", "--dependent", "--batch", "1,8,32,128")),
+    Step("ops.profiled", "ncu: the kernels of one step at batch 1 and 128", 90, 25, profiled),
+]
