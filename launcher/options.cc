@@ -1,5 +1,6 @@
 #include "launcher/options.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -227,23 +228,28 @@ EngineConfig EngineOptions::parse_and_find_model() const {
 }
 
 void SamplingOptions::add(CLI::App& app) {
+  const Heading heading(app,
+                        "Generation parameters (without them, the model's generation_config.json)");
+  for (const Flag& flag : kFlags) add_only(app, {flag.name});
+}
+
+void SamplingOptions::add_only(CLI::App& app, std::initializer_list<std::string_view> names) {
   for (const Flag& flag : kFlags) {
+    if (std::find(names.begin(), names.end(), flag.name) == names.end()) continue;
     const std::string name = std::string("--") + flag.name, key = key_of(flag.name);
-    CLI::Option* option;
     if (flag.kind == Kind::kFlag) {
-      option = app.add_flag_callback(
+      app.add_flag_callback(
           name, [this, key] { params_[key] = true; }, flag.help);
-    } else {
-      option = app.add_option_function<std::string>(
-          name,
-          [this, key, flag](const std::string& text) { params_[key] = parse_value(flag, text); },
-          flag.help);
-      option->type_name(flag.kind == Kind::kInt      ? "INT"
-                        : flag.kind == Kind::kFloat  ? "FLOAT"
-                        : flag.kind == Kind::kString ? "NAME"
-                                                     : "JSON");
+      continue;
     }
-    option->group("Generation parameters (without them, the model's generation_config.json)");
+    CLI::Option* option = app.add_option_function<std::string>(
+        name,
+        [this, key, flag](const std::string& text) { params_[key] = parse_value(flag, text); },
+        flag.help);
+    option->type_name(flag.kind == Kind::kInt      ? "INT"
+                      : flag.kind == Kind::kFloat  ? "FLOAT"
+                      : flag.kind == Kind::kString ? "NAME"
+                                                   : "JSON");
   }
 }
 

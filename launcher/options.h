@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "launcher/hub/names.h"
 #include "runtime/execution/engine_config.h"
@@ -47,6 +49,8 @@ struct EngineOptions : ModelOptions {
 // Generation parameters as flags, under HuggingFace's and vLLM's names.
 struct SamplingOptions {
   void add(CLI::App& app);
+  // Only those of these names, without "--".
+  void add_only(CLI::App& app, std::initializer_list<std::string_view> names);
   // The parameters given, as a request's `params` object.
   nlohmann::json params() const { return params_; }
 

@@ -194,7 +194,8 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 }
 
 TokenizerRule tokenizer() {
-  TokenizerRule rule{"GemmaTokenizer", "", TokenizerRule::Kind::kTextBpe};
+  TokenizerRule rule{"GemmaTokenizer", "t5gemma", TokenizerRule::Kind::kTextBpe};
+  rule.pieces.name = "tokenizer.model";
   rule.special_tokens = class_tokens({{"bos_token", "<bos>"},
                                       {"eos_token", "<eos>"},
                                       {"unk_token", "<unk>"},

@@ -64,7 +64,13 @@ std::string Detokenizer::append(int32_t id) {
   }
   if (skip_special_ && special) return {};
   if (tokenizer_.trims_spaces()) {
-    append_trimmed(id);
+    if (const auto byte = tokenizer_.byte_of(id)) {
+      bytes_ += *byte;
+      append_characters(/*all=*/false);
+    } else {
+      end_bytes();
+      append_trimmed(id);
+    }
     ending_ = tokenizer_.ending(id);
     return take(certain(without_trailing_space(pending_)));
   }
@@ -81,11 +87,34 @@ std::string Detokenizer::append(int32_t id) {
 }
 
 void Detokenizer::end_bytes() {
+  if (tokenizer_.trims_spaces()) return append_characters(/*all=*/true);
   if (find_invalid_utf8(bytes_) == std::string::npos)
     pending_ += bytes_;
   else
     for (size_t i = 0; i < bytes_.size(); ++i) pending_ += kReplacement;
   bytes_.clear();
+}
+
+// As SentencePiece: a byte that begins no character is U+FFFD, the next one may begin another.
+void Detokenizer::append_characters(bool all) {
+  std::string text;
+  size_t at = 0;
+  while (at < bytes_.size()) {
+    const std::string_view rest = std::string_view(bytes_).substr(at, 4);
+    if (find_invalid_utf8(rest) != 0) {
+      const auto length = static_cast<size_t>(code_point_at(rest, 0).length);
+      text += rest.substr(0, length);
+      at += length;
+      continue;
+    }
+    if (!all && unfinished_utf8(rest) == rest.size()) break;
+    text += kReplacement;
+    ++at;
+  }
+  bytes_.erase(0, at);
+  starts_ = starts_ && text.empty();
+  pending_ += text;
+  if (!given_) pending_.erase(0, leading_space(pending_));
 }
 
 // Its tokens are whole characters.

@@ -135,6 +135,23 @@ int32_t LanguageSet::id_of(const std::string& name, const std::string& field) co
   throw invalid_request(field, message);
 }
 
+std::optional<std::string> LanguageSet::meant(std::string_view name) const {
+  const auto small = [](std::string_view text) {
+    std::string out(text);
+    for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return out;
+  };
+  std::optional<std::string> same;
+  size_t num_same = 0;
+  for (const auto& [known, id] : ids_) {
+    if (small(known) == small(name)) return known;
+    if (likeness(language_part(name), known) != 0) continue;
+    same = known;
+    ++num_same;
+  }
+  return num_same == 1 ? same : std::nullopt;
+}
+
 std::vector<std::string> LanguageSet::nearest(std::string_view name) const {
   const std::string wanted = language_part(name);
   std::vector<std::string> same, alike;

@@ -35,6 +35,9 @@ class LanguageSet {
   // A name, or the token itself. Throws InputError (field) with the nearest names: not a language,
   // or there are none; src_lang where only targets have names.
   int32_t id_of(const std::string& name, const std::string& field) const;
+  // The name that another spelling stands for: other capitals, or the one language that is the same
+  // ("EN-US" for "en", "de" for "deu_Latn"). Nothing where there is none, or several.
+  std::optional<std::string> meant(std::string_view name) const;
   // The names that somebody who wrote `name` may have meant, the likeliest first; at most five.
   std::vector<std::string> nearest(std::string_view name) const;
 

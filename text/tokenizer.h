@@ -45,7 +45,7 @@ class Tokenizer {
   // The same of the first token of a text, where that loses its space.
   virtual std::string first_token_bytes(int32_t id) const { return token_bytes(id); }
   // The byte of a token such as <0xE2>. Neighbouring ones are a text if they are UTF-8, else each
-  // is U+FFFD.
+  // is U+FFFD; of those that trim spaces, characters among them stay.
   virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
   virtual bool is_special(int32_t id) const = 0;
   // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
@@ -84,6 +84,7 @@ class Detokenizer {
 
  private:
   void append_trimmed(int32_t id);
+  void append_characters(bool all);
   size_t certain(size_t end) const;
   void end_bytes();
   std::string take(size_t bytes);

@@ -22,7 +22,7 @@ struct TokenizerRule {
     kByteLevelBpe,   // tokenizer.json, or vocab.json and merges.txt
     kUnigram,        // tokenizer.json, or pieces; words begin with SentencePiece's symbol
     kPieceBpe,       // the same
-    kTextBpe,        // tokenizer.json; that symbol for spaces, bytes for unknown characters
+    kTextBpe,        // the same; that symbol for spaces, bytes for unknown characters
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
     kBytes,          // no file: each byte is a token

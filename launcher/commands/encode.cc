@@ -16,7 +16,10 @@
 #include "models/load_model.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/protocol/json_line.h"
+#include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "runtime/request/language_rules.h"
+#include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "text/tokenizer.h"
@@ -28,6 +31,7 @@ using nlohmann::json;
 
 struct EncodeOptions {
   EngineOptions engine;
+  SamplingOptions languages;
   std::string input, output = "-", pooling = "mean", format = "json";
   std::vector<std::string> texts;
   bool lines = false, jsonl = false;
@@ -108,13 +112,18 @@ Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
                    const ModelConfig& config) {
   Inputs inputs;
   const ParamsResolver resolver(config, config.vocab_size);
+  const proto::GenerationOptions of_flags = read_options(options.languages.params());
   const auto add = [&](const JsonRequest& request, const std::string& where) {
     try {
-      proto::GenerationOptions with;
+      proto::GenerationOptions with = of_flags;
       with.set_allow_empty_prompt(true);
+      if (request.options.has_src_lang()) with.set_src_lang(request.options.src_lang());
+      if (request.options.has_tgt_lang()) with.set_tgt_lang(request.options.tgt_lang());
+      if (request.options.has_task()) with.set_task(request.options.task());
       if (request.options.has_global_attention())
         *with.mutable_global_attention() = request.options.global_attention();
       *with.mutable_off() = request.options.off();
+      with = with_target_language(request.prompt, with, tokenizer.languages(), resolver);
       const auto prepared = preprocess(request.prompt, with, &tokenizer, config, resolver);
       const auto& ids = prepared.inputs.encoder_prompt_token_ids();
       const auto& global = prepared.inputs.global_attention();
@@ -193,6 +202,7 @@ Run add_encode(CLI::App& app) {
       ->type_name("FILE");
   app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
   app.add_flag("--jsonl", options->jsonl, "Read {\"id\", \"prompt\"} from each line");
+  options->languages.add_only(app, {"source-lang", "target-lang", "task"});
   app.add_option("--pooling", options->pooling,
                  "mean writes one vector for each text, none a vector for each token")
       ->capture_default_str();

@@ -18,12 +18,13 @@ using nlohmann::json;
 
 struct ScoreOptions {
   RequestOptions requests;
+  SamplingOptions languages;
   std::vector<std::string> texts;
   bool no_eos = false;
   std::optional<int> logprobs, truncate;
 
   json params() const {
-    json params = json::object();
+    json params = languages.params();
     if (logprobs) params["logprobs"] = *logprobs;
     if (truncate) params["truncate_prompt_tokens"] = *truncate;
     return params;
@@ -123,6 +124,7 @@ Run add_score(CLI::App& app) {
                "Read {\"id\", \"prompt\", \"target\"} from each line, and write a JSON result for "
                "it (docs/scoring.md)");
   app.option_defaults()->group("Scores");
+  options->languages.add_only(app, {"source-lang", "target-lang", "task"});
   app.add_flag("--no-eos", options->no_eos, "Do not put an end token behind the target");
   app.add_option("--logprobs", options->logprobs,
                  "Tell the k most likely tokens as well (JSON output)");

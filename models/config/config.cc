@@ -97,14 +97,16 @@ class Loader {
     return value.get<int>();
   }
 
-  // The ids of a key: several only where `list` allows it. `otherwise` < 0 stands for none.
+  // The ids of a key: several only where `list` allows it. `otherwise` < 0 stands for none; so does
+  // one that a smaller vocabulary lacks.
   std::vector<int> tokens(const std::string& key, int otherwise, bool list) const {
     const bool generation = config_.generation.contains(key);
     const json& from = generation ? config_.generation : raw_;
     const std::string& file = generation ? generation_file_ : in_.file();
     std::vector<int> ids;
     if (const auto it = from.find(key); it == from.end()) {
-      if (otherwise >= 0) ids.push_back(otherwise);
+      const bool there = config_.vocab_size == 0 || otherwise < config_.vocab_size;
+      if (otherwise >= 0 && there) ids.push_back(otherwise);
     } else if (list && it->is_array()) {
       for (const json& v : *it) ids.push_back(token(v, file, key));
     } else if (!it->is_null()) {

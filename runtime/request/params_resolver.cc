@@ -45,6 +45,7 @@ constexpr std::array kOfPooling = {"truncate_prompt_tokens",
                                    "add_special_tokens",
                                    "cache_salt",
                                    "src_lang",
+                                   "tgt_lang",
                                    "task",
                                    "global_attention"};
 

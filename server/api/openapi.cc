@@ -64,6 +64,16 @@ constexpr const char* kSchemas = R"json({
         "properties": {"role": {"enum": ["system", "developer", "user", "assistant"]},
           "content": {"oneOf": [{"type": "string"}, {"type": "array"}]}}}},
       "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer"}}}]},
+  "TranslationRequest": {"type": "object", "required": ["text"], "properties": {
+    "model": {"type": "string"},
+    "text": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    "source_lang": {"description": "of the texts, by HuggingFace's name or a language's code",
+      "type": "string"},
+    "target_lang": {"description": "of the translations", "type": "string"},
+    "task": {"description": "one of the model's task_specific_params", "type": "string"},
+    "num_beams": {"type": "integer", "minimum": 1},
+    "max_new_tokens": {"type": "integer", "minimum": 1},
+    "priority": {"type": "integer"}, "timeout": {"type": "number", "exclusiveMinimum": 0}}},
   "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
     "model": {"type": "string"},
     "input": {"description": "a text, token ids, or a list of either",
@@ -126,6 +136,7 @@ constexpr const char* kSchemas = R"json({
 const char* body_of(std::string_view path) {
   if (path == "/v1/completions") return "CompletionRequest";
   if (path == "/v1/chat/completions") return "ChatCompletionRequest";
+  if (path == "/v1/translate" || path == "/v2/translate") return "TranslationRequest";
   if (path == "/v1/embeddings") return "EmbeddingRequest";
   if (path == "/score" || path == "/v1/score") return "ScoreRequest";
   if (path == "/v1/target_scores") return "TargetScoreRequest";

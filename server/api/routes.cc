@@ -14,6 +14,8 @@ const std::vector<Route>& routes() {
       {"POST", "/v1/completions", post_completions, kComputes, "Text for prompts"},
       {"POST", "/v1/chat/completions", post_chat_completions, kComputes,
        "Text for the last message"},
+      {"POST", "/v1/translate", post_translate, kComputes, "Texts in another language"},
+      {"POST", "/v2/translate", post_translate, kComputes, "DeepL's name for /v1/translate"},
       {"POST", "/v1/embeddings", post_embeddings, kComputes, "The encoder's output as vectors"},
       {"POST", "/score", post_score, kComputes, "How alike pairs of texts are"},
       {"POST", "/v1/score", post_score, kComputes, "The same"},

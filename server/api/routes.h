@@ -37,6 +37,7 @@ const std::vector<Route>& routes();
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // embedding_routes.cc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc

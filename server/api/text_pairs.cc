@@ -6,7 +6,6 @@
 #include "server/api/json_body.h"
 
 namespace tandem::server {
-namespace {
 
 std::vector<std::string> take_texts(nlohmann::json& body, const char* field) {
   const auto value = take(body, field);
@@ -21,8 +20,6 @@ std::vector<std::string> take_texts(nlohmann::json& body, const char* field) {
   }
   return texts;
 }
-
-}  // namespace
 
 TextPairs take_text_pairs(nlohmann::json& body, const char* first, const char* second,
                           const ServerConfig& config) {

@@ -20,6 +20,8 @@ struct TextPairs {
   std::string name_of_second(size_t i) const { return second_name + "[" + std::to_string(i) + "]"; }
 };
 
+// Takes a text or a list of texts out of the body. Throws InputError naming the field.
+std::vector<std::string> take_texts(nlohmann::json& body, const char* field);
 // Takes both fields out of the body. Throws InputError naming the one at fault.
 TextPairs take_text_pairs(nlohmann::json& body, const char* first, const char* second,
                           const ServerConfig& config);

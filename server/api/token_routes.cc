@@ -40,15 +40,14 @@ void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   if (!prompt) throw invalid_request("prompt", "is missing");
   const bool special = take_bool(body, "add_special_tokens").value_or(true);
   const bool strings = take_bool(body, "return_token_strs").value_or(false);
-  const auto language = take_string(body, "src_lang");
+  const std::string language = take_options(body, {"src_lang", "source_lang"}).src_lang();
   refuse_rest(body);
   check_utf8(*prompt, "prompt");
   // Megabytes take a while; other connections share this thread.
-  app.run_apart(
-      [&app, exchange, text = *prompt, language = language.value_or(""), special, strings] {
-        HttpResponse response = tokenized(app, text, language, special, strings);
-        exchange->post([exchange, response] { exchange->respond(response); });
-      });
+  app.run_apart([&app, exchange, text = *prompt, language, special, strings] {
+    HttpResponse response = tokenized(app, text, language, special, strings);
+    exchange->post([exchange, response] { exchange->respond(response); });
+  });
 }
 
 void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {

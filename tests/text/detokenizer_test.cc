@@ -282,5 +282,53 @@ TEST(Detokenizer, SkippedTokensLeaveNoTrace) {
   }
 }
 
+// Tokens of bytes among others where spaces are trimmed: as SentencePiece's library has them.
+class TrimmedBytes final : public FakeTokenizer {
+ public:
+  bool trims_spaces() const override { return true; }
+  std::optional<char> byte_of(int32_t id) const override {
+    return id < kLetter ? std::nullopt : std::optional<char>(static_cast<char>(id - kLetter));
+  }
+  std::string token_bytes(int32_t id) const override {
+    return id < kLetter ? FakeTokenizer::token_bytes(id) : "?";
+  }
+  int32_t size() const override { return kLetter + 256; }
+  static constexpr int32_t kLetter = 300;  // the ids of bytes; those before are as they are
+};
+
+TEST(Detokenizer, CharactersOfBytesAmongTrimmedTokens) {
+  const TrimmedBytes tokenizer;
+  const auto bytes = [](const std::string& text) {
+    std::vector<int32_t> ids;
+    for (const char c : text) ids.push_back(TrimmedBytes::kLetter + static_cast<unsigned char>(c));
+    return ids;
+  };
+  const auto text_of = [&](const std::vector<int32_t>& ids, bool skip_special = false) {
+    Detokenizer detokenizer(tokenizer, skip_special);
+    std::string text;
+    for (const int32_t id : ids) text += detokenizer.append(id);
+    return text + detokenizer.finish();
+  };
+  const auto with = [](std::vector<int32_t> ids, const std::vector<int32_t>& more) {
+    ids.insert(ids.end(), more.begin(), more.end());
+    return ids;
+  };
+  const std::vector<int32_t> a = {3 + 'a'};
+  EXPECT_EQ(text_of(with(bytes("\u5317\u4eac"), a)), "\u5317\u4eaca");
+  EXPECT_EQ(text_of(bytes(" \u5317 ")), "\u5317");
+  // Each byte that begins nothing is one U+FFFD, and what stands behind it is read on its own.
+  EXPECT_EQ(text_of(bytes("\xE5\x8C\xE5\x8C\x97\xE5")), "\uFFFD\uFFFD\u5317\uFFFD");
+  EXPECT_EQ(text_of(with(bytes("\xE5\x8C"), a)), "\uFFFD\uFFFDa");
+  // A special token ends a character, unless it is left out.
+  const auto split = with(with(bytes("\xE5\x8C"), {2}), bytes("\x97"));
+  EXPECT_EQ(text_of(split), "\uFFFD\uFFFD</s>\uFFFD");
+  EXPECT_EQ(text_of(split, true), "\u5317");
+  // A character is out with its last byte.
+  Detokenizer detokenizer(tokenizer, false);
+  EXPECT_EQ(detokenizer.append(TrimmedBytes::kLetter + 0xC3), "");
+  EXPECT_EQ(detokenizer.append(TrimmedBytes::kLetter + 0xA9), "\u00e9");
+  EXPECT_EQ(detokenizer.append(TrimmedBytes::kLetter + 0xFF), "\uFFFD");
+}
+
 }  // namespace
 }  // namespace tandem

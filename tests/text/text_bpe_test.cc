@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "models/family.h"
 #include "tests/support/files/files.h"
+#include "text/sentencepiece/piece_model.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -117,6 +118,42 @@ TEST_F(TextBpe, StreamedPiecesAreTheText) {
     text += detokenizer.finish();
     ASSERT_EQ(text, tokenizer_->decode(ids, skip_special));
   }
+}
+
+// A SentencePiece model alone: ids are the pieces' places, and merges follow from the pieces.
+TEST_F(TextBpe, OfTokenizerModelAlone) {
+  const auto varint = [](size_t n) {
+    std::string out;
+    for (; n >= 128; n >>= 7) out += static_cast<char>((n & 127) | 128);
+    return out + static_cast<char>(n);
+  };
+  const auto piece = [&](const std::string& text, int type) {
+    const std::string body = "\x0a" + varint(text.size()) + text + "\x18" + static_cast<char>(type);
+    return "\x0a" + varint(body.size()) + body;
+  };
+  std::string model;
+  for (int32_t id = 0; id < tokenizer_->size(); ++id) {
+    const bool is_byte = id >= kByte && id < kFirst;
+    std::string text =
+        is_byte ? piece_of_byte(static_cast<char>(id - kByte)) : tokenizer_->token_bytes(id);
+    for (size_t at; (at = text.find(' ')) != std::string::npos;) text.replace(at, 1, kSpace);
+    constexpr int kTypes[] = {3, 3, 3, 2, 3, 4};  // of the first
+    const int type = id <= kSpaces ? kTypes[id] : is_byte ? 6 : 1;
+    model += piece(text, type);
+  }
+  test::TempDir dir;
+  dir.write("tokenizer.model", model);
+  dir.write("config.json", R"({"model_type": "t5gemma"})");  // which has the class
+  const auto tokenizer = load_tokenizer(dir.path());
+  EXPECT_EQ(tokenizer->size(), tokenizer_->size());
+  // Nothing stands around a text: that is in tokenizer.json.
+  for (const std::string text : {"ab ab", "bb a", "b b", "\u5317 a", "a<bos>b"})
+    EXPECT_EQ(tokenizer->encode(text), tokenizer_->encode(text, false)) << text;
+  EXPECT_THAT(tokenizer->encode("a  a"), ElementsAre(kFirst, kSpaces, kFirst));
+  EXPECT_THAT(tokenizer->encode("<mask>a"), ElementsAre(kMask, kFirst));
+  EXPECT_TRUE(tokenizer->is_special(kMask));
+  EXPECT_FALSE(tokenizer->is_special(kSpaces));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("\u5317 a"), true), "\u5317 a");
 }
 
 }  // namespace

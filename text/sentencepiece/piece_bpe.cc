@@ -1,7 +1,10 @@
 // The choice of equals is SentencePiece's: the leftmost.
 #include "text/sentencepiece/piece_bpe.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <queue>
 #include <utility>
 
@@ -148,8 +151,27 @@ std::vector<std::string_view> PieceBpe::segment(std::string_view text) const {
   return PieceMerger(*this, text).run();
 }
 
+namespace {
+
+// As the library: a model that makes bytes of unknown characters has all of them, another has none.
+void check_bytes(const PieceModel& model) {
+  std::array<bool, 256> found{};
+  for (const PieceModel::Piece& piece : model.pieces) {
+    if (piece.type != Type::kByte) continue;
+    const auto byte = byte_of_piece(piece.text);
+    if (!model.byte_fallback || !byte)
+      throw invalid_model(model.file, "the piece " + in_quotes(piece.text) + " is of a byte, but " +
+                                          (byte ? "byte_fallback is false" : "names none"));
+    found[static_cast<uint8_t>(*byte)] = true;
+  }
+  if (model.byte_fallback && !std::all_of(found.begin(), found.end(), [](bool b) { return b; }))
+    throw invalid_model(model.file, "byte_fallback is true, but there are not 256 pieces of bytes");
+}
+
+}  // namespace
+
 std::unique_ptr<Segmenter> make_segmenter(const PieceModel& model) {
-  if (model.byte_fallback) throw not_supported(model.file, "byte_fallback is not supported");
+  check_bytes(model);
   if (model.algorithm == PieceModel::Algorithm::kBpe) return std::make_unique<PieceBpe>(model);
   return std::make_unique<Unigram>(model);
 }

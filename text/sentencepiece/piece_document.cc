@@ -58,7 +58,7 @@ class Document {
       add(piece.text, static_cast<double>(piece.score));
     }
     add_special(tokens_of(file.behind, config));
-    json document = {{"model", rule_.kind == TokenizerRule::Kind::kPieceBpe ? bpe() : unigram()},
+    json document = {{"model", rule_.kind == TokenizerRule::Kind::kUnigram ? unigram() : bpe()},
                      {"added_tokens", std::move(added_)}};
     if (!model_.charsmap.empty())
       document["normalizer"] = {{"type", "Precompiled"},

@@ -1,6 +1,7 @@
 // Reads the Protobuf wire format by hand: three nested messages with a dozen fields.
 #include "text/sentencepiece/piece_model.h"
 
+#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
@@ -105,6 +106,23 @@ void read_normalizer(Message in, PieceModel& out) {
 }
 
 }  // namespace
+
+std::string piece_of_byte(char byte) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  const auto value = static_cast<uint8_t>(byte);
+  return {'<', '0', 'x', kHex[value >> 4], kHex[value & 15], '>'};
+}
+
+std::optional<char> byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x")) return std::nullopt;
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, value, 16);
+  const char byte = static_cast<char>(value);
+  // With capital letters, as the library writes them.
+  if (error != std::errc() || end != piece.data() + 5 || piece_of_byte(byte) != piece)
+    return std::nullopt;
+  return byte;
+}
 
 PieceModel parse_piece_model(std::string_view bytes, const std::string& file) {
   PieceModel out;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,10 @@ struct PieceModel {
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
   bool byte_fallback = false;  // bytes for unknown characters
 };
+
+// Of a piece such as <0xE2>.
+std::optional<char> byte_of_piece(std::string_view piece);
+std::string piece_of_byte(char byte);
 
 // Throws InputError naming the file: damaged (kInvalidModel), or of a kind that is not built, such
 // as words (kNotSupported).

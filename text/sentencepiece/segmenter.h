@@ -19,8 +19,8 @@ class Segmenter {
   virtual bool contains(std::string_view piece) const = 0;
 };
 
-// As the model says. Throws InputError naming the file if a piece is there twice, or if it makes
-// bytes of unknown characters (kNotSupported).
+// As the model says. Throws InputError naming the file if a piece is there twice, or if the pieces
+// of bytes do not fit byte_fallback.
 std::unique_ptr<Segmenter> make_segmenter(const PieceModel& model);
 
 }  // namespace tandem

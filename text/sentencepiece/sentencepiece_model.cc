@@ -12,12 +12,11 @@
 namespace tandem {
 namespace {
 
-// Bytes of a ">>…<<" at the start, as long as its line allows (Python's ">>.+<<"); 0: there is
-// none.
+// Bytes of a ">>…<<" at the start; 0: there is none.
 size_t code_length(std::string_view text) {
   if (!text.starts_with(">>")) return 0;
-  const size_t close = text.substr(0, text.find('\n')).rfind("<<");
-  return close != std::string_view::npos && close >= 3 ? close + 2 : 0;
+  const size_t close = text.find("<<");
+  return close == std::string_view::npos ? 0 : close + 2;
 }
 
 class SentencePieceModel final : public VocabularyModel {
@@ -31,6 +30,9 @@ class SentencePieceModel final : public VocabularyModel {
     if (!unknown)
       throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
     unknown_ = *unknown;
+    if (files.source.byte_fallback)
+      for (int byte = 0; byte < 256; ++byte)
+        byte_ids_.push_back(id(piece_of_byte(static_cast<char>(byte))));
     if (!files.target_vocabulary.is_null())
       target_ = std::make_unique<Vocabulary>(
           JsonView(files.target_vocabulary, files.options.target_vocabulary));
@@ -56,7 +58,7 @@ class SentencePieceModel final : public VocabularyModel {
       if (code > 0) ids.push_back(model_.id(text.substr(0, code)));
       const std::string normal = model_.normalizer_.normalize(text.substr(code));
       for (const std::string_view piece : model_.segmenter_->segment(normal))
-        ids.push_back(model_.id(piece));
+        model_.add(piece, ids);
     }
 
    private:
@@ -64,11 +66,16 @@ class SentencePieceModel final : public VocabularyModel {
   };
 
   int32_t id(std::string_view piece) const { return vocabulary_.find(piece).value_or(unknown_); }
+  void add(std::string_view piece, std::vector<int32_t>& ids) const {
+    if (byte_ids_.empty() || segmenter_->contains(piece)) return ids.push_back(id(piece));
+    for (const char byte : piece) ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+  }
 
   PieceNormalizer normalizer_;
   std::unique_ptr<Segmenter> segmenter_;
   bool codes_;
   int32_t unknown_ = 0;
+  std::vector<int32_t> byte_ids_;       // empty: unknown characters have no bytes
   std::unique_ptr<Vocabulary> target_;  // of decoded ids; nullptr: the same
 };
 
@@ -76,6 +83,7 @@ class SentencePieceDecoder final : public Decoder {
  public:
   explicit SentencePieceDecoder(const SentencePieceFiles& files)
       : pieces_(make_segmenter(files.target)),
+        has_bytes_(files.options.loses_spaces && files.target.byte_fallback),
         strips_(files.options.loses_spaces &&
                 (files.target.add_dummy_prefix || files.target.remove_extra_whitespaces)),
         spaces_special_(files.options.space_behind_special) {}
@@ -96,10 +104,13 @@ class SentencePieceDecoder final : public Decoder {
     return strips_ && pieces_->contains(token);
   }
   bool spaces_special() const override { return spaces_special_; }
+  std::optional<char> byte_of(std::string_view token) const override {
+    return has_bytes_ ? byte_of_piece(token) : std::nullopt;
+  }
 
  private:
   std::unique_ptr<Segmenter> pieces_;
-  bool strips_, spaces_special_;
+  bool has_bytes_, strips_, spaces_special_;
 };
 
 }  // namespace

@@ -97,7 +97,21 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
   return body;
 }
 
+// DeepL's, and what it does not tell.
+std::string GenerationFormat::translations(const std::vector<Choice>& choices,
+                                           const Usage& usage) const {
+  Json body = {{"translations", Json::array()}};
+  for (const Choice& choice : choices)
+    body["translations"].push_back({{"detected_source_language", request_.source_language},
+                                    {"text", choice.text},
+                                    {"finish_reason", text_or_null(choice.finish_reason)}});
+  body["model"] = request_.model;
+  body["usage"] = usage_json(usage);
+  return dump(body);
+}
+
 std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
+  if (request_.endpoint == Endpoint::kTranslate) return translations(choices, usage);
   Json body =
       envelope(request_.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion");
   body["choices"] = Json::array();

@@ -1,4 +1,5 @@
-// OpenAI's JSON of generated text: whole answers and chunks of streams, for both endpoints.
+// OpenAI's JSON of generated text: whole answers and chunks of streams, for both endpoints; DeepL's
+// of translations.
 #pragma once
 
 #include <ctime>
@@ -42,6 +43,7 @@ class GenerationFormat {
   static std::string frame(const std::string& data) { return "data: " + data + "\n\n"; }
 
  private:
+  std::string translations(const std::vector<Choice>& choices, const Usage& usage) const;
   Json envelope(const char* object) const;
   Json logprobs(const Choice& choice) const;
   Json chat_token(const proto::TokenLogprob& t) const;

@@ -31,6 +31,9 @@ class GenerationJob final : public EngineJob {
   void on_chunk(size_t part, const proto::RequestChunk& chunk) override;
   void fail(const proto::Error& error) override;
   void finish() override;
+  std::string list_field() const override {
+    return request_.endpoint == Endpoint::kTranslate ? "text" : "prompt";
+  }
   void take(size_t part, const proto::CompletionChunk& news);
   void count_tokens(PromptProgress& part, const proto::RequestChunk& chunk);
   void count_end(const PromptProgress& part, const proto::RequestChunk& chunk);

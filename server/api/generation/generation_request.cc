@@ -8,6 +8,7 @@
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
+#include "server/api/text_pairs.h"
 #include "server/http/url.h"
 
 namespace tandem::server {
@@ -273,7 +274,7 @@ proto::GenerationOptions take_options(nlohmann::json& body,
 
 proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
   return take_options(body, {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
-                             "src_lang", "source_lang", "task"});
+                             "src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
 }
 
 InputError unknown_model(const ServerConfig& config, const std::string& name) {
@@ -346,6 +347,31 @@ GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
     throw invalid_request("top_logprobs", "needs \"logprobs\": true");
   if (logprobs.value_or(false)) body["logprobs"] = top.value_or(0);
   set_options(std::move(body), config, r);
+  return r;
+}
+
+GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
+                                    const LanguageSet& languages) {
+  GenerationRequest r;
+  r.endpoint = Endpoint::kTranslate;
+  // They change nothing of what a model of this kind does with a text.
+  for (const char* name : {"preserve_formatting", "show_billed_characters", "model_type"})
+    body.erase(name);
+  take_common(body, config, r);
+  if (r.stream) throw not_supported("stream", "translations come whole");
+  std::vector<std::string> texts = take_texts(body, "text");
+  if (texts.size() > static_cast<size_t>(config.max_prompts))
+    throw invalid_request("text", std::to_string(texts.size()) + " texts; at most " +
+                                      std::to_string(config.max_prompts) + " fit a request");
+  for (size_t i = 0; i < texts.size(); ++i)
+    r.prompts.push_back(text_prompt(texts[i], "text[" + std::to_string(i) + "]"));
+  for (const char* name : {"source_lang", "src_lang", "target_lang", "tgt_lang"})
+    if (has(body, name) && body[name].is_string())
+      body[name] =
+          languages.meant(body[name].get<std::string>()).value_or(body[name].get<std::string>());
+  set_options(std::move(body), config, r);
+  if (r.sequences > 1) throw not_supported("n", "a text has one translation here");
+  r.source_language = r.options.has_src_lang() ? r.options.src_lang() : languages.default_source();
   return r;
 }
 

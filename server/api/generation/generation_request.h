@@ -1,5 +1,5 @@
-// The bodies of /v1/completions and /v1/chat/completions: what they ask of the engine, and how they
-// want it back. Throws InputError naming the field.
+// The bodies of /v1/completions, /v1/chat/completions and /v2/translate: what they ask of the
+// engine, and how they want it back. Throws InputError naming the field.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/http/config.h"
+#include "text/languages.h"
 
 namespace tandem::server {
 
-enum class Endpoint { kCompletions, kChat };
+enum class Endpoint { kCompletions, kChat, kTranslate };
 
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
@@ -31,12 +32,16 @@ struct GenerationRequest {
   bool tokens_as_ids = false;  // in logprobs, "token_id:5" for a token's text
   bool logprobs = false, prompt_logprobs = false;
   int32_t priority = 0;
-  double timeout = 0;      // seconds; 0: none
-  std::string request_id;  // empty: the connection's
+  double timeout = 0;           // seconds; 0: none
+  std::string request_id;       // empty: the connection's
+  std::string source_language;  // of a translation; empty: texts have none
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
+// languages: those that a name may mean in another spelling.
+GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
+                                    const LanguageSet& languages);
 
 // Takes "priority" and "timeout" (0: none) out of the body.
 struct Urgency {

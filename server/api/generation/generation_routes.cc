@@ -16,4 +16,10 @@ void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exc
       ->start();
 }
 
+void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  GenerationRequest request =
+      parse_translation(parse_body(exchange->request()), app.config, app.tokenizer.languages());
+  std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();
+}
+
 }  // namespace tandem::server

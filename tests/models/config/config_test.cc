@@ -167,6 +167,21 @@ TEST(ModelConfig, Led) {
                      "max_encoder_position_embeddings");
 }
 
+// A family's tokens are those of its own vocabulary: a smaller one does not have them.
+TEST(ModelConfig, DefaultTokensOutsideTheVocabularyAreNone) {
+  const json whisper = {{"architectures", {"WhisperForConditionalGeneration"}},
+                        {"model_type", "whisper"},
+                        {"num_mel_bins", 80},
+                        {"decoder_start_token_id", nullptr},
+                        {"eos_token_id", nullptr}};
+  json large = whisper;
+  large["vocab_size"] = 51865;
+  EXPECT_GE(load(large).decoder_start_token_id, 0);
+  EXPECT_FALSE(load(large).eos_token_id.empty());
+  EXPECT_EQ(load(whisper).decoder_start_token_id, -1);
+  EXPECT_TRUE(load(whisper).eos_token_id.empty());
+}
+
 TEST(ModelConfig, NewerNameOfTheDtype) {
   EXPECT_EQ(load({{"dtype", "float16"}, {"torch_dtype", "float32"}}).checkpoint_dtype, DType::kF16);
 }

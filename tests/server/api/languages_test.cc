@@ -51,6 +51,15 @@ TEST(Languages, GoToTheEngine) {
   EXPECT_EQ(s.engine.requests.back().options.src_lang(), "en_XX");
 }
 
+TEST(Languages, OfTokenizedTexts) {
+  FakeServer s;
+  for (const char* name : {"src_lang", "source_lang"}) {
+    const auto e = s.ask("POST", "/tokenize", json({{"prompt", "a"}, {name, "fr_XX"}}).dump());
+    EXPECT_EQ(e->status(), 400);  // this tokenizer has none
+    EXPECT_EQ(e->error_param(), "src_lang");
+  }
+}
+
 TEST(Languages, BadFields) {
   FakeServer s;
   const std::pair<const char*, const char*> cases[] = {

@@ -74,6 +74,13 @@ const std::string kPlain = piece("<unk>", 0, 2) + piece("a", -1) + piece("b", -2
                            piece("ab", -2.5f) + piece("\u2581", -3) + piece("\u00e9", -4) +
                            piece("<x>", 0, 4);
 
+// With the setting that makes bytes of unknown characters.
+std::string byte_pieces() {
+  std::string out = bytes(2, number(35, 1));
+  for (int byte = 0; byte < 256; ++byte) out += piece(piece_of_byte(static_cast<char>(byte)), 0, 6);
+  return out;
+}
+
 PieceModel parse(const std::string& text) { return parse_piece_model(text, "DIR/x.spm"); }
 
 TEST(SentencePiece, TheMostLikelyPieces) {
@@ -141,7 +148,10 @@ TEST(SentencePiece, DamagedFilesAreErrors) {
   EXPECT_THAT(error(piece("a", 0, 9)), HasSubstr("unknown type"));
   EXPECT_THAT(error(kPlain + piece("a", -1)), HasSubstr("\"a\" is there twice"));
   EXPECT_THAT(error(kPlain + bytes(2, number(3, 3))), HasSubstr("Unigram or BPE"));
-  EXPECT_THAT(error(kPlain + bytes(2, number(35, 1))), HasSubstr("byte_fallback"));
+  EXPECT_THAT(error(kPlain + bytes(2, number(35, 1))), HasSubstr("not 256 pieces of bytes"));
+  EXPECT_THAT(error(kPlain + piece("<0x41>", 0, 6)), HasSubstr("byte_fallback is false"));
+  EXPECT_THAT(error(kPlain + byte_pieces() + piece("<0x4g>", 0, 6)), HasSubstr("names none"));
+  EXPECT_EQ(error(kPlain + byte_pieces()), "");
   for (const std::string& table : {std::string("abc"), std::string("\x04\0\0\0abcd", 8),
                                    std::string("\xff\xff\xff\xff"
                                                "abcd\0",
@@ -186,7 +196,7 @@ TEST(SentencePiece, CodesAndIds) {
   EXPECT_THAT(ids(">>ab<< a"), ElementsAre(4, 3, 1));
   EXPECT_THAT(ids(">>y<<a"), ElementsAre(0, 3, 1));
   EXPECT_THAT(ids("a >>ab<<a"), ElementsAre(3, 1, 3, 0, 2, 0, 1));  // only at the start
-  EXPECT_THAT(ids(">><<a"), ElementsAre(3, 0, 1));
+  EXPECT_THAT(ids(">><<a"), ElementsAre(0, 3, 1));
   files.options.codes = false;
   std::vector<int32_t> plain;
   make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode(">>ab<<", plain);
@@ -197,6 +207,28 @@ TEST(SentencePiece, CodesAndIds) {
   EXPECT_FALSE(decoder->loses_space("\u2581zz"));  // not a piece of the target's
   files.unknown_token = "none";
   EXPECT_THROW(make_sentencepiece_model(files, "vocab.json"), InputError);
+}
+
+TEST(SentencePiece, UnknownCharactersAreTheirBytes) {
+  for (const bool bpe : {false, true}) {
+    SentencePieceFiles files;
+    files.source = files.target =
+        parse(kPlain + byte_pieces() + (bpe ? bytes(2, number(3, 2)) : ""));
+    files.vocabulary = {{"<unk>", 0}, {"a", 1}, {"\u2581", 2}};
+    for (int byte = 0x80; byte < 0x100; ++byte)
+      files.vocabulary[piece_of_byte(static_cast<char>(byte))] = byte;
+    files.unknown_token = "<unk>";
+    std::vector<int32_t> ids;
+    make_sentencepiece_model(files, "vocab.json")->word_encoder()->encode("a \u5317\u4eacxa", ids);
+    // Those of the vocabulary: it lacks x's.
+    EXPECT_THAT(ids, ElementsAre(2, 1, 2, 0xE5, 0x8C, 0x97, 0xE4, 0xBA, 0xAC, 0, 1));
+    const auto decoder = make_sentencepiece_decoder(files);
+    EXPECT_EQ(decoder->byte_of("<0xE5>"), '\xE5');
+    EXPECT_EQ(decoder->byte_of("<0xe5>"), std::nullopt);
+    EXPECT_EQ(decoder->byte_of("a"), std::nullopt);
+    files.options.loses_spaces = false;  // not decoded by the library
+    EXPECT_EQ(make_sentencepiece_decoder(files)->byte_of("<0xE5>"), std::nullopt);
+  }
 }
 
 }  // namespace

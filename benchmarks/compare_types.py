@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""How far a compute type's log-probabilities are from fp32's, computed by Tandem itself on the same targets.
+
+    compare_types.py [--tandem build/bin/tandem] [--types bfloat16,int8] [--requests 32] [--lines FILE] MODEL…
+
+Every model scores targets (`tandem score`, docs/scoring.md) in float32 and in each of --types. Targets and sources are
+random token ids by a seed, or those of --lines, a JSONL file as `tandem score` reads it: take a trained model's own
+texts where there are some. For each token of a target: |Δ| is the difference of its log-probability from fp32's; top 1
+is whether the most likely token at its place is fp32's. Prints a Markdown table. Needs Python's standard library alone.
+"""
+import argparse, json, pathlib, random, statistics, subprocess
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("models", nargs="+", type=pathlib.Path, metavar="MODEL")
+    p.add_argument("--tandem", default="build/bin/tandem")
+    p.add_argument("--types", default="bfloat16,int8")
+    p.add_argument("--requests", type=int, default=32)
+    p.add_argument("--source-tokens", type=int, default=40)
+    p.add_argument("--target-tokens", type=int, default=24)
+    p.add_argument("--lines", type=pathlib.Path)
+    p.add_argument("--seed", type=int, default=1)
+    return p.parse_args()
+
+
+def vocabulary(model):
+    """How many ids there are for both sides."""
+    config = json.loads((model / "config.json").read_text())
+    sizes = [part.get(key) for part in (config, config.get("decoder") or {})
+             for key in ("vocab_size", "decoder_vocab_size") if isinstance(part, dict)]
+    return min(size for size in sizes if size)
+
+
+def random_lines(args, model):
+    chance = random.Random(args.seed)
+    low, high = 8, vocabulary(model) - 8  # hardly a special token
+    ids = lambda most: [chance.randint(low, high) for _ in range(chance.randint(most // 2, most))]
+    return [{"id": i, "encoder_prompt": {"prompt_token_ids": ids(args.source_tokens)},
+             "target": {"prompt_token_ids": ids(args.target_tokens)}, "append_eos": False}
+            for i in range(args.requests)]
+
+
+def score(args, model, dtype, lines):
+    """[(log-probability, most likely token)] of all tokens of all targets."""
+    command = [args.tandem, "score", "--jsonl", "--model", str(model), "--dtype", dtype, "--logprobs", "1"]
+    out = subprocess.run(command, input="".join(json.dumps(line) + "\n" for line in lines), stdout=subprocess.PIPE,
+                         text=True)
+    tokens = []
+    for line in out.stdout.splitlines():
+        result = json.loads(line)
+        if "error" in result:
+            raise SystemExit(f"{model.name}, {dtype}: {result['error']['message']}")
+        for value, top in zip(result["token_logprobs"], result["logprobs"]):
+            tokens.append((value, next(int(token) for token, entry in top.items() if entry["rank"] == 1)))
+    if out.returncode or not tokens:
+        raise SystemExit(f"{model.name}, {dtype}: tandem score ended with status {out.returncode}")
+    return tokens
+
+
+def compare(exact, other):
+    """Tokens, mean and largest |Δ|, the share of equal top tokens."""
+    differences = [abs(a - b) for (a, _), (b, _) in zip(exact, other) if a is not None and b is not None]
+    same = sum(a == b for (_, a), (_, b) in zip(exact, other))
+    return len(exact), statistics.mean(differences), max(differences), same / len(exact)
+
+
+def main():
+    args = parse()
+    types = args.types.split(",")
+    print("| checkpoint | tokens | " + " | ".join(f"{t}: mean \\|Δ\\|, largest, same top 1" for t in types) + " |")
+    print("|---" * (2 + len(types)) + "|", flush=True)
+    for model in args.models:
+        lines = ([json.loads(line) for line in args.lines.read_text().splitlines() if line.strip()]
+                 if args.lines else random_lines(args, model))
+        exact = score(args, model, "float32", lines)
+        cells = []
+        for dtype in types:
+            count, mean, most, same = compare(exact, score(args, model, dtype, lines))
+            cells.append(f"{mean:.4f}, {most:.3f}, {same:.1%}")
+        print(f"| {model.name} | {len(exact)} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
