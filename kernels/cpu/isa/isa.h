@@ -88,6 +88,8 @@ struct RaggedHead {
   int64_t first_row;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
+// In bf16: queries and keys (a multiple of kPanelColumns) at a time.
+constexpr int kRaggedBf16Rows = 32, kRaggedBf16Keys = 128;
 
 // Some heads of keys of one sequence in the paged cache, and some consecutive queries of the heads
 // that read them: as a rule at most kPagedRows pairs of a head and a query.
@@ -144,7 +146,10 @@ struct IsaKernels {
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
-  void (*window_pack)(const RaggedHead&);    // those that the queries see
+  // The same in bf16 (attention_bf16.inl), without windows; nullptr: the level does not have it.
+  void (*ragged_pack_bf16)(const RaggedHead&);
+  void (*ragged_attend_bf16)(const RaggedHead&);
+  void (*window_pack)(const RaggedHead&);  // those that the queries see
   void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
@@ -166,6 +171,8 @@ const IsaKernels& isa_kernels();
 // numbers rounded up to panels.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
+int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim);
+int64_t ragged_bf16_scratch_floats(int head_dim);
 // Of `rows` pairs of a head and a query; keys: the most that are read for one, and `lane`.
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 
