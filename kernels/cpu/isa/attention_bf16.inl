@@ -103,33 +103,40 @@ inline V exp2_rough(V x) {
   return scale(p, x);  // takes the floor of x
 }
 
+constexpr float kLog2e = 1.442695041f;
+
 // What goes on from block to block of keys.
 struct SoftRow {
   float top;  // the largest score so far
   V sum;      // of the exponentials, by lane
 };
 
-// The exponentials of n scores, a multiple of 32, rounded where the scores lay, as pairs; `acc`,
-// the sum of values so far, follows a new largest one (nullptr: there is none).
-inline void soften(float* p, int64_t n, SoftRow& row, float* acc, int64_t width) {
-  V best = load(p);
-  for (int64_t j = 16; j < n; j += 16) best = max(best, load(p + j));
-  const V parts[1] = {best};
-  const float largest = reduce_max(parts);
-  const float log2e = 1.442695041f;
-  if (largest > row.top) {
-    if (acc != nullptr) {
-      const V factor = exp2_flushed(set1((row.top - largest) * log2e));
-      row.sum = row.sum * factor;
-      for (int64_t d = 0; d < width; d += 16) store(acc + d, load(acc + d) * factor);
-    }
-    row.top = largest;
+// The largest of n scores, a multiple of 32.
+inline float largest_of(const float* p, int64_t n) {
+  V best[2] = {load(p), load(p + 16)};
+  for (int64_t j = 32; j < n; j += 32) {
+    best[0] = max(best[0], load(p + j));
+    best[1] = max(best[1], load(p + j + 16));
   }
-  const float shift = row.top == -__builtin_inff() ? 0.0f : row.top * log2e;
+  const V both[1] = {max(best[0], best[1])};
+  return reduce_max(both);
+}
+
+// A new largest score: `acc`, the sum of values so far, follows.
+[[gnu::noinline]] void raise_top(SoftRow& row, float largest, float* acc, int64_t width) {
+  const V factor = exp2_flushed(set1((row.top - largest) * kLog2e));
+  row.sum = row.sum * factor;
+  for (int64_t d = 0; d < width; d += 16) store(acc + d, load(acc + d) * factor);
+}
+
+// The exponentials of n scores, a multiple of 32, rounded where the scores lay, as pairs.
+inline void soften(float* p, int64_t n, SoftRow& row) {
+  const V scale = set1(kLog2e);
+  const V shift = set1(row.top == -__builtin_inff() ? 0.0f : -row.top * kLog2e);
   V sum = row.sum;
   for (int64_t j = 0; j < n; j += 32) {
-    const V low = exp2_rough(fma(load(p + j), set1(log2e), set1(-shift)));
-    const V high = exp2_rough(fma(load(p + j + 16), set1(log2e), set1(-shift)));
+    const V low = exp2_rough(fma(load(p + j), scale, shift));
+    const V high = exp2_rough(fma(load(p + j + 16), scale, shift));
     sum = sum + (low + high);
     _mm512_storeu_si512(p + j / 2, (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }
@@ -152,10 +159,12 @@ void ragged_attend_bf16(const RaggedHead& h) {
   float* scores = h.scratch + kRaggedBf16Rows * steps;   // [kRaggedBf16Rows][lds]
   float* acc = scores + kRaggedBf16Rows * lds;           // [kRaggedBf16Rows][lda]
   SoftRow soft[kRaggedBf16Rows];
+  float tops[kRaggedBf16Rows];
   for (int64_t row = 0; row < h.queries; row += kRaggedBf16Rows) {
     const int64_t rows = h.queries - row < kRaggedBf16Rows ? h.queries - row : kRaggedBf16Rows;
     for (int64_t i = 0; i < rows; ++i) {
       soft[i] = {-__builtin_inff(), zero()};
+      prefetch_row(h.q + (row + kRaggedBf16Rows + i) * h.ldq, h.head_dim);
       rounded_steps(h.q + (row + i) * h.ldq, h.head_dim, h.scale, steps, q + i * steps);
     }
     for (int64_t j = 0; j < h.keys; j += kRaggedBf16Keys) {
@@ -166,7 +175,14 @@ void ragged_attend_bf16(const RaggedHead& h) {
                        false);
       for (int64_t i = 0; i < rows; ++i) {
         adjust_block_scores(h, row + i, j, n, scores + i * lds);
-        soften(scores + i * lds, padded, soft[i], j > 0 ? acc + i * lda : nullptr, width);
+        tops[i] = largest_of(scores + i * lds, padded);
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        if (tops[i] > soft[i].top) {
+          if (j > 0) raise_top(soft[i], tops[i], acc + i * lda, width);
+          soft[i].top = tops[i];
+        }
+        soften(scores + i * lds, padded, soft[i]);
       }
       const uint32_t* values = packed_value_words(h) + j / 2 * kPanelColumns;
       for (int64_t d = 0; d < width; d += kPanelColumns, values += key_steps(h) * kPanelColumns)
