@@ -135,6 +135,13 @@ struct LayerNormRow {
   bool rms;    // the mean counts as 0
 };
 
+// As Peak of kernels/row_math.h.
+struct RowPeak {
+  float value;
+  int64_t block;
+  bool has_nan;
+};
+
 struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
@@ -153,6 +160,10 @@ struct IsaKernels {
   void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
+  // Of kernels/row_math.h. find_peak goes on from what `peak` holds.
+  void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
+  void (*exp_all)(const float* x, int64_t n, float top, float* out);
+  double (*sum_exp)(const float* x, int64_t n, float top);
 };
 
 // Only those of the build's processor exist (kernels/cpu/isa/isa.cc).

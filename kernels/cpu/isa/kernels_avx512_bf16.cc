@@ -28,6 +28,8 @@ namespace {
 #include "kernels/cpu/isa/attention_bf16.inl"
 //
 #include "kernels/cpu/isa/attention_window.inl"
+//
+#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kAvx512Bf16Kernels

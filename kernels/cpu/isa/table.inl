@@ -26,4 +26,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     window_attend,
     paged_attend<float>,
     paged_attend<uint16_t>,
+    find_peak,
+    exp_all,
+    sum_exp,
 };
