@@ -35,8 +35,10 @@ struct GemmBlock {
   int columns;       // of the panel that matter, 1..64
   float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
   int64_t ldc;
-  bool accumulate;    // start from c, else from 0
-  bool finish;        // then add the bias and apply the activation, to `columns`
+  bool accumulate;  // start from c, else from 0
+  bool finish;      // then add the bias and apply the activation, to `columns`
+  float* out;       // where `finish` puts `columns` of each row; nullptr: they stay in c
+  int64_t ldo;
   const float* bias;  // [columns] or nullptr
   Activation activation;
   // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
