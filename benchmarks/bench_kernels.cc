@@ -108,7 +108,7 @@ Tensor index_tensor(const std::vector<int32_t>& values) {
 
 // With a window: so many keys before and as many behind each query.
 void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t sequences,
-                  int64_t length, int32_t window = ops::Window::kAll) {
+                  int64_t length, int32_t window = ops::Window::kAll, bool bf16 = false) {
   const int64_t t = sequences * length;
   const Tensor qkv = random_matrix(t, 3 * kSize);
   std::vector<int32_t> indptr;
@@ -122,14 +122,16 @@ void bench_ragged(Context& ctx, Probes& probes, const Options& options, int64_t 
                                 0.125f,
                                 Tensor({t, kSize}, DType::kF32)};
   args.window = {window, window};
+  args.bf16 = bf16;
   ops::ragged_attention(ctx, args);
-  std::string name = "encoder " + std::to_string(sequences) + " x " + std::to_string(length);
+  std::string name = std::string(bf16 ? "encoder bf16 " : "encoder ") + std::to_string(sequences) +
+                     " x " + std::to_string(length);
   if (window != ops::Window::kAll) name += ", window " + std::to_string(window);
   if (t <= 256) {
     ops::RaggedAttentionArgs expected = args;
     expected.out = Tensor({t, kSize}, DType::kF32);
     reference::ragged_attention(expected);
-    expect_near(args.out, expected.out, 1e-5, name);
+    expect_near(args.out, expected.out, bf16 ? 1e-2 : 1e-5, name);
   }
   const Timing timing =
       measure(probes, options.seconds, [&](int) { ops::ragged_attention(ctx, args); });
@@ -255,8 +257,9 @@ int main(int argc, char** argv) {
   }
   if (options.attention) {
     print_header("attention, 12 heads of 64");
-    for (auto [s, n] : {std::pair{1, 64}, {1, 256}, {8, 256}, {1, 1024}})
-      bench_ragged(ctx, probes, options, s, n);
+    for (const bool bf16 : {false, true})
+      for (auto [s, n] : {std::pair{1, 64}, {1, 256}, {8, 256}, {1, 1500}})
+        bench_ragged(ctx, probes, options, s, n, ops::Window::kAll, bf16);
     for (DType dtype : {DType::kF32, DType::kBF16})
       for (auto [s, n] : {std::pair{1, 256}, {8, 256}, {32, 256}, {8, 1024}})
         bench_paged(ctx, probes, options, s, n, 16, dtype, KvLayout::kHND);

@@ -3,17 +3,21 @@
 // throughput, time to first token, time per output token and peak memory.
 //   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--beams 1]
 //               [--repeat 3] [--dtype float32] [--threads N] [--requests FILE] [--json]
+//               [--frames FILE --num-frames 3000 --frame-width 80 --decoder-prompt IDS]
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "runtime/engine/llm_engine.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 
 namespace {
 
@@ -22,7 +26,9 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, dtype = "float32", requests;
+  std::string model, dtype = "float32", requests, frames;
+  std::vector<int> decoder_prompt;
+  int num_frames = 3000, frame_width = 80;
   std::vector<int> batches{1, 8, 32};
   int source_tokens = 256, new_tokens = 64, beams = 1, repeat = 3, threads = 0;
   int max_num_batched_tokens = 2048, max_num_seqs = 256;
@@ -30,7 +36,7 @@ struct Options {
 };
 
 struct Request {
-  json prompt;
+  proto::Prompt prompt;
   int new_tokens;
 };
 
@@ -61,13 +67,39 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+// Windows of `num_frames` rows of floats, one after the other in a file; taken in turns.
+std::vector<Request> frame_requests(const Options& o, int batch) {
+  std::ifstream in(o.frames, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const size_t values = static_cast<size_t>(o.num_frames) * static_cast<size_t>(o.frame_width);
+  const size_t windows = bytes.size() / sizeof(float) / values;
+  if (windows == 0) throw std::runtime_error("not one window in " + o.frames);
+  std::vector<Request> requests;
+  for (int i = 0; i < batch; ++i) {
+    Request request{{}, o.new_tokens};
+    proto::EncoderFrames& frames = *request.prompt.mutable_encoder()->mutable_frames();
+    frames.set_num_frames(o.num_frames);
+    frames.set_width(o.frame_width);
+    frames.mutable_values()->Resize(static_cast<int>(values), 0);
+    std::memcpy(frames.mutable_values()->mutable_data(),
+                bytes.data() + static_cast<size_t>(i) % windows * values * sizeof(float),
+                values * sizeof(float));
+    if (!o.decoder_prompt.empty())
+      request.prompt.mutable_decoder()->mutable_token_ids()->mutable_ids()->Add(
+          o.decoder_prompt.begin(), o.decoder_prompt.end());
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
 std::vector<Request> make_requests(const Options& o, const ModelConfig& config, int batch) {
+  if (!o.frames.empty()) return frame_requests(o, batch);
   std::vector<Request> requests;
   if (!o.requests.empty()) {
     std::ifstream in(o.requests);
     for (std::string line; std::getline(in, line) && static_cast<int>(requests.size()) < batch;) {
       const json request = json::parse(line);
-      requests.push_back({{{"prompt_token_ids", request.at("encoder_ids")}},
+      requests.push_back({read_prompt({{"prompt_token_ids", request.at("encoder_ids")}}),
                           request.value("new_tokens", o.new_tokens)});
     }
     if (static_cast<int>(requests.size()) < batch)
@@ -80,7 +112,7 @@ std::vector<Request> make_requests(const Options& o, const ModelConfig& config, 
     std::vector<int> ids{config.bos_token_id};
     while (static_cast<int>(ids.size()) < o.source_tokens - 1) ids.push_back(id(rng));
     ids.push_back(config.eos_token_id.at(0));
-    requests.push_back({{{"prompt_token_ids", ids}}, o.new_tokens});
+    requests.push_back({read_prompt({{"prompt_token_ids", ids}}), o.new_tokens});
   }
   return requests;
 }
@@ -102,7 +134,8 @@ Result run_batch(LLMEngine& engine, const Options& o, const std::vector<Request>
   const auto start = Clock::now();
   const double cpu_before = cpu_seconds();
   for (size_t i = 0; i < requests.size(); ++i)
-    engine.add_request(std::to_string(i), requests[i].prompt, params_of(o, requests[i]));
+    engine.add_request(std::to_string(i), requests[i].prompt,
+                       read_options(params_of(o, requests[i])));
   while (engine.has_unfinished_requests())
     for (const auto& output : engine.step()) {
       if (!output.finished()) continue;
@@ -185,6 +218,10 @@ int main(int argc, char** argv) {
   app.add_option("--max-num-seqs", o.max_num_seqs)->capture_default_str();
   app.add_option("--requests", o.requests,
                  "JSONL with encoder_ids, and new_tokens if they differ, instead of random ids");
+  app.add_option("--frames", o.frames, "for models of sound: windows of float32, instead of ids");
+  app.add_option("--num-frames", o.num_frames, "of a window")->capture_default_str();
+  app.add_option("--frame-width", o.frame_width, "numbers of a frame")->capture_default_str();
+  app.add_option("--decoder-prompt", o.decoder_prompt, "ids, with --frames")->delimiter(',');
   app.add_flag("--json", o.as_json, "one JSON object, with the tokens");
   CLI11_PARSE(app, argc, argv);
   try {

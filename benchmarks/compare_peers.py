@@ -18,17 +18,24 @@ at a time. Tandem batches continuously. CTranslate2 and HuggingFace get them sor
 CTranslate2's max_batch_size does; CTranslate2 drops what is done out of a running batch, HuggingFace goes on to the
 longest. A request's latency is the time until it, or its batch, is done.
 
+A model of sound (Whisper's shapes): a request is a window of random frames, 30 s of sound if it were any, the decoder
+prompt says "English, transcribe, no times". The peers are HuggingFace and faster-whisper, whose CTranslate2 model is
+given the frames as Tandem is: what makes them of sound is not timed. RTFx is how much sound is done in a second.
+
+Beside each row stands what the machine multiplied at that time: the rate of a matrix product of PyTorch's in bf16.
+
 --install makes --venv and installs the peers there with pip. Without --venv this interpreter must have them.
 Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, ct2-int8, ct2-bf16, hf-bf16: their
-agreement is reported only.
+agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
 """
 import argparse, datetime, json, os, pathlib, platform, random, statistics, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PEERS = ["ctranslate2", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
+PEERS = ["ctranslate2", "faster-whisper", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
 OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8"}
-NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino"]
-EXACT = {"tandem", "ct2", "openvino"}  # fp32: must agree with HuggingFace; with beams Tandem alone
+NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino", "faster-whisper", "faster-whisper-int8"]
+EXACT = {"tandem", "ct2", "openvino", "faster-whisper"}  # fp32: must agree with HuggingFace; with beams Tandem alone
+WINDOW_FRAMES, WINDOW_SECONDS, SPEECH_PROMPT = 3000, 30, [50258, 50259, 50359, 50363]
 TIE = 1e-3  # HuggingFace's own lead of the best logit, below which fp32 engines may differ
 
 
@@ -58,6 +65,11 @@ def parse(argv):
     args.cache = args.cache or args.model.with_name(args.model.name + ".converted")
     args.engines = [e for e in args.engines.split(",") if e]
     args.batches = [int(b) for b in args.batches.split(",")]
+    args.config = json.loads((args.model / "config.json").read_text())
+    args.bins = args.config.get("num_mel_bins") if args.config["model_type"] == "whisper" else None
+    args.windows = args.cache / "windows.f32"
+    if args.bins and (args.mixed or args.beams > 1):
+        p.error("of sound: greedily, windows of one length")
     if args.mixed and args.beams > 1:
         p.error("--mixed is greedy: CTranslate2 cannot end its beams at lengths of their own")
     return args
@@ -72,7 +84,7 @@ class Peer:
         environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), TOKENIZERS_PARALLELISM="false",
                            HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
         command = [python_of(args), HERE / "peer_worker.py", name, "--model", args.model, "--cache", args.cache,
-                   "--threads", args.threads, "--beams", args.beams]
+                   "--threads", args.threads, "--beams", args.beams, *speech_flags(args)]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=environment)
         self.version = self.answer()["version"]
@@ -110,9 +122,12 @@ class Tandem:
             file.writelines(json.dumps({"encoder_ids": r, "new_tokens": n}) + "\n"
                             for r, n in zip(requests, new_tokens))
             file.flush()
+            source = ["--requests", file.name]
+            if self.args.bins:
+                source = [*speech_flags(self.args), "--new-tokens", new_tokens[0]]
             command = [self.args.bench, "--model", self.args.model, "--batch", len(requests), "--max-num-seqs",
                        batch * self.args.beams, "--beams", self.args.beams, "--dtype", self.dtype, "--threads",
-                       self.args.threads, "--repeat", repeat, "--requests", file.name, "--json"]
+                       self.args.threads, "--repeat", repeat, *source, "--json"]
             done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"compare_peers: bench_model ended with status {done.returncode}")
@@ -120,6 +135,26 @@ class Tandem:
 
     def close(self):
         pass
+
+
+def speech_flags(args):
+    if not args.bins:
+        return []
+    return ["--frames", args.windows, "--num-frames", WINDOW_FRAMES, "--frame-width", args.bins, "--decoder-prompt",
+            ",".join(map(str, SPEECH_PROMPT))]
+
+
+def write_windows(args):
+    """Random frames of the range that log-mel features have, which change slowly."""
+    import array
+    chance = random.Random(args.seed)
+    args.cache.mkdir(parents=True, exist_ok=True)
+    with open(args.windows, "wb") as file:
+        for _ in range(max(args.batches)):
+            row = [chance.uniform(-1, 1) for _ in range(args.bins)]
+            for _ in range(WINDOW_FRAMES):
+                row = [0.7 * value + 0.3 * chance.uniform(-1.5, 1.5) for value in row]
+                array.array("f", row).tofile(file)
 
 
 def python_of(args):
@@ -149,7 +184,9 @@ def skewed(chance, low, high):
 
 def make_requests(args):
     """The requests and how many tokens each is to get."""
-    config = json.loads((args.model / "config.json").read_text())
+    config = args.config
+    if args.bins:  # a request is the number of its window
+        return [[i] for i in range(max(args.batches))], [args.new_tokens] * max(args.batches)
     chance = random.Random(args.seed)
     low, high = 4, config["vocab_size"] - 2  # no special token inside
     first = [config["bos_token_id"]] if config["model_type"] == "bart" else []
@@ -192,13 +229,15 @@ def compare_tokens(name, args, judge, requests, got, want):
     return {"same": same, "ties": ties, "different": wrong}
 
 
-def measure(args, engines, batch, requests, new_tokens):
+def measure(args, engines, judge, batch, requests, new_tokens):
     """What each round of each engine gave; the time to the first token is that of generating one."""
-    rows = {name: {"seconds": [], "ttft_ms": [], "p50": [], "p95": [], "cpu": [], "peak_rss_mb": 0.0} for name in engines}
+    rows = {name: {"seconds": [], "ttft_ms": [], "p50": [], "p95": [], "cpu": [], "rate": [], "peak_rss_mb": 0.0} for name in engines}
     names = list(engines)
     for turn in range(args.rounds + args.warm_up):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             engine, row = engines[name], rows[name]
+            time.sleep(args.pause)
+            rate = judge.ask(probe=True)["gflops"]
             time.sleep(args.pause)
             done = engine.run(requests, new_tokens, batch, args.repeat)
             if [len(ids) for ids in done["token_ids"]] != new_tokens:
@@ -209,6 +248,7 @@ def measure(args, engines, batch, requests, new_tokens):
                 continue
             row["seconds"].append(done["seconds"])
             row["cpu"].append(done["cpu_seconds"])
+            row["rate"].append(rate)
             row["p50"].append(percentile(done["latencies"], 0.50))
             row["p95"].append(percentile(done["latencies"], 0.95))
             if args.beams == 1 and not args.mixed:
@@ -229,6 +269,7 @@ def summarise(batch, rows, new_tokens):
             "engine": name, "batch": batch, "seconds": seconds, "best_seconds": min(row["seconds"]),
             "rounds": row["seconds"], "tokens_per_second": sum(new_tokens) / seconds,
             "cpu_seconds": statistics.median(row["cpu"]), "p50": statistics.median(row["p50"]), "p95": statistics.median(row["p95"]),
+            "product_gflops": statistics.median(row["rate"]),
             "ttft_ms": statistics.median(row["ttft_ms"] or [0]), "peak_rss_mb": row["peak_rss_mb"]})
     # Round by round, so that what slowed a round down cancels out.
     for r in results:
@@ -251,21 +292,24 @@ def cpu_name():
 def markdown(report):
     work = (f"{report['mixed']} requests of {min(report['sources'])} to {max(report['sources'])} source tokens and "
             f"{min(report['targets'])} to {max(report['targets'])} new tokens" if report["mixed"] else
+            f"windows of {WINDOW_SECONDS} s, {report['new_tokens']} new tokens" if report["speech"] else
             f"{report['source_tokens']} source tokens, {report['new_tokens']} new tokens")
     how = f"{report['beams']} beams" if report["beams"] > 1 else "greedy"
     last = "p50, s | p95, s" if report["mixed"] else "first token, ms" if report["beams"] == 1 else ""
     lines = [f"{report['model']}: {work}, {how}, {report['threads']} threads, {report['cpu']}, {report['date']}. "
              f"Median of {report['rounds']} interleaved rounds.", "",
              "| batch | engine | s | CPU s | tokens/s | tandem is faster by | tandem-bf16 by | tandem-int8 by | "
-             f"{last + ' | ' if last else ''}"
-             "peak memory, MB |",
-             "|---" * (9 + (last.count("|") + 1 if last else 0)) + "|"]
+             f"{last + ' | ' if last else ''}{'RTFx | ' if report['speech'] else ''}"
+             "peak memory, MB | bf16 products, GFLOP/s |"]
+    lines.append("|---" * (lines[-1].count("|") - 1) + "|")
     for r in report["results"]:
         ratios = [f"{r[k]:.2f}" if k in r else "" for k in (f"{ours}_ratio" for ours in OURS)]
         cells = [r["batch"], r["engine"], f"{r['seconds']:.2f}", f"{r['cpu_seconds']:.2f}", f"{r['tokens_per_second']:.0f}", *ratios]
         cells += [f"{r['p50']:.2f}", f"{r['p95']:.2f}"] if report["mixed"] else \
             [f"{r['ttft_ms']:.0f}"] if report["beams"] == 1 else []
-        lines.append("| " + " | ".join(map(str, [*cells, f"{r['peak_rss_mb']:.0f}"])) + " |")
+        cells += [f"{WINDOW_SECONDS * r['batch'] / r['seconds']:.1f}"] if report["speech"] else []
+        cells += [f"{r['peak_rss_mb']:.0f}", f"{r['product_gflops']:.0f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     lines += ["", "Versions: " + "; ".join(sorted(set(report["versions"].values()))) + "."]
     return "\n".join(lines) + "\n"
 
@@ -275,6 +319,8 @@ def main():
     if args.install:
         install(args)
     requests, new_tokens = make_requests(args)
+    if args.bins:
+        write_windows(args)
     engines = {name: start(name, args) for name in args.engines}
     judge = engines["hf"] if "hf" in engines else start("hf", args)
 
@@ -286,7 +332,7 @@ def main():
                                       engine.run(some, lengths, max(args.batches))["token_ids"], want)
                  for name, engine in engines.items() if name != "hf"}
 
-    report = {"model": args.model.name, "source_tokens": args.source_tokens, "new_tokens": args.new_tokens,
+    report = {"model": args.model.name, "source_tokens": args.source_tokens, "new_tokens": args.new_tokens, "speech": args.bins is not None,
               "beams": args.beams, "mixed": args.mixed, "sources": list(map(len, requests)), "targets": new_tokens,
               "threads": args.threads, "rounds": args.rounds, "repeat": args.repeat, "seed": args.seed, "cpu": cpu_name(),
               "date": datetime.date.today().isoformat(), "versions": {n: e.version for n, e in engines.items()},
@@ -294,7 +340,7 @@ def main():
     for batch in args.batches:
         print(f"batch {batch}: {args.rounds} rounds", flush=True)
         count = args.mixed or batch
-        rows = measure(args, engines, batch, requests[:count], new_tokens[:count])
+        rows = measure(args, engines, judge, batch, requests[:count], new_tokens[:count])
         report["results"] += summarise(batch, rows, new_tokens[:count])
         args.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
         args.out.with_suffix(".md").write_text(markdown(report))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Random checkpoints with the shapes of published models, for benchmarks/compare_peers.py.
 
-    make_random_families.py --out DIR [--shapes t5-base,nllb-600m,marian] [--seed N]
+    make_random_families.py --out DIR [--shapes t5-base,nllb-600m,marian,whisper-base,whisper-small] [--seed N]
 
 Speed does not depend on the values. They are chosen so that a model does not repeat itself (agreement of engines would
 prove nothing): attention to the source decides what comes next. The tokenizer is one word for each id, which is all
 that CTranslate2's converter needs. It wants torch and transformers, which compare_peers.py --install fetches.
 
 t5-base: google/flan-t5-base (gated GELU, a head of its own). nllb-600m: facebook/nllb-200-distilled-600M.
-marian: Helsinki-NLP/opus-mt-en-de. BART's is build/bin/make_random_bart.
+marian: Helsinki-NLP/opus-mt-en-de. whisper-base, whisper-small: openai/whisper-*. BART's is build/bin/make_random_bart.
 """
 import argparse, json, math, pathlib
 
@@ -37,7 +37,23 @@ def marian(transformers):
     return transformers.MarianMTModel, config, {"eos": 0, "unk": 1, "pad": 58100}
 
 
-SHAPES = {"t5-base": t5_base, "nllb-600m": nllb_600m, "marian": marian}
+SPEECH_TOKENS = {"<|startoftranscript|>": 50258, "<|en|>": 50259, "<|transcribe|>": 50359, "<|nospeech|>": 50362,
+                 "<|notimestamps|>": 50363}
+
+
+def whisper(width, layers):
+    def shape(transformers):
+        config = transformers.WhisperConfig(
+            vocab_size=51865, d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=width // 64,
+            decoder_attention_heads=width // 64, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, bos_token_id=50257,
+            eos_token_id=50257, pad_token_id=50257, decoder_start_token_id=50258, suppress_tokens=None, begin_suppress_tokens=None)
+        return transformers.WhisperForConditionalGeneration, config, {
+            "eos": 50257, "unk": 50256, **SPEECH_TOKENS}
+    return shape
+
+
+SHAPES = {"t5-base": t5_base, "nllb-600m": nllb_600m, "marian": marian, "whisper-base": whisper(512, 6),
+          "whisper-small": whisper(768, 12)}
 
 
 def deviation(name, weight, config):
@@ -47,7 +63,9 @@ def deviation(name, weight, config):
     t5 = config.model_type == "t5"
     if "relative_attention_bias" in name:
         return 0.5
-    if "lm_head" in name or "shared" in name or "embed_tokens" in name:
+    if "conv" in name:
+        return 1 / math.sqrt(weight.shape[1] * weight.shape[2])
+    if "proj_out" in name or "lm_head" in name or "shared" in name or "embed_tokens" in name:
         return 1.0 if t5 and "lm_head" not in name else 0.04
     gain = 0.4
     cross = "EncDecAttention" in name or "encoder_attn" in name
@@ -60,7 +78,8 @@ def deviation(name, weight, config):
 
 
 def write_tokenizer(folder, size, special):
-    names = {"eos": "</s>", "pad": "<pad>", "unk": "<unk>", "bos": "<s>"}
+    names = {"eos": "<|endoftext|>" if "<|en|>" in special else "</s>", "pad": "<pad>", "unk": "<unk>", "bos": "<s>"}
+    names |= {kind: kind for kind in special if kind not in names}
     words = {i: f"w{i}" for i in range(size)} | {i: names[kind] for kind, i in special.items()}
     added = [{"id": i, "content": names[kind], "single_word": False, "lstrip": False, "rstrip": False,
               "normalized": False, "special": True} for kind, i in sorted(special.items(), key=lambda s: s[1])]
@@ -71,7 +90,7 @@ def write_tokenizer(folder, size, special):
                            "unk_id": special["unk"], "byte_fallback": False}}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "PreTrainedTokenizerFast", **{f"{kind}_token": names[kind] for kind in special}}))
+        {"tokenizer_class": "PreTrainedTokenizerFast", **{f"{kind}_token": names[kind] for kind in special if kind in ("eos", "pad", "unk", "bos")}}))
 
 
 def make(shape, out, seed):
@@ -94,6 +113,8 @@ def make(shape, out, seed):
         model.generation_config.bad_words_ids = [[config.pad_token_id]]  # as published
     model.save_pretrained(folder, max_shard_size="100GB")
     write_tokenizer(folder, config.vocab_size, special)
+    if config.model_type == "whisper":
+        transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
     print(f"{folder}: {sum(w.numel() for w in model.parameters()) / 1e6:.0f} million parameters")
 
 

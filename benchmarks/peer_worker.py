@@ -2,7 +2,8 @@
 """One peer of compare_peers.py, in a process of its own.
 
 Reads lines of JSON: "requests" with "new_tokens" of each, and "batch", how many to run at a time; or "judge", a method
-of HuggingFace's, with "requests" and "tokens". Answers each with a line.
+of HuggingFace's, with "requests" and "tokens"; or "probe". Answers each with a line. Of models of sound (--frames) a
+request is the number of a window.
 """
 import argparse, json, os, pathlib, resource, sys, time
 
@@ -56,6 +57,71 @@ class HuggingFace:
         """Sums of log-probabilities, which is what beam search maximises."""
         return [self.logits(source, target).log_softmax(-1).gather(1, self.torch.tensor(target)[:, None]).sum().item()
                 for source, target in zip(requests, tokens)]
+
+
+class Windows:
+    """Of frames, in a file of float32."""
+    def __init__(self, args):
+        import numpy
+
+        self.prompt = [int(i) for i in args.decoder_prompt.split(",")]
+        self.all = numpy.fromfile(args.frames, dtype=numpy.float32).reshape(-1, args.num_frames, args.frame_width)
+
+    def features(self, requests):  # [windows, bins, frames]
+        import numpy
+
+        return numpy.ascontiguousarray(self.all[[r[0] for r in requests]].transpose(0, 2, 1))
+
+
+class HuggingFaceSpeech(HuggingFace):
+    def __init__(self, args, dtype="float32"):
+        import torch, transformers
+
+        torch.set_num_threads(args.threads)
+        torch.set_grad_enabled(False)
+        self.torch, self.windows = torch, Windows(args)
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
+        self.model = transformers.WhisperForConditionalGeneration.from_pretrained(args.model, dtype=getattr(torch, dtype)).eval()
+
+    def features(self, requests):
+        return self.torch.from_numpy(self.windows.features(requests)).to(self.model.dtype)
+
+    def generate(self, requests, new_tokens):
+        """The plain loop: Whisper's own generate() would divide sound into windows."""
+        from transformers import GenerationMixin
+
+        prompt = self.torch.tensor([self.windows.prompt]).repeat(len(requests), 1)
+        out = GenerationMixin.generate(
+            self.model, input_features=self.features(requests), decoder_input_ids=prompt, do_sample=False, num_beams=1,
+            min_new_tokens=new_tokens[0], max_new_tokens=new_tokens[0])
+        return out[:, -new_tokens[0]:].tolist()
+
+    def logits(self, source, target):
+        start = self.windows.prompt
+        return self.model(input_features=self.features([source]),
+                          decoder_input_ids=self.torch.tensor([start + target[:-1]])).logits[0, len(start) - 1:]
+
+
+class FasterWhisper:
+    def __init__(self, args, compute_type="float32"):
+        import ctranslate2, faster_whisper, transformers
+
+        self.version = f"faster-whisper {faster_whisper.__version__}, ctranslate2 {ctranslate2.__version__}"
+        folder = args.cache / "ctranslate2"
+        if not (folder / "model.bin").exists():
+            ctranslate2.converters.TransformersConverter(
+                str(args.model), copy_files=["tokenizer.json", "preprocessor_config.json"]).convert(str(folder), force=True)
+        self.model = faster_whisper.WhisperModel(
+            str(folder), device="cpu", compute_type=compute_type, cpu_threads=args.threads, num_workers=1).model
+        self.windows, self.view = Windows(args), ctranslate2.StorageView
+        self.end = transformers.AutoConfig.from_pretrained(args.model).eos_token_id
+
+    def generate(self, requests, new_tokens):
+        """As its batched pipeline does. Of max_length a half may be new; without the end token all have it."""
+        results = self.model.generate(
+            self.view.from_array(self.windows.features(requests)), [self.windows.prompt] * len(requests), beam_size=1,
+            max_length=2 * new_tokens[0], suppress_blank=False, suppress_tokens=[self.end])
+        return [r.sequences_ids[0] for r in results]
 
 
 class OpenVino(HuggingFace):
@@ -112,7 +178,23 @@ MAKERS = {
     "ct2": CTranslate2,
     "ct2-int8": lambda args: CTranslate2(args, "int8"),
     "ct2-bf16": lambda args: CTranslate2(args, "bfloat16"),
+    "faster-whisper": FasterWhisper,
+    "faster-whisper-int8": lambda args: FasterWhisper(args, "int8"),
 }
+SPEECH_MAKERS = {"hf": HuggingFaceSpeech, "hf-bf16": lambda args: HuggingFaceSpeech(args, "bfloat16")}
+
+
+def probe(threads):
+    """The best rate of products of matrices in bf16, of a twentieth of a second or so."""
+    import torch
+
+    torch.set_num_threads(threads)
+    a, best = torch.ones(1024, 1024, dtype=torch.bfloat16), 0.0
+    for _ in range(40):
+        start = time.perf_counter()
+        torch.mm(a, a)
+        best = max(best, 2 * 1024**3 / (time.perf_counter() - start))
+    return best * 1e-9
 
 
 def generate(engine, requests, new_tokens, batch):
@@ -136,14 +218,20 @@ def main():
     p.add_argument("--cache", type=pathlib.Path, required=True, help="converted models")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--beams", type=int, required=True)
+    p.add_argument("--frames", type=pathlib.Path)
+    p.add_argument("--num-frames", type=int)
+    p.add_argument("--frame-width", type=int)
+    p.add_argument("--decoder-prompt", default="")
     args = p.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries that print must not disturb the answers
-    engine = MAKERS[args.engine](args)
+    engine = (SPEECH_MAKERS if args.frames and args.engine in SPEECH_MAKERS else MAKERS)[args.engine](args)
     print(json.dumps({"version": engine.version}), file=answers, flush=True)
     for line in sys.stdin:
         work = json.loads(line)
-        if "judge" in work:
+        if "probe" in work:
+            answer = {"gflops": probe(args.threads)}
+        elif "judge" in work:
             answer = {"judged": getattr(engine, work["judge"])(work["requests"], work["tokens"])}
         else:
             answer = generate(engine, work["requests"], work["new_tokens"], work["batch"])

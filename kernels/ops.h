@@ -270,6 +270,10 @@ struct RaggedAttentionArgs {
   // the same kernel gives the same bits.)
   Tensor global_rows = {};    // [G] i32
   Tensor global_indptr = {};  // [S + 1] i32
+  // The CPU may round queries, keys, values and the exponentials of scores to bf16 and sum in f32,
+  // where the level has such products and the sequence has neither a window nor keys of its own.
+  // (A device does as its activations' type says.)
+  bool bf16 = false;
   // Where queries are not the tokens that are attended to: `indptr` is that of q and out, this one
   // of k and v. Without bias, window and global tokens. Empty: both are `indptr`.
   Tensor kv_indptr = {};  // [S + 1] i32

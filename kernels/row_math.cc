@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/isa/isa.h"
+
 namespace tandem {
 
 namespace {
@@ -19,36 +21,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 bool Peak::finite() const { return !has_nan && std::isfinite(value); }
 
 Peak find_peak(std::span<const float> values) {
-  Peak peak;
-  size_t i = 0;
-  for (; i + kRowBlock <= values.size(); i += kRowBlock) {
-    std::array<float, kLanes> top;
-    std::array<int32_t, kLanes> nan{};
-    top.fill(-kInfinity);
-    for (size_t j = 0; j < kRowBlock; j += kLanes)
-      for (size_t l = 0; l < kLanes; ++l) {
-        const float x = values[i + j + l];
-        top[l] = x > top[l] ? x : top[l];
-        nan[l] |= x != x ? 1 : 0;
-      }
-    float best = -kInfinity;
-    for (size_t l = 0; l < kLanes; ++l) {
-      best = std::max(best, top[l]);
-      peak.has_nan |= nan[l] != 0;
-    }
-    if (best > peak.value) {
-      peak.value = best;
-      peak.block = i;
-    }
-  }
-  for (const size_t tail = i; i < values.size(); ++i) {
-    peak.has_nan |= std::isnan(values[i]);
-    if (values[i] > peak.value) {
-      peak.value = values[i];
-      peak.block = tail;
-    }
-  }
-  return peak;
+  cpu::RowPeak peak{-kInfinity, 0, false};
+  cpu::isa_kernels().find_peak(values.data(), static_cast<int64_t>(values.size()), peak);
+  return {peak.value, static_cast<size_t>(peak.block), peak.has_nan};
 }
 
 int32_t index_of(const Peak& peak, std::span<const float> values) {
@@ -71,9 +46,7 @@ bool any_above(std::span<const float> values, float limit) {
 }
 
 void exp_all(std::span<const float> values, float top, std::span<float> out) {
-  const float* const in = values.data();
-  float* const to = out.data();
-  for (size_t i = 0; i < values.size(); ++i) to[i] = exp_nonpositive(in[i] - top);
+  cpu::isa_kernels().exp_all(values.data(), static_cast<int64_t>(values.size()), top, out.data());
 }
 
 float sum_block(std::span<const float> values) {
@@ -95,14 +68,7 @@ double sum_all(std::span<const float> values) {
 }
 
 double sum_exp(std::span<const float> values, float top) {
-  std::array<float, kRowBlock> block;
-  double sum = 0;
-  for (size_t i = 0; i < values.size(); i += kRowBlock) {
-    const auto part = values.subspan(i, std::min(kRowBlock, values.size() - i));
-    exp_all(part, top, block);
-    sum += sum_block(std::span<const float>(block).first(part.size()));
-  }
-  return sum;
+  return cpu::isa_kernels().sum_exp(values.data(), static_cast<int64_t>(values.size()), top);
 }
 
 double log_sum_exp(std::span<const float> values, const Peak& peak) {

@@ -12,6 +12,7 @@ namespace {
 // With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
 constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;
+constexpr int64_t kQueriesPerBf16Task = 4 * kRaggedBf16Rows;
 
 class RaggedAttention {
  public:
@@ -23,18 +24,24 @@ class RaggedAttention {
         sequences_(args.indptr.dim(0) - 1),
         indptr_(args.indptr.data<int32_t>()),
         kv_indptr_(args.kv_indptr.empty() ? indptr_ : args.kv_indptr.data<int32_t>()) {
-    int64_t packed = 0, seen = 0, rows = 0;
+    int64_t packed = 0, scratch = 0, rows = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
       if (reads_rows(s)) {
         rows = std::max(rows, paged_scratch_floats(kPagedQueries, keys(s), args.head_dim));
         continue;
       }
-      packed = std::max(packed, keys_of_queries(s, queries_per_task(s)));
-      seen = std::max(seen, keys_of_queries(s, kRaggedRows));
+      if (in_bf16(s)) {
+        packed = std::max(packed, ragged_bf16_packed_floats(keys(s), args.head_dim));
+        scratch = std::max(scratch, ragged_bf16_scratch_floats(args.head_dim));
+        continue;
+      }
+      packed = std::max(
+          packed, ragged_packed_floats(keys_of_queries(s, queries_per_task(s)), args.head_dim));
+      scratch =
+          std::max(scratch, ragged_scratch_floats(keys_of_queries(s, kRaggedRows), args.head_dim));
     }
-    packed_floats_ = ragged_packed_floats(packed, args.head_dim);
-    slice_ = packed_floats_ + ragged_scratch_floats(seen, args.head_dim);
-    slice_ = std::max(slice_, rows) + kLanes16;
+    packed_floats_ = packed;
+    slice_ = std::max(packed + scratch, rows) + kLanes16;
     // Behind the slices: the first task of each sequence, in blocks of queries.
     const size_t floats = static_cast<size_t>(slice_ * ctx.threads());
     const size_t bytes = floats * sizeof(float);
@@ -65,11 +72,12 @@ class RaggedAttention {
     h.queries = std::min(queries_per_task(s), queries(s) - q0);
     if (reads_rows(s)) return attend_rows(h, thread);
     const int64_t id = (first_[s] + (windowed ? block : 0)) * kv_heads_ + kv_head;
+    const bool bf16 = in_bf16(s);
     if (*packed_id(thread) != id) {
-      (windowed ? isa_.window_pack : isa_.ragged_pack)(h);
+      (bf16 ? isa_.ragged_pack_bf16 : windowed ? isa_.window_pack : isa_.ragged_pack)(h);
       *packed_id(thread) = id;
     }
-    (windowed ? isa_.window_attend : isa_.ragged_attend)(h);
+    (bf16 ? isa_.ragged_attend_bf16 : windowed ? isa_.window_attend : isa_.ragged_attend)(h);
   }
 
  private:
@@ -88,8 +96,13 @@ class RaggedAttention {
     return !args_.kv_indptr.empty() && queries(s) <= kRaggedRows &&
            args_.k.row_stride() == args_.v.row_stride();
   }
+  bool in_bf16(int64_t s) const {
+    return args_.bf16 && isa_.ragged_attend_bf16 != nullptr && args_.kv_indptr.empty() &&
+           !has_window(s);
+  }
   int64_t queries_per_task(int64_t s) const {
     if (reads_rows(s)) return kPagedQueries;
+    if (in_bf16(s)) return kQueriesPerBf16Task;
     return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
   }
   int64_t globals(int64_t s) const {

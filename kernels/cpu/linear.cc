@@ -3,8 +3,6 @@
 // Tasks are blocks of rows times groups of panels. With few rows a task streams its panels from
 // memory once; with many, a block of rows of x stays in the second cache while slices of panels
 // pass by.
-#include <cstring>
-
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/packed_weight.h"
 
@@ -16,6 +14,7 @@ struct Plan {
   int64_t rows_per_block, row_blocks;
   int64_t panels_per_task, panel_tasks;
   int64_t steps_per_block;
+  bool cut;  // whether K is
 };
 
 Plan make_plan(int64_t rows, int64_t panels, int64_t steps, const GemmKernel& gemm, int threads) {
@@ -31,6 +30,7 @@ Plan make_plan(int64_t rows, int64_t panels, int64_t steps, const GemmKernel& ge
   p.panels_per_task = std::clamp<int64_t>(panels / wanted, least, std::max<int64_t>(least, panels));
   p.panel_tasks = ceil_div(panels, p.panels_per_task);
   p.steps_per_block = rows <= cut.tile_rows ? steps : cut.words_per_block / gemm.step_words;
+  p.cut = p.steps_per_block < steps;
   return p;
 }
 
@@ -55,7 +55,8 @@ class Product {
         panel_bytes_(panel_bytes(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)) {}
 
-  // A scratch tile per thread, for the panel that N does not fill.
+  // A scratch tile per thread: for the panel that N does not fill, and for sums that are taken up
+  // again (rows of `out` that lie a power of two apart would drive each other out of the caches).
   static int64_t tile_floats(const Plan& plan) { return plan.rows_per_block * kPanelColumns; }
 
   void operator()(int64_t task, int thread) const {
@@ -72,7 +73,7 @@ class Product {
   void run_panel(int64_t panel, int64_t row, int64_t rows, bool more, float* tile) const {
     const int64_t column = panel * kPanelColumns;
     const int64_t columns = std::min<int64_t>(kPanelColumns, args_.weight->out_features() - column);
-    const bool whole = columns == kPanelColumns;
+    const bool direct = columns == kPanelColumns && !plan_.cut;
     float* out = args_.out.row<float>(row) + column;
     const std::byte* w =
         static_cast<const std::byte*>(args_.weight->data().raw()) + panel * panel_bytes_;
@@ -80,8 +81,10 @@ class Product {
     b.ldx = x_.ldx;
     b.rows = rows;
     b.columns = static_cast<int>(columns);
-    b.c = whole ? out : tile;
-    b.ldc = whole ? args_.out.row_stride() : kPanelColumns;
+    b.c = direct ? out : tile;
+    b.ldc = direct ? args_.out.row_stride() : kPanelColumns;
+    b.out = direct ? nullptr : out;
+    b.ldo = args_.out.row_stride();
     b.bias = args_.bias.empty() ? nullptr : args_.bias.data<float>() + column;
     b.activation = args_.activation;
     if (x_.scales != nullptr) {
@@ -101,10 +104,6 @@ class Product {
       gemm_.run(b);
       step = end;
     } while (step < steps_);
-    if (whole) return;
-    for (int64_t i = 0; i < rows; ++i)
-      std::memcpy(out + i * args_.out.row_stride(), tile + i * kPanelColumns,
-                  static_cast<size_t>(columns) * sizeof(float));
   }
 
   const ops::LinearArgs& args_;
@@ -135,7 +134,9 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const bool f32 = w.dtype() == DType::kF32, i8 = w.dtype() == DType::kI8;
   // Workspace: the tiles, then x converted, then the scales of its rows.
   const int64_t tile_floats = Product::tile_floats(plan) * ctx.threads();
-  const int64_t row_words = steps * kernel.step_words;
+  // Rows a power of two apart would share a few sets of the first cache.
+  constexpr int64_t kLine = 64 / sizeof(uint32_t);
+  const int64_t row_words = (ceil_div(steps * kernel.step_words, kLine) | 1) * kLine;
   const int64_t words = f32 ? 0 : rows * row_words, scales = i8 ? rows : 0;
   float* tiles = static_cast<float*>(
       ctx.workspace(static_cast<size_t>(tile_floats + words + scales) * sizeof(float)));

@@ -119,9 +119,20 @@ Tensor EncoderAttention::forward(const Tensor& x, const StepTensors& in) const {
   const ops::Rotary rotary = ready(q, k, in.encoder_angles);
   if (options_.rotary) ops::rotary(build_.ctx, {k, heads_.kv_count(), heads_.head_dim, rotary});
   const Tensor out = build_.ctx.make({x.dim(0), heads_.features().size()});
-  ops::ragged_attention(build_.ctx, {q, k, v, in.encoder_start_loc, heads_.count(), heads_.head_dim,
-                                     options_.scale, out, in.encoder_plan(), options_.position_bias,
-                                     heads_.kv_count(), options_.soft_cap, options_.window});
+  ops::ragged_attention(build_.ctx, {.q = q,
+                                     .k = k,
+                                     .v = v,
+                                     .indptr = in.encoder_start_loc,
+                                     .num_heads = heads_.count(),
+                                     .head_dim = heads_.head_dim,
+                                     .scale = options_.scale,
+                                     .out = out,
+                                     .plan = in.encoder_plan(),
+                                     .bias = options_.position_bias,
+                                     .num_kv_heads = heads_.kv_count(),
+                                     .soft_cap = options_.soft_cap,
+                                     .window = options_.window,
+                                     .bf16 = build_.dtype != DType::kF32});
   return out_.forward(out);
 }
 

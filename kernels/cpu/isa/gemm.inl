@@ -230,6 +230,15 @@ inline V bias_at(const GemmBlock& b, int j) {
   return rest >= kLanes ? load(b.bias + j) : load_n(b.bias + j, rest);
 }
 
+// Row i goes to where it is wanted.
+inline void move_row(const GemmBlock& b, int64_t i) {
+  const float* c = b.c + i * b.ldc;
+  float* out = b.out + i * b.ldo;
+  int j = 0;
+  for (; j + kLanes <= b.columns; j += kLanes) store(out + j, load(c + j));
+  if (j < b.columns) store_n(out + j, load(c + j), b.columns - j);
+}
+
 // Row i ends: integer sums become floats, times the scales of their columns and of the row; then
 // the bias and the activation. (All 64 columns of c may be written.)
 template <class Step>
@@ -247,6 +256,7 @@ inline void finish_row(const GemmBlock& b, int64_t i) {
     }
   }
   if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
+  if (b.out != nullptr) move_row(b, i);
 }
 
 // Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several

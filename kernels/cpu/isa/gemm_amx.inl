@@ -163,10 +163,11 @@ template <class Step, bool kPrefetch>
 }
 #undef TANDEM_MULTIPLY_TILES
 
-// Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on.
+// Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on. prefetch: also the
+// next block, in passing.
 template <class Step>
 void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t first,
-               int64_t blocks) {
+               int64_t blocks, bool prefetch) {
   configure(shape);
   TilePass p{static_cast<const char*>(b.x) + (row * b.ldx + first) * 4,
              b.ldx * 4,
@@ -176,10 +177,10 @@ void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t 
              blocks,
              b.accumulate || first > 0};
   if (shape.high == 0) {
-    (row == 0 ? tiles_16x64<Step, true> : tiles_16x64<Step, false>)(p);
+    (prefetch ? tiles_16x64<Step, true> : tiles_16x64<Step, false>)(p);
     return;
   }
-  (row == 0 ? tiles_32x32<Step, true> : tiles_32x32<Step, false>)(p);
+  (prefetch ? tiles_32x32<Step, true> : tiles_32x32<Step, false>)(p);
   p.w += 128;
   p.c += 128;
   tiles_32x32<Step, false>(p);
@@ -193,8 +194,9 @@ void gemm_amx(const GemmBlock& b) {
   for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
     const int rows = static_cast<int>(b.rows - row < 2 * kTileRows ? b.rows - row : 2 * kTileRows);
     const int low = rows < kTileRows ? rows : kTileRows, high = rows - low;
-    if (blocks > 0 || rest == 0) run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks);
-    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1);
+    if (blocks > 0 || rest == 0)
+      run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, row == 0);
+    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, row == 0);
     if (b.finish)
       for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
   }

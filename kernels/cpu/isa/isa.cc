@@ -35,6 +35,17 @@ int64_t ragged_scratch_floats(int64_t keys, int head_dim) {
          kRaggedRows * (round_up(keys, kPanelColumns) + kLanes16);
 }
 
+int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim) {
+  return round_up(keys, kPanelColumns) * round_up(head_dim, 32) / 2 +
+         round_up(keys, 32) / 2 * round_up(head_dim, kPanelColumns);
+}
+
+// Queries, scores and sums of values (attention_bf16.inl).
+int64_t ragged_bf16_scratch_floats(int head_dim) {
+  return kRaggedBf16Rows * (round_up(head_dim, 32) / 2 + kRaggedBf16Keys + kLanes16 +
+                            round_up(head_dim, kPanelColumns) + kLanes16);
+}
+
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim) {
   return rows * (2 * round_up(head_dim, kLanes16) + round_up(keys, kLanes16)) +
          round_up(rows, kLanes16);

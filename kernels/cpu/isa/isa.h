@@ -35,8 +35,10 @@ struct GemmBlock {
   int columns;       // of the panel that matter, 1..64
   float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
   int64_t ldc;
-  bool accumulate;    // start from c, else from 0
-  bool finish;        // then add the bias and apply the activation, to `columns`
+  bool accumulate;  // start from c, else from 0
+  bool finish;      // then add the bias and apply the activation, to `columns`
+  float* out;       // where `finish` puts `columns` of each row; nullptr: they stay in c
+  int64_t ldo;
   const float* bias;  // [columns] or nullptr
   Activation activation;
   // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
@@ -88,6 +90,8 @@ struct RaggedHead {
   int64_t first_row;
 };
 constexpr int kRaggedRows = 24;  // queries at a time
+// In bf16: queries and keys (a multiple of kPanelColumns) at a time.
+constexpr int kRaggedBf16Rows = 32, kRaggedBf16Keys = 128;
 
 // Some heads of keys of one sequence in the paged cache, and some consecutive queries of the heads
 // that read them: as a rule at most kPagedRows pairs of a head and a query.
@@ -133,6 +137,13 @@ struct LayerNormRow {
   bool rms;    // the mean counts as 0
 };
 
+// As Peak of kernels/row_math.h.
+struct RowPeak {
+  float value;
+  int64_t block;
+  bool has_nan;
+};
+
 struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
@@ -144,10 +155,17 @@ struct IsaKernels {
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
-  void (*window_pack)(const RaggedHead&);    // those that the queries see
+  // The same in bf16 (attention_bf16.inl), without windows; nullptr: the level does not have it.
+  void (*ragged_pack_bf16)(const RaggedHead&);
+  void (*ragged_attend_bf16)(const RaggedHead&);
+  void (*window_pack)(const RaggedHead&);  // those that the queries see
   void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
+  // Of kernels/row_math.h. find_peak goes on from what `peak` holds.
+  void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
+  void (*exp_all)(const float* x, int64_t n, float top, float* out);
+  double (*sum_exp)(const float* x, int64_t n, float top);
 };
 
 // Only those of the build's processor exist (kernels/cpu/isa/isa.cc).
@@ -166,6 +184,8 @@ const IsaKernels& isa_kernels();
 // numbers rounded up to panels.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
+int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim);
+int64_t ragged_bf16_scratch_floats(int head_dim);
 // Of `rows` pairs of a head and a query; keys: the most that are read for one, and `lane`.
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 

@@ -5,6 +5,7 @@
 
 #define TANDEM_ISA_VNNI 1
 #define TANDEM_ISA_BF16 1
+#define TANDEM_ISA_AMX 1
 
 namespace tandem::cpu {
 namespace {
@@ -26,10 +27,13 @@ namespace {
 #include "kernels/cpu/isa/attention_paged.inl"
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
+#include "kernels/cpu/isa/attention_bf16.inl"
+//
 #include "kernels/cpu/isa/attention_window.inl"
+//
+#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
-#define TANDEM_ISA_AMX 1
 #define TANDEM_ISA_TABLE kAmxKernels
 #include "kernels/cpu/isa/table.inl"
 

@@ -22,6 +22,8 @@ namespace {
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
 #include "kernels/cpu/isa/attention_window.inl"
+//
+#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kAvx2Kernels

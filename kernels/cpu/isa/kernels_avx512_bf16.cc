@@ -25,7 +25,11 @@ namespace {
 #include "kernels/cpu/isa/attention_paged.inl"
 #include "kernels/cpu/isa/attention_ragged.inl"
 //
+#include "kernels/cpu/isa/attention_bf16.inl"
+//
 #include "kernels/cpu/isa/attention_window.inl"
+//
+#include "kernels/cpu/isa/row_math.inl"
 }  // namespace
 
 #define TANDEM_ISA_TABLE kAvx512Bf16Kernels

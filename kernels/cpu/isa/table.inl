@@ -15,8 +15,18 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     layer_norm_row,
     ragged_pack,
     ragged_attend,
+#ifdef TANDEM_ISA_BF16
+    ragged_pack_bf16,
+    ragged_attend_bf16,
+#else
+    nullptr,
+    nullptr,
+#endif
     window_pack,
     window_attend,
     paged_attend<float>,
     paged_attend<uint16_t>,
+    find_peak,
+    exp_all,
+    sum_exp,
 };

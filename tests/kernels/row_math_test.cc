@@ -1,0 +1,90 @@
+// Rows of logits: every level of the CPU has the bits of plain loops.
+#include "kernels/row_math.h"
+
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::Random;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class RowMathTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(RowMathTest);
+
+std::vector<float> random_row(Random& random) {
+  const int64_t size = random.pick({0, 1, 15, 16, 255, 256, 257, 1000, 5000});
+  std::vector<float> x(static_cast<size_t>(size));
+  for (float& v : x) v = random.normal() * 20;
+  const auto put = [&](float v) {
+    if (size > 0) x[static_cast<size_t>(random.integer(0, size - 1))] = v;
+  };
+  if (random.integer(0, 3) == 0) put(kNan);
+  if (random.integer(0, 3) == 0) put(-kInfinity);
+  if (random.integer(0, 7) == 0) put(kInfinity);
+  if (random.integer(0, 3) == 0) std::fill(x.begin(), x.end(), random.pick({0.0f, -kInfinity}));
+  return x;
+}
+
+TEST_P(RowMathTest, PeaksAreThoseOfPlainLoops) {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<float> x = random_row(random);
+    float top = -kInfinity;
+    bool nan = false;
+    size_t first = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      nan |= std::isnan(x[i]);
+      if (x[i] > top) {
+        top = x[i];
+        first = i;
+      }
+    }
+    const Peak peak = find_peak(x);
+    ASSERT_EQ(peak.value, top);
+    ASSERT_EQ(peak.has_nan, nan);
+    ASSERT_EQ(peak.block, first / kRowBlock * kRowBlock);
+    if (!nan && std::isfinite(top)) ASSERT_EQ(index_of(peak, x), static_cast<int32_t>(first));
+  }
+}
+
+TEST_P(RowMathTest, ExponentialsAndTheirSumsHaveTheSameBits) {
+  Random random;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<float> x = random_row(random);
+    const float top = std::max(find_peak(x).value, -1000.0f);
+    std::vector<float> got(x.size());
+    exp_all(x, top, got);
+    double sum = 0;
+    for (size_t i = 0; i < x.size(); i += kRowBlock) {
+      std::array<float, 16> part{};
+      for (size_t j = i; j < std::min(x.size(), i + kRowBlock); ++j) {
+        const float e = exp_nonpositive(x[j] - top);
+        if (std::isnan(e)) {
+          ASSERT_TRUE(std::isnan(got[j]));
+        } else {
+          ASSERT_EQ(std::bit_cast<uint32_t>(got[j]), std::bit_cast<uint32_t>(e)) << x[j] - top;
+        }
+        part[(j - i) % 16] += e;
+      }
+      float of_block = 0;
+      for (const float p : part) of_block += p;
+      sum += of_block;
+    }
+    const double got_sum = sum_exp(x, top);
+    if (std::isnan(sum)) {
+      ASSERT_TRUE(std::isnan(got_sum));
+    } else {
+      ASSERT_EQ(std::bit_cast<uint64_t>(got_sum), std::bit_cast<uint64_t>(sum));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
