@@ -44,6 +44,9 @@ class RequestProcessor {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }
+  bool reads_images() const { return images_.has_value(); }
+  // Null: the model hears nothing, or its files do not say how.
+  const SpeechSettings* speech_settings() const { return speech_.get(); }
 
  private:
   // Languages are ids by then.
