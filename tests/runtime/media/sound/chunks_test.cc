@@ -62,7 +62,9 @@ TEST(ChunkMerger, SameAsHuggingFace) {
     for (size_t k = 0; k < got.size(); ++k) {
       const json& want = c["texts"][k];
       EXPECT_EQ(got[k].text(), want[0].get<std::string>());
-      if (!want[1].is_null()) EXPECT_EQ(got[k].start(), want[1].get<double>());
+      if (!want[1].is_null()) {
+        EXPECT_EQ(got[k].start(), want[1].get<double>());
+      }
       EXPECT_EQ(got[k].end(), want[2].is_null() ? 1000 : want[2].get<double>());
     }
   }
@@ -131,8 +133,12 @@ TEST(SpeechInput, ChunksShareTheirEnds) {
     EXPECT_DOUBLE_EQ(input.pieces.back().length, last / 16000.0);
     for (size_t i = 0; i < input.pieces.size(); ++i) {
       const SpeechPiece& piece = input.pieces[i];
-      if (i > 0) EXPECT_EQ(piece.left, 1.25);
-      if (i + 1 < input.pieces.size()) EXPECT_EQ(piece.right, 0.625);
+      if (i > 0) {
+        EXPECT_EQ(piece.left, 1.25);
+      }
+      if (i + 1 < input.pieces.size()) {
+        EXPECT_EQ(piece.right, 0.625);
+      }
       EXPECT_EQ(piece.mel.frames, 3000);
       EXPECT_LT(piece.mel.values.size(), 520U * 80);  // silence is not kept
       // As the chunk alone.
