@@ -163,7 +163,7 @@ std::string Detokenizer::finish() {
     text = take(pending_.size());
   else if (!ending_.empty())
     text = pending_.append(ending_);
-  else if (tokenizer_.tidies())
+  else
     text = take(without_trailing_space(pending_));
   pending_.clear();
   return text;

@@ -115,6 +115,40 @@ TEST(LanguagesCli, TokenizeInALanguage) {
   expect_error(unknown, {"src_lang", "did you mean fr_XX?"});
 }
 
+TEST(LanguagesCli, ScoresAndEncodingsInALanguage) {
+  const auto run = [](const char* command, const char* golden, std::vector<std::string> more,
+                      const std::string& input = {}) {
+    std::vector<std::string> args{command, "--model", golden_dir(golden).string(), "--dtype",
+                                  "float32"};
+    args.insert(args.end(), more.begin(), more.end());
+    return tandem(args, input);
+  };
+  const std::string line = json({{"prompt", "a"},
+                                 {"target", "b"},
+                                 {"params", {{"src_lang", "fr_XX"}, {"target_lang", "de_DE"}}}})
+                               .dump();
+  const std::vector<std::string> flags = {"--source-lang", "fr_XX", "--target-lang", "de_DE"};
+  auto jsonl = flags, plain = std::vector<std::string>{"--jsonl"};
+  jsonl.push_back("--jsonl");
+  const char* without = R"({"prompt": "a", "target": "b"})";
+  const json by_flags = json::parse(text_of(run("score", "mbart50-tiny", jsonl, without)));
+  json by_line = json::parse(text_of(run("score", "mbart50-tiny", plain, line)));
+  EXPECT_EQ(by_flags, by_line);
+  EXPECT_NE(by_flags, json::parse(text_of(run("score", "mbart50-tiny", plain, without))));
+  expect_error(run("score", "mbart50-tiny", {"--target-lang", "de", "a", "b"}),
+               {"tgt_lang", "de_DE"});
+
+  const auto encode = [&](const char* golden, std::vector<std::string> more) {
+    return run("encode", golden, std::move(more));
+  };
+  const std::string french = text_of(encode("mbart50-tiny", {"--source-lang", "fr_XX", "a text"}));
+  EXPECT_NE(french, text_of(encode("mbart50-tiny", {"a text"})));
+  EXPECT_EQ(text_of(encode("marian-tiny", {"--target-lang", "fra", "a text"})),
+            text_of(encode("marian-tiny", {">>fra<< a text"})));
+  expect_error(encode("mbart50-tiny", {"--source-lang", "fr", "x"}), {"src_lang", "fr_XX"});
+  expect_error(encode("mbart50-tiny", {"--target-lang", "fr", "x"}), {"tgt_lang", "fr_XX"});
+}
+
 // A file that is not there is named, whichever the family needs.
 TEST(LanguagesCli, MissingFilesOfTokenizers) {
   const std::pair<const char*, const char*> cases[] = {{"marian-tiny", "source.spm"},
