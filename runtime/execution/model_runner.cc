@@ -277,12 +277,18 @@ std::vector<const SampleRow*> sampled_rows(const Batch& batch) {
 }  // namespace
 
 void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden, Flight& flight) {
-  const VerifiedRows rows(sampled_rows(batch));
+  const std::vector<const SampleRow*> sequences = sampled_rows(batch);
+  const VerifiedRows rows(sequences);
   if (rows.views().empty()) return;
   auto sampled =
       choose_tokens(ctx_, comm_, *model_, rows.views(), rows_of(ctx_, hidden, rows.indices()));
-  for (auto& [row, output] : rows.take(std::move(sampled)))
+  std::vector<int> right(sequences.size(), -1);  // drafts: all of a sequence but the first
+  for (auto& [row, output] : rows.take(std::move(sampled))) {
+    ++right[row];
     put_sample(flight, row, std::move(output));
+  }
+  if (!draft_model_) return;
+  for (size_t i = 0; i < sequences.size(); ++i) draft_model_->learn(sequences[i]->seq(), right[i]);
 }
 
 void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& flight) {

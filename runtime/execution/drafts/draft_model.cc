@@ -38,6 +38,7 @@ void DraftModel::begin_step(const proto::StepInput& step,
                             const std::vector<WorkerGroup*>& scheduled) {
   pools_.apply_copies(ctx_, step);
   slots_.apply_copies(step);
+  beliefs_.clear();
   for (const WorkerGroup* group : scheduled) {
     if (group->pools()) continue;
     if (group->compute_encoder) slots_.clear(group->encoder.blocks, 0, group->encoder.length);
@@ -113,6 +114,7 @@ void DraftModel::make_drafts(const std::vector<WorkerGroup*>& scheduled) {
       if (!row->takes) continue;
       row->seq->drafts.push_back(row->next);
       row->output.push_back(row->next);
+      if (row->belief >= 0) beliefs_[row->seq->seq_id].push_back(row->belief);
     }
     std::erase_if(rows, [](const Row* row) { return !row->goes_on(); });
   }
@@ -123,17 +125,27 @@ bool DraftModel::Row::goes_on() const {
          !ends_with(group->params, next);
 }
 
-// A greedy one is as likely to be right as the draft model believes; one that is drawn comes from
-// the random number that the model's token will be drawn with.
+// A greedy one is as likely to be right as others were that the draft model believed in as much;
+// one that is drawn comes from the random number that the model's token will be drawn with.
 void DraftModel::choose_next(const std::vector<Row*>& rows) {
   const auto chosen = run(rows);
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = *rows[i];
     row.next = chosen[i].token_id();
-    if (!row.group->params.do_sample())
-      row.likely *= std::exp(static_cast<double>(chosen[i].logprob()));
-    row.takes = row.likely >= row.seq->least_likelihood;  // nor if it is no number
+    if (!row.group->params.do_sample()) {
+      row.belief = DraftConfidence::bucket_of(std::exp(static_cast<double>(chosen[i].logprob())));
+      row.likely *= confidence_.likelihood(row.belief);
+    }
+    row.takes = row.likely >= row.seq->least_likelihood;
   }
+}
+
+void DraftModel::learn(const WorkerSequence& seq, int right) {
+  const auto it = beliefs_.find(seq.seq_id);
+  if (it == beliefs_.end()) return;
+  const std::vector<int>& beliefs = it->second;
+  for (int i = 0; i < std::min(right + 1, static_cast<int>(beliefs.size())); ++i)
+    confidence_.record(beliefs[static_cast<size_t>(i)], i < right);
 }
 
 // Logits of their last tokens; those before are caught up on.

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "models/model.h"
 #include "parallel/communicators/communicator.h"
 #include "runtime/execution/batch_builder.h"
+#include "runtime/execution/drafts/draft_confidence.h"
 #include "runtime/execution/drafts/draft_cost.h"
 #include "runtime/execution/drafts/draft_slots.h"
 #include "runtime/execution/drafts/load_draft_model.h"
@@ -34,6 +36,9 @@ class DraftModel {
   void prepare(const std::vector<WorkerGroup*>& scheduled, const StepTensors& step,
                const Tensor& states);
 
+  // So many of the sequence's drafts of this step were right.
+  void learn(const WorkerSequence& seq, int right);
+
   DraftCost& cost() { return cost_; }
 
  private:
@@ -45,6 +50,7 @@ class DraftModel {
     int computed;                 // tokens that the draft model has seen
     double likely = 1;            // that all drafts are right
     int32_t next = 0;             // what is chosen behind them
+    int belief = -1;              // DraftConfidence's bucket of that; below 0: it was drawn
     bool takes = true;            // that one
     // The request's, if it wants log-probabilities: without.
     std::unique_ptr<proto::SamplingParams> params = nullptr;
@@ -66,6 +72,8 @@ class DraftModel {
   KvCachePools pools_;
   DraftSlots slots_;
   DraftCost cost_;
+  DraftConfidence confidence_;
+  std::unordered_map<int64_t, std::vector<int>> beliefs_;  // of this step's greedy drafts
 };
 
 }  // namespace tandem

@@ -79,7 +79,7 @@ Speculator::Choice Speculator::choose(const GroupQueues& queues, const SequenceG
   const auto asked = model_.plan(seq.seq_id(), queues.num_running_seqs(), most);
   if (asked.value <= gain - row * static_cast<double>(looked_up.size())) return {0, gain};
   looked_up.clear();
-  return {asked.count, asked.gain};
+  return {asked.count, asked.value};
 }
 
 // The draft model, for a group that comes in. One whose encoder's result was found may find the

@@ -57,7 +57,8 @@ class Speculator {
   void check_integrity(const GroupQueues& queues) const;
 
  private:
-  // Where a sequence's drafts are to come from, and how many of them will be right, on average.
+  // Where a sequence's drafts are to come from, and how many of them will be right, on average;
+  // of the draft model's, less what all of them cost.
   struct Choice {
     int asked = 0;  // of the draft model; 0: what was looked up
     double gain = 0;
