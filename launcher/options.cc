@@ -11,6 +11,8 @@
 namespace tandem::launcher {
 namespace {
 
+constexpr int kDraftsOfModel = 5;  // vLLM's examples have as many
+
 enum class Kind { kInt, kFloat, kFlag, kJson, kString };
 
 struct Flag {
@@ -176,10 +178,14 @@ void EngineOptions::add_engine(CLI::App& app) {
                  "Guess up to that many tokens of a sequence from its source and its text so far, "
                  "and verify them in one step; tokens stay the same (CPUs only; 0: off)")
       ->capture_default_str();
+  app.add_option("--draft-model", draft_model,
+                 "A smaller model of the same vocabulary, which guesses as well: a directory or an "
+                 "id at the hub; without --num-speculative-tokens, up to 5 tokens (CPUs only)")
+      ->type_name("DIR|ORG/NAME");
   app.add_option("--speculative-config", speculative_config,
-                 "The same as a JSON object with vLLM's names: method (ngram), "
-                 "num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
-                 "disable_by_batch_size")
+                 "The same as a JSON object with vLLM's names: method (ngram or draft_model), "
+                 "model, num_speculative_tokens, prompt_lookup_min, prompt_lookup_max, "
+                 "disable_by_batch_size, draft_cost")
       ->type_name("JSON");
   app.add_option("--seed", config.seed,
                  "Seed of requests that have none; without it, a random one");
@@ -187,7 +193,11 @@ void EngineOptions::add_engine(CLI::App& app) {
 
 EngineConfig EngineOptions::parse() const {
   EngineConfig c = config;
-  if (!speculative_config.empty()) read_speculation(speculative_config, c.speculation);
+  std::string drafts_by = draft_model;
+  if (!drafts_by.empty() && c.speculation.num_tokens == 0)
+    c.speculation.num_tokens = kDraftsOfModel;
+  if (!speculative_config.empty()) read_speculation(speculative_config, c.speculation, drafts_by);
+  c.draft_model = drafts_by;
   c.model = model;
   using Dtypes = std::vector<std::pair<std::string, std::optional<DType>>>;
   c.dtype = choose(Dtypes{{"auto", std::nullopt},
@@ -224,7 +234,16 @@ EngineConfig EngineOptions::parse() const {
 EngineConfig EngineOptions::parse_and_find_model() const {
   EngineConfig config = parse();
   config.model = find_model();
+  find_draft_model(config);
   return config;
+}
+
+void EngineOptions::find_draft_model(EngineConfig& config,
+                                     const std::function<bool()>& stop) const {
+  if (config.draft_model.empty()) return;
+  config.draft_model = hub::find_model(
+      {config.draft_model.string(), "main", download_dir, hub::ModelFiles::kCheckpoint},
+      hub::Settings::from_environment(), stop);
 }
 
 void SamplingOptions::add(CLI::App& app) {

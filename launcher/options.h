@@ -38,12 +38,15 @@ struct EngineOptions : ModelOptions {
   std::string preemption = "auto";
   std::string gemm_tuning = "off";
   std::string speculative_config;  // JSON
+  std::string draft_model;         // a directory or a name, as `model`
   EngineConfig config;
 
   void add_model(CLI::App& app);   // --model, --revision, --download-dir, --dtype, --threads, …
   void add_engine(CLI::App& app);  // the others
-  EngineConfig parse() const;      // checked, the model as it was given; throws InputError
+  EngineConfig parse() const;      // checked, models as they were given; throws InputError
   EngineConfig parse_and_find_model() const;
+  // The directory of the config's draft model in place of its name. stop: as of find_model().
+  void find_draft_model(EngineConfig& config, const std::function<bool()>& stop = {}) const;
 };
 
 // Generation parameters as flags, under HuggingFace's and vLLM's names.

@@ -18,7 +18,8 @@ int read_int(const std::string& key, const nlohmann::json& value) {
 
 }  // namespace
 
-void read_speculation(const std::string& text, SpeculationConfig& config) {
+void read_speculation(const std::string& text, SpeculationConfig& config,
+                      std::string& draft_model) {
   nlohmann::json json;
   try {
     json = parse_json_line(text);
@@ -35,16 +36,30 @@ void read_speculation(const std::string& text, SpeculationConfig& config) {
       config.lookup_max = read_int(key, value);
     } else if (key == "disable_by_batch_size") {
       config.disable_by_batch_size = read_int(key, value);
+    } else if (key == "model") {
+      if (!value.is_string() || value.get<std::string>().empty())
+        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a model's name");
+      draft_model = value.get<std::string>();
+    } else if (key == "draft_cost") {
+      if (!value.is_number())
+        throw invalid_request(kFlag, key + ": " + value.dump() + " is not a number");
+      config.draft_cost = value.get<double>();
     } else if (key == "method") {
-      if (value != "ngram")
-        throw not_supported(kFlag, "method " + value.dump() + "; drafts are looked up (\"ngram\")");
+      if (value != "ngram" && value != "draft_model")
+        throw not_supported(kFlag, "method " + value.dump() +
+                                       "; drafts are looked up (\"ngram\"), or come from a model "
+                                       "besides (\"draft_model\")");
     } else {
       throw invalid_request(kFlag, "\"" + key +
-                                       "\" is not known; there are method, num_speculative_tokens, "
-                                       "prompt_lookup_min, prompt_lookup_max and "
-                                       "disable_by_batch_size");
+                                       "\" is not known; there are method, model, "
+                                       "num_speculative_tokens, prompt_lookup_min, "
+                                       "prompt_lookup_max, disable_by_batch_size and draft_cost");
     }
   }
+  const std::string method = json.value("method", json.contains("model") ? "draft_model" : "ngram");
+  if ((method == "draft_model") != json.contains("model"))
+    throw invalid_request(
+        kFlag, method == "ngram" ? "model: method \"ngram\" has none" : "model is missing");
   if (!json.contains("num_speculative_tokens"))
     throw invalid_request(kFlag, "num_speculative_tokens is missing");
 }

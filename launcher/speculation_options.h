@@ -7,8 +7,8 @@
 
 namespace tandem::launcher {
 
-// Throws InputError naming the flag and the key: malformed, unknown, of the wrong type, or a method
-// other than "ngram".
-void read_speculation(const std::string& text, SpeculationConfig& config);
+// draft_model: what it says of a model. Throws InputError naming the flag and the key: malformed,
+// unknown, of the wrong type, or a method other than "ngram" and "draft_model".
+void read_speculation(const std::string& text, SpeculationConfig& config, std::string& draft_model);
 
 }  // namespace tandem::launcher

@@ -119,8 +119,9 @@ int run(ServeOptions& options) {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
     http.max_requests = std::min(http.max_requests, options.cluster.config.requests.max_requests);
-    engine.model = options.engine.find_model(hub::ModelFiles::kCheckpoint,
-                                             [] { return wait_for_signal(0) != 0; });
+    const auto stop = [] { return wait_for_signal(0) != 0; };
+    engine.model = options.engine.find_model(hub::ModelFiles::kCheckpoint, stop);
+    options.engine.find_draft_model(engine, stop);
     prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());

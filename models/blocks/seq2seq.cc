@@ -97,7 +97,10 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
       decoder_norm_(norm_of(decoder, build, decoder_side)),
       encoder_frequencies_(resident(build, encoder_side.frequencies)),
       decoder_frequencies_(resident(build, decoder_side.frequencies)) {
-  build_layers(encoder, build.of_many_rows(), encoder_side, encoder_layers_);
+  if (build.without_encoder)
+    encoder.skip();
+  else
+    build_layers(encoder, build.of_many_rows(), encoder_side, encoder_layers_);
   build_layers(decoder, build, decoder_side, decoder_layers_);
 }
 
@@ -128,6 +131,7 @@ std::vector<Tensor> Seq2Seq::angles(const std::vector<Tensor>& frequencies,
 }
 
 Tensor Seq2Seq::encode(const StepTensors& in) {
+  TANDEM_CHECK(!build_.without_encoder, "the encoder was not loaded");
   if (encoder_frequencies_.empty()) return run_encoder(in);
   StepTensors turning = in;
   turning.encoder_angles = angles(encoder_frequencies_, in.encoder_positions);

@@ -20,7 +20,8 @@ struct Build {
   DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
   // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
   Quantization quantization = Quantization::kNone;
-  bool f8_kv_cache = false;  // keys and values in 8 bits (CUDA)
+  bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
+  bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
 
   // For the layers of an encoder.
   Build of_many_rows() const {

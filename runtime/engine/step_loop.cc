@@ -94,6 +94,8 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
   if (!(output.encoder_seconds() >= 0 && std::isfinite(output.encoder_seconds())))
     throw std::runtime_error("step output: encoder_seconds: " +
                              std::to_string(output.encoder_seconds()));
+  if (!(output.draft_cost() >= 0 && std::isfinite(output.draft_cost())))
+    throw std::runtime_error("step output: draft_cost: " + std::to_string(output.draft_cost()));
   for (const auto& group : output.outputs()) {
     if (group.has_embedding() && group.embedding().values().empty())
       throw std::runtime_error("step output: request \"" + group.request_id() +
@@ -118,6 +120,7 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
       check(sample.token_id());
       for (const int32_t token : sample.candidates().token_ids()) check(token);
       for (const auto& logprob : sample.logprobs().top()) check(logprob.token_id());
+      for (const int32_t token : sample.drafts().token_ids()) check(token);
     }
     for (const auto& logprobs : group.prompt_logprobs())
       for (const auto& logprob : logprobs.top()) check(logprob.token_id());

@@ -31,6 +31,8 @@ void append_frames(const WorkerFrames& frames, EncoderFrames& out) {
   out.start_loc.push_back(out.start_loc.back() + frames.count);
 }
 
+}  // namespace
+
 void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
   const std::vector<int32_t>& ids = group.encoder.tokens;
   const int length = group.encoder.length;
@@ -45,44 +47,51 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
   attention.add_encoder(length, group.encoder.global_positions);
 }
 
-void append_sequence(const WorkerGroup& group, int index, int block_size, Batch& batch) {
-  const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
-  const int first = seq.num_computed;
-  const int known = first + seq.chunk;
-  const int num_drafts = static_cast<int>(seq.drafts.size());
-  const int end = known + num_drafts;
-  TANDEM_CHECK_LE(known, seq.length());
-  ModelInput& in = batch.input;
-  AttentionMetadata& attention = in.attention;
-
-  batch.rows.push_back({.group = &group,
-                        .seq_index = index,
-                        .first_token = static_cast<int32_t>(in.input_ids.size()),
-                        .num_tokens = end - first,
-                        .samples = seq.samples(),
-                        .num_drafts = num_drafts});
-  for (int p = first; p < end; ++p) {
-    in.input_ids.push_back(p < known ? seq.token(p) : seq.drafts[static_cast<size_t>(p - known)]);
-    in.positions.push_back(p);
-    in.request_indices.push_back(attention.num_requests);
-    attention.slot_mapping.push_back(slot_of(seq.blocks, p, block_size));
-  }
-  ++attention.num_requests;
-  attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
-  attention.num_tokens.push_back(end - first);
-  attention.num_computed_tokens.push_back(first);
-  attention.seq_lens.push_back(end);
-  attention.max_query_len = std::max(attention.max_query_len, end - first);
-  append_pages(seq.blocks, end, block_size, attention.self_pages);
-}
-
-// The rows of all its sequences, which were appended last, are one entry of cross-attention.
+// The rows of all a group's sequences, which were appended last, are one entry of cross-attention.
 void append_cross(const WorkerGroup& group, int block_size, ModelInput& in) {
   AttentionMetadata& attention = in.attention;
   const int encoder_len = group.encoder.length;
   attention.cross_query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
   attention.cross_seq_lens.push_back(encoder_len);
   append_pages(group.encoder.blocks, encoder_len, block_size, attention.cross_pages);
+}
+
+void append_decoder(Blocks blocks, int first, std::span<const int32_t> ids, int block_size,
+                    ModelInput& in) {
+  AttentionMetadata& attention = in.attention;
+  const int count = static_cast<int>(ids.size()), end = first + count;
+  in.input_ids.insert(in.input_ids.end(), ids.begin(), ids.end());
+  for (int p = first; p < end; ++p) {
+    in.positions.push_back(p);
+    in.request_indices.push_back(attention.num_requests);
+    attention.slot_mapping.push_back(slot_of(blocks, p, block_size));
+  }
+  ++attention.num_requests;
+  attention.query_start_loc.push_back(static_cast<int32_t>(in.input_ids.size()));
+  attention.num_tokens.push_back(count);
+  attention.num_computed_tokens.push_back(first);
+  attention.seq_lens.push_back(end);
+  attention.max_query_len = std::max(attention.max_query_len, count);
+  append_pages(blocks, end, block_size, attention.self_pages);
+}
+
+namespace {
+
+// `ids` is for the tokens of a sequence, one after the other.
+void append_sequence(const WorkerGroup& group, int index, int block_size, std::vector<int32_t>& ids,
+                     Batch& batch) {
+  const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
+  TANDEM_CHECK_LE(seq.num_computed + seq.chunk, seq.length());
+  ids.clear();
+  for (int i = 0; i < seq.chunk; ++i) ids.push_back(seq.token(seq.num_computed + i));
+  ids.insert(ids.end(), seq.drafts.begin(), seq.drafts.end());
+  batch.rows.push_back({.group = &group,
+                        .seq_index = index,
+                        .first_token = static_cast<int32_t>(batch.input.input_ids.size()),
+                        .num_tokens = static_cast<int32_t>(ids.size()),
+                        .samples = seq.samples(),
+                        .num_drafts = static_cast<int32_t>(seq.drafts.size())});
+  append_decoder(seq.blocks, seq.num_computed, ids, block_size, batch.input);
 }
 
 }  // namespace
@@ -96,12 +105,14 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size) {
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size) {
   TANDEM_CHECK_GT(block_size, 0);
   Batch batch;
+  std::vector<int32_t> ids;
   for (const WorkerGroup* group : scheduled) {
     if (group->pools()) continue;
     if (group->compute_encoder) append_encoder(*group, block_size, batch.input);
     const size_t rows = batch.rows.size();
     for (size_t i = 0; i < group->seqs.size(); ++i)
-      if (group->seqs[i].chunk > 0) append_sequence(*group, static_cast<int>(i), block_size, batch);
+      if (group->seqs[i].chunk > 0)
+        append_sequence(*group, static_cast<int>(i), block_size, ids, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
   const auto& encoder_ends = batch.input.attention.encoder_start_loc;

@@ -44,6 +44,12 @@ void EngineConfig::check() const {
               speculation.lookup_max);
   check_range("--speculative-config: disable_by_batch_size", speculation.disable_by_batch_size, 1,
               1 << 20);
+  if (!(speculation.draft_cost >= 0 && speculation.draft_cost <= 1))
+    throw invalid_request(
+        "--speculative-config",
+        "draft_cost: " + std::to_string(speculation.draft_cost) + " is not from 0 to 1");
+  if (!draft_model.empty() && speculation.num_tokens == 0)
+    throw invalid_request("--draft-model", "it makes no drafts with --num-speculative-tokens 0");
   if (!(gpu_memory_utilization > 0 && gpu_memory_utilization <= 1))
     throw invalid_request("--gpu-memory-utilization",
                           std::to_string(gpu_memory_utilization) + " is not above 0 and up to 1");
@@ -113,6 +119,8 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);
+  if (!config.draft_model.empty())
+    throw not_supported("--draft-model", "draft models run on CPUs only so far");
   if (config.speculation.num_tokens > 0)
     throw not_supported("--num-speculative-tokens", "drafts are verified on CPUs only so far");
   if (f8_kv_cache && !backend->f8_pages())
@@ -163,20 +171,22 @@ size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const
 }  // namespace
 
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host) {
+                         const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model) {
   // As many bytes as requests of maximal length could use, if there are so many.
   const size_t bytes = config.kv_cache_memory
                            ? *config.kv_cache_memory
                            : default_cache_bytes(config, ctx, model, ranks_on_host);
   const auto blocks = [&](size_t pool) {
-    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, limits_of(model));
+    return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, limits_of(model),
+                             of_draft_model);
   };
   const CacheSize size{config.num_gpu_blocks_override.value_or(blocks(bytes)),
                        blocks(config.swap_space)};
   if (size.num_device_blocks < 1)
     throw InputError(ErrorKind::kResource,
                      "--kv-cache-memory: " + std::to_string(bytes) + " bytes hold no block of " +
-                         std::to_string(spec.block_bytes(config.block_size)) + " bytes",
+                         std::to_string(spec.block_bytes(config.block_size) + of_draft_model) +
+                         " bytes",
                      "--kv-cache-memory");
   return size;
 }
@@ -193,6 +203,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.num_host_blocks = cache.num_host_blocks;
   out.beam_vocabulary = cache.beam_vocabulary;
   out.speculation = config.speculation;
+  out.speculation.draft_model = !config.draft_model.empty();
   return out;
 }
 

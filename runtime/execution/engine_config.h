@@ -19,7 +19,8 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
 struct EngineConfig {
   std::filesystem::path model;
-  std::optional<DType> dtype;  // absent: "auto", see resolve_dtype()
+  std::filesystem::path draft_model;  // makes drafts for it; "": there is none
+  std::optional<DType> dtype;         // absent: "auto", see resolve_dtype()
   Quantization quantization = Quantization::kNone;
   std::optional<DType> kv_cache_dtype;  // kF8E4M3; absent: "auto", that of the activations
   std::string device = "auto";          // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
@@ -64,9 +65,10 @@ struct CacheSize {
 };
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
 // (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the
-// weights and the largest step). Throws InputError (kResource) if not even one block fits.
+// weights and the largest step). of_draft_model: bytes of a block of its, of which there are as
+// many in each pool. Throws InputError (kResource) if not even one block fits.
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host = 1);
+                         const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0);
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.

@@ -168,7 +168,7 @@ void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
   if (chunk_end > seq.length())
     fail(field, std::to_string(seq.num_computed) + " computed and " + std::to_string(seq.chunk) +
                     " scheduled of " + std::to_string(seq.length()) + " tokens");
-  const int64_t end = chunk_end + std::ssize(seq.drafts);
+  const int64_t end = chunk_end + std::max<int64_t>(std::ssize(seq.drafts), seq.num_drafts);
   if (limits.max_decoder_positions > 0 && end > limits.max_decoder_positions)
     fail(field, "ends at token " + std::to_string(end) + ", but the model has " +
                     std::to_string(limits.max_decoder_positions) + " positions");
@@ -177,9 +177,15 @@ void check_chunk(const SequenceLimits& limits, const WorkerSequence& seq,
 
 void check_drafts(const SequenceLimits& limits, const WorkerGroup& group, const WorkerSequence& seq,
                   const MessageField& field) {
-  if (seq.drafts.empty()) return;
-  if (std::ssize(seq.drafts) > limits.max_drafts)
-    fail(field, std::to_string(seq.drafts.size()) + " drafts, at most " +
+  const int64_t asked = seq.num_drafts, given = std::ssize(seq.drafts);
+  if (asked == 0 && given == 0) return;
+  if (asked < 0) fail(field, std::to_string(asked) + " drafts");
+  if (asked > 0 && given > 0) fail(field, "drafts are given, and asked for");
+  if (asked > 0 && !limits.draft_model) fail(field, "this worker has no draft model");
+  if (!(seq.least_likelihood >= 0 && seq.least_likelihood <= 1))
+    fail(field, "least_likelihood is not from 0 to 1");
+  if (std::max(asked, given) > limits.max_drafts)
+    fail(field, std::to_string(std::max(asked, given)) + " drafts, at most " +
                     std::to_string(limits.max_drafts) + " are verified");
   if (uses_beams(group.params)) fail(field, "drafts of a beam");
   if (!seq.samples()) fail(field, "the chunk does not end at the last token");

@@ -22,6 +22,7 @@ struct SequenceLimits {
   int max_decoder_positions = 0;
   bool searches_beams = false;  // groups may have beams_ahead
   int max_drafts = 0;           // of a sequence in a step
+  bool draft_model = false;     // which says them
   // Of a model whose encoder reads frames. Without: encoders read ids.
   std::optional<FrameLimits> frames = {};
   bool global_attention = false;  // encoder positions may have it

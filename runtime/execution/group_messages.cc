@@ -128,6 +128,8 @@ void apply_sequence(const proto::SequenceDelta& delta, int at, const SequenceLim
   }
   seq.chunk = delta.token_chunk_size();
   seq.drafts = list_of(delta.draft_token_ids());
+  seq.num_drafts = delta.num_drafts();
+  seq.least_likelihood = delta.least_likelihood();
   check_drafts(limits, group, seq, {"seqs", at, "draft_token_ids"});
   check_chunk(limits, seq, {"seqs", at, "token_chunk_size"});
 }
@@ -146,6 +148,7 @@ WorkerGroup group_of(const proto::SequenceGroupMetadata& message, const Sequence
                     .encoder = encoder_of(message.encoder_seq_data(), message.cross_block_table()),
                     .seqs = {},
                     .compute_encoder = message.compute_encoder(),
+                    .prepare_drafts = message.prepare_drafts(),
                     .beams_ahead = message.beams_ahead()};
   group.seqs.reserve(static_cast<size_t>(message.seq_data_size()));
   for (int i = 0; i < message.seq_data_size(); ++i) {
@@ -171,7 +174,7 @@ void apply_delta(const proto::SequenceGroupDelta& delta, const SequenceLimits& l
   group.encoder.chunk = delta.compute_encoder() ? group.encoder.length : 0;
   for (WorkerSequence& seq : group.seqs) {
     seq.chunk = 0;
-    seq.drafts.clear();
+    seq.forget_drafts();
   }
   if (std::any_of(delta.seqs().begin(), delta.seqs().end(),
                   [](const auto& seq) { return seq.has_parent_seq_id(); }))

@@ -28,8 +28,9 @@ class KvCachePools {
 
 // Blocks of the device pool. Memory is bounded by `bytes`; more blocks than max_num_seqs requests
 // of the limits' lengths can use are not made. Without a limit on either side, all that fit.
+// of_draft_model: bytes of a block of its, of which there are as many.
 int device_blocks_for(const KvCacheSpec& spec, int block_size, size_t bytes, int max_num_seqs,
-                      const ModelLimits& limits);
+                      const ModelLimits& limits, size_t of_draft_model = 0);
 
 // Bytes of memory that the system could give now (Linux: MemAvailable, and the cgroup's limit).
 size_t available_memory();

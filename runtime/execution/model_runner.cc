@@ -7,11 +7,11 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/execution/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/execution/verified_rows.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sampler.h"
-#include "runtime/sampling/sharded_sampler.h"
 
 namespace tandem {
 namespace {
@@ -50,7 +50,8 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
                                                      std::unique_ptr<Model> model, int block_size,
                                                      int num_device_blocks, int num_host_blocks,
                                                      bool record_steps, int max_drafts,
-                                                     int max_sequences)
+                                                     int max_sequences,
+                                                     std::optional<LoadedDraftModel> draft_model)
     : ctx_(ctx),
       comm_(comm),
       model_(std::move(model)),
@@ -60,9 +61,13 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
               model_->limits().encoder_positions.value_or(0),
               model_->limits().decoder_positions.value_or(0), /*searches_beams=*/!ctx.on_cpu(),
-              max_drafts, model_->limits().frames,
+              max_drafts, draft_model.has_value(), model_->limits().frames,
               model_->limits().default_global_tokens.has_value(),
-              model_->limits().encoder_vocabulary}) {}
+              model_->limits().encoder_vocabulary}) {
+  if (draft_model)
+    draft_model_ = std::make_unique<DraftModel>(ctx, comm, std::move(*draft_model), block_size,
+                                                num_device_blocks, num_host_blocks);
+}
 
 // --- Steps under way -----------------------------------------------------------------------------
 
@@ -76,6 +81,7 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   wait_for_tokens(scheduled);
   if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   pools_.apply_copies(ctx_, step);
+  if (draft_model_) make_drafts(step, scheduled);
   const Batch batch = build_batch(scheduled, block_size_);
   Flight flight;
   flight.out.set_step(step.step());
@@ -89,7 +95,7 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   for (const SampleRow& row : batch.rows)
     if (row.samples) flight.sampled.push_back({outputs.at(row.group), row.seq().seq_id});
   try {
-    run_model(batch, flight);
+    run_model(scheduled, batch, flight);
   } catch (...) {
     comm_.abort();  // the other ranks wait in a collective that this one will not enter
     throw;
@@ -97,6 +103,17 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   table_.advance(scheduled);
   append_tokens(batch, flight);
   flights_.push_back(std::move(flight));
+}
+
+void EncoderDecoderModelRunner::make_drafts(const proto::StepInput& step,
+                                            const std::vector<WorkerGroup*>& scheduled) {
+  try {
+    draft_model_->begin_step(step, scheduled);
+    draft_model_->make_drafts(scheduled);
+  } catch (...) {
+    comm_.abort();
+    throw;
+  }
 }
 
 // Sequences that go on: with their tokens, or with what stands for them. (Those of beams that the
@@ -199,21 +216,36 @@ proto::StepOutput EncoderDecoderModelRunner::finish() {
 
 // --- The model -----------------------------------------------------------------------------------
 
-void EncoderDecoderModelRunner::run_model(const Batch& batch, Flight& flight) {
+void EncoderDecoderModelRunner::run_model(const std::vector<WorkerGroup*>& scheduled,
+                                          const Batch& batch, Flight& flight) {
   if (batch.input.has_encoder_work()) {
-    run_encoder(batch, flight);
+    run_encoder(scheduled, batch, flight);
     // Its scratch is free again: where the decoder's lies does not depend on the encoder.
     if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   }
   if (!batch.input.has_decoder_work()) return;
   if (!ctx_.on_cpu()) return decode_on_device(batch, flight);
+  decode(batch, flight);
+}
+
+void EncoderDecoderModelRunner::decode(const Batch& batch, Flight& flight) {
+  const auto begun = std::chrono::steady_clock::now();
   const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
   add_prompt_logprobs(batch, hidden, flight.out);
   sample(batch, hidden, flight);
+  const bool drafted = std::any_of(batch.rows.begin(), batch.rows.end(),
+                                   [](const SampleRow& row) { return row.seq().drafted; });
+  if (!drafted) return;
+  // Its steps have been measured under the same load.
+  draft_model_->cost().add_target(
+      static_cast<int>(batch.input.input_ids.size()),
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+  flight.out.set_draft_cost(draft_model_->cost().ratio());
 }
 
 // Every rank has the whole output, so that rank 0 can pool it alone.
-void EncoderDecoderModelRunner::run_encoder(const Batch& batch, Flight& flight) {
+void EncoderDecoderModelRunner::run_encoder(const std::vector<WorkerGroup*>& scheduled,
+                                            const Batch& batch, Flight& flight) {
   const auto begun = std::chrono::steady_clock::now();
   const uint64_t from = ctx_.on_cpu() ? 0 : ctx_.backend().mark();
   const StepTensors step(ctx_,
@@ -221,6 +253,7 @@ void EncoderDecoderModelRunner::run_encoder(const Batch& batch, Flight& flight) 
   const Tensor states = model_->encode(step);
   const auto cached = static_cast<int64_t>(batch.input.attention.cross_slot_mapping.size());
   if (cached > 0) model_->write_cross_kv(step, states.rows(0, cached), pools_.device());
+  if (cached > 0 && draft_model_) draft_model_->prepare(scheduled, step, states.rows(0, cached));
   if (!ctx_.on_cpu()) flight.encoder = {from, ctx_.backend().mark()};
   for (const PooledRows& rows : batch.pooled) {
     if (comm_.rank() != 0) break;
@@ -231,29 +264,6 @@ void EncoderDecoderModelRunner::run_encoder(const Batch& batch, Flight& flight) 
   if (!ctx_.on_cpu()) return;
   flight.out.set_encoder_seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-}
-
-Tensor EncoderDecoderModelRunner::rows_of(const Tensor& hidden, const std::vector<int32_t>& rows) {
-  const Tensor chosen = ctx_.make({static_cast<int64_t>(rows.size()), hidden.dim(1)});
-  Tensor indices = Tensor::borrow(rows);
-  if (!ctx_.on_cpu()) {
-    indices = ctx_.make(indices.shape(), DType::kI32);
-    ctx_.backend().copy_in(Tensor::borrow(rows), indices);
-  }
-  ops::gather_rows(ctx_, {hidden, indices, chosen});
-  return chosen;
-}
-
-// One rank: every row is sampled from its logits, in place.
-std::vector<proto::SequenceOutput> EncoderDecoderModelRunner::sample_rows(
-    const std::vector<SamplerSequence>& rows, const Tensor& logits) {
-  std::vector<proto::SequenceOutput> sampled(rows.size());
-  const auto width = static_cast<size_t>(logits.dim(1));
-  ctx_.pool().run(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
-    const auto k = static_cast<size_t>(i);
-    sampled[k] = tandem::sample(rows[k], {logits.row<float>(i), width});
-  });
-  return sampled;
 }
 
 namespace {
@@ -268,15 +278,18 @@ std::vector<const SampleRow*> sampled_rows(const Batch& batch) {
 }  // namespace
 
 void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden, Flight& flight) {
-  const VerifiedRows rows(sampled_rows(batch));
+  const std::vector<const SampleRow*> sequences = sampled_rows(batch);
+  const VerifiedRows rows(sequences);
   if (rows.views().empty()) return;
-  const Tensor chosen = rows_of(hidden, rows.indices());
-  auto sampled = comm_.size() == 1 ? sample_rows(rows.views(), model_->compute_logits(chosen))
-                                   : sample_sharded(ctx_, comm_, rows.views(),
-                                                    model_->compute_logits_shard(chosen),
-                                                    model_->config().vocab_size);
-  for (auto& [row, output] : rows.take(std::move(sampled)))
+  auto sampled =
+      choose_tokens(ctx_, comm_, *model_, rows.views(), rows_of(ctx_, hidden, rows.indices()));
+  std::vector<int> right(sequences.size(), -1);  // drafts: all of a sequence but the first
+  for (auto& [row, output] : rows.take(std::move(sampled))) {
+    ++right[row];
     put_sample(flight, row, std::move(output));
+  }
+  if (!draft_model_) return;
+  for (size_t i = 0; i < sequences.size(); ++i) draft_model_->learn(sequences[i]->seq(), right[i]);
 }
 
 void EncoderDecoderModelRunner::decode_on_device(const Batch& batch, Flight& flight) {
@@ -303,7 +316,7 @@ void EncoderDecoderModelRunner::add_prompt_logprobs(const Batch& batch, const Te
     if (wanted.count <= 0) continue;
     std::vector<int32_t> indices;
     for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
-    const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(hidden, indices)));
+    const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(ctx_, hidden, indices)));
     if (comm_.rank() != 0) continue;  // it took part in the gather
     const std::vector<int32_t>& prompt = row.seq().prompt;
     auto* group = output_of(out, row.group->request_id);

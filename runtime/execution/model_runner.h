@@ -19,6 +19,7 @@
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/device/device_decoder.h"
 #include "runtime/execution/device/device_rows.h"
+#include "runtime/execution/drafts/draft_model.h"
 #include "runtime/execution/kv_cache.h"
 #include "runtime/execution/sequence_table.h"
 #include "runtime/execution/step_runner.h"
@@ -37,10 +38,11 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   // are in rank 0's output only. Where one rank's launch() or finish() fails behind the checks of
   // the message, it aborts the group. `record_steps`: on a device, steps of a shape seen before are
   // replayed (DeviceBackend::record). max_drafts: that a sequence may have in a step; 0 on a
-  // device. max_sequences: DeviceDecoder's.
+  // device. max_sequences: DeviceDecoder's. draft_model: says those that are asked for; on the CPU.
   EncoderDecoderModelRunner(Context& ctx, Communicator& comm, std::unique_ptr<Model> model,
                             int block_size, int num_device_blocks, int num_host_blocks,
-                            bool record_steps = true, int max_drafts = 0, int max_sequences = 0);
+                            bool record_steps = true, int max_drafts = 0, int max_sequences = 0,
+                            std::optional<LoadedDraftModel> draft_model = std::nullopt);
 
   void launch(const proto::StepInput& step) override;
   int steps_launched() const override { return static_cast<int>(flights_.size()); }
@@ -71,14 +73,13 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   static void put_sample(Flight& flight, size_t row, proto::SequenceOutput sample);
   void complete(Flight& flight);
   void complete_all_but(size_t last);
+  void make_drafts(const proto::StepInput& step, const std::vector<WorkerGroup*>& scheduled);
   void append_tokens(const Batch& batch, Flight& flight);
-  void run_model(const Batch& batch, Flight& flight);
-  Tensor rows_of(const Tensor& hidden, const std::vector<int32_t>& rows);
-  std::vector<proto::SequenceOutput> sample_rows(const std::vector<SamplerSequence>& rows,
-                                                 const Tensor& logits);
+  void run_model(const std::vector<WorkerGroup*>& scheduled, const Batch& batch, Flight& flight);
+  void decode(const Batch& batch, Flight& flight);
   void sample(const Batch& batch, const Tensor& hidden, Flight& flight);
   void decode_on_device(const Batch& batch, Flight& flight);
-  void run_encoder(const Batch& batch, Flight& flight);
+  void run_encoder(const std::vector<WorkerGroup*>& scheduled, const Batch& batch, Flight& flight);
   void add_prompt_logprobs(const Batch& batch, const Tensor& hidden, proto::StepOutput& out);
 
   Context& ctx_;
@@ -88,7 +89,8 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   KvCachePools pools_;
   DeviceDecoder device_decoder_;
   SequenceTable table_;
-  std::deque<Flight> flights_;  // oldest first
+  std::unique_ptr<DraftModel> draft_model_;  // null: there is none
+  std::deque<Flight> flights_;               // oldest first
 };
 
 }  // namespace tandem

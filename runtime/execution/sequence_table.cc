@@ -78,7 +78,7 @@ void SequenceTable::advance(const std::vector<WorkerGroup*>& scheduled) {
     for (WorkerSequence& seq : group->seqs) {
       seq.num_computed += seq.chunk;
       seq.chunk = 0;
-      seq.drafts.clear();
+      seq.forget_drafts();
     }
     if (group->encoder.chunk > 0) group->encoder.frames.values = {};
     group->encoder.num_computed += group->encoder.chunk;

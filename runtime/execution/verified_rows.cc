@@ -33,6 +33,8 @@ std::vector<VerifiedRows::Chosen> VerifiedRows::take(
   size_t at = 0;
   for (size_t row = 0; row < rows_.size(); ++row) {
     const std::vector<int32_t>& drafts = rows_[row]->seq().drafts;
+    if (rows_[row]->seq().drafted)
+      chosen[at].mutable_drafts()->mutable_token_ids()->Add(drafts.begin(), drafts.end());
     size_t right = 0;
     while (right < drafts.size() && chosen[at + right].token_id() == drafts[right]) ++right;
     for (size_t i = 0; i <= right; ++i) out.push_back({row, std::move(chosen[at + i])});

@@ -28,7 +28,8 @@ class VerifiedRows {
     size_t row;
     proto::SequenceOutput output;
   };
-  // chosen: for each verified row. Returns those that count, in order.
+  // chosen: for each verified row. Returns those that count, in order; with the first one of a
+  // sequence what the draft model said, if it was asked.
   std::vector<Chosen> take(std::vector<proto::SequenceOutput> chosen) const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "parallel/communicators/device_communicator.h"
+#include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/model_runner.h"
 
@@ -29,6 +30,7 @@ Quantization quantization_of(const std::string& name) {
 EngineConfig config_of(const proto::WorkerSetup& setup) {
   EngineConfig c;
   c.model = setup.model();
+  c.draft_model = setup.draft_model();
   c.dtype = dtype_named(setup.dtype());
   c.threads = setup.threads();
   c.block_size = setup.block_size();
@@ -80,8 +82,15 @@ class ModelWorker final : public Worker {
         model_config, checkpoint,
         {*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype.has_value()},
         progress);
-    const CacheSize cache =
-        cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(), ranks_here);
+    size_t draft_block = 0;
+    if (!config_.draft_model.empty()) {
+      draft_model_ = load_draft_model(model_config, checkpoint, config_.draft_model,
+                                      {*ctx_, *comm_, *config_.dtype, config_.quantization},
+                                      /*tokenizers=*/setup.rank() == 0);
+      draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.block_size);
+    }
+    const CacheSize cache = cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(),
+                                           ranks_here, draft_block);
     proto::WorkerLoaded out;
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
@@ -94,7 +103,7 @@ class ModelWorker final : public Worker {
     runner_ = std::make_unique<EncoderDecoderModelRunner>(
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
         start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens,
-        config_.max_num_seqs);
+        config_.max_num_seqs, std::exchange(draft_model_, std::nullopt));
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
@@ -152,6 +161,7 @@ class ModelWorker final : public Worker {
   std::shared_ptr<Communicator> comm_;
   bool aborted_ = false;
   std::unique_ptr<Model> model_;
+  std::optional<LoadedDraftModel> draft_model_;
   std::unique_ptr<EncoderDecoderModelRunner> runner_;
 };
 
@@ -177,6 +187,7 @@ CommunicatorOptions communicator_options(const proto::WorkerSetup& setup) {
 proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   proto::WorkerSetup out;
   out.set_model(config.model.string());
+  out.set_draft_model(config.draft_model.string());
   out.set_dtype(name_of(dtype));
   out.set_threads(config.threads);
   out.set_block_size(config.block_size);

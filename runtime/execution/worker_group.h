@@ -18,12 +18,22 @@ struct WorkerSequence {
   int num_computed = 0;              // tokens whose keys and values are in the cache
   int chunk = 0;                     // tokens to compute in this step
   std::vector<int32_t> drafts = {};  // what may come behind the chunk, computed with it
-  float beam_score = 0;              // of a beam when it came in full
+  // The draft model is to say them: so many at most, as long as they are so likely. And whether it
+  // could, or lacks what it needs of the request.
+  int num_drafts = 0;
+  float least_likelihood = 0;
+  bool drafted = false;
+  float beam_score = 0;  // of a beam when it came in full
 
   int length() const { return static_cast<int>(prompt.size() + output.size()); }
   int32_t token(int position) const {
     const auto at = static_cast<size_t>(position);
     return at < prompt.size() ? prompt[at] : output[at - prompt.size()];
+  }
+  void forget_drafts() {
+    drafts.clear();
+    num_drafts = 0;
+    drafted = false;
   }
   // Its chunk ends at its last token: the next one is wanted.
   bool samples() const { return chunk > 0 && num_computed + chunk == length(); }
@@ -54,6 +64,7 @@ struct WorkerGroup {
   WorkerEncoder encoder;
   std::vector<WorkerSequence> seqs;
   bool compute_encoder = false;  // in this step
+  bool prepare_drafts = false;   // with compute_encoder: for the draft model too
   bool beams_ahead = false;      // the worker searches its beams by itself
   bool goes_on = false;          // SequenceTable::go_on() was called
   uint64_t last_step = 0;        // of SequenceTable::apply(), that scheduled it

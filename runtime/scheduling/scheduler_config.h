@@ -15,6 +15,9 @@ struct SpeculationConfig {
   int lookup_max = 4;
   int disable_by_batch_size = 32;  // no drafts while more sequences run
   int vocabulary = 0;              // ids from there on are not the decoder's
+  bool draft_model = false;        // workers have one, which makes drafts too
+  // Of its step, as a share of one of the model with as many rows. 0: what workers measure.
+  double draft_cost = 0;
 };
 
 struct SchedulerConfig {

@@ -14,17 +14,28 @@ using testing::ProcessResult;
 
 TEST(SpeculationOptions, HaveVllmsNames) {
   SpeculationConfig c;
+  std::string model;
   read_speculation(R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2,
                        "prompt_lookup_max": 3, "disable_by_batch_size": 4})",
-                   c);
+                   c, model);
   EXPECT_EQ(c.num_tokens, 5);
   EXPECT_EQ(c.lookup_min, 2);
   EXPECT_EQ(c.lookup_max, 3);
   EXPECT_EQ(c.disable_by_batch_size, 4);
   c = {};
-  read_speculation(R"({"num_speculative_tokens": 1})", c);
+  read_speculation(R"({"num_speculative_tokens": 1})", c, model);
   EXPECT_EQ(c.num_tokens, 1);
   EXPECT_EQ(c.lookup_max, SpeculationConfig().lookup_max);
+  EXPECT_EQ(model, "");
+  read_speculation(R"({"model": "some/where", "num_speculative_tokens": 3})", c, model);
+  EXPECT_EQ(model, "some/where");
+  EXPECT_EQ(c.num_tokens, 3);
+  read_speculation(R"({"method": "draft_model", "model": "x", "num_speculative_tokens": 3})", c,
+                   model);
+  EXPECT_EQ(model, "x");
+  EXPECT_EQ(c.draft_cost, 0);
+  read_speculation(R"({"model": "x", "num_speculative_tokens": 3, "draft_cost": 0.25})", c, model);
+  EXPECT_EQ(c.draft_cost, 0.25);
 }
 
 TEST(SpeculationOptions, SayWhatIsWrong) {
@@ -37,11 +48,18 @@ TEST(SpeculationOptions, SayWhatIsWrong) {
       {R"({"num_speculative_tokens": 2.5})", "num_speculative_tokens"},
       {R"({"num_speculative_tokens": 99999999999999})", "num_speculative_tokens"},
       {R"({"num_speculative_tokens": 3, "method": "eagle"})", "eagle"},
+      {R"({"num_speculative_tokens": 3, "method": "draft_model"})", "model is missing"},
+      {R"({"num_speculative_tokens": 3, "method": "ngram", "model": "x"})", "model"},
+      {R"({"num_speculative_tokens": 3, "model": 7})", "model: 7"},
+      {R"({"num_speculative_tokens": 3, "model": ""})", "model"},
+      {R"({"num_speculative_tokens": 3, "draft_cost": "x"})", "draft_cost"},
+      {R"({"model": "x"})", "num_speculative_tokens is missing"},
       {R"({"num_speculative_tokens": 3, "prompt_lookup_mim": 1})", "prompt_lookup_mim"}};
   for (const auto& [text, words] : cases) {
     SpeculationConfig c;
+    std::string model;
     try {
-      read_speculation(text, c);
+      read_speculation(text, c, model);
       ADD_FAILURE() << text;
     } catch (const InputError& e) {
       EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
@@ -56,13 +74,21 @@ ProcessResult generate(const std::vector<std::string>& flags) {
   return testing::tandem(all);
 }
 
+std::string of_model(double cost) {
+  return json{{"model", kTiny}, {"num_speculative_tokens", 4}, {"draft_cost", cost}}.dump();
+}
+
 TEST(SpeculationOptions, OfTheProgram) {
   const ProcessResult plain = generate({});
   ASSERT_EQ(plain.status, 0) << plain.err;
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--num-speculative-tokens", "4"},
         {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_max": 2})"},
-        {"--num-speculative-tokens", "4", "--tp", "2"}}) {
+        {"--num-speculative-tokens", "4", "--tp", "2"},
+        {"--draft-model", kTiny},
+        {"--draft-model", kTiny, "--tp", "2"},
+        {"--speculative-config", of_model(0.02)},
+        {"--speculative-config", of_model(0.02), "--tp", "2"}}) {
     const ProcessResult r = generate(flags);
     EXPECT_EQ(r.status, 0) << r.err;
     EXPECT_EQ(r.out, plain.out);
@@ -72,6 +98,9 @@ TEST(SpeculationOptions, OfTheProgram) {
     EXPECT_NE(r.status, 0);
     EXPECT_NE(r.err.find("--num-speculative-tokens"), std::string::npos) << r.err;
   }
+  const ProcessResult nowhere = generate({"--draft-model", "/nowhere/at/all"});
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_NE(nowhere.err.find("/nowhere/at/all"), std::string::npos) << nowhere.err;
   const ProcessResult r = generate(
       {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_min": 9})"});
   EXPECT_EQ(r.status, 1);

@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "runtime/scheduling/drafts/step_cost.h"
 
 namespace tandem {
 namespace {
 
-// Rows of a step whose computation takes as long as what a step takes however few they are, most of
-// all reading the weights.
-constexpr double kRowsOfAStep = 2.5;
 // What a step loses that was not scheduled ahead, as a share of it.
 constexpr double kPause = 0.05;
 
@@ -29,6 +27,7 @@ bool speculates(const SequenceGroup& group) { return group.beams() == nullptr &&
 Speculator::Speculator(const SchedulerConfig& config, BlockManager& blocks)
     : config_(config.speculation), blocks_(blocks) {
   stats_.accepted_per_position.resize(static_cast<size_t>(config_.num_tokens));
+  if (config_.draft_cost > 0) model_.set_cost(config_.draft_cost);
 }
 
 DraftLookup& Speculator::lookup_of(const SequenceGroup& group, const Sequence& seq) {
@@ -56,7 +55,6 @@ bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {
   if (steps.size() == 0) return false;
   if (steps.has_drafts()) return true;
   if (too_many(queues)) return false;
-  const double least = least_likelihood(queues);
   double gain = 0;
   for (const QueuedGroup* queued : queues.running()) {
     const SequenceGroup& group = *queued->group;
@@ -65,11 +63,34 @@ bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {
       const int pending = seq->num_pending_tokens();
       const int left = group.params().max_tokens() - seq->output_len() - 1;
       if (seq->finished() || pending == 0 || left <= 0) continue;
-      gain +=
-          lookup_of(group, *seq).draft(pending, std::min(left, config_.num_tokens), least, said_);
+      gain += choose(queues, group, *seq, pending, std::min(left, config_.num_tokens), said_).gain;
     }
   }
   return gain > kPause * queues.num_running_seqs();
+}
+
+// The one that is worth more. Rows of either cost the same; the draft model's steps besides.
+Speculator::Choice Speculator::choose(const GroupQueues& queues, const SequenceGroup& group,
+                                      const Sequence& seq, int pending, int most,
+                                      std::vector<int32_t>& looked_up) {
+  const double row = least_likelihood(queues);
+  const double gain = lookup_of(group, seq).draft(pending, most, row, looked_up);
+  if (!config_.draft_model) return {0, gain};
+  const auto asked = model_.plan(seq.seq_id(), queues.num_running_seqs(), most);
+  if (asked.value <= gain - row * static_cast<double>(looked_up.size())) return {0, gain};
+  looked_up.clear();
+  return {asked.count, asked.value};
+}
+
+// The draft model, for a group that comes in. One whose encoder's result was found may find the
+// draft model's too.
+void Speculator::prepare(const GroupQueues& queues, StepDraft::Group& scheduled) {
+  if (!config_.draft_model || !scheduled.in_full || too_many(queues)) return;
+  const SequenceGroup& group = *scheduled.queued->group;
+  if (!speculates(group) || !model_.prepares(queues.num_running_seqs())) return;
+  scheduled.prepare_drafts = scheduled.compute_encoder;
+  for (const auto& seq : group.seqs())
+    if (!seq->finished()) model_.add(seq->seq_id());
 }
 
 // Drafts of the sequence that its tokens have room for: the last one that may be generated is not
@@ -83,8 +104,8 @@ int Speculator::room_for(const SequenceGroup& group, const Sequence& seq, int sp
 }
 
 void Speculator::add_drafts(const GroupQueues& queues, StepDraft& draft) {
+  for (StepDraft::Group& scheduled : draft.groups()) prepare(queues, scheduled);
   if (!draft.room || too_many(queues)) return;
-  const double least = least_likelihood(queues);
   for (StepDraft::Group& scheduled : draft.groups()) {
     const SequenceGroup& group = *scheduled.queued->group;
     if (scheduled.in_full || !speculates(group)) continue;
@@ -96,18 +117,19 @@ void Speculator::add_drafts(const GroupQueues& queues, StepDraft& draft) {
       const int spare = std::max(0, blocks_.device().num_free() - queues.num_running_seqs());
       const int most = std::min(draft.budget, room_for(group, *chunk.seq, spare));
       if (most <= 0) continue;
-      lookup_of(group, *chunk.seq).draft(0, most, least, chunk.drafts);
+      chunk.asked_drafts = choose(queues, group, *chunk.seq, 0, most, chunk.drafts).asked;
+      chunk.least_likelihood = std::min(1.0, model_.least_likelihood(queues.num_running_seqs()));
       cut_behind_end(group.params(), chunk.drafts);
       append_slots(chunk);
-      draft.budget -= static_cast<int>(chunk.drafts.size());
+      draft.budget -= chunk.num_drafts();
     }
   }
 }
 
 // For the chunk's drafts.
 void Speculator::append_slots(SequenceChunk& chunk) {
-  if (chunk.drafts.empty()) return;
-  const int tokens = chunk.seq->length() + static_cast<int>(chunk.drafts.size());
+  if (chunk.num_drafts() == 0) return;
+  const int tokens = chunk.seq->length() + chunk.num_drafts();
   const int blocks = blocks_.blocks_to_append(*chunk.seq, tokens);
   if (blocks == 0) return;
   if (chunk.blocks == 0) chunk.old_blocks = blocks_.tables().self(*chunk.seq).size();
@@ -116,7 +138,15 @@ void Speculator::append_slots(SequenceChunk& chunk) {
   TANDEM_CHECK(copies.empty(), "drafts are written to blocks of their sequence's own");
 }
 
-void Speculator::count(size_t drafted, size_t accepted) {
+void Speculator::count(const SequenceInFlight& scheduled,
+                       const std::optional<std::vector<int32_t>>& said, size_t accepted) {
+  const int64_t seq_id = scheduled.seq->seq_id();
+  const int asked = scheduled.asked_drafts;
+  const size_t drafted =
+      asked > 0 ? said.value_or(std::vector<int32_t>()).size() : scheduled.drafts.size();
+  if (asked > 0 && !said) model_.cannot(seq_id);
+  if (said) model_.record(seq_id, asked, static_cast<int>(drafted), static_cast<int>(accepted));
+  if (drafted == 0) return;
   ++stats_.drafts;
   stats_.draft_tokens += static_cast<int64_t>(drafted);
   stats_.accepted_tokens += static_cast<int64_t>(accepted);
@@ -138,6 +168,13 @@ void Speculator::check_integrity(const GroupQueues& queues) const {
       TANDEM_CHECK(std::equal(text.begin(), text.end(), seq->tokens().begin()));
     }
   TANDEM_CHECK_EQ(found, lookups_.size());
+  int64_t asked = 0;
+  for (const auto& [id, queued] : queues.all())
+    for (const auto& seq : queued->group->seqs()) {
+      TANDEM_CHECK(!seq->finished() || !model_.has(seq->seq_id()));
+      asked += model_.has(seq->seq_id());
+    }
+  TANDEM_CHECK_EQ(asked, model_.size());
 }
 
 }  // namespace tandem

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
 #include "runtime/scheduling/drafts/draft_lookup.h"
+#include "runtime/scheduling/drafts/model_drafts.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/steps/step_draft.h"
@@ -35,18 +37,36 @@ class Speculator {
   // could be made then.
   bool waits(const GroupQueues& queues, const StepsInFlight& steps);
   // The step has been planned: its decodes get drafts, with what is left of the budget, and blocks
-  // that nobody is short of.
+  // that nobody is short of; and those that come in may be prepared for the draft model.
   void add_drafts(const GroupQueues& queues, StepDraft& draft);
-  // So many of a sequence's drafts were right.
-  void count(size_t drafted, size_t accepted);
+  // So many of a sequence's drafts were right. said: by the draft model, if it was asked and could.
+  void count(const SequenceInFlight& scheduled, const std::optional<std::vector<int32_t>>& said,
+             size_t accepted);
+  // What a worker has measured (proto::StepOutput); 0: nothing.
+  void set_draft_cost(double cost) {
+    if (cost > 0 && config_.draft_cost == 0) model_.set_cost(cost);
+  }
   // It has ended.
-  void forget(const Sequence& seq) { lookups_.erase(seq.seq_id()); }
+  void forget(const Sequence& seq) {
+    lookups_.erase(seq.seq_id());
+    model_.forget(seq.seq_id());
+  }
 
   const SpeculationStats& stats() const { return stats_; }
   // Each look-up has read what its sequence has known.
   void check_integrity(const GroupQueues& queues) const;
 
  private:
+  // Where a sequence's drafts are to come from, and how many of them will be right, on average;
+  // of the draft model's, less what all of them cost.
+  struct Choice {
+    int asked = 0;  // of the draft model; 0: what was looked up
+    double gain = 0;
+  };
+  // looked_up: becomes what was, or nothing if the draft model is asked.
+  Choice choose(const GroupQueues& queues, const SequenceGroup& group, const Sequence& seq,
+                int pending, int most, std::vector<int32_t>& looked_up);
+  void prepare(const GroupQueues& queues, StepDraft::Group& scheduled);
   DraftLookup& lookup_of(const SequenceGroup& group, const Sequence& seq);
   bool too_many(const GroupQueues& queues) const;
   double least_likelihood(const GroupQueues& queues) const;
@@ -57,6 +77,7 @@ class Speculator {
   BlockManager& blocks_;
   HitRates rates_;
   std::unordered_map<int64_t, DraftLookup> lookups_;  // by sequence id
+  ModelDrafts model_;
   SpeculationStats stats_;
   std::vector<int32_t> said_;
 };

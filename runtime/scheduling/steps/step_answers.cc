@@ -1,6 +1,7 @@
 #include "runtime/scheduling/steps/step_answers.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/sampling/beam_search.h"
 
@@ -18,7 +19,10 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 
 void StepAnswers::read(const StepInFlight& step, const std::vector<SampledToken>& sampled) {
   begin(step);
-  for (const auto& [request_id, seq_id, token] : sampled) take_token(request_id, seq_id, token);
+  for (const auto& [request_id, seq_id, token, drafts] : sampled) {
+    take_token(request_id, seq_id, token);
+    if (drafts) take_drafts(request_id, seq_id, *drafts);
+  }
   check_whole();
 }
 
@@ -31,6 +35,9 @@ void StepAnswers::read(const StepInFlight& step, const proto::StepOutput& output
         take_candidates(group, sample);
       else
         take_token(group.request_id(), sample.seq_id(), sample.token_id());
+      const auto& drafts = sample.drafts().token_ids();
+      if (sample.has_drafts())
+        take_drafts(group.request_id(), sample.seq_id(), {drafts.begin(), drafts.end()});
     }
   }
   check_whole();
@@ -67,7 +74,7 @@ StepAnswers::Answer* StepAnswers::place_of(const std::string& request_id, int64_
     const SequenceInFlight& scheduled = step_->seqs[at];
     if (scheduled.ended()) return nullptr;
     if (!scheduled.samples) fail(request_id, seq_id, "a token, but its prompt is not finished");
-    if (answers_[at].given && !(may_go_on && !scheduled.drafts.empty()))
+    if (answers_[at].given && !(may_go_on && scheduled.has_drafts()))
       fail(request_id, seq_id, "two tokens");
     return &answers_[at];
   }
@@ -93,10 +100,10 @@ void StepAnswers::take_more(const SequenceInFlight& scheduled, int32_t token,
   const std::string& request_id = scheduled.queued->group->request_id();
   const int64_t seq_id = scheduled.seq->seq_id();
   const size_t right = answer.more.size();
-  if (right == scheduled.drafts.size()) fail(request_id, seq_id, "more tokens than drafts");
+  const std::vector<int32_t>& drafts = answer.drafts ? *answer.drafts : scheduled.drafts;
+  if (right == drafts.size()) fail(request_id, seq_id, "more tokens than drafts");
   const int32_t before = right == 0 ? answer.token : answer.more.back();
-  if (before != scheduled.drafts[right])
-    fail(request_id, seq_id, "a token behind a draft that was wrong");
+  if (before != drafts[right]) fail(request_id, seq_id, "a token behind a draft that was wrong");
   answer.more.push_back(token);
 }
 
@@ -109,6 +116,18 @@ void StepAnswers::take_token(const std::string& request_id, int64_t seq_id, int3
   if (group.pools()) fail(request_id, seq_id, "a token, but its encoder's output is to be pooled");
   answer->given = true;
   answer->token = token;
+}
+
+// They come with the sequence's first token.
+void StepAnswers::take_drafts(const std::string& request_id, int64_t seq_id,
+                              std::vector<int32_t> drafts) {
+  Answer* const answer = place_of(request_id, seq_id, /*may_go_on=*/true);
+  if (answer == nullptr) return;
+  const int asked = scheduled(*answer).asked_drafts;
+  if (asked == 0) fail(request_id, seq_id, "drafts, but none were asked for");
+  if (std::ssize(drafts) > asked) fail(request_id, seq_id, "more drafts than were asked for");
+  if (answer->drafts || !answer->more.empty()) fail(request_id, seq_id, "drafts behind a token");
+  answer->drafts = std::move(drafts);
 }
 
 void StepAnswers::take_candidates(const proto::SequenceGroupOutput& output,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,8 @@ struct SampledToken {
   std::string request_id;
   int64_t seq_id;
   int32_t token;
+  // With the first one of a sequence whose drafts the worker made: what they are.
+  std::optional<std::vector<int32_t>> drafts = {};
 };
 
 class StepAnswers {
@@ -26,7 +29,8 @@ class StepAnswers {
   struct Answer {
     bool given = false;
     int32_t token = 0;
-    std::vector<int32_t> more = {};                     // of a sequence with drafts: behind `token`
+    std::vector<int32_t> more = {};                   // of a sequence with drafts: behind `token`
+    std::optional<std::vector<int32_t>> drafts = {};  // if the worker was asked for some, and could
     const proto::BeamCandidates* candidates = nullptr;  // of a beam
     const proto::BeamMoves* moves = nullptr;            // with them, if the worker says
   };
@@ -51,6 +55,7 @@ class StepAnswers {
   const SequenceGroup& group_of(const Answer& answer) const;
   void take_more(const SequenceInFlight& scheduled, int32_t token, Answer& answer) const;
   void take_token(const std::string& request_id, int64_t seq_id, int32_t token);
+  void take_drafts(const std::string& request_id, int64_t seq_id, std::vector<int32_t> drafts);
   void take_candidates(const proto::SequenceGroupOutput& output,
                        const proto::SequenceOutput& sample);
   void take_embedding(const proto::SequenceGroupOutput& output);

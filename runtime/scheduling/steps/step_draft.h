@@ -19,6 +19,11 @@ struct SequenceChunk {
   BlockPairs copies = {};  // (shared block, its replacement)
   // Behind `tokens`, which end with the last one that is known: what may come next.
   std::vector<int32_t> drafts = {};
+  // Or so many that the workers' draft model says, as long as they are so likely.
+  int asked_drafts = 0;
+  double least_likelihood = 0;
+
+  int num_drafts() const { return asked_drafts + static_cast<int>(drafts.size()); }
 };
 
 class StepDraft {
@@ -27,6 +32,7 @@ class StepDraft {
     QueuedGroup* queued;
     bool in_full;  // workers do not know it, or not as it is now
     bool compute_encoder = false;
+    bool prepare_drafts = false;  // with it, for the draft model
     std::vector<SequenceChunk> chunks = {};
   };
 

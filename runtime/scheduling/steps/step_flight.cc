@@ -25,7 +25,7 @@ void StepFlight::put_in_flight(StepDraft::Group& scheduled, StepInFlight& step) 
   for (SequenceChunk& chunk : scheduled.chunks) {
     const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
     step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0,
-                         std::move(chunk.drafts)});
+                         std::move(chunk.drafts), chunk.asked_drafts});
     const int from = chunk.seq->num_computed_tokens();
     chunk.seq->advance(chunk.tokens);
     cache_blocks(group, *chunk.seq, from);
@@ -67,7 +67,7 @@ void StepFlight::take_answer(const SequenceInFlight& scheduled, const StepAnswer
   const int from = seq.num_known_tokens();
   seq.resolve_pending(answer.token);
   for (const int32_t token : answer.more) seq.go_on_behind_draft(token);
-  if (!scheduled.drafts.empty()) speculator_.count(scheduled.drafts.size(), answer.more.size());
+  if (scheduled.has_drafts()) speculator_.count(scheduled, answer.drafts, answer.more.size());
   cache_blocks(group, seq, from);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
@@ -38,6 +39,8 @@ class StepFlight {
   void land(uint64_t number, const Answers& answers) {
     StepInFlight& step = steps_.oldest(number);
     answers_.read(step, answers);
+    if constexpr (std::is_same_v<Answers, proto::StepOutput>)
+      speculator_.set_draft_cost(answers.draft_cost());
     complete(step);
   }
 

@@ -71,6 +71,7 @@ void StepMessageWriter::write_full(const StepDraft::Group& scheduled,
   out.set_request_id(group.request_id());
   out.set_is_prompt(scheduled.compute_encoder);
   out.set_compute_encoder(scheduled.compute_encoder);
+  out.set_prepare_drafts(scheduled.prepare_drafts);
   *out.mutable_sampling_params() = group.params();
   out.set_beams_ahead(group.searches_ahead());
   for (const auto& seq : group.seqs())
@@ -115,6 +116,10 @@ void StepMessageWriter::write_delta(const StepDraft::Group& scheduled,
     delta.set_seq_id(chunk.seq->seq_id());
     delta.set_token_chunk_size(chunk.tokens);
     delta.mutable_draft_token_ids()->Add(chunk.drafts.begin(), chunk.drafts.end());
+    if (chunk.asked_drafts > 0) {
+      delta.set_num_drafts(chunk.asked_drafts);
+      delta.set_least_likelihood(static_cast<float>(chunk.least_likelihood));
+    }
     if (write_beam_news(group, chunk, delta)) continue;
     if (chunk.blocks == 0) continue;
     const Blocks& blocks = tables_.self(*chunk.seq);

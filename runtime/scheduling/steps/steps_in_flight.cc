@@ -17,7 +17,7 @@ bool SequenceInFlight::ended() const {
 
 bool StepInFlight::has_drafts() const {
   return std::any_of(seqs.begin(), seqs.end(), [](const SequenceInFlight& scheduled) {
-    return !scheduled.drafts.empty() && !scheduled.ended();
+    return scheduled.has_drafts() && !scheduled.ended();
   });
 }
 
@@ -79,7 +79,7 @@ void StepsInFlight::check_integrity(const GroupQueues& queues) const {
       const SequenceGroup& group = *scheduled.queued->group;
       TANDEM_CHECK(group.find(scheduled.seq->seq_id()) == scheduled.seq);
       TANDEM_CHECK(steps.count(scheduled.queued) > 0);
-      TANDEM_CHECK(scheduled.drafts.empty() || scheduled.samples);
+      TANDEM_CHECK(!scheduled.has_drafts() || scheduled.samples);
       if (!scheduled.samples || scheduled.ended() || group.pools()) continue;
       if (group.beams() == nullptr) ++pending[scheduled.seq];
       if (group.searches_ahead() && scheduled.seq == group.seqs().front().get())

@@ -19,7 +19,9 @@ struct SequenceInFlight {
   bool samples;   // the chunk ends at the sequence's last token, or the encoder's output is pooled
   int epoch = 0;  // BeamState's
   std::vector<int32_t> drafts = {};  // that are verified: more tokens may come, at most so many
+  int asked_drafts = 0;              // or so many that the worker makes, and says
 
+  bool has_drafts() const { return asked_drafts > 0 || !drafts.empty(); }
   bool ended() const;  // the answer does not matter any more
 };
 

@@ -8,12 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/random_requests.h"
 #include "tests/support/goldens/golden_engine.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
+using testing::Asked;
+using testing::expect_same;
+using testing::RandomRequests;
+using testing::run_all;
 
 EngineConfig drafting(EngineConfig config, int num_tokens) {
   config.speculation.num_tokens = num_tokens;
@@ -43,88 +48,6 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, SpeculationGoldens,
                            return name;
                          });
 
-// --- Against an engine without drafts ------------------------------------------------------------
-
-struct Asked {
-  json prompt, params;
-};
-
-class Requests {
- public:
-  Requests(uint64_t seed, int vocab_size) : rng_(seed), vocab_size_(vocab_size) {}
-
-  // Few different tokens: texts repeat themselves, and their sources.
-  Asked next() {
-    std::vector<int> words, encoder{0}, decoder{2};
-    for (int i = 0; i < 6; ++i) words.push_back(pick(4, vocab_size_ - 2));
-    for (int i = pick(1, 24); i > 0; --i) encoder.push_back(words[size_t(pick(0, 5))]);
-    encoder.push_back(2);
-    for (int i = pick(0, 5); i > 0; --i) decoder.push_back(words[size_t(pick(0, 5))]);
-    const int most = pick(1, 40);
-    json params = {{"max_new_tokens", most}};
-    if (one_in(3)) sample(params);
-    if (one_in(2)) params["allowed_token_ids"] = words;
-    if (one_in(2)) params["logprobs"] = pick(0, 3);
-    if (one_in(3)) params["repetition_penalty"] = 1.0 + 0.1 * pick(-3, 3);
-    if (one_in(4)) params["no_repeat_ngram_size"] = pick(2, 4);
-    if (one_in(4)) params["encoder_no_repeat_ngram_size"] = 3;
-    if (one_in(4)) params["frequency_penalty"] = 0.3;
-    if (one_in(4)) params["min_new_tokens"] = pick(1, most);
-    if (one_in(4)) params["stop_token_ids"] = json::array({words[0]});
-    if (one_in(4)) params["forced_eos_token_id"] = 2;
-    if (one_in(4)) params["ignore_eos"] = true;
-    if (one_in(4))
-      params["bad_words_ids"] =
-          json::array({json::array({words[1], words[2]}), json::array({words[3]})});
-    if (one_in(8)) params = {{"max_new_tokens", most}, {"num_beams", 2}};
-    return {{{"encoder_prompt", {{"prompt_token_ids", encoder}}},
-             {"decoder_prompt", {{"prompt_token_ids", decoder}}}},
-            params};
-  }
-
- private:
-  int pick(int from, int to) { return std::uniform_int_distribution(from, to)(rng_); }
-  bool one_in(int n) { return pick(1, n) == 1; }
-
-  void sample(json& params) {
-    params.update(
-        {{"do_sample", true}, {"seed", pick(0, 1000)}, {"temperature", 0.1 * pick(1, 10)}});
-    if (one_in(2)) params["top_k"] = pick(1, 10);
-    if (one_in(2)) params["top_p"] = 0.9;
-    if (one_in(3)) params["n"] = pick(2, 3);
-  }
-
-  std::mt19937_64 rng_;
-  int vocab_size_;
-};
-
-// All outputs by request, and the text that stop strings could be of.
-std::map<std::string, proto::RequestOutput> run(LLMEngine& engine, const std::vector<Asked>& all) {
-  for (size_t i = 0; i < all.size(); ++i)
-    engine.add_request(std::to_string(i), all[i].prompt, all[i].params);
-  std::map<std::string, proto::RequestOutput> out;
-  for (int i = 0; engine.has_unfinished_requests(); ++i) {
-    if (i == 100'000) {
-      ADD_FAILURE() << "no progress";
-      break;
-    }
-    for (proto::RequestOutput& output : engine.step()) {
-      output.clear_metrics();
-      out[output.request_id()] = std::move(output);
-    }
-    engine.check_integrity();
-  }
-  return out;
-}
-
-void expect_same(LLMEngine& plain, LLMEngine& drafting, const std::vector<Asked>& all) {
-  const auto expected = run(plain, all), got = run(drafting, all);
-  ASSERT_EQ(expected.size(), got.size());
-  for (const auto& [id, output] : expected)
-    ASSERT_EQ(got.at(id).DebugString(), output.DebugString())
-        << all[std::stoul(id)].prompt << " " << all[std::stoul(id)].params;
-}
-
 class Speculation : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Speculation, NothingElseChanges) {
@@ -142,7 +65,7 @@ TEST_P(Speculation, NothingElseChanges) {
     if (round % 4 == 1) other.num_gpu_blocks_override = 64;
     other.preemption = round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
     LLMEngine engine(other);
-    Requests requests(rng(), engine.model_config().vocab_size);
+    RandomRequests requests(rng(), engine.model_config().vocab_size);
     std::vector<Asked> all;
     for (int i = round % 4 == 0 ? 1 : 12; i > 0; --i) all.push_back(requests.next());
     expect_same(plain, engine, all);
@@ -172,7 +95,7 @@ TEST(SpeculationCases, StopStringsEndWhereTheyDid) {
   EngineConfig config = testing::golden_config("bart-tiny");
   config.max_num_seqs = 2;  // few: drafts are worth more
   LLMEngine plain(config), engine(drafting(config, 8));
-  Requests requests(3, engine.model_config().vocab_size);
+  RandomRequests requests(3, engine.model_config().vocab_size);
   std::vector<Asked> all;
   for (int i = 0; i < 20; ++i) {
     Asked asked = requests.next();
@@ -181,7 +104,7 @@ TEST(SpeculationCases, StopStringsEndWhereTheyDid) {
     all.push_back(asked);
   }
   // Texts as they are; then each is stopped somewhere within.
-  for (const auto& [id, output] : run(plain, all)) {
+  for (const auto& [id, output] : run_all(plain, all)) {
     const std::string& text = output.outputs(0).text();
     if (text.size() < 8) continue;
     all[std::stoul(id)].params["stop"] = json::array({text.substr(text.size() / 2, 3)});

@@ -308,6 +308,31 @@ TEST_F(Speech, TokensAreThoseOfAPlainForwardPass) {
   EXPECT_EQ(alone, want);
 }
 
+// Of the same encoder, and of another one.
+TEST_F(Speech, ADraftModelChangesNoToken) {
+  for (const bool same : {true, false}) {
+    test::TempDir draft;
+    if (!same) PlainModel(7).write(draft);
+    EngineConfig drafting = config();
+    drafting.draft_model = same ? dir_.path() : draft.path();
+    drafting.speculation = {.num_tokens = 3, .draft_cost = 0.02};
+    drafting.max_num_seqs = 2;
+    LLMEngine engine(drafting);
+    std::mt19937 random(5);
+    std::map<std::string, Ids> want;
+    for (int i = 0; i < 12; ++i) {
+      const Matrix frames = random_frames(random, 10 + i);
+      const std::string id = std::to_string(i);
+      want[id] = model_.greedy(frames, {kStart});
+      engine.add_request(id, prompt_of(frames, {kStart}), read_options(json::object()));
+    }
+    EXPECT_EQ(run(engine), want);
+    const SpeculationStats& stats = engine.scheduler().speculation_stats();
+    EXPECT_GT(stats.draft_tokens, 0);
+    EXPECT_EQ(stats.accepted_tokens == stats.draft_tokens, same);
+  }
+}
+
 TEST_F(Speech, FramesBeyondThePositionsAreRefused) {
   LLMEngine engine(config());
   std::mt19937 random(5);

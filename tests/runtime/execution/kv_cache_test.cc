@@ -31,5 +31,11 @@ TEST(KvCache, WithoutALimitAsManyAsFit) {
   EXPECT_EQ(blocks(1000, std::nullopt, std::nullopt), 1000);
 }
 
+// A draft model's blocks are as many, and count.
+TEST(KvCache, HoldsBlocksOfBothModels) {
+  const size_t own = kSpec.block_bytes(kBlockSize);
+  EXPECT_EQ(device_blocks_for(kSpec, kBlockSize, 12 * own, kRequests, {}, own / 2), 8);
+}
+
 }  // namespace
 }  // namespace tandem

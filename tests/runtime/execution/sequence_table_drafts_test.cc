@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -28,8 +29,13 @@ constexpr SequenceLimits kLimits{.block_size = 2,
 
 class Drafts : public testing::Test {
  protected:
+  static SequenceLimits limits(bool model) {
+    SequenceLimits out = kLimits;
+    out.draft_model = model;
+    return out;
+  }
   // Request x: an encoder of 3 tokens, a prompt of 3, and one token, 77.
-  Drafts() : table_(kLimits) {
+  explicit Drafts(bool model = false) : table_(limits(model)) {
     Scheduler scheduler(
         {.max_num_seqs = 8, .max_num_batched_tokens = 8, .block_size = 2, .num_device_blocks = 20});
     scheduler.add_seq_group(testing_support::make_group(
@@ -122,6 +128,49 @@ TEST_F(Drafts, AreForgottenWithTheStep) {
 
 TEST_F(Drafts, ThatCannotBe) {
   EXPECT_THAT(error(step({5, 6, 7, 8})), HasSubstr("draft_token_ids: 4 drafts, at most 3"));
+}
+
+proto::StepInput asking(proto::StepInput step, int drafts, float least = 0.5f) {
+  auto& seq = *step.mutable_deltas(0)->mutable_seqs(0);
+  seq.set_num_drafts(drafts);
+  seq.set_least_likelihood(least);
+  return step;
+}
+
+TEST_F(Drafts, AskedOfAModelThatIsNotThere) {
+  EXPECT_THAT(error(asking(step({}), 2)), HasSubstr("no draft model"));
+}
+
+class ModelsDrafts : public Drafts {
+ protected:
+  ModelsDrafts() : Drafts(true) {}
+};
+
+TEST_F(ModelsDrafts, AreAskedFor) {
+  const auto scheduled = table_.apply(asking(step({}), 3, 0.25f));
+  const WorkerSequence& seq = scheduled[0]->seqs[0];
+  EXPECT_EQ(seq.num_drafts, 3);
+  EXPECT_EQ(seq.least_likelihood, 0.25f);
+  table_.advance(scheduled);
+  EXPECT_EQ(seq.num_drafts, 0);
+}
+
+TEST_F(ModelsDrafts, ThatAreTooMany) {
+  EXPECT_THAT(error(asking(step({}), 4)), HasSubstr("4 drafts, at most 3"));
+}
+TEST_F(ModelsDrafts, ThatAreFewerThanNone) {
+  EXPECT_THAT(error(asking(step({}), -1)), HasSubstr("-1 drafts"));
+}
+TEST_F(ModelsDrafts, ThatAreGivenToo) {
+  EXPECT_THAT(error(asking(step({5}), 1)), HasSubstr("given, and asked for"));
+}
+TEST_F(ModelsDrafts, OfNoLikelihood) {
+  EXPECT_THAT(error(asking(step({}), 1, std::nanf(""))), HasSubstr("least_likelihood"));
+}
+TEST_F(ModelsDrafts, BeyondTheTable) {
+  auto message = asking(step({}), 3);
+  message.mutable_deltas(0)->mutable_seqs(0)->clear_new_blocks();
+  EXPECT_THAT(error(message), HasSubstr("token_chunk_size"));
 }
 
 TEST_F(Drafts, OutsideTheVocabulary) {

@@ -25,6 +25,8 @@ using testing_support::RunAheadLoop;
 
 constexpr int kEosOneIn = 40;  // tokens divisible by it end a sequence
 
+enum class Drafts { kNone, kLookedUp, kByModel };
+
 struct Counts {
   int operations = 0, steps = 0, ahead = 0, waited = 0, surplus = 0, resumed = 0, aborted = 0;
   int aborted_in_flight = 0, stopped_in_flight = 0, refused = 0, completed = 0;
@@ -35,7 +37,7 @@ struct Counts {
 
 class Simulation {
  public:
-  Simulation(uint32_t seed, int depth, bool drafts, Counts& counts)
+  Simulation(uint32_t seed, int depth, Drafts drafts, Counts& counts)
       : rng_(seed),
         config_(random_config(depth, drafts)),
         loop_(config_, seed + 1),
@@ -78,7 +80,7 @@ class Simulation {
     return values[static_cast<size_t>(uniform(0, static_cast<int>(values.size()) - 1))];
   }
 
-  SchedulerConfig random_config(int depth, bool drafts) {
+  SchedulerConfig random_config(int depth, Drafts drafts) {
     SchedulerConfig config;
     config.block_size = pick({1, 2, 3, 16});
     config.max_num_seqs = pick({1, 3, 8, 16, 32});
@@ -91,7 +93,11 @@ class Simulation {
     config.enable_encoder_cache = !one_in(4);
     config.enable_prefix_caching = !one_in(4);
     config.max_steps_in_flight = depth;
-    if (drafts) config.speculation = {.num_tokens = uniform(1, 6), .vocabulary = 1000};
+    if (drafts != Drafts::kNone)
+      config.speculation = {.num_tokens = uniform(1, 6),
+                            .vocabulary = 1000,
+                            .draft_model = drafts == Drafts::kByModel,
+                            .draft_cost = 0.02};
     return config;
   }
 
@@ -342,14 +348,15 @@ class Simulation {
   int64_t next_seq_ = 0;
 };
 
-class SchedulerRunAheadRandom : public testing::TestWithParam<std::tuple<int, bool>> {};
+class SchedulerRunAheadRandom : public testing::TestWithParam<std::tuple<int, Drafts>> {};
 
 TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
-  const auto [depth, drafts] = GetParam();
+  const auto [depth, kind] = GetParam();
+  const bool drafts = kind != Drafts::kNone;
   Counts counts;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Simulation(seed, depth, drafts, counts).run(200);
+    Simulation(seed, depth, kind, counts).run(200);
     if (HasFailure()) return;
   }
   EXPECT_GE(counts.operations, 20'000);
@@ -377,7 +384,9 @@ TEST_P(SchedulerRunAheadRandom, EveryRequestGetsItsTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(StepsInFlight, SchedulerRunAheadRandom,
-                         testing::Combine(testing::Values(1, 2, 3, 5), testing::Bool()));
+                         testing::Combine(testing::Values(1, 2, 3, 5),
+                                          testing::Values(Drafts::kNone, Drafts::kLookedUp,
+                                                          Drafts::kByModel)));
 
 }  // namespace
 }  // namespace tandem

@@ -53,6 +53,9 @@ inline proto::StepOutput answer_of(uint64_t step, const std::vector<SampledToken
     group.set_seq_id(token.seq_id);
     group.add_samples()->set_seq_id(token.seq_id);
     group.mutable_samples(0)->set_token_id(token.token);
+    if (!token.drafts) continue;
+    auto& drafts = *group.mutable_samples(0)->mutable_drafts()->mutable_token_ids();
+    drafts.Add(token.drafts->begin(), token.drafts->end());
   }
   for (const PooledSequence& one : pooled) {
     auto& group = *out.add_outputs();
@@ -80,7 +83,8 @@ class FakeWorker final : public ImmediateRunner {
         table_({.block_size = config.block_size,
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
-                .max_drafts = config.speculation.num_tokens}),
+                .max_drafts = config.speculation.num_tokens,
+                .draft_model = config.speculation.draft_model}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)),
         seed_(seed) {}
@@ -117,6 +121,7 @@ class FakeWorker final : public ImmediateRunner {
     move(step.swap_in(), host_, device_);
     poison(host_, live_->host);
     move(step.copy(), device_, device_);
+    make_drafts(scheduled);
     const Batch batch = build_batch(scheduled, block_size_);
     write_encoders(scheduled, batch);
     write_decoders(batch);
@@ -131,6 +136,23 @@ class FakeWorker final : public ImmediateRunner {
   const SequenceTable& table() const { return table_; }
 
  private:
+  // Mostly right, not always as many as asked for; now and then the draft model cannot.
+  void make_drafts(const std::vector<WorkerGroup*>& scheduled) {
+    for (WorkerGroup* group : scheduled)
+      for (WorkerSequence& seq : group->seqs) {
+        if (seq.num_drafts == 0 || hash_mix(seed_, static_cast<uint64_t>(seq.seq_id)) % 8 == 0)
+          continue;
+        seq.drafted = true;
+        int32_t last = seq.token(seq.length() - 1);
+        for (int p = seq.length() - 1; std::ssize(seq.drafts) < seq.num_drafts; ++p) {
+          last = token_of(seed_, group->request_id, seq.index, p, last, repeats_);
+          if (last % 11 == 0) break;
+          seq.drafts.push_back(last % 7 == 0 ? last + 1 : last);
+          last = seq.drafts.back();
+        }
+      }
+  }
+
   using Memory = std::vector<KvTag>;
   using Copies = google::protobuf::RepeatedPtrField<proto::BlockCopy>;
 
@@ -270,6 +292,10 @@ class FakeWorker final : public ImmediateRunner {
   }
 
   std::vector<SampledToken> sample(const std::vector<WorkerGroup*>& scheduled, const Batch& batch) {
+    std::vector<int64_t> drafted_seqs;
+    for (const WorkerGroup* group : scheduled)
+      for (const WorkerSequence& seq : group->seqs)
+        if (seq.drafted) drafted_seqs.push_back(seq.seq_id);
     table_.advance(scheduled);
     std::vector<SampledToken> sampled;
     for (const SampleRow& row : batch.rows) {
@@ -278,11 +304,17 @@ class FakeWorker final : public ImmediateRunner {
       const std::vector<int32_t>& ids = batch.input.input_ids;
       const auto end = static_cast<size_t>(row.first_token + row.num_tokens);
       const auto group = std::find(scheduled.begin(), scheduled.end(), row.group);
+      const std::vector<int32_t> drafts(
+          ids.begin() + static_cast<std::ptrdiff_t>(end) - row.num_drafts,
+          ids.begin() + static_cast<std::ptrdiff_t>(end));
+      const bool drafted =
+          std::find(drafted_seqs.begin(), drafted_seqs.end(), seq_id) != drafted_seqs.end();
       for (size_t at = end - static_cast<size_t>(row.num_drafts) - 1, first = at; at < end; ++at) {
         if (at > first && sampled.back().token != ids.at(at)) break;  // the draft was wrong
         const int32_t token = token_of(seed_, row.group->request_id, row.seq().index,
                                        batch.input.positions.at(at), ids.at(at), repeats_);
         sampled.push_back({row.group->request_id, seq_id, token});
+        if (at == first && drafted) sampled.back().drafts = drafts;
         if (at == first)
           table_.append_token(**group, seq_id, token);
         else

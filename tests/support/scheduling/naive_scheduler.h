@@ -137,8 +137,10 @@ class NaiveScheduler {
       ASSERT_FALSE(group.compute_encoder());
       ASSERT_GT(group.seqs_size(), 0);
       for (const auto& seq : group.seqs()) {
-        chunks_[seq.seq_id()] = seq.token_chunk_size() + seq.draft_token_ids_size();
-        if (seq.draft_token_ids_size() > 0) check_drafts(group.request_id(), seq);
+        chunks_[seq.seq_id()] =
+            seq.token_chunk_size() + seq.draft_token_ids_size() + seq.num_drafts();
+        if (seq.draft_token_ids_size() + seq.num_drafts() > 0)
+          check_drafts(group.request_id(), seq);
       }
     }
   }
@@ -147,7 +149,9 @@ class NaiveScheduler {
   void check_drafts(const std::string& id, const proto::SequenceDelta& delta) {
     const SequenceGroup& group = *scheduler_.find(id);
     const Sequence& seq = *group.find(delta.seq_id());
-    const int drafts = delta.draft_token_ids_size();
+    const int drafts = delta.draft_token_ids_size() + delta.num_drafts();
+    EXPECT_TRUE(delta.num_drafts() == 0 || config_.speculation.draft_model);
+    EXPECT_TRUE(delta.num_drafts() == 0 || delta.draft_token_ids_size() == 0);
     EXPECT_EQ(delta.token_chunk_size(), 1);
     EXPECT_LE(drafts, config_.speculation.num_tokens);
     EXPECT_EQ(seq.num_pending_tokens(), 1);

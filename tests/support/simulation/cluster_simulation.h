@@ -89,7 +89,11 @@ class ClusterSimulation {
         world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
     s.enable_encoder_cache = !world_.one_in(4);
     s.enable_prefix_caching = !world_.one_in(4);
-    if (world_.one_in(3)) s.speculation.num_tokens = world_.uniform(1, 6);
+    if (world_.one_in(3)) {
+      s.speculation.num_tokens = world_.uniform(1, 6);
+      s.speculation.draft_model = world_.one_in(2);
+      s.speculation.draft_cost = 0.02;
+    }
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
@@ -240,8 +244,8 @@ class ClusterSimulation {
       case 5: ++counts_.kills; return group.end("the launcher died");
       default:
         ++counts_.lies;
-        return group.lie(world_.pick(
-            {Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown, Lie::kToken, Lie::kReady}));
+        return group.lie(world_.pick({Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown,
+                                      Lie::kToken, Lie::kDrafts, Lie::kReady}));
     }
   }
   void client_fault() {

@@ -17,7 +17,7 @@
 
 namespace tandem::testing_support {
 
-enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kReady };
+enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kDrafts, kReady };
 
 // Who hears of a group. Messages arrive some time after the call.
 class GroupListener {
@@ -236,6 +236,9 @@ class SimulatedGroup {
         case Lie::kTwice: *group.add_samples() = proto::SequenceOutput(group.samples(0)); break;
         case Lie::kUnknown: group.mutable_samples(0)->set_seq_id(1'000'000); break;
         case Lie::kToken: group.mutable_samples(0)->set_token_id(kSimulatedVocab); break;
+        case Lie::kDrafts:  // more than anybody asks for
+          for (int i = 0; i < 10; ++i) group.mutable_samples(0)->mutable_drafts()->add_token_ids(3);
+          break;
         case Lie::kReady: break;
       }
       lies_.pop_front();

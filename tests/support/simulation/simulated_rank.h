@@ -102,7 +102,8 @@ class SimulatedRank final : public ImmediateRunner {
                 .num_device_blocks = config.num_device_blocks,
                 .num_host_blocks = config.num_host_blocks,
                 .vocab_size = kSimulatedVocab,
-                .max_drafts = config.speculation.num_tokens}),
+                .max_drafts = config.speculation.num_tokens,
+                .draft_model = config.speculation.draft_model}),
         device_(static_cast<size_t>(config.num_device_blocks * config.block_size)),
         host_(static_cast<size_t>(config.num_host_blocks * config.block_size)) {}
 
@@ -113,6 +114,8 @@ class SimulatedRank final : public ImmediateRunner {
     move(step.copy(), device_, device_);
     proto::StepOutput out;
     out.set_step(step.step());
+    for (auto* group : scheduled)
+      for (WorkerSequence& seq : group->seqs) make_drafts(seq);
     for (auto* group : scheduled) run_group(*group, *out.add_outputs());
     table_.advance(scheduled);
     for (size_t g = 0; g < scheduled.size(); ++g) {
@@ -141,6 +144,15 @@ class SimulatedRank final : public ImmediateRunner {
       for (int i = 0; i < block_size_; ++i)
         to.at(static_cast<size_t>(copy.dst() * block_size_ + i)) =
             before.at(static_cast<size_t>(copy.src() * block_size_ + i));
+  }
+
+  // As likely tokens are; some cannot be drafted.
+  static void make_drafts(WorkerSequence& seq) {
+    if (seq.num_drafts == 0 || seq.seq_id % 5 == 0) return;
+    seq.drafted = true;
+    int32_t last = seq.token(seq.length() - 1);
+    while (std::ssize(seq.drafts) < seq.num_drafts && last % 13 != 0)
+      seq.drafts.push_back(last = 3 + 'a' + last * 5 % 8);
   }
 
   uint64_t& key_at(std::span<const int32_t> blocks, int position) {
@@ -185,7 +197,9 @@ class SimulatedRank final : public ImmediateRunner {
       hash = mix(hash, key_at(group.encoder.blocks, p));
     for (int p = 0; p < end; ++p) hash = mix(hash, key_at(seq.blocks, p));
     int32_t token = token_of(hash, config_, seq.token(end - 1));
-    *out.add_samples() = sample_of(params, seq.seq_id, token);
+    auto& first_sample = *out.add_samples() = sample_of(params, seq.seq_id, token);
+    if (seq.drafted)
+      first_sample.mutable_drafts()->mutable_token_ids()->Add(seq.drafts.begin(), seq.drafts.end());
     for (size_t i = 0; i < seq.drafts.size() && seq.drafts[i] == token; ++i) {
       hash = mix(hash, key_at(seq.blocks, end + static_cast<int>(i)));
       token = token_of(hash, config_, token);

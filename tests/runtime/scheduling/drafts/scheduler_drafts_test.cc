@@ -46,14 +46,20 @@ class SchedulerDrafts : public testing::Test {
     has_work_ = has_work(step);
     if (has_work_) number_ = step.step();
     Tokens drafts;
+    asked_ = 0;
     for (const auto& delta : step.deltas())
-      for (const auto& seq : delta.seqs())
+      for (const auto& seq : delta.seqs()) {
         drafts.insert(drafts.end(), seq.draft_token_ids().begin(), seq.draft_token_ids().end());
+        asked_ += seq.num_drafts();
+      }
+    prepared_ = step.groups_size() > 0 && step.groups(0).prepare_drafts();
     return drafts;
   }
-  void complete(const Tokens& tokens) {
+  // said: by the draft model, if it was asked.
+  void complete(const Tokens& tokens, const std::optional<Tokens>& said = {}) {
     std::vector<SampledToken> sampled;
     for (const int32_t token : tokens) sampled.push_back({"a", 1, token});
+    if (said) sampled[0].drafts = *said;
     scheduler_->complete_step(number_, sampled);
     scheduler_->check_integrity();
   }
@@ -66,9 +72,9 @@ class SchedulerDrafts : public testing::Test {
     }
     return {};
   }
-  std::string error_of(const Tokens& tokens) {
+  std::string error_of(const Tokens& tokens, const std::optional<Tokens>& said = {}) {
     try {
-      complete(tokens);
+      complete(tokens, said);
     } catch (const std::runtime_error& error) {
       scheduler_->check_integrity();
       return error.what();
@@ -80,6 +86,8 @@ class SchedulerDrafts : public testing::Test {
   std::optional<Scheduler> scheduler_;
   uint64_t number_ = 0;
   bool has_work_ = false;
+  int asked_ = 0;          // of the draft model
+  bool prepared_ = false;  // for the group that came in
 };
 
 TEST_F(SchedulerDrafts, ThatAreRightCountAtOnce) {
@@ -200,6 +208,87 @@ TEST_F(SchedulerDrafts, AreForgottenWithTheirSequence) {
   EXPECT_EQ(scheduler_->speculation_stats().drafts, 0);
   scheduler_->free_finished_seq_groups();
   EXPECT_EQ(scheduler_->block_manager().device().num_free(), 50);
+}
+
+// --- Of a draft model ----------------------------------------------------------------------------
+
+SchedulerConfig with_model(int depth = 1) {
+  SchedulerConfig config = config_of(100, 50, depth);
+  config.speculation.draft_model = true;
+  config.speculation.draft_cost = 0.02;
+  return config;
+}
+
+TEST_F(SchedulerDrafts, OfAModelAreAskedFor) {
+  start(with_model());
+  EXPECT_THAT(schedule(), IsEmpty());
+  EXPECT_TRUE(prepared_);
+  EXPECT_EQ(asked_, 0) << "in full";
+  complete({2001});
+  EXPECT_THAT(schedule(), IsEmpty());
+  ASSERT_GT(asked_, 1);
+  const int known = seq().num_known_tokens();
+  EXPECT_GE(std::ssize(scheduler_->block_manager().tables().self(seq())),
+            scheduler_->block_manager().blocks_for(known + asked_));
+  complete({2002, 2003, 77}, Tokens{2002, 2003});
+  EXPECT_EQ(seq().num_known_tokens(), known + 3);
+  EXPECT_EQ(seq().num_uncomputed_tokens(), 1);
+  const SpeculationStats& stats = scheduler_->speculation_stats();
+  EXPECT_EQ(stats.drafts, 1);
+  EXPECT_EQ(stats.draft_tokens, 2);
+  EXPECT_EQ(stats.accepted_tokens, 2);
+}
+
+TEST_F(SchedulerDrafts, OfAModelAreChecked) {
+  start(with_model());
+  schedule();
+  EXPECT_THAT(error_of({2001}, Tokens{5}), HasSubstr("none were asked for"));
+  complete({2001});
+  schedule();
+  ASSERT_GT(asked_, 0);
+  EXPECT_THAT(error_of({5, 6, 7}, Tokens{5}), HasSubstr("more tokens than drafts"));
+  EXPECT_THAT(error_of({5, 6}, Tokens{8, 9}), HasSubstr("behind a draft that was wrong"));
+  EXPECT_THAT(error_of({5}, Tokens(static_cast<size_t>(asked_) + 1, 5)),
+              HasSubstr("more drafts than were asked for"));
+  EXPECT_THAT(error_of({5, 6}), HasSubstr("more tokens than drafts"));
+  EXPECT_EQ(error_of({5}, Tokens{}), "no error") << "nothing was likely";
+}
+
+TEST_F(SchedulerDrafts, OfAModelThatCannotAreNotAskedForAgain) {
+  start(with_model());
+  schedule();
+  complete({2001});
+  schedule();
+  ASSERT_GT(asked_, 0);
+  complete({2002});
+  schedule();
+  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(scheduler_->speculation_stats().drafts, 0);
+}
+
+TEST_F(SchedulerDrafts, OfAModelAreWaitedFor) {
+  start(with_model(2));
+  schedule();
+  EXPECT_TRUE(has_work_);
+  schedule();
+  EXPECT_FALSE(has_work_) << "drafts are worth more than running ahead";
+  complete({2001});
+  schedule();
+  EXPECT_GT(asked_, 0);
+  const uint64_t number = number_;
+  schedule();
+  EXPECT_FALSE(has_work_) << "nobody knows how long it is";
+  number_ = number;
+  complete({2002}, Tokens{5});
+}
+
+TEST_F(SchedulerDrafts, OfAModelAmongMany) {
+  SchedulerConfig config = with_model();
+  config.speculation.disable_by_batch_size = 1;
+  start(config);
+  scheduler_->add_seq_group(make_group({.request_id = "b", .seq_ids = {2}, .max_tokens = 5}));
+  schedule();
+  EXPECT_FALSE(prepared_);
 }
 
 }  // namespace

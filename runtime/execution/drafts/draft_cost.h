@@ -1,0 +1,33 @@
+// How long a step of the draft model takes, as a share of how long one of the model takes with as
+// many rows: measured where both run, the last steps more than those before.
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/scheduling/drafts/step_cost.h"
+
+namespace tandem {
+
+class DraftCost {
+ public:
+  void add_draft(int rows, double seconds) { draft_.add(rows, seconds); }
+  void add_target(int rows, double seconds) { target_.add(rows, seconds); }
+  // 0: nothing has been measured.
+  double ratio() const {
+    if (draft_.work <= 0 || target_.work <= 0 || target_.seconds <= 0) return 0;
+    return std::max(1e-6, draft_.seconds / draft_.work / (target_.seconds / target_.work));
+  }
+
+ private:
+  struct Side {
+    double work = 0, seconds = 0;
+    void add(int rows, double more) {
+      work = work * kMemory + kRowsOfAStep + rows;
+      seconds = seconds * kMemory + more;
+    }
+  };
+  static constexpr double kMemory = 0.95;
+  Side draft_, target_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,33 @@
+// A model that makes drafts for another one (--draft-model): whether it can, and its weights.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "models/checkpoint/checkpoint.h"
+#include "models/load_model.h"
+#include "models/model.h"
+
+namespace tandem {
+
+struct LoadedDraftModel {
+  std::unique_ptr<Model> model;
+  // The model's own encoder does for it: it is the same. Then it was not loaded.
+  bool shares_encoder = false;
+};
+
+// Throws InputError naming --draft-model and what is different: the vocabulary's size, the tokens
+// that sequences begin and end with, what the encoder reads, or if it has fewer positions.
+void check_draft_model(const ModelConfig& model, const ModelConfig& draft);
+// The same of texts' tokens. Reads both tokenizers.
+void check_draft_tokenizer(const std::filesystem::path& model, const std::filesystem::path& draft);
+// Whether both encoders have the same weights, byte for byte, and sizes. What this misses would
+// cost right drafts, no more.
+bool have_same_encoder(const ModelConfig& model, const Checkpoint& of_model,
+                       const ModelConfig& draft, const Checkpoint& of_draft);
+
+// Loads it, checked. tokenizers: they are compared too.
+LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of_model,
+                                  const std::filesystem::path& draft, Build build, bool tokenizers);
+
+}  // namespace tandem

@@ -1,0 +1,61 @@
+// Drafts that the workers' draft model says: of which sequences, how many, and which requests it is
+// prepared for. What it was asked and what came of it is all that is known here; docs/scheduling.md
+// §10 has the weighing. Synchronous; the scheduler's thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+
+namespace tandem {
+
+class ModelDrafts {
+ public:
+  // A request's encoder runs while so many sequences run, its own included: is the draft model to
+  // be prepared for it? Now and then one is if it seems not worth while, to see whether it is.
+  bool prepares(int num_running);
+  // A sequence of such a request, which may be known from before a preemption.
+  void add(int64_t seq_id);
+  void forget(int64_t seq_id) { seqs_.erase(seq_id); }
+
+  // How many tokens to ask for, at most `most`, while so many sequences run; and how many will be
+  // right, on average, and what they are worth in tokens, less what all of them cost.
+  struct Plan {
+    int count = 0;
+    double gain = 0, value = 0;
+  };
+  Plan plan(int64_t seq_id, int num_running, int most) const;
+  // All drafts of a sequence must be right with that likelihood to be worth a row.
+  double least_likelihood(int num_running) const;
+
+  // Of `asked` tokens it said some, and so many of these were right.
+  void record(int64_t seq_id, int asked, int said, int right);
+  // It was asked, and could not.
+  void cannot(int64_t seq_id) { forget(seq_id); }
+  // Of a step of the draft model, as a share of one of the model with as many rows.
+  void set_cost(double cost) { cost_ = cost; }
+
+  int64_t size() const { return static_cast<int64_t>(seqs_.size()); }
+  bool has(int64_t seq_id) const { return seqs_.contains(seq_id); }
+
+ private:
+  // Hits among trials, of which the last ones count more.
+  struct Rate {
+    double hits, trials;
+    void record(bool hit, double memory);
+  };
+  struct Record {
+    bool explores;  // others' failures do not count
+    Rate begun{0, 0}, right{0, 0};
+  };
+  static double of(const Rate& own, const Rate& all);
+
+  double cost_ = 0.2;  // until it is measured
+  // Of all sequences: that it said anything when it was asked, and that what it said was right.
+  Rate begun_{8, 8}, right_{6.4, 8};
+  std::unordered_map<int64_t, Record> seqs_;
+  int turned_away_ = 0;
+  bool explores_ = false;  // the request that was prepared last
+};
+
+}  // namespace tandem
