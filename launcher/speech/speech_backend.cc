@@ -53,7 +53,7 @@ void SpeechBackend::submit(uint64_t number, JsonRequest request) {
 // prompt that was given.
 void SpeechBackend::begin(uint64_t number, JsonRequest request) {
   AudioFile file = AudioFile::open(request.audio, kField, settings_->mel.sampling_rate);
-  LogMel mel = read_log_mel(file, settings_->mel);
+  LogMel mel = settings_->frames_of(file, kField);
   if (request.speech.is_null()) {
     if (mel.frames > settings_->window_frames)
       throw InputError(ErrorKind::kResource,

@@ -81,6 +81,12 @@ void read_prev_start(const Reader& in, SpeechSettings& out) {
   in.optional_id("prev_sot_token_id", out.prev_start);
 }
 
+int64_t fewest_frames(const FrameLimits& frames) {
+  int64_t count = 1;
+  while (frames.length_of(count) < 1) ++count;
+  return count;
+}
+
 int64_t most_frames(const FrameLimits& frames, int64_t positions) {
   int64_t count = positions;
   while (frames.length_of(count + 1) <= positions) ++count;
@@ -90,9 +96,8 @@ int64_t most_frames(const FrameLimits& frames, int64_t positions) {
 }  // namespace
 
 bool SpeechSettings::has_speech(const ModelConfig& config) {
-  return limits_of(config).frames.has_value() &&
-         (config.generation.contains("no_timestamps_token_id") ||
-          config.raw.contains("num_mel_bins"));
+  const ModelLimits limits = limits_of(config);
+  return limits.frames && limits.frames->sound;
 }
 
 SpeechSettings SpeechSettings::load(const ModelConfig& config) {
@@ -100,11 +105,18 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
     throw not_supported("audio", "the model hears nothing: " + printable(config.model_type));
   SpeechSettings out;
   const ModelLimits limits = limits_of(config);
-  out.mel = LogMelOptions::load(config.directory);
   const int64_t positions = limits.encoder_positions.value_or(1);
   out.window_frames = most_frames(*limits.frames, positions);
   out.frames_per_position = std::max<int64_t>(out.window_frames / positions, 1);
   out.decoder_positions = limits.decoder_positions.value_or(std::numeric_limits<int>::max());
+  if (limits.frames->sound == SoundInput::kSamples) {
+    out.clip = ClipOptions::load(config.directory);
+    out.clip->fewest = fewest_frames(*limits.frames);
+    out.clip->most = out.window_frames;
+    out.mel = {.bins = 1, .sampling_rate = out.clip->sampling_rate, .hop_length = 1};
+  } else {
+    out.mel = LogMelOptions::load(config.directory);
+  }
   if (out.mel.bins != limits.frames->width)
     throw invalid_model((config.directory / "preprocessor_config.json").string(),
                         "feature_size is " + std::to_string(out.mel.bins) + ", but the model has " +
@@ -130,6 +142,10 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
       if (value != false) out.not_built[name] = describe(value);
     });
   return out;
+}
+
+LogMel SpeechSettings::frames_of(AudioFile& file, const std::string& field) const {
+  return clip ? read_clip(file, *clip, field) : read_log_mel(file, mel);
 }
 
 int32_t SpeechSettings::language_id(const std::string& name) const {

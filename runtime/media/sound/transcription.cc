@@ -39,6 +39,14 @@ void check_options(const Options& options) {
     refuse("logprobs", "not built yet for transcriptions");
 }
 
+// A clip is one request, whose prompt is the start.
+void check_clip(const TranscriptionParams& params) {
+  if (!params.prompt_ids.empty())
+    throw not_supported("prompt_ids", "the model's prompt takes no text before");
+  if (params.condition_on_prev_tokens == true)
+    throw not_supported("condition_on_prev_tokens", "the model hears a clip as a whole");
+}
+
 void check_built(const SpeechSettings& settings, const TranscriptionParams& params) {
   for (const auto& [name, value] : settings.not_built)
     if (!params.off.contains(name))
@@ -50,7 +58,7 @@ void check_built(const SpeechSettings& settings, const TranscriptionParams& para
 
 proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin) {
   proto::EncoderFrames out;
-  out.set_num_frames(static_cast<int32_t>(settings.window_frames));
+  out.set_num_frames(static_cast<int32_t>(settings.clip ? mel.frames : settings.window_frames));
   out.set_width(mel.bins);
   const int64_t end = std::min(begin + settings.window_frames, mel.frames);
   const auto from = mel.values.begin() + begin * mel.bins;
@@ -68,6 +76,7 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Log
       options_(std::move(options)) {
   check_options(options_);
   check_built(*settings_, params_);
+  if (settings_->clip) check_clip(params_);
   const bool is_long = mel_.frames > settings_->window_frames;
   if (is_long && params_.return_timestamps == false)
     throw invalid_request("return_timestamps",
@@ -85,7 +94,7 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Log
       settings_->condition_on_prev_tokens.value_or(false));
   if (params_.prompt_all_segments && !condition_)
     throw invalid_request("prompt_condition_type", "all-segments needs condition_on_prev_tokens");
-  if (!options_.has_max_new_tokens() && !options_.has_max_tokens()) {
+  if (!settings_->clip && !options_.has_max_new_tokens() && !options_.has_max_tokens()) {
     max_length_ = settings_->max_length;
     if (options_.has_max_length()) max_length_ = options_.max_length();
   }
@@ -255,6 +264,14 @@ void Transcription::take(const proto::RequestOutput& output) {
   const Ids& ends = settings_->end_tokens;
   while (!ids.empty() && std::count(ends.begin(), ends.end(), ids.back()) > 0) ids.pop_back();
   const SpeechWindow window = current();
+  if (settings_->clip) {
+    proto::SpeechSegment& segment = segments_.emplace_back();
+    segment.set_end(mel_.seconds);
+    segment.mutable_token_ids()->Assign(ids.begin(), ids.end());
+    seek_ = mel_.frames;
+    finish_reason_ = output.outputs(0).finish_reason();
+    return;
+  }
   WindowSegments cut =
       split_segments(ids, settings_->first_timestamp(), window, settings_->frames_per_position);
   segments_.insert(segments_.end(), cut.segments.begin(), cut.segments.end());
