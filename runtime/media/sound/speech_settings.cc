@@ -24,13 +24,13 @@ class Reader {
   // f(value), where there is one.
   template <class F>
   void with(const char* key, const F& f) const {
-    const auto it = config_.generation.find(key);
-    if (it == config_.generation.end() || it->is_null()) return;
-    try {
-      f(*it);
-    } catch (const InputError& error) {
-      throw invalid_model((config_.directory / "generation_config.json").string(), error.what());
-    }
+    take(config_.generation, "generation_config.json", key, f);
+  }
+  // The same, else of config.json.
+  template <class F>
+  void with_either(const char* key, const F& f) const {
+    if (!take(config_.generation, "generation_config.json", key, f))
+      take(config_.raw, "config.json", key, f);
   }
   int32_t id(const json& value, const char* key) const {
     return static_cast<int32_t>(read_int(value, key, 0, config_.vocab_size - 1));
@@ -52,11 +52,23 @@ class Reader {
   }
 
  private:
+  template <class F>
+  bool take(const json& from, const char* file, const char* key, const F& f) const {
+    const auto it = from.find(key);
+    if (it == from.end() || it->is_null()) return false;
+    try {
+      f(*it);
+    } catch (const InputError& error) {
+      throw invalid_model((config_.directory / file).string(), error.what());
+    }
+    return true;
+  }
+
   const ModelConfig& config_;
 };
 
 void read_forced_prompt(const Reader& in, SpeechSettings& out) {
-  in.with("forced_decoder_ids", [&](const json& list) {
+  in.with_either("forced_decoder_ids", [&](const json& list) {
     const auto wrong = [] {
       return invalid_request("forced_decoder_ids", "must be a list of [place, id]");
     };
