@@ -99,7 +99,8 @@ TEST(Metaspace, ASpaceAtTheStartOfASequence) {
   EXPECT_EQ(decoder->first_token_bytes("<0x20>"), "");
   EXPECT_EQ(decoder->first_token_bytes("<0x41>"), "<0x41>");  // a byte is not asked for as text
   EXPECT_EQ(decoder->token_bytes("__a_"), "  a ");
-  for (const auto& [key, value] : json{{"content", "_"}, {"start", 0}, {"stop", 1}}.items()) {
+  const json others = {{"content", "_"}, {"start", 0}, {"stop", 1}};
+  for (const auto& [key, value] : others.items()) {
     json other = component;
     other["decoders"][3][key] = value;
     EXPECT_THROW(make_decoder(JsonView(other, "test")), InputError) << other;
