@@ -17,6 +17,7 @@
   OP(scatter_rows, ScatterRowsArgs, rows)                                                        \
   OP(soft_cap, SoftCapArgs, rows)                                                                \
   OP(conv_windows, ConvWindowsArgs, convolution)                                                 \
+  OP(sequence_norm, SequenceNormArgs, convolution)                                               \
   OP(rotary_angles, RotaryAnglesArgs, rotary)                                                    \
   OP(rotary, RotaryArgs, rotary)                                                                 \
   OP(write_kv, WriteKvArgs, kv)                                                                  \

@@ -178,6 +178,18 @@ struct ConvWindowsArgs {
 };
 void conv_windows(Context& ctx, const ConvWindowsArgs& args);
 
+// out[t][c] = (x[t][c] - mean) / sqrt(var + eps) * weight[c] + bias[c], the mean and the variance
+// of all values of t's sequence: a group norm of one group.
+struct SequenceNormArgs {
+  Tensor x;          // [rows, d]
+  Tensor start_loc;  // [sequences + 1] i32: indptr of x
+  Tensor weight;     // [d] f32
+  Tensor bias;       // [d] f32
+  float eps = 1e-5f;
+  Tensor out;  // [rows, d]; may be x
+};
+void sequence_norm(Context& ctx, const SequenceNormArgs& args);
+
 // x = cap * tanh(x / cap), in place; of f32 logits.
 struct SoftCapArgs {
   Tensor x;  // [T, d] f32

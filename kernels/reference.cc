@@ -184,6 +184,28 @@ void conv_windows(const ops::ConvWindowsArgs& args) {
         }
 }
 
+void sequence_norm(const ops::SequenceNormArgs& args) {
+  const int32_t* starts = args.start_loc.data<int32_t>();
+  const int64_t size = args.x.dim(1);
+  for (int64_t s = 0; s + 1 < args.start_loc.dim(0); ++s) {
+    const double count = static_cast<double>(starts[s + 1] - starts[s]) * static_cast<double>(size);
+    double mean = 0, variance = 0;
+    for (int64_t t = starts[s]; t < starts[s + 1]; ++t)
+      for (int64_t c = 0; c < size; ++c) mean += double{args.x.row<float>(t)[c]} / count;
+    for (int64_t t = starts[s]; t < starts[s + 1]; ++t)
+      for (int64_t c = 0; c < size; ++c) {
+        const double off = double{args.x.row<float>(t)[c]} - mean;
+        variance += off * off / count;
+      }
+    for (int64_t t = starts[s]; t < starts[s + 1]; ++t)
+      for (int64_t c = 0; c < size; ++c)
+        args.out.row<float>(t)[c] = static_cast<float>((double{args.x.row<float>(t)[c]} - mean) /
+                                                           std::sqrt(variance + double{args.eps}) *
+                                                           double{args.weight.data<float>()[c]} +
+                                                       double{args.bias.data<float>()[c]});
+  }
+}
+
 void rotary_angles(const ops::RotaryAnglesArgs& args) {
   const int64_t pairs = args.frequencies.dim(0);
   for (int64_t t = 0; t < args.positions.dim(0); ++t)

@@ -18,6 +18,7 @@ void layer_norm(const ops::LayerNormArgs& args);
 void gated_activation(const ops::GatedActivationArgs& args);
 void soft_cap(const ops::SoftCapArgs& args);
 void conv_windows(const ops::ConvWindowsArgs& args);
+void sequence_norm(const ops::SequenceNormArgs& args);
 void rotary_angles(const ops::RotaryAnglesArgs& args);
 void rotary(const ops::RotaryArgs& args);
 void write_kv(const ops::WriteKvArgs& args);

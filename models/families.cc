@@ -19,6 +19,7 @@ namespace tandem {
   FAMILY(m2m100)                 \
   FAMILY(marian)                 \
   FAMILY(mbart)                  \
+  FAMILY(moonshine)              \
   FAMILY(mt5)                    \
   FAMILY(mvp)                    \
   FAMILY(pegasus)                \

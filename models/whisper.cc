@@ -102,6 +102,7 @@ ModelLimits limits(const ModelConfig& c) {
   out.frames = FrameLimits{sizes.mel_bins, [](int64_t frames) {
                              return Convolution::rows_of(frames, {1, 1, kWidth, kStride, kPadding});
                            }};
+  out.frames->sound = SoundInput::kLogMel;
   // Of the frames of a position: they, their windows and what is made of them; its own window.
   const int64_t stem = kStride * (int64_t{sizes.mel_bins} * (1 + kWidth) + c.d_model) +
                        int64_t{kWidth} * c.d_model + c.d_model;

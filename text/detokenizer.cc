@@ -75,6 +75,7 @@ std::string Detokenizer::append(int32_t id) {
     return take(certain(without_trailing_space(pending_)));
   }
   if (const auto byte = tokenizer_.byte_of(id)) {
+    if (starts_) first_byte_ = id;
     bytes_ += *byte;
     starts_ = false;
     return {};
@@ -88,11 +89,13 @@ std::string Detokenizer::append(int32_t id) {
 
 void Detokenizer::end_bytes() {
   if (tokenizer_.trims_spaces()) return append_characters(/*all=*/true);
+  const bool loses = first_byte_ && tokenizer_.first_token_bytes(*first_byte_).empty();
   if (find_invalid_utf8(bytes_) == std::string::npos)
-    pending_ += bytes_;
+    pending_.append(bytes_, loses ? 1 : 0);
   else
     for (size_t i = 0; i < bytes_.size(); ++i) pending_ += kReplacement;
   bytes_.clear();
+  first_byte_.reset();
 }
 
 // As SentencePiece: a byte that begins no character is U+FFFD, the next one may begin another.

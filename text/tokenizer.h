@@ -91,11 +91,12 @@ class Detokenizer {
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string pending_;      // not given yet
-  std::string_view ending_;  // of the last token
-  std::string bytes_;        // of the tokens at the end that are bytes; behind `pending_`
-  bool starts_ = true;       // no token yet; of those that trim: no text since a special one
-  bool given_ = false;       // some text was
+  std::string pending_;                // not given yet
+  std::string_view ending_;            // of the last token
+  std::string bytes_;                  // of the tokens at the end that are bytes; behind `pending_`
+  std::optional<int32_t> first_byte_;  // the first of them, where the text begins with it
+  bool starts_ = true;  // no token yet; of those that trim: no text since a special one
+  bool given_ = false;  // some text was
 };
 
 }  // namespace tandem

@@ -25,4 +25,18 @@ void conv_windows(Context& ctx, const ConvWindowsArgs& args) {
   if (args.out.size() > 0) ops_of(ctx).conv_windows(ctx, args);
 }
 
+void sequence_norm(Context& ctx, const SequenceNormArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_EQ(args.start_loc.rank(), 1);
+  const int64_t sequences = args.start_loc.dim(0) - 1, rows = args.x.dim(0), size = args.x.dim(1);
+  TANDEM_CHECK_GE(sequences, 0);
+  check_indptr(args.start_loc, sequences, rows);
+  TANDEM_CHECK(args.start_loc.device() == ctx.device(), "a tensor of another device");
+  check_activations(ctx, args.x, rows, size);
+  check_vector(args.weight, size, DType::kF32);
+  check_vector(args.bias, size, DType::kF32);
+  check_activations(ctx, args.out, rows, size);
+  if (args.x.size() > 0) ops_of(ctx).sequence_norm(ctx, args);
+}
+
 }  // namespace tandem::ops

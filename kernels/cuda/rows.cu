@@ -1,4 +1,6 @@
 // Embedding, norms, gates, activation, soft caps: a block for each row, or for a piece of one.
+#include <type_traits>
+
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
@@ -277,6 +279,12 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
     };
     const TypeTag<float> f32;
     const TypeTag<__nv_bfloat16> bf16;
+    if (args.tokens.dtype() == DType::kF16) {
+      if constexpr (std::is_same_v<T, __half>) {
+        TANDEM_CHECK(positions == DType::kF32);
+        return run(TypeTag<__half>(), f32);
+      }
+    }
     if (args.tokens.dtype() == DType::kF32)
       positions == DType::kF32 ? run(f32, f32) : run(f32, bf16);
     else

@@ -22,8 +22,8 @@ AttentionOptions AttentionOptions::scaled(int heads, int head_dim) {
 }
 
 Tensor rotary_frequencies(int dims, float theta, float factor) {
-  const Tensor out({dims / 2}, DType::kF32);
-  for (int i = 0; i < dims / 2; ++i) {
+  const Tensor out({(dims + 1) / 2}, DType::kF32);
+  for (int i = 0; i < (dims + 1) / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(dims);
     out.data<float>()[i] = 1.0f / std::pow(theta, exponent) / factor;
   }

@@ -60,7 +60,7 @@ struct AttentionOptions {
 };
 
 // The frequencies of rotary positions: of pair i of `dims` values theta^(-2 i / dims) / factor, in
-// floats as HuggingFace has them. [dims / 2] f32.
+// floats as HuggingFace has them. [ceil(dims / 2)] f32.
 Tensor rotary_frequencies(int dims, float theta, float factor = 1.0f);
 
 // What the types of attention share.

@@ -1,4 +1,5 @@
-// Convolutions over the frames of an encoder: windows of rows times a weight.
+// Convolutions over the frames of an encoder: windows of rows times a weight; and a norm over all
+// rows of a sequence.
 #pragma once
 
 #include "kernels/ops.h"
@@ -18,14 +19,21 @@ struct ConvolutionShape {
 class Convolution {
  public:
   Convolution(const Weights& w, const Build& b, const ConvolutionShape& shape,
-              Activation activation);
+              Activation activation, Bias bias = Bias::kRequired);
   // x [rows, in] of f32 or the activations' type; indptr [sequences + 1] of x and of the result →
   // [rows of out_starts, out].
   Tensor forward(const Tensor& x, const Tensor& start_loc, const Tensor& out_starts,
                  int64_t out_rows) const;
-  // Rows that so many rows make.
+  struct Rows {
+    Tensor starts;  // indptr
+    int64_t count;
+  };
+  // Those of the result, of the indptr of x. A device's it waits for.
+  Rows rows_behind(const Tensor& start_loc) const;
+  // Rows that so many rows make: none of fewer than a window has.
   static int64_t rows_of(int64_t rows, const ConvolutionShape& shape) {
-    return (rows + 2 * shape.padding - shape.width) / shape.stride + 1;
+    const int64_t behind_first = rows + 2 * shape.padding - shape.width;
+    return behind_first < 0 ? 0 : behind_first / shape.stride + 1;
   }
 
  private:
@@ -34,6 +42,19 @@ class Convolution {
   PackedWeight weight_;
   Tensor bias_;
   Activation activation_;
+};
+
+// y = (x - mean) / sqrt(var + eps) * weight + bias with mean and variance over all values of a
+// sequence (a group norm of one group), over x.
+class SequenceNorm {
+ public:
+  SequenceNorm(const Weights& w, const Build& b, int64_t features, float eps);
+  void norm(const Tensor& x, const Tensor& start_loc) const;
+
+ private:
+  Build build_;
+  Tensor weight_, bias_;
+  float eps_;
 };
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include "models/blocks/patch_embeddings.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -42,7 +43,6 @@ PatchEmbeddings::PatchEmbeddings(const Weights& w, const Build& b, int64_t d_mod
       part_(shard_range(patches.frame_width(), b.comm.rank(), b.comm.size())),
       projection_(
           make_projection(w / "patch_embeddings" / "projection", b, d_model, patches, part_)) {
-  if (!b.ctx.on_cpu()) throw not_supported("--device", "images are read on CPUs only");
   const int64_t count = num_tokens_ + num_patches_;
   positions_ =
       to_float(w.get("position_embeddings", {1, count, d_model})).reshape({count, d_model});
@@ -52,19 +52,38 @@ PatchEmbeddings::PatchEmbeddings(const Weights& w, const Build& b, int64_t d_mod
     float* to = positions_.row<float>(row++);
     for (int64_t i = 0; i < d_model; ++i) to[i] += token.data<float>()[i];
   }
+  positions_ = b.ctx.resident(positions_);
 }
 
 Tensor PatchEmbeddings::forward(const Tensor& frames, const Tensor& positions) const {
-  const int64_t rows = positions.dim(0);
-  TANDEM_CHECK_EQ(rows % (num_tokens_ + num_patches_), 0);
-  TANDEM_CHECK_EQ(rows / (num_tokens_ + num_patches_) * num_patches_, frames.dim(0));
-  const Tensor patches = projection_.forward(frames.columns(part_.begin, part_.end));
-  const Tensor patch_of = build_.ctx.make({rows}, DType::kI32);
+  const int64_t rows = positions.dim(0), length = num_tokens_ + num_patches_;
+  TANDEM_CHECK_EQ(rows % length, 0);
+  TANDEM_CHECK_EQ(rows / length * num_patches_, frames.dim(0));
+  const Tensor patches = projection_.forward(part_of(frames));
+  std::vector<int32_t> patch_of;
   int32_t next = 0;
-  for (int64_t i = 0; i < rows; ++i)
-    patch_of.data<int32_t>()[i] = positions.data<int32_t>()[i] < num_tokens_ ? -1 : next++;
+  for (int64_t i = 0; i < rows; ++i) patch_of.push_back(i % length < num_tokens_ ? -1 : next++);
   const Tensor out = build_.ctx.make({rows, patches.dim(1)});
-  ops::embedding(build_.ctx, {patch_of, positions, patches, positions_, 1.0f, 0, 0, out});
+  ops::embedding(build_.ctx, {sent(patch_of), positions, patches, positions_, 1.0f, 0, 0, out});
+  return out;
+}
+
+// This rank's values, of the activations' type.
+Tensor PatchEmbeddings::part_of(const Tensor& frames) const {
+  const Tensor part = frames.columns(part_.begin, part_.end);
+  if (part.dtype() == build_.ctx.activations()) return part;
+  const Tensor out = build_.ctx.make({part.dim(0), part.dim(1)}),
+               starts = sent({0, static_cast<int32_t>(part.dim(0))});
+  ops::conv_windows(build_.ctx, {part, starts, starts, 1, 1, 0, out});
+  return out;
+}
+
+Tensor PatchEmbeddings::sent(const std::vector<int32_t>& values) const {
+  const Tensor out = build_.ctx.make({std::ssize(values)}, DType::kI32);
+  if (build_.ctx.on_cpu())
+    std::copy(values.begin(), values.end(), out.data<int32_t>());
+  else
+    build_.ctx.backend().copy_in(Tensor::borrow(values), out);
   return out;
 }
 

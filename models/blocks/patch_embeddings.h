@@ -2,7 +2,9 @@
 // learned tokens before them, learned positions.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <vector>
 
 #include "models/config/limits.h"
 #include "parallel/layers/layers.h"
@@ -12,7 +14,6 @@ namespace tandem {
 class PatchEmbeddings {
  public:
   // w: "patch_embeddings.projection", "position_embeddings", and the tokens, by their names there.
-  // The CPU's only.
   PatchEmbeddings(const Weights& w, const Build& b, int64_t d_model, const ImagePatches& patches,
                   std::initializer_list<const char*> tokens);
   // frames: [images * patches, width] f32; positions: [images * (tokens + patches)] i32, 0 where an
@@ -20,6 +21,9 @@ class PatchEmbeddings {
   Tensor forward(const Tensor& frames, const Tensor& positions) const;
 
  private:
+  Tensor part_of(const Tensor& frames) const;
+  Tensor sent(const std::vector<int32_t>& values) const;
+
   Build build_;
   int64_t num_tokens_, num_patches_;
   Range part_;  // of a patch's values: this rank's

@@ -22,12 +22,20 @@ struct ImagePatches {
   int frame_width() const { return kChannels * patch_height * patch_width; }
 };
 
+// What an encoder of sound hears.
+enum class SoundInput : uint8_t {
+  kLogMel,   // spectrograms of windows, all of one length
+  kSamples,  // a whole clip of any length, a sample a frame
+};
+
 // Of an encoder that reads frames instead of ids.
 struct FrameLimits {
   int width = 0;  // numbers of a frame
-  // Positions of the encoder's sequence that so many frames (at least 1) make; not falling.
+  // Positions of the encoder's sequence that so many frames (at least 1) make; not falling. 0: they
+  // are too few.
   int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
+  std::optional<SoundInput> sound = {};
 };
 
 struct ModelLimits {

@@ -190,7 +190,9 @@ Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKi
   if (kind == NormKind::kRmsPlusOne)
     for (int64_t i = 0; i < features; ++i) weight.data<float>()[i] += 1.0f;
   weight_ = b.ctx.resident(weight);
-  if (!rms()) bias_ = b.ctx.resident(to_float(w.get("bias", {features})));
+  if (rms()) return;
+  bias_ = b.ctx.resident(kind == NormKind::kLayer ? to_float(w.get("bias", {features}))
+                                                  : Tensor::zeros({features}, DType::kF32));
 }
 
 Tensor Norm::forward(const Tensor& x) const {

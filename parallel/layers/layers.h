@@ -119,9 +119,10 @@ class CrossAttentionQKVParallelLinear {
 };
 
 enum class NormKind : uint8_t {
-  kLayer,       // layer normalisation with weight and bias
-  kRms,         // x / sqrt(mean of x^2 + eps) * weight
-  kRmsPlusOne,  // the same with weight + 1
+  kLayer,        // layer normalisation with weight and bias
+  kLayerNoBias,  // with a weight alone
+  kRms,          // x / sqrt(mean of x^2 + eps) * weight
+  kRmsPlusOne,   // the same with weight + 1
 };
 
 class Norm {
@@ -146,7 +147,7 @@ class Norm {
   NormKind kind() const { return kind_; }
 
  private:
-  bool rms() const { return kind_ != NormKind::kLayer; }
+  bool rms() const { return kind_ == NormKind::kRms || kind_ == NormKind::kRmsPlusOne; }
 
   Build build_;
   Tensor weight_, bias_;

@@ -53,6 +53,7 @@ class Weights {
   }
   Weights operator/(int index) const { return *this / std::to_string(index); }
   const std::string& scope() const { return scope_; }
+  WeightSource& source() const { return *source_; }
 
   // The tensor `name` of this scope. Throws InputError naming the tensor if it is missing, not a
   // float, or of another shape.

@@ -212,6 +212,9 @@ proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams
                                                      std::to_string(limits.image->count()) +
                                                      " patches");
   const int64_t length = limits.length_of(frames.num_frames());
+  if (length < 1)
+    throw invalid_request(field + ".num_frames", "is " + std::to_string(frames.num_frames()) +
+                                                     ", too few for the model's encoder");
   const std::string made = "the model makes " + std::to_string(length) + " positions of " +
                            std::to_string(frames.num_frames()) + " frames";
   if (positions > 0 && length > positions)

@@ -122,11 +122,12 @@ PreparedRequest RequestProcessor::prepare_sound(AudioFile& file, const proto::Pr
   if (is_transcription(prompt)) {
     PreparedRequest out;
     out.transcription = std::make_shared<Transcription>(
-        speech_, read_speech(file, speech_->mel, params), params, options, *tokenizer_);
+        speech_, read_speech(file, *speech_, field_of_sound(prompt), params), params, options,
+        *tokenizer_);
     return out;
   }
   const std::string& field = field_of_sound(prompt);
-  const LogMel mel = read_log_mel(file, speech_->mel);
+  const LogMel mel = speech_->frames_of(file, field);
   if (mel.frames > speech_->window_frames)
     throw InputError(ErrorKind::kResource,
                      field + ": is longer than a window of " +

@@ -5,14 +5,18 @@ usage: rounded_logits.py DIR…        (checkpoints with goldens; needs torch an
 
 Prints for each checkpoint the error of the teacher-forced logits in golden.safetensors, root mean square over that of the
 logits, and the largest difference: all layers rounded, and all but the last one of each feed-forward layer.
+Convolutions are rounded to bf16 by either.
 """
+import json
 import pathlib
 import re
 import sys
+import wave
 
+import numpy
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoFeatureExtractor, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
 
 torch.set_grad_enabled(False)
 LAST = re.compile(r"(\.wo|\.fc2)$")
@@ -28,6 +32,9 @@ ROUND = {"bf16": lambda x: x.bfloat16().float(), "int8": rows_int8}
 
 def rounded(model, kind, but_last):
     for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Conv1d):
+            layer.weight = torch.nn.Parameter(ROUND["bf16"](layer.weight.float()))
+            layer.register_forward_pre_hook(lambda _, args: (ROUND["bf16"](args[0]),))
         if not isinstance(layer, torch.nn.Linear) or (but_last and LAST.search(name)):
             continue
         layer.weight = torch.nn.Parameter(ROUND[kind](layer.weight.float()))
@@ -35,23 +42,34 @@ def rounded(model, kind, but_last):
     return model
 
 
+def heard(folder, case):
+    with wave.open(str(folder / case["audio"])) as file:
+        samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2").astype(numpy.float32) / 32768
+    features = AutoFeatureExtractor.from_pretrained(folder)(samples, sampling_rate=16000, return_tensors="pt")
+    return {k: v for k, v in features.items() if k != "attention_mask"}
+
+
 def cases(folder):
-    import json
     golden = json.loads((folder / "golden.json").read_text())
     tensors = load_file(folder / "golden.safetensors")
     for case in golden["cases"]:
-        if f"{case['name']}.decoder_logits" in tensors and "encoder_ids" in case:
-            yield (torch.tensor([case["encoder_ids"]]), tensors[f"{case['name']}.decoder_input_ids"][None],
-                   tensors[f"{case['name']}.decoder_logits"])
+        if f"{case['name']}.decoder_logits" not in tensors or "log_mel_first_frame" in case:
+            continue
+        if "encoder_ids" not in case and "audio" not in case:
+            continue
+        inputs = heard(folder, case) if "audio" in case else {"input_ids": torch.tensor([case["encoder_ids"]])}
+        yield (inputs, tensors[f"{case['name']}.decoder_input_ids"][None], tensors[f"{case['name']}.decoder_logits"])
 
 
 def error(folder, kind, but_last):
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    hears = any("audio" in case for case in json.loads((folder / "golden.json").read_text())["cases"])
+    auto = AutoModelForSpeechSeq2Seq if hears else AutoModelForSeq2SeqLM
+    model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     if kind:
         rounded(model, kind, but_last)
     square, total, worst = 0.0, 0.0, 0.0
-    for encoder, decoder, logits in cases(folder):
-        out = model(input_ids=encoder, decoder_input_ids=decoder).logits[0].float()
+    for inputs, decoder, logits in cases(folder):
+        out = model(**inputs, decoder_input_ids=decoder).logits[0].float()
         square += float(((out - logits) ** 2).sum())
         total += float((logits ** 2).sum())
         worst = max(worst, float((out - logits).abs().max()))

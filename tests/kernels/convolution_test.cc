@@ -1,4 +1,8 @@
-// Windows of convolutions against the reference, and a convolution against its definition.
+// Windows of convolutions and norms over sequences against the reference, and a convolution against
+// its definition.
+#include <utility>
+#include <vector>
+
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {
@@ -70,6 +74,49 @@ TEST(ConvWindows, ASequenceDoesNotSeeItsNeighbours) {
   ops::conv_windows(ctx, {x, indices({0, 10, 20}), indices({0, 10, 20}), 3, 1, 1, both});
   ops::conv_windows(ctx, {x.rows(10, 20), indices({0, 10}), indices({0, 10}), 3, 1, 1, alone});
   EXPECT_TRUE(same_bits(both.rows(10, 20), alone));
+}
+
+struct Norm {
+  Norm(Random& random, int64_t rows, int64_t size)
+      : Norm(random.strided(rows, size), random.matrix(1, size).reshape({size}),
+             random.matrix(1, size).reshape({size})) {}
+  Norm(Tensor x, Tensor weight, Tensor bias)
+      : x(std::move(x)), weight(std::move(weight)), bias(std::move(bias)) {}
+  Tensor of(Context& ctx, const std::vector<int32_t>& starts) const {
+    Tensor out({x.dim(0), x.dim(1)}, DType::kF32);
+    ops::sequence_norm(ctx, {x, indices(starts), weight, bias, 1e-5f, out});
+    return out;
+  }
+  Tensor x, weight, bias;
+};
+
+TEST(SequenceNorm, MatchesTheReference) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<int32_t> starts{0};
+    for (int64_t s = random.integer(1, 4); s > 0; --s)
+      starts.push_back(starts.back() + static_cast<int32_t>(random.pick<int64_t>({0, 1, 13, 200})));
+    if (starts.back() == 0) starts.back() = 5;
+    const Norm norm(random, starts.back(), random.pick<int64_t>({1, 3, 48, 81}));
+    const float shift = random.pick<float>({0.0f, 100.0f});
+    for (int64_t t = 0; t < norm.x.dim(0); ++t)
+      for (int64_t c = 0; c < norm.x.dim(1); ++c) norm.x.row<float>(t)[c] += shift;
+    const Tensor out = norm.of(ctx, starts), want({out.dim(0), out.dim(1)}, DType::kF32);
+    reference::sequence_norm({norm.x, indices(starts), norm.weight, norm.bias, 1e-5f, want});
+    EXPECT_TRUE(near(out, want, shift == 0 ? 2e-5 : 2e-3, 0)) << round;
+  }
+}
+
+TEST(SequenceNorm, IsTheSameBesideOthersInPlaceAndOnAnyThreads) {
+  Random random;
+  Context one(1), three(3);
+  const Norm norm(random, 500, 48);
+  const Tensor both = norm.of(three, {0, 201, 500});
+  const Norm second{norm.x.rows(201, 500), norm.weight, norm.bias};
+  EXPECT_TRUE(same_bits(both.rows(201, 500), second.of(one, {0, 299})));
+  ops::sequence_norm(one, {norm.x, indices({0, 201, 500}), norm.weight, norm.bias, 1e-5f, norm.x});
+  EXPECT_TRUE(same_bits(norm.x, both));
 }
 
 }  // namespace

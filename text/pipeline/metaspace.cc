@@ -63,6 +63,13 @@ void MetaspacePreTokenizer::split(std::string_view text, const TextSink& word) c
   }
 }
 
+std::string MetaspaceDecoder::first_token_bytes(std::string_view token) const {
+  if (!strips_) return decode(token, settings_.prepend ? "" : " ");
+  std::string out = byte_of(token) == ' ' ? " " : decode(token, " ");
+  if (out.starts_with(' ')) out.erase(0, 1);
+  return out;
+}
+
 std::string MetaspaceDecoder::decode(std::string_view token, std::string_view space) const {
   return replaced(token, settings_.replacement, space);
 }
@@ -97,12 +104,19 @@ std::unique_ptr<Decoder> make_metaspace_decoder(const JsonView& json) {
   const JsonView parts = json.at("decoders");
   if (is_of(parts, {"ByteFallback", "Metaspace"}))
     return std::make_unique<MetaspaceDecoder>(Metaspace(parts.at(size_t{1})), true);
-  if (is_of(parts, {"Replace", "ByteFallback", "Fuse"})) {
+  const bool strips = is_of(parts, {"Replace", "ByteFallback", "Fuse", "Strip"});
+  if (strips) {
+    const JsonView strip = parts.at(size_t{3});
+    if (strip.at("content").string() != " " || strip.at("start").count(1) != 1 ||
+        strip.at("stop").count(0) != 0)
+      strip.fail_unsupported("is not one space at the start");
+  }
+  if (strips || is_of(parts, {"Replace", "ByteFallback", "Fuse"})) {
     const JsonView replace = parts.at(size_t{0});
     const JsonView symbol = replace.at("pattern").at("String");
     if (symbol.string().empty()) symbol.fail("is empty");
     if (replace.at("content").string() == " ")
-      return std::make_unique<MetaspaceDecoder>(Metaspace(symbol.string(), false), true);
+      return std::make_unique<MetaspaceDecoder>(Metaspace(symbol.string(), false), true, strips);
   }
   parts.fail_unsupported("such decoders one after the other are not supported");
 }

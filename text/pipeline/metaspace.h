@@ -39,24 +39,23 @@ class MetaspacePreTokenizer final : public PreTokenizer {
 
 class MetaspaceDecoder final : public Decoder {
  public:
-  // `bytes`: tokens such as <0xE2> stand for bytes.
-  MetaspaceDecoder(Metaspace settings, bool bytes)
-      : settings_(std::move(settings)), bytes_(bytes) {}
+  // `bytes`: tokens such as <0xE2> stand for bytes. `strips`: a text loses a space at its start,
+  // also that of a byte.
+  MetaspaceDecoder(Metaspace settings, bool bytes, bool strips = false)
+      : settings_(std::move(settings)), bytes_(bytes), strips_(strips) {}
   std::string token_bytes(std::string_view token) const override { return decode(token, " "); }
-  std::string first_token_bytes(std::string_view token) const override {
-    return decode(token, settings_.prepend ? "" : " ");
-  }
+  std::string first_token_bytes(std::string_view token) const override;
   std::optional<char> byte_of(std::string_view token) const override;
 
  private:
   std::string decode(std::string_view token, std::string_view space) const;
 
   Metaspace settings_;
-  bool bytes_;
+  bool bytes_, strips_;
 };
 
 // Of one component "Metaspace", or of a "Sequence": "ByteFallback" and that one, or "Replace" of a
-// symbol by a space, "ByteFallback" and "Fuse".
+// symbol by a space, "ByteFallback" and "Fuse", and perhaps "Strip" of a space at the start.
 std::unique_ptr<Decoder> make_metaspace_decoder(const JsonView& json);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Normalizers: the Unicode normal forms, stripping, replacing, and sequences of them.
+// Normalizers: the Unicode normal forms, stripping, prepending, replacing, and sequences of them.
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 
@@ -68,6 +68,18 @@ class StripNormalizer : public Normalizer {
   bool left_, right_;
 };
 
+// A string before each text that is not empty.
+class PrependNormalizer : public Normalizer {
+ public:
+  explicit PrependNormalizer(const JsonView& json) : before_(json.at("prepend").string()) {}
+  std::string normalize(std::string_view text) const override {
+    return text.empty() ? std::string() : before_ + std::string(text);
+  }
+
+ private:
+  std::string before_;
+};
+
 // A string, or two spaces and more, by another string.
 class ReplaceNormalizer : public Normalizer {
  public:
@@ -119,6 +131,7 @@ std::unique_ptr<Normalizer> make_step(const JsonView& json, int depth) {
     return std::make_unique<UnicodeNormalizer>(form);
   if (type.string() == "Precompiled") return std::make_unique<PrecompiledNormalizer>(json);
   if (type.string() == "Strip") return std::make_unique<StripNormalizer>(json);
+  if (type.string() == "Prepend") return std::make_unique<PrependNormalizer>(json);
   if (type.string() == "Replace") return std::make_unique<ReplaceNormalizer>(json);
   if (type.string() != "Sequence")
     type.fail_unsupported("the normalizer " + type.string() + " is not supported");

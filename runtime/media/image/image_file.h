@@ -1,6 +1,6 @@
 // PNG and JPEG files → pixels, as Pillow's convert("RGB") has them: alpha is dropped, palettes are
 // looked up, of 16 bits the upper ones stay (of grey ones: what is over 255 becomes 255, as there).
-// EXIF orientation is not applied. docs/images_input.md
+// EXIF's orientation is applied, as HuggingFace's load_image() does. docs/images_input.md
 #pragma once
 
 #include <cstddef>

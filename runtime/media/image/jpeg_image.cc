@@ -8,8 +8,10 @@
 
 #include <csetjmp>
 #include <cstddef>
+#include <utility>
 
 #include "base/error.h"
+#include "runtime/media/image/exif_orientation.h"
 #include "runtime/media/image/image_formats.h"
 
 namespace tandem {
@@ -36,6 +38,7 @@ class JpegReader {
     progress_.progress_monitor = on_progress;
     jpeg_.progress = &progress_;
     jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size());
+    jpeg_save_markers(&jpeg_, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(&jpeg_, TRUE);
     return true;
   }
@@ -56,6 +59,13 @@ class JpegReader {
   int64_t height() const { return jpeg_.image_height; }
   int components() const { return jpeg_.output_components; }
   const char* message() const { return message_; }
+  int orientation() const {
+    for (auto* marker = jpeg_.marker_list; marker != nullptr; marker = marker->next) {
+      const std::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
+      if (data.starts_with(std::string_view("Exif\0\0", 6))) return exif_orientation(data);
+    }
+    return 1;
+  }
 
  private:
   static JpegReader& self(j_common_ptr jpeg) {
@@ -119,7 +129,7 @@ Image decode_jpeg(std::string_view bytes, const std::string& field) {
     if (components == 1)
       for (int x = 0; x < 3 * out.width; ++x) row[x] = raw[static_cast<size_t>(x / 3)];
   }
-  return out;
+  return upright(std::move(out), reader.orientation());
 }
 
 }  // namespace tandem

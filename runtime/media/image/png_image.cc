@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "runtime/media/image/exif_orientation.h"
 #include "runtime/media/image/image_formats.h"
 
 namespace tandem {
@@ -51,6 +53,7 @@ class PngReader {
     png_read_update_info(png_, info_);
     row_bytes_ = png_get_rowbytes(png_, info_);
     png_get_PLTE(png_, info_, &palette_, &palette_size_);
+    png_get_eXIf_1(png_, info_, &exif_size_, &exif_);
     return true;
   }
 
@@ -64,6 +67,10 @@ class PngReader {
   int64_t height() const { return height_; }
   size_t row_bytes() const { return row_bytes_; }
   const char* message() const { return message_; }
+  int orientation() const {
+    if (exif_ == nullptr) return 1;
+    return exif_orientation({reinterpret_cast<const char*>(exif_), exif_size_});
+  }
 
   // One row → RGB.
   void to_rgb(const uint8_t* from, uint8_t* to) const {
@@ -108,6 +115,8 @@ class PngReader {
   bool wide_grey_ = false;
   png_colorp palette_ = nullptr;
   int palette_size_ = 0;
+  png_bytep exif_ = nullptr;
+  png_uint_32 exif_size_ = 0;
   char message_[120] = "";
 };
 
@@ -133,11 +142,11 @@ Image decode_png(std::string_view bytes, const std::string& field) {
   const size_t row = 3 * static_cast<size_t>(out.width);
   if (reader.row_bytes() == row) {  // these bytes already
     out.rgb = std::move(raw);
-    return out;
+    return upright(std::move(out), reader.orientation());
   }
   out.rgb.resize(row * height);
   for (int y = 0; y < out.height; ++y) reader.to_rgb(rows[static_cast<size_t>(y)], out.row(y));
-  return out;
+  return upright(std::move(out), reader.orientation());
 }
 
 }  // namespace tandem

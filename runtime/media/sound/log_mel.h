@@ -30,6 +30,7 @@ struct LogMelOptions {
   }
 };
 
+// Or what a model hears instead: a clip's samples, of one bin (clip.h).
 struct LogMel {
   int bins = 0;
   int64_t frames = 0;

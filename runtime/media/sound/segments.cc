@@ -32,8 +32,10 @@ WindowSegments split_segments(std::span<const int32_t> tokens, int32_t first_tim
   for (size_t i = 0; i + 1 < size; ++i)
     if (is_time(i) && is_time(i + 1)) ends.push_back(i + 1);
   if (ends.empty()) {
-    auto last = static_cast<int64_t>(static_cast<double>(window.frames) * kSecondsPerFrame /
-                                     kSecondsPerTime);
+    // (In floats as there: 1640 frames are 820 times, in doubles 819.99.)
+    auto last = static_cast<int64_t>(static_cast<float>(window.frames) *
+                                     static_cast<float>(kSecondsPerFrame) /
+                                     static_cast<float>(kSecondsPerTime));
     for (size_t i = size; i-- > 0;)
       if (is_time(i)) {
         if (tokens[i] != first_timestamp) last = tokens[i] - first_timestamp;

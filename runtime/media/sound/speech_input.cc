@@ -90,12 +90,15 @@ ChunkLengths ChunkLengths::of(const proto::SpeechParams& params, const LogMelOpt
   return out;
 }
 
-SpeechInput read_speech(AudioFile& file, const LogMelOptions& mel,
+SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const std::string& field,
                         const proto::SpeechParams& params) {
+  const LogMelOptions& mel = settings.mel;
+  if (settings.clip && params.chunk_length_s() > 0)
+    throw not_supported("chunk_length_s", "the model hears a clip as a whole");
   const ChunkLengths lengths = ChunkLengths::of(params, mel);
   if (lengths.chunk == 0) {
     SpeechInput out;
-    LogMel all = read_log_mel(file, mel);
+    LogMel all = settings.frames_of(file, field);
     const double seconds = out.seconds = all.seconds;
     out.pieces.push_back({std::move(all), seconds});
     return out;

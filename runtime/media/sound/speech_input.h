@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/media/sound/audio_file.h"
 #include "runtime/media/sound/log_mel.h"
+#include "runtime/media/sound/speech_settings.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -33,8 +35,9 @@ struct SpeechInput {
   std::vector<SpeechPiece> pieces;  // at least one
 };
 
-// Of a whole file. Throws InputError: what AudioFile and ChunkLengths throw.
-SpeechInput read_speech(AudioFile& file, const LogMelOptions& mel,
+// Of a whole file, as the model hears it. Throws InputError: what AudioFile and ChunkLengths throw,
+// and naming `field` what read_clip() does.
+SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const std::string& field,
                         const proto::SpeechParams& params = {});
 
 }  // namespace tandem

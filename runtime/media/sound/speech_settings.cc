@@ -23,13 +23,13 @@ class Reader {
   // f(value), where there is one.
   template <class F>
   void with(const char* key, const F& f) const {
-    const auto it = config_.generation.find(key);
-    if (it == config_.generation.end() || it->is_null()) return;
-    try {
-      f(*it);
-    } catch (const InputError& error) {
-      throw invalid_model((config_.directory / "generation_config.json").string(), error.what());
-    }
+    take(config_.generation, "generation_config.json", key, f);
+  }
+  // The same, else of config.json.
+  template <class F>
+  void with_either(const char* key, const F& f) const {
+    if (!take(config_.generation, "generation_config.json", key, f))
+      take(config_.raw, "config.json", key, f);
   }
   int32_t id(const json& value, const char* key) const {
     return static_cast<int32_t>(read_int(value, key, 0, config_.vocab_size - 1));
@@ -54,11 +54,23 @@ class Reader {
   }
 
  private:
+  template <class F>
+  bool take(const json& from, const char* file, const char* key, const F& f) const {
+    const auto it = from.find(key);
+    if (it == from.end() || it->is_null()) return false;
+    try {
+      f(*it);
+    } catch (const InputError& error) {
+      throw invalid_model((config_.directory / file).string(), error.what());
+    }
+    return true;
+  }
+
   const ModelConfig& config_;
 };
 
 void read_forced_prompt(const Reader& in, SpeechSettings& out) {
-  in.with("forced_decoder_ids", [&](const json& list) {
+  in.with_either("forced_decoder_ids", [&](const json& list) {
     const auto wrong = [] {
       return invalid_request("forced_decoder_ids", "must be a list of [place, id]");
     };
@@ -83,6 +95,12 @@ void read_prev_start(const Reader& in, SpeechSettings& out) {
   in.optional_id("prev_sot_token_id", out.prev_start);
 }
 
+int64_t fewest_frames(const FrameLimits& frames) {
+  int64_t count = 1;
+  while (frames.length_of(count) < 1) ++count;
+  return count;
+}
+
 int64_t most_frames(const FrameLimits& frames, int64_t positions) {
   int64_t count = positions;
   while (frames.length_of(count + 1) <= positions) ++count;
@@ -92,9 +110,8 @@ int64_t most_frames(const FrameLimits& frames, int64_t positions) {
 }  // namespace
 
 bool SpeechSettings::has_speech(const ModelConfig& config) {
-  return limits_of(config).frames.has_value() &&
-         (config.generation.contains("no_timestamps_token_id") ||
-          config.raw.contains("num_mel_bins"));
+  const ModelLimits limits = limits_of(config);
+  return limits.frames && limits.frames->sound;
 }
 
 SpeechSettings SpeechSettings::load(const ModelConfig& config) {
@@ -102,11 +119,18 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
     throw not_supported("audio", "the model hears nothing: " + printable(config.model_type));
   SpeechSettings out;
   const ModelLimits limits = limits_of(config);
-  out.mel = LogMelOptions::load(config.directory);
   const int64_t positions = limits.encoder_positions.value_or(1);
   out.window_frames = most_frames(*limits.frames, positions);
   out.frames_per_position = std::max<int64_t>(out.window_frames / positions, 1);
   out.decoder_positions = limits.decoder_positions.value_or(std::numeric_limits<int>::max());
+  if (limits.frames->sound == SoundInput::kSamples) {
+    out.clip = ClipOptions::load(config.directory);
+    out.clip->fewest = fewest_frames(*limits.frames);
+    out.clip->most = out.window_frames;
+    out.mel = {.bins = 1, .sampling_rate = out.clip->sampling_rate, .hop_length = 1};
+  } else {
+    out.mel = LogMelOptions::load(config.directory);
+  }
   if (out.mel.bins != limits.frames->width)
     throw invalid_model((config.directory / "preprocessor_config.json").string(),
                         "feature_size is " + std::to_string(out.mel.bins) + ", but the model has " +
@@ -135,6 +159,10 @@ SpeechSettings SpeechSettings::load(const ModelConfig& config) {
     if (value != false) out.not_built["return_token_timestamps"] = describe(value);
   });
   return out;
+}
+
+LogMel SpeechSettings::frames_of(AudioFile& file, const std::string& field) const {
+  return clip ? read_clip(file, *clip, field) : read_log_mel(file, mel);
 }
 
 int32_t SpeechSettings::language_id(const std::string& name) const {

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "models/config/config.h"
+#include "runtime/media/sound/clip.h"
 #include "runtime/media/sound/log_mel.h"
 
 namespace tandem {
 
 struct SpeechSettings {
-  LogMelOptions mel;
-  int64_t window_frames = 0;  // that the encoder reads at once
+  LogMelOptions mel;                // a frame of a clip is a hop of one sample
+  std::optional<ClipOptions> clip;  // it hears whole clips instead of windows of spectrograms
+  int64_t window_frames = 0;        // that the encoder reads at once
   int64_t frames_per_position = 1;
   int decoder_positions = 0;
   int vocab_size = 0;
@@ -38,6 +40,9 @@ struct SpeechSettings {
   static SpeechSettings load(const ModelConfig& config);
   // Whether its encoder reads sound, and tokens say what was said.
   static bool has_speech(const ModelConfig& config);
+
+  // What the model hears of a file. Throws InputError naming `field`.
+  LogMel frames_of(AudioFile& file, const std::string& field) const;
 
   // Ids from there on are times; beyond all ids where the model has none.
   int32_t first_timestamp() const {

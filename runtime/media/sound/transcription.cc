@@ -19,6 +19,14 @@ void check_generation(const proto::GenerationOptions& options) {
     refuse("logprobs", "not built yet for transcriptions");
 }
 
+// A clip is one request, whose prompt is the start.
+void check_clip(const TranscriptionParams& params) {
+  if (!params.prompt_ids.empty())
+    throw not_supported("prompt_ids", "the model's prompt takes no text before");
+  if (params.condition_on_prev_tokens)
+    throw not_supported("condition_on_prev_tokens", "the model hears a clip as a whole");
+}
+
 // Whether the model is to say times; those of a sound that is longer than a window it has to.
 bool with_times(const SpeechSettings& settings, const TranscriptionParams& params, bool is_long) {
   if (is_long && params.return_timestamps == false)
@@ -47,6 +55,7 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
   check_generation(options);
   auto task = std::make_shared<SpeechTask>();
   task->params = TranscriptionParams::of(params, *settings, tokenizer);
+  if (settings->clip) check_clip(task->params);
   const bool chunked = task->params.chunked;
   const bool is_long = !chunked && waiting_[0].mel.frames > settings->window_frames;
   task->timestamps = with_times(*settings, task->params, is_long);

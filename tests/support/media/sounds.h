@@ -18,6 +18,14 @@ inline std::vector<float> two_tones(int64_t samples) {
   return out;
 }
 
+// The clip k of scripts/goldens/make_clip_golden.py.
+inline std::vector<float> clip_samples(int64_t k, int64_t count) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<float>(i * (i + 37 + 11 * k) % 2003 - 1001) / 4096);
+  return out;
+}
+
 inline std::string little_endian(uint64_t value, int bytes) {
   std::string out;
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 255);

@@ -88,6 +88,25 @@ TEST(Metaspace, SymbolsAndBytesInASequence) {
   }
 }
 
+TEST(Metaspace, ASpaceAtTheStartOfASequence) {
+  json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  json component = {
+      {"type", "Sequence"},
+      {"decoders", {replace("_", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, strip}}};
+  const auto decoder = make_decoder(JsonView(component, "test"));
+  EXPECT_EQ(decoder->first_token_bytes("__a_"), " a ");
+  EXPECT_EQ(decoder->first_token_bytes("a_"), "a ");
+  EXPECT_EQ(decoder->first_token_bytes("<0x20>"), "");
+  EXPECT_EQ(decoder->first_token_bytes("<0x41>"), "<0x41>");  // a byte is not asked for as text
+  EXPECT_EQ(decoder->token_bytes("__a_"), "  a ");
+  const json others = {{"content", "_"}, {"start", 0}, {"stop", 1}};
+  for (const auto& [key, value] : others.items()) {
+    json other = component;
+    other["decoders"][3][key] = value;
+    EXPECT_THROW(make_decoder(JsonView(other, "test")), InputError) << other;
+  }
+}
+
 TEST(WhitespaceSplit, AnyWhiteSpaceParts) {
   const json component = {{"type", "WhitespaceSplit"}};
   EXPECT_THAT(split(component, " a\tb\u2003c\n\u00E9 "), ElementsAre("a", "b", "c", "\u00E9"));
@@ -105,6 +124,13 @@ TEST(StripNormalizer, TakesWhiteSpaceAtTheEnds) {
   EXPECT_EQ(normalize(strip(false, true), " \u2003a\u3000 \n"), " \u2003a");
   EXPECT_EQ(normalize(strip(true, false), " \u2003a "), "a ");
   EXPECT_EQ(normalize(strip(true, true), " \u2003 "), "");
+}
+
+TEST(PrependNormalizer, StandsBeforeTexts) {
+  const json component = {{"type", "Prepend"}, {"prepend", "_"}};
+  EXPECT_EQ(normalize(component, "a b"), "_a b");
+  EXPECT_EQ(normalize(component, "_"), "__");
+  EXPECT_EQ(normalize(component, ""), "");
 }
 
 TEST(ReplaceNormalizer, StringsAndRunsOfSpaces) {

@@ -44,11 +44,20 @@ int64_t seed_for(int64_t seed, int place, int window, size_t attempt) {
   return out == -1 ? 0 : out;  // -1 is none
 }
 
+// A clip is one text.
+WindowSegments whole(const LogMel& clip, const Ids& ids) {
+  WindowSegments out{{}, clip.frames};
+  proto::SpeechSegment& segment = out.segments.emplace_back();
+  segment.set_end(clip.seconds);
+  segment.mutable_token_ids()->Assign(ids.begin(), ids.end());
+  return out;
+}
+
 }  // namespace
 
 proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin) {
   proto::EncoderFrames out;
-  out.set_num_frames(static_cast<int32_t>(settings.window_frames));
+  out.set_num_frames(static_cast<int32_t>(settings.clip ? mel.frames : settings.window_frames));
   out.set_width(mel.bins);
   const int64_t end = std::min(begin + settings.window_frames, mel.frames);
   const int64_t kept = std::ssize(mel.values) / std::max(mel.bins, 1);
@@ -69,7 +78,7 @@ WindowSequence::WindowSequence(std::shared_ptr<const SpeechTask> task, LogMel me
       place_(place),
       condition_(task_->params.condition_on_prev_tokens) {
   const Options& options = task_->options;
-  if (options.has_max_new_tokens() || options.has_max_tokens()) return;
+  if (task_->settings->clip || options.has_max_new_tokens() || options.has_max_tokens()) return;
   max_length_ = task_->settings->max_length;
   if (options.has_max_length()) max_length_ = options.max_length();
 }
@@ -219,8 +228,9 @@ void WindowSequence::finish_window(bool silence) {
   Ids& ids = answer_.tokens;
   const Ids& ends = settings.end_tokens;
   while (!ids.empty() && std::count(ends.begin(), ends.end(), ids.back()) > 0) ids.pop_back();
-  WindowSegments cut =
-      split_segments(ids, settings.first_timestamp(), window, settings.frames_per_position);
+  WindowSegments cut = settings.clip ? whole(mel_, ids)
+                                     : split_segments(ids, settings.first_timestamp(), window,
+                                                      settings.frames_per_position);
   for (proto::SpeechSegment& segment : cut.segments) {
     segment.set_seek(window.begin);
     segment.set_temperature(answer_.temperature);

@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-// Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros.
+// Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros. Of a clip all.
 proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin);
 
 struct SpeechRequest {

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 
 #include "base/error.h"
+#include "runtime/media/image/exif_orientation.h"
 #include "tests/support/files/files.h"
 #include "tests/support/files/images.h"
 
@@ -50,6 +53,71 @@ std::string jpeg_of_size(uint16_t width, uint16_t height) {
   const size_t frame = bytes.find("\xff\xc0");
   bytes.replace(frame + 5, 4, big_endian(uint32_t{height} << 16 | width));
   return bytes;
+}
+
+std::string exif_of(bool big, int orientation) {
+  const auto number = [&](uint32_t value, int bytes) {
+    std::string out = big_endian(value).substr(static_cast<size_t>(4 - bytes));
+    if (!big) std::reverse(out.begin(), out.end());
+    return out;
+  };
+  const auto entry = [&](uint32_t tag, uint32_t value) {
+    return number(tag, 2) + number(3, 2) + number(1, 4) + number(value, 2) + std::string(2, 0);
+  };
+  return (big ? std::string("MM") : std::string("II")) + number(42, 2) + number(8, 4) +
+         number(2, 2) + entry(0x0100, 5) + entry(0x0112, static_cast<uint32_t>(orientation)) +
+         number(0, 4);
+}
+
+// Pixels of three rising numbers: 1, 2, 3 in the first row, 4, 5, 6 in the second.
+TEST(Exif, TurnsAsPillow) {
+  Image image;
+  image.width = 3;
+  image.height = 2;
+  for (uint8_t i = 1; i <= 6; ++i) image.rgb.insert(image.rgb.end(), {i, i, i});
+  const std::map<int, std::vector<int>> want = {{0, {1, 2, 3, 4, 5, 6}}, {1, {1, 2, 3, 4, 5, 6}},
+                                                {2, {3, 2, 1, 6, 5, 4}}, {3, {6, 5, 4, 3, 2, 1}},
+                                                {4, {4, 5, 6, 1, 2, 3}}, {5, {1, 4, 2, 5, 3, 6}},
+                                                {6, {4, 1, 5, 2, 6, 3}}, {7, {6, 3, 5, 2, 4, 1}},
+                                                {8, {3, 6, 2, 5, 1, 4}}, {9, {1, 2, 3, 4, 5, 6}}};
+  for (const auto& [orientation, pixels] : want) {
+    const Image got = upright(image, orientation);
+    const bool lying = orientation >= 5 && orientation <= 8;
+    EXPECT_EQ(got.width, lying ? 2 : 3) << orientation;
+    EXPECT_EQ(got.height, lying ? 3 : 2) << orientation;
+    for (size_t i = 0; i < 18; ++i) ASSERT_EQ(got.rgb[i], pixels[i / 3]) << orientation;
+  }
+}
+
+TEST(Exif, FilesOfBothKinds) {
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const bool big : {false, true}) {
+      const std::string exif = exif_of(big, orientation);
+      EXPECT_EQ(exif_orientation(exif), orientation);
+      std::string jpeg = image_bytes("rgb.jpg"), png = image_bytes("rgb8.png");
+      const Image upright_jpeg = upright(decode_image(jpeg, "x"), orientation),
+                  upright_png = upright(decode_image(png, "x"), orientation);
+      const std::string marked = std::string("Exif\0\0", 6) + exif;
+      jpeg.insert(
+          2, "\xff\xe1" + big_endian(static_cast<uint32_t>(marked.size()) + 2).substr(2) + marked);
+      png.insert(33, chunk("eXIf", exif));
+      EXPECT_EQ(decode_image(jpeg, "x").rgb, upright_jpeg.rgb) << orientation;
+      EXPECT_EQ(decode_image(png, "x").rgb, upright_png.rgb) << orientation;
+      EXPECT_EQ(decode_image(png, "x").width, upright_png.width) << orientation;
+    }
+}
+
+TEST(Exif, BrokenOnesSayNothing) {
+  const std::string whole = exif_of(true, 6);
+  for (size_t size = 0; size < 8 + 2 + 12 + 10; ++size)
+    EXPECT_EQ(exif_orientation(std::string_view(whole).substr(0, size)), 1) << size;
+  std::string changed = whole;
+  changed.replace(4, 4, "\xff\xff\xff\xf8");  // the directory's place
+  EXPECT_EQ(exif_orientation(changed), 1);
+  changed = whole;
+  changed.replace(8, 2, "\xff\xff");  // more entries than there are
+  EXPECT_EQ(exif_orientation(changed), 6);
+  for (const int value : {0, 9, 0x600}) EXPECT_EQ(exif_orientation(exif_of(false, value)), 1);
 }
 
 TEST(ImageFile, EveryKindAsPillow) {

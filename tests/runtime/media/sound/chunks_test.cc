@@ -114,7 +114,8 @@ TEST(SpeechInput, CutsAsHuggingFace) {
 
 // A sound of so many samples, and how often it is cut.
 TEST(SpeechInput, ChunksShareTheirEnds) {
-  const LogMelOptions mel;
+  const SpeechSettings settings;
+  const LogMelOptions& mel = settings.mel;
   const auto params = params_of({{"chunk_length_s", 5}, {"stride_length_s", {1.25, 0.625}}});
   // The step is 50,000 samples; a last chunk with nothing of its own is none.
   for (const auto& [samples, last, count] :
@@ -125,7 +126,7 @@ TEST(SpeechInput, ChunksShareTheirEnds) {
       values[i] = 0.5f * std::sin(static_cast<float>(i * i % 1000));
     AudioFile file =
         AudioFile::of_bytes(test::float_wav(values, mel.sampling_rate), "audio", mel.sampling_rate);
-    const SpeechInput input = read_speech(file, mel, params);
+    const SpeechInput input = read_speech(file, settings, "audio", params);
     ASSERT_EQ(std::ssize(input.pieces), count) << samples;
     EXPECT_DOUBLE_EQ(input.seconds, samples / 16000.0);
     EXPECT_EQ(input.pieces[0].left, 0);

@@ -32,6 +32,8 @@ TEST(Segments, WithoutTimesAreTheWholeWindow) {
   expect({1, 2, 3}, {0, 3000}, {{0, 30, {1, 2, 3}}}, 3000);
   expect({}, {500, 700}, {{5, 12, {}}}, 700);
   expect({kT, 1, 2}, {0, 3000}, {{0, 30, {kT, 1, 2}}}, 3000);  // the time 0 says nothing
+  // 16.4 s are 820 times of 0.02 s in floats, as HuggingFace divides; in doubles 819.
+  expect({1}, {1360, 1640}, {{13.6, 30, {1}}}, 1640);
 }
 
 TEST(Segments, ALastTimeEndsTheOnlyOne) {

@@ -1,0 +1,230 @@
+// Moonshine (Jeffries et al. 2024; HuggingFace MoonshineForConditionalGeneration): three
+// convolutions over the samples of a whole clip, a norm over all of it behind the first; pre-norm
+// layers, rotary positions of a part of each head, a gate in the decoder's.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "models/blocks/convolution.h"
+#include "models/blocks/seq2seq.h"
+#include "models/family.h"
+
+namespace tandem {
+namespace {
+
+// Of the convolutions: their windows and steps; features as multiples of d_model.
+struct Step {
+  int width, stride, in, out;
+};
+constexpr Step kSteps[] = {{127, 64, 0, 1}, {7, 3, 1, 2}, {3, 2, 2, 1}};
+
+ConvolutionShape shape_of(const Step& step, int64_t d_model = 1) {
+  return {step.in == 0 ? 1 : step.in * d_model, step.out * d_model, step.width, step.stride, 0};
+}
+
+int64_t positions_of(int64_t samples) {
+  for (const Step& step : kSteps) samples = Convolution::rows_of(samples, shape_of(step));
+  return samples;
+}
+
+// The longest clip that the authors' own programs take; HuggingFace knows no bound.
+constexpr int64_t kMostSamples = 64 * 16000;
+
+struct Rotation {
+  int dims;  // of a head
+  float theta;
+};
+
+// Of transformers 5, and of files before.
+Rotation rotation_of(const ConfigReader& in, int head_dim) {
+  const nlohmann::json* own = in.find("rope_parameters");
+  if (own == nullptr) own = in.find("rope_scaling");
+  if (own != nullptr && !own->is_object()) in.fail("rope_parameters", "is not an object");
+  const nlohmann::json none = nlohmann::json::object();
+  const ConfigReader rope(in.file() + ": rope_parameters", own != nullptr ? *own : none);
+  const char* key = rope.find("rope_type") ? "rope_type" : "type";
+  if (rope.find(key) && rope.string(key) != "default")
+    throw not_supported(rope.file() + ": " + key,
+                        "is " + rope.show(*rope.find(key)) + ", which is not supported here");
+  const auto holder = [&](const char* name) -> const ConfigReader& {
+    return rope.find(name) ? rope : in;
+  };
+  const char* part = "partial_rotary_factor";
+  if (holder(part).positive(part, 0.9f) > 1.0f) holder(part).fail(part, "is more than 1");
+  const nlohmann::json* factor = holder(part).find(part);
+  // (In doubles, as there: 0.9f * 40 is less than 36.)
+  const auto dims = static_cast<int>(head_dim * (factor ? factor->get<double>() : 0.9));
+  if (dims < 1 || dims + dims % 2 > head_dim)
+    holder(part).fail(part, "leaves " + std::to_string(dims) + " of " + std::to_string(head_dim) +
+                                " elements of a head");
+  return {dims, holder("rope_theta").positive("rope_theta", 1e4f)};
+}
+
+class Moonshine final : public Seq2Seq {
+ public:
+  Moonshine(const ModelConfig& c, const Build& b, Parts parts, const Weights& encoder,
+            const SideOptions& of_encoder, const Weights& decoder, const SideOptions& of_decoder)
+      : Seq2Seq(c, b, std::move(parts), encoder, of_encoder, decoder, of_decoder),
+        first_(encoder / "conv1", b, shape_of(kSteps[0], c.d_model), Activation::kTanh,
+               Bias::kNone),
+        norm_(encoder / "groupnorm", b, c.d_model, 1e-5f),
+        second_(encoder / "conv2", b, shape_of(kSteps[1], c.d_model), Activation::kGelu),
+        third_(encoder / "conv3", b, shape_of(kSteps[2], c.d_model), Activation::kGelu) {}
+
+ protected:
+  Tensor embed_source(const StepTensors& in) override {
+    const Convolution::Rows first = first_.rows_behind(in.frame_start_loc);
+    const Convolution::Rows second = second_.rows_behind(first.starts);
+    Tensor rows = first_.forward(in.encoder_frames, in.frame_start_loc, first.starts, first.count);
+    norm_.norm(rows, first.starts);
+    rows = second_.forward(rows, first.starts, second.starts, second.count);
+    return third_.forward(rows, second.starts, in.encoder_start_loc, in.encoder_positions.dim(0));
+  }
+
+ private:
+  Convolution first_;
+  SequenceNorm norm_;
+  Convolution second_, third_;
+};
+
+// The decoder's fc1 has both halves of a gated layer, the values first: under two names.
+class SplitGates final : public WeightSource {
+ public:
+  SplitGates(const Weights& decoder, const ModelConfig& c) : source_(decoder) {
+    for (int i = 0; i < c.decoder_layers; ++i) {
+      const Weights layer = decoder / "layers" / i, fc1 = layer / "mlp.fc1";
+      const int64_t rows = c.decoder_ffn_dim;
+      add(fc1.get("weight", {2 * rows, c.d_model}), layer, ".weight", {rows, c.d_model});
+      add(fc1.get("bias", {2 * rows}), layer, ".bias", {rows});
+    }
+  }
+  const HostTensor* find(const std::string& name) override {
+    if (const auto it = halves_.find(name); it != halves_.end()) return &it->second;
+    return source_.source().find(name);
+  }
+  std::string location() const override { return source_.source().location(); }
+
+ private:
+  void add(HostTensor half, const Weights& layer, const char* what, const Shape& shape) {
+    half.shape = shape;
+    half.bytes /= 2;
+    halves_[(layer / "mlp.value").scope() + what] = half;
+    half.data += half.bytes;
+    halves_[(layer / "mlp.gate").scope() + what] = half;
+  }
+
+  Weights source_;
+  std::map<std::string, HostTensor> halves_;
+};
+
+SideOptions side_of(SideOptions side, const ConfigReader& in) {
+  AttentionOptions& attention = side.layer.self_attention;
+  const Rotation rotation = rotation_of(in, attention.head_dim);
+  side.frequencies.push_back(rotary_frequencies(rotation.dims, rotation.theta));
+  attention.bias = in.flag("attention_bias", false) ? Bias::kOptional : Bias::kNone;
+  attention.names.out = "o_proj";
+  side.layer.cross_attention = attention;
+  attention.rotary = 0;
+  attention.rotary_interleaved = true;
+  side.layer.norm_kind = NormKind::kLayerNoBias;
+  side.layer.names.self_norm = "input_layernorm";
+  side.layer.names.cross_norm = "post_attention_layernorm";
+  side.layer.names.final_norm = "final_layernorm";
+  side.layer.names.fc1 = "mlp.fc1";
+  side.layer.names.fc2 = "mlp.fc2";
+  return side;
+}
+
+SideOptions encoder_options(const ModelConfig& c) {
+  SideOptions out = side_of(encoder_side(c, NormPlace::kPre), c.reader());
+  out.layer.names.final_norm = "post_attention_layernorm";
+  out.layer.feed_forward.activation = c.reader().activation("encoder_hidden_act", "gelu");
+  out.final_norm = "layer_norm";
+  return out;
+}
+
+SideOptions decoder_options(const ModelConfig& c) {
+  SideOptions out = side_of(decoder_side(c, NormPlace::kPre), c.reader());
+  out.layer.feed_forward.gated = true;
+  out.layer.names.fc1 = "mlp.gate";
+  out.layer.names.gate = "mlp.value";
+  out.final_norm = "norm";
+  return out;
+}
+
+std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {
+  const Weights model = root / "model", decoder = model / "decoder";
+  const Shape shape{c.vocab_size, c.d_model};
+  const HostTensor tokens = (decoder / "embed_tokens").get("weight", shape);
+  const Weights own = root / "proj_out";
+  const HostTensor head =
+      c.tie_word_embeddings ? own.find("weight", shape).value_or(tokens) : own.get("weight", shape);
+  SplitGates gates(decoder, c);
+  return std::make_unique<Moonshine>(
+      c, b,
+      Seq2Seq::Parts{std::nullopt,
+                     Embeddings(VocabParallelEmbedding(tokens, b, 1.0f), Positions::none()),
+                     ParallelLMHead(head, {}, b)},
+      model / "encoder", encoder_options(c), Weights(gates, decoder.scope()), decoder_options(c));
+}
+
+void read_config(const ConfigReader& in, ModelConfig& c) {
+  constexpr int kRows = ConfigReader::kMaxRows, kWidth = ConfigReader::kMaxWidth,
+                kCount = ConfigReader::kMaxCount;
+  c.vocab_size = in.size("vocab_size", kRows).value_or(32768);
+  c.d_model = in.size("hidden_size", kWidth).value_or(288);
+  c.encoder_layers = in.size("encoder_num_hidden_layers", kCount).value_or(6);
+  c.decoder_layers = in.size("decoder_num_hidden_layers", kCount).value_or(6);
+  c.encoder_attention_heads = in.size("encoder_num_attention_heads", kCount).value_or(8);
+  c.decoder_attention_heads = in.size("decoder_num_attention_heads", kCount).value_or(8);
+  c.encoder_ffn_dim = c.decoder_ffn_dim = in.size("intermediate_size", kWidth).value_or(1152);
+  c.max_position_embeddings = in.size("max_position_embeddings", kRows).value_or(512);
+  c.activation = in.activation("decoder_hidden_act", "silu");
+  c.tie_word_embeddings = in.flag("tie_word_embeddings", true);
+  const int heads = c.encoder_attention_heads;
+  if (c.d_model % heads != 0) in.fail("encoder_num_attention_heads", "does not divide hidden_size");
+  // HuggingFace's class runs no others: both sides read one number.
+  for (const char* key : {"decoder_num_attention_heads", "encoder_num_key_value_heads",
+                          "decoder_num_key_value_heads"})
+    if (const auto other = in.size(key, kCount); other && *other != heads)
+      throw not_supported(in.file() + ": " + key, "is " + std::to_string(*other) +
+                                                      ", encoder_num_attention_heads " +
+                                                      std::to_string(heads));
+  c.decoder_attention_heads = heads;
+  rotation_of(in, c.d_model / heads);
+}
+
+ModelLimits limits(const ModelConfig& c) {
+  ModelLimits out = encoder_decoder_limits(c);
+  out.encoder_positions = static_cast<int>(positions_of(kMostSamples));
+  out.frames = FrameLimits{1, positions_of, {}, SoundInput::kSamples};
+  out.widest_linear = std::max(out.widest_linear, int64_t{2} * c.decoder_ffn_dim);
+  // Windows and results of each convolution, of as many rows as a single position needs.
+  int64_t stem = 0, rows = 1;
+  for (size_t i = std::size(kSteps); i-- > 0;) {
+    const ConvolutionShape shape = shape_of(kSteps[i], c.d_model);
+    stem += rows * (shape.in * shape.width + shape.out);
+    rows = (rows - 1) * shape.stride + shape.width;
+  }
+  out.scratch_values_per_token =
+      std::max(out.scratch_values_per_token + c.decoder_ffn_dim, stem + rows);
+  return out;
+}
+
+}  // namespace
+
+ModelFamily moonshine_family() {
+  return {.model_type = "moonshine",
+          .architectures = {"MoonshineForConditionalGeneration"},
+          .encoder_input = EncoderInput::kFrames,
+          .special_tokens = {.bos = 1, .eos = 2, .decoder_start = 1},
+          .read_config = read_config,
+          .limits = limits,
+          .make = make};
+}
+
+}  // namespace tandem

@@ -1,0 +1,95 @@
+// Images and sound through the CUDA plugin, on the emulator: HuggingFace's tokens, alone and
+// together.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/llm_engine.h"
+#include "runtime/media/image/image_file.h"
+#include "runtime/media/sound/speech_settings.h"
+#include "runtime/media/sound/transcription.h"
+#include "runtime/protocol/options_reader.h"
+#include "tests/support/files/files.h"
+#include "tests/support/media/sounds.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+EngineConfig device_config(const std::string& checkpoint, DType dtype) {
+  EngineConfig config;
+  config.model = test::test_root() / "tests/data" / checkpoint;
+  config.device = "cuda";
+  config.dtype = dtype;
+  config.block_size = 4;
+  config.num_gpu_blocks_override = 256;
+  config.threads = 1;
+  return config;
+}
+
+// Each prompt with its greedy and its beams' ids.
+void expect_ids(const EngineConfig& config, const std::vector<proto::Prompt>& prompts,
+                const json& golden) {
+  LLMEngine engine(config);
+  for (size_t i = 0; i < prompts.size(); ++i)
+    for (const std::string kind : {"greedy", "beams"})
+      engine.add_request(kind + std::to_string(i), prompts[i],
+                         read_options({{"num_beams", kind == "beams" ? 3 : 1},
+                                       {"max_new_tokens", kind == "beams" ? 12 : 24},
+                                       {"no_repeat_ngram_size", 2}}));
+  std::map<std::string, json> got;
+  for (int step = 0; engine.has_unfinished_requests() && step < 1000; ++step)
+    for (const auto& output : engine.step()) {
+      if (!output.finished()) continue;
+      json& ids = got[output.request_id()] = json::array();
+      for (const int32_t id : output.inputs().prompt_token_ids()) ids.push_back(id);
+      for (const int32_t id : output.outputs(0).token_ids()) ids.push_back(id);
+    }
+  for (size_t i = 0; i < prompts.size(); ++i)
+    for (const std::string kind : {"greedy", "beams"})
+      EXPECT_EQ(got[kind + std::to_string(i)], golden[i][kind]) << kind << i;
+}
+
+class FramesOnDevices : public ::testing::TestWithParam<DType> {};
+
+TEST_P(FramesOnDevices, Images) {
+  const EngineConfig config = device_config("vision-tiny", GetParam());
+  const std::filesystem::path model = config.model;
+  const json golden = load_json(model / "golden.json");
+  std::vector<proto::Prompt> prompts;
+  for (const json& one : golden) {
+    proto::PromptPart& encoder = *prompts.emplace_back().mutable_encoder();
+    encoder.set_field("prompt");
+    encoder.set_image(read_image_file((model / one["image"].get<std::string>()).string(), "file"));
+  }
+  expect_ids(config, prompts, golden);
+}
+
+TEST_P(FramesOnDevices, Clips) {
+  const EngineConfig config = device_config("clip-tiny", GetParam());
+  const std::filesystem::path model = config.model;
+  const json golden = load_json(model / "golden.json")["clips"];
+  const SpeechSettings settings = SpeechSettings::load(ModelConfig::load(model));
+  std::vector<proto::Prompt> prompts;
+  for (size_t k = 0; k < golden.size(); ++k) {
+    AudioFile file = AudioFile::of_bytes(
+        testing::float_wav(
+            testing::clip_samples(static_cast<int64_t>(k), golden[k]["samples"].get<int64_t>()),
+            16000),
+        "audio", 16000);
+    *prompts.emplace_back().mutable_encoder()->mutable_frames() =
+        window_of(settings.frames_of(file, "audio"), settings, 0);
+  }
+  expect_ids(config, prompts, golden);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FramesOnDevices, ::testing::Values(DType::kF32, DType::kF16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace tandem
