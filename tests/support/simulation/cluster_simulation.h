@@ -16,8 +16,8 @@ namespace tandem::testing_support {
 struct SimulationCounts {
   uint64_t events = 0, requests = 0, completed = 0, kills = 0, crashes = 0, hangs = 0, lies = 0;
   uint64_t slow = 0, refused_poison = 0, cancelled = 0, timed_out = 0, too_large = 0, drained = 0;
-  uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0;
-  uint64_t overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0, accepted = 0;
+  uint64_t reconnected = 0, resumed = 0, vanished = 0, restarts = 0, preemptions = 0, given_up = 0,
+           overloaded = 0, reused_ids = 0, several = 0, pooled = 0, silent = 0, accepted = 0;
 };
 
 class ClusterSimulation {
@@ -89,11 +89,9 @@ class ClusterSimulation {
         world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
     s.enable_encoder_cache = !world_.one_in(4);
     s.enable_prefix_caching = !world_.one_in(4);
-    if (world_.one_in(3)) {
-      s.speculation.num_tokens = world_.uniform(1, 6);
-      s.speculation.draft_model = world_.one_in(2);
-      s.speculation.draft_cost = 0.02;
-    }
+    if (world_.one_in(3))
+      s.speculation = {
+          .num_tokens = world_.uniform(1, 6), .draft_model = world_.one_in(2), .draft_cost = 0.02};
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
