@@ -104,7 +104,8 @@ void linear(Context& ctx, const LinearArgs& args);
 // ----------------------------------------------------------------------------
 
 // out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position
-// table may be empty. Tables are f32 or bf16. Ids outside [first_id, first_id + tokens.dim(0)) give
+// table may be empty. Tables are f32 or bf16 (that of tokens also of the activations' type, beside
+// positions in f32). Ids outside [first_id, first_id + tokens.dim(0)) give
 // zero (a vocabulary shard that another rank holds).
 struct EmbeddingArgs {
   Tensor ids;           // [T] i32
