@@ -86,7 +86,7 @@ TEST_F(SoundPrompts, ManyAtOnceSayWhatEachSaysAlone) {
   }
   EXPECT_GT(segments, 40);
   EXPECT_GT(early, 20);
-  EXPECT_NEAR(seconds["11"], 8, 1e-6);
+  EXPECT_NEAR(seconds["11"], 8, 1e-3);
 }
 
 // As any request that begins the output itself.
@@ -123,7 +123,9 @@ TEST_F(SoundPrompts, WhatIsNoSoundIsSaid) {
   refused("return_timestamps", sound_prompt(RandomSpeech::sound(3, 1), params));
   proto::GenerationOptions options;
   options.set_max_new_tokens(1000);
-  refused("max_new_tokens", sound_prompt(file), options);
+  params.Clear();
+  params.set_language("en");
+  refused("max_new_tokens", sound_prompt(file, params), options);
   options.set_max_new_tokens(5);
   options.set_temperature(-1);
   options.set_do_sample(true);

@@ -321,7 +321,8 @@ class ClusterSimulation {
                     stream.outputs[i].ShortDebugString() + " instead of " +
                     expected.ShortDebugString());
     }
-    const auto& [inputs, params] = plan.request;
+    const auto& inputs = plan.request.inputs;
+    const auto& params = plan.request.params;
     SIM_CHECK(stream.embedding.has_value() == params.has_pooling(), plan.id + ": a vector");
     if (stream.embedding) {
       ++counts_.pooled;
