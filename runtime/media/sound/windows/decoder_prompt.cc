@@ -13,7 +13,7 @@ using Ids = std::vector<int32_t>;
 
 // The start, and the language where it is known.
 SpeechPrompt::SpeechPrompt(const SpeechSettings& settings, const TranscriptionParams& params,
-                             bool timestamps)
+                           bool timestamps)
     : settings_(settings), params_(params), timestamps_(timestamps) {
   const SpeechSettings& s = settings_;
   if (s.multilingual == false && (params_.task || params_.language))
