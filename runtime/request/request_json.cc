@@ -115,7 +115,7 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
     for (const auto& l : c.logprobs())
       delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
-    for (const auto& s : c.segments()) delta["segments"].push_back(segment_to_json(s));
+    for (const auto& s : c.segments()) delta["segments"].push_back(json(segment_to_json(s)));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
     deltas.push_back(std::move(delta));

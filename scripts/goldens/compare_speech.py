@@ -9,6 +9,7 @@ in the middle of what the model's windows have: some are good enough, some are n
 Needs torch, transformers 5.23 and numpy.
 """
 import argparse
+import functools
 import json
 import pathlib
 import subprocess
@@ -85,7 +86,7 @@ class HuggingFace:
                 out = self.model.generate(features.input_features, return_segments=True, **params)
         finally:
             del self.model._need_fallback
-        return out["segments"][0], attempts
+        return [{k: s[k] for k in ("start", "end", "tokens")} for s in out["segments"][0]], attempts
 
     def chunks(self, samples, params, lengths):
         params = dict(params)
@@ -200,8 +201,7 @@ def main():
             for name, params in cases_of(hf, samples):
                 segments, attempts = hf.generate(samples, params)
                 attempts_by[f"{seconds:g} s, {name}"] = [a[0] for a in attempts]
-                tandem.add(path, params, lambda answer, n=f"{seconds:g} s, {name}", s=segments, a=attempts:
-                           compare_segments(n, s, a, answer))
+                tandem.add(path, params, functools.partial(compare_segments, f"{seconds:g} s, {name}", segments, attempts))
             for lengths in ({"chunk_length_s": 30}, {"chunk_length_s": 10, "stride_length_s": [4, 2]},
                             {"chunk_length_s": 20, "stride_length_s": 0}, {"chunk_length_s": 7.5}):
                 for times in (False, True):
@@ -209,8 +209,7 @@ def main():
                         params = {"return_timestamps": times, **language}
                         want = hf.chunks(samples, params, lengths)
                         name = f"{seconds:g} s, {lengths}, {params}"
-                        tandem.add(path, {**params, **lengths},
-                                   lambda answer, n=name, w=want: compare_chunks(n, w, answer))
+                        tandem.add(path, {**params, **lengths}, functools.partial(compare_chunks, name, want))
         for name, temperatures in attempts_by.items():
             print(name, temperatures)
         wrong = tandem.run()

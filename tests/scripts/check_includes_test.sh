@@ -33,6 +33,7 @@ expect 0 'a room to the left' runtime/scheduling/a.h '#include "runtime/protocol
 expect 1 'a room to the right' runtime/protocol/a.h '#include "runtime/scheduling/sequence.h"'
 expect 1 'libpng in request' runtime/request/a.cc '#include <png.h>'
 expect 0 'libjpeg in media' runtime/media/a.cc '#include <jpeglib.h>'
+expect 1 'zlib in request' runtime/request/a.cc '#include <zlib.h>'
 expect 1 'rightwards' kernels/a.cc '#include "models/model.h"'
 expect 1 'rightwards by one' models/core/a.h '#include "runtime/request/prompt.h"'
 expect 1 'rightwards with blanks' models/a.h '  #  include   "runtime/request/prompt.h"'

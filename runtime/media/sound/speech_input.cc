@@ -9,6 +9,8 @@
 namespace tandem {
 namespace {
 
+constexpr int kLeastChunk = 5;  // seconds
+
 // Python's round(), of halves to the even one.
 int64_t samples_of(double seconds, const LogMelOptions& mel) {
   return std::llrint(seconds * mel.sampling_rate);
@@ -71,8 +73,11 @@ ChunkLengths ChunkLengths::of(const proto::SpeechParams& params, const LogMelOpt
       throw invalid_request("stride_length_s", "needs chunk_length_s");
     return {};
   }
-  if (seconds < 1 || seconds > mel.chunk_length)
-    throw invalid_request("chunk_length_s", "must be 0, or between 1 and the model's window of " +
+  // (Each chunk costs as much as a whole window.)
+  const int least = std::min(kLeastChunk, mel.chunk_length);
+  if (seconds < least || seconds > mel.chunk_length)
+    throw invalid_request("chunk_length_s", "must be 0, or between " + std::to_string(least) +
+                                                " and the model's window of " +
                                                 std::to_string(mel.chunk_length) + " seconds");
   const auto& strides = params.stride_length_s();
   const double left = strides.empty() ? seconds / 6 : strides[0];

@@ -17,8 +17,8 @@ struct ChunkLengths {
   int64_t left = 0, right = 0;
 
   // Without stride_length_s neighbours share a sixth of the chunk on both sides. Throws InputError
-  // naming the parameter: a chunk that is longer than a window or shorter than a second, strides
-  // that together are more than two thirds of it.
+  // naming the parameter: a chunk that is longer than a window or shorter than 5 seconds (or the
+  // window), strides that together are more than two thirds of it.
   static ChunkLengths of(const proto::SpeechParams& params, const LogMelOptions& mel);
 };
 

@@ -292,7 +292,9 @@ TEST(Sampler, LogprobsOfWhatWasChosenFrom) {
         if (x < sorted[4]) x = -kInf;
     }
     Row row = raw;
-    const proto::SequenceOutput got = sample({.params = &params}, row);
+    SamplerSequence seq;
+    seq.params = &params;
+    const proto::SequenceOutput got = sample(seq, row);
     const double want = left[static_cast<size_t>(got.token_id())] - exact_log_sum_exp(left);
     EXPECT_NEAR(got.logprob(), want, 1e-4) << sampled;
   }
@@ -307,7 +309,9 @@ TEST(Sampler, BeamsTellTheSumOfWhatIsLeft) {
   params.set_processed_logprobs(true);
   params.add_suppress_tokens(7);
   const double all = exact_log_sum_exp(row), own = row[7];
-  const proto::BeamCandidates got = beam_candidates({.params = &params}, row);
+  SamplerSequence seq;
+  seq.params = &params;
+  const proto::BeamCandidates got = beam_candidates(seq, row);
   EXPECT_NEAR(got.log_sum(), std::log1p(-std::exp(own - all)), 1e-4);
 }
 

@@ -11,8 +11,8 @@
 
 #include "runtime/media/sound/log_mel.h"
 #include "runtime/media/sound/segments.h"
-#include "runtime/media/sound/windows/decoder_prompt.h"
 #include "runtime/media/sound/windows/window_answer.h"
+#include "runtime/media/sound/windows/window_prompt.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -70,7 +70,7 @@ class WindowSequence {
 
   std::shared_ptr<const SpeechTask> task_;
   LogMel mel_;
-  SpeechPrompt prompt_;
+  WindowPrompt prompt_;
   int place_;
   std::map<int, Kind> under_way_;
   // The window that is asked for.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "models/family.h"
@@ -61,7 +62,9 @@ TEST(ChunkMerger, SameAsHuggingFace) {
     for (size_t k = 0; k < got.size(); ++k) {
       const json& want = c["texts"][k];
       EXPECT_EQ(got[k].text(), want[0].get<std::string>());
-      if (!want[1].is_null()) EXPECT_EQ(got[k].start(), want[1].get<double>());
+      if (!want[1].is_null()) {
+        EXPECT_EQ(got[k].start(), want[1].get<double>());
+      }
       EXPECT_EQ(got[k].end(), want[2].is_null() ? 1000 : want[2].get<double>());
     }
   }
@@ -102,7 +105,7 @@ TEST(SpeechInput, CutsAsHuggingFace) {
   EXPECT_EQ(lengths({{"chunk_length_s", 10}, {"stride_length_s", {4, 2}}}),
             (Lengths{160000, 64000, 32000}));
   for (const json& wrong :
-       {json{{"chunk_length_s", 31}}, json{{"chunk_length_s", 0.5}}, json{{"chunk_length_s", -1}},
+       {json{{"chunk_length_s", 31}}, json{{"chunk_length_s", 4.9}}, json{{"chunk_length_s", -1}},
         json{{"stride_length_s", 1}}, json{{"chunk_length_s", 10}, {"stride_length_s", 4}},
         json{{"chunk_length_s", 10}, {"stride_length_s", {1, 1, 1}}},
         json{{"chunk_length_s", 10}, {"stride_length_s", -1}}})
@@ -112,11 +115,11 @@ TEST(SpeechInput, CutsAsHuggingFace) {
 // A sound of so many samples, and how often it is cut.
 TEST(SpeechInput, ChunksShareTheirEnds) {
   const LogMelOptions mel;
-  const auto params = params_of({{"chunk_length_s", 1}, {"stride_length_s", {0.25, 0.125}}});
-  // The step is 10,000 samples; a last chunk with nothing of its own is none.
+  const auto params = params_of({{"chunk_length_s", 5}, {"stride_length_s", {1.25, 0.625}}});
+  // The step is 50,000 samples; a last chunk with nothing of its own is none.
   for (const auto& [samples, last, count] :
-       {std::tuple(100, 100, 1), std::tuple(16000, 16000, 1), std::tuple(16001, 6001, 2),
-        std::tuple(26000, 16000, 2), std::tuple(26001, 6001, 3)}) {
+       {std::tuple(100, 100, 1), std::tuple(80000, 80000, 1), std::tuple(80001, 30001, 2),
+        std::tuple(130000, 80000, 2), std::tuple(130001, 30001, 3)}) {
     std::vector<float> values(static_cast<size_t>(samples));
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = 0.5f * std::sin(static_cast<float>(i * i % 1000));
@@ -130,13 +133,17 @@ TEST(SpeechInput, ChunksShareTheirEnds) {
     EXPECT_DOUBLE_EQ(input.pieces.back().length, last / 16000.0);
     for (size_t i = 0; i < input.pieces.size(); ++i) {
       const SpeechPiece& piece = input.pieces[i];
-      if (i > 0) EXPECT_EQ(piece.left, 0.25);
-      if (i + 1 < input.pieces.size()) EXPECT_EQ(piece.right, 0.125);
+      if (i > 0) {
+        EXPECT_EQ(piece.left, 1.25);
+      }
+      if (i + 1 < input.pieces.size()) {
+        EXPECT_EQ(piece.right, 0.625);
+      }
       EXPECT_EQ(piece.mel.frames, 3000);
-      EXPECT_LT(piece.mel.values.size(), 120U * 80);  // silence is not kept
+      EXPECT_LT(piece.mel.values.size(), 520U * 80);  // silence is not kept
       // As the chunk alone.
-      const auto begin = values.begin() + static_cast<long>(10000 * i);
-      const std::vector<float> own(begin, begin + std::min<long>(16000, values.end() - begin));
+      const auto begin = values.begin() + static_cast<long>(50000 * i);
+      const std::vector<float> own(begin, begin + std::min<long>(80000, values.end() - begin));
       AudioFile alone =
           AudioFile::of_bytes(test::float_wav(own, mel.sampling_rate), "audio", mel.sampling_rate);
       LogMel want = read_log_mel(alone, mel);

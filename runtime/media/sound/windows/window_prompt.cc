@@ -1,4 +1,4 @@
-#include "runtime/media/sound/windows/decoder_prompt.h"
+#include "runtime/media/sound/windows/window_prompt.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ using Ids = std::vector<int32_t>;
 }  // namespace
 
 // The start, and the language where it is known.
-SpeechPrompt::SpeechPrompt(const SpeechSettings& settings, const TranscriptionParams& params,
+WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionParams& params,
                            bool timestamps)
     : settings_(settings), params_(params), timestamps_(timestamps) {
   const SpeechSettings& s = settings_;
@@ -42,7 +42,7 @@ SpeechPrompt::SpeechPrompt(const SpeechSettings& settings, const TranscriptionPa
   if (!open_) set_task();
 }
 
-void SpeechPrompt::set_language(int32_t id) {
+void WindowPrompt::set_language(int32_t id) {
   open_ = false;
   language_ = settings_.language_of(id);
   if (start_.size() > 1)
@@ -53,7 +53,7 @@ void SpeechPrompt::set_language(int32_t id) {
 }
 
 // Behind the language: the task, and that there are no times.
-void SpeechPrompt::set_task() {
+void WindowPrompt::set_task() {
   const SpeechSettings& s = settings_;
   const auto is_task = [&](std::optional<int32_t> id) {
     return std::any_of(s.tasks.begin(), s.tasks.end(),
@@ -73,7 +73,7 @@ void SpeechPrompt::set_task() {
 }
 
 // The end of what was said, behind the request's prompt or the token that begins such texts.
-Ids SpeechPrompt::text_before(std::span<const proto::SpeechSegment> before, bool with) const {
+Ids WindowPrompt::text_before(std::span<const proto::SpeechSegment> before, bool with) const {
   Ids out = params_.prompt_ids;
   if (!with || (before.empty() && (out.empty() || params_.prompt_all_segments))) return out;
   Ids text;
@@ -96,13 +96,13 @@ Ids SpeechPrompt::text_before(std::span<const proto::SpeechSegment> before, bool
   return out;
 }
 
-Ids SpeechPrompt::ids(std::span<const proto::SpeechSegment> before, bool with) const {
+Ids WindowPrompt::ids(std::span<const proto::SpeechSegment> before, bool with) const {
   Ids out = text_before(before, with);
   for (const std::optional<int32_t>& id : start_) out.push_back(*id);
   return out;
 }
 
-Ids SpeechPrompt::up_to_start(const Ids& ids) const {
+Ids WindowPrompt::up_to_start(const Ids& ids) const {
   return {ids.begin(), ids.end() - (std::ssize(start_) - 1)};
 }
 

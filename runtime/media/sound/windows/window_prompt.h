@@ -15,11 +15,11 @@
 
 namespace tandem {
 
-class SpeechPrompt {
+class WindowPrompt {
  public:
   // What is shared outlives it. Throws InputError naming the parameter that the model does not
   // know.
-  SpeechPrompt(const SpeechSettings& settings, const TranscriptionParams& params, bool timestamps);
+  WindowPrompt(const SpeechSettings& settings, const TranscriptionParams& params, bool timestamps);
 
   // Whether the language is to be found first: the likeliest one behind the start.
   bool open() const { return open_; }

@@ -1,0 +1,150 @@
+// tandem transcribe, and sound in JSONL: alike in this process, in a cluster of the command's own
+// and at a server.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/goldens/random_speech.h"
+#include "tests/support/processes/command_line.h"
+#include "tests/support/processes/server.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using testing::ProcessResult;
+using testing::RandomSpeech;
+using testing::tandem;
+using Words = std::vector<std::string>;
+
+class SoundPlaces : public ::testing::Test {
+ protected:
+  SoundPlaces() {
+    for (int i = 0; i < 5; ++i) {
+      const std::string name = "sound" + std::to_string(i) + ".wav";
+      dir_.write(name, RandomSpeech::sound(0.4 + 2.3 * i, static_cast<unsigned>(i)));
+      files_.push_back((dir_ / name).string());
+    }
+  }
+  static const RandomSpeech& model() {
+    static const RandomSpeech model;
+    return model;
+  }
+  static test::Server& server() {
+    static test::Server server({}, {}, true, model().path());
+    return server;
+  }
+  // Where it may be computed.
+  static std::vector<Words> places() {
+    const Words local{"--model", model().path().string(), "--dtype", "float32"};
+    Words cluster = local, ranks = local;
+    cluster.insert(cluster.end(), {"--distributed-executor-backend", "threads"});
+    ranks.insert(ranks.end(), {"--tp", "2"});
+    const uint16_t port = server().port();
+    return {local,
+            cluster,
+            ranks,
+            {"--connect", "127.0.0.1:" + std::to_string(port), "--access-file",
+             server().access_file(port)}};
+  }
+  static ProcessResult run(const std::string& command, const Words& place, const Words& more,
+                           const std::string& input = {}) {
+    Words all{command};
+    all.insert(all.end(), place.begin(), place.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return tandem(all, input);
+  }
+
+  test::TempDir dir_;
+  Words files_;
+};
+
+TEST_F(SoundPlaces, SaysTheSameEverywhere) {
+  Words more = files_;
+  more.insert(more.end(), {"--format", "verbose_json"});
+  std::string want;
+  for (const Words& place : places()) {
+    const ProcessResult r = run("transcribe", place, more);
+    EXPECT_EQ(r.status, 0) << r.err;
+    if (want.empty()) want = r.out;
+    EXPECT_EQ(r.out, want) << place[0] << " " << place.back();
+  }
+  EXPECT_NE(want.find("\"segments\""), std::string::npos);
+  EXPECT_NE(want.find("\"duration\": 9.6"), std::string::npos) << want;
+}
+
+TEST_F(SoundPlaces, ABadFileIsNamedAndDisturbsNobody) {
+  dir_.write("none.wav", "this is no sound");
+  dir_.write("empty.wav", "");
+  for (const Words& place : places()) {
+    const ProcessResult good = run("transcribe", place, {files_[1], files_[2]});
+    const ProcessResult r = run("transcribe", place,
+                                {files_[1], (dir_ / "none.wav").string(), "/no/such/file.wav",
+                                 (dir_ / "empty.wav").string(), dir_.path().string(), files_[2]});
+    EXPECT_EQ(r.status, 1);
+    for (const char* name : {"none.wav", "/no/such/file.wav", "empty.wav"})
+      EXPECT_NE(r.err.find(std::string(name) + ": "), std::string::npos) << r.err;
+    EXPECT_EQ(r.out, good.out) << place.back();
+  }
+}
+
+TEST_F(SoundPlaces, LinesMayNameSound) {
+  std::string input;
+  for (const std::string& file : files_)
+    input += json{{"prompt", {{"prompt", ""}, {"multi_modal_data", {{"audio", file}}}}},
+                  {"params", {{"language", "de"}, {"return_timestamps", true}}}}
+                 .dump() +
+             "\n";
+  std::vector<std::string> want;
+  for (const Words& place : places()) {
+    const ProcessResult r = run("generate", place, {"--jsonl"}, input);
+    EXPECT_EQ(r.status, 0) << r.err;
+    std::istringstream lines(r.out);
+    std::vector<std::string> got;
+    for (std::string line; std::getline(lines, line);) {
+      json result = json::parse(line);
+      EXPECT_EQ(result["language"], "<|de|>");
+      EXPECT_FALSE(result["outputs"][0]["segments"].empty());
+      result.erase("metrics");
+      got.push_back(result.dump());
+    }
+    ASSERT_EQ(got.size(), files_.size());
+    if (want.empty()) want = got;
+    EXPECT_EQ(got, want) << place.back();
+  }
+}
+
+// Segments as they are said; joined, they are the result's.
+TEST_F(SoundPlaces, StreamsWindowByWindow) {
+  const std::string input =
+      json{{"prompt", {{"prompt", ""}, {"multi_modal_data", {{"audio", files_[4]}}}}}}.dump() +
+      "\n";
+  for (const Words& place : places()) {
+    const ProcessResult r = run("generate", place, {"--jsonl", "--stream"}, input);
+    EXPECT_EQ(r.status, 0) << r.err;
+    std::istringstream lines(r.out);
+    json segments = json::array(), result;
+    std::string text;
+    int deltas = 0;
+    for (std::string line; std::getline(lines, line);) {
+      result = json::parse(line);
+      if (!result.contains("deltas")) break;
+      ++deltas;
+      for (const json& delta : result["deltas"]) {
+        text += delta["text"];
+        for (const json& segment : delta.value("segments", json::array()))
+          segments.push_back(segment);
+      }
+    }
+    EXPECT_GE(deltas, 5) << place.back();
+    EXPECT_EQ(text, result["outputs"][0]["text"]);
+    EXPECT_EQ(segments, result["outputs"][0]["segments"]);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
