@@ -39,8 +39,8 @@ size_t nodes_of_step(int rows) {
   return nodes;
 }
 
-// BART's: layers of 13 (4 norms or sums of residuals, 6 products, 2 attentions, what is written to
-// the pages; GELU apart above 8 rows), ids, embedding, rows that choose, head, choice.
+// BART's: layers of 13 (3 norms of sums with residuals, 6 products, 2 attentions, what is written
+// to the pages; GELU apart above 8 rows), ids, embedding, rows that choose, head, choice.
 constexpr size_t kLayers = 2;
 constexpr size_t kOnce = 5;
 
