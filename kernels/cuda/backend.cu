@@ -43,6 +43,10 @@ bool is_page_locked(const void* host) {
                                              "--kv-cache-memory)");
 }
 
+void refuse_recording(bool recording, const char* what) {
+  if (recording) throw RecordingRefused(what);
+}
+
 bool wants_dependent_launches() {
   const char* wanted = std::getenv("TANDEM_DEPENDENT_LAUNCH");
   return wanted != nullptr && std::string_view(wanted) == "1";
@@ -106,13 +110,9 @@ DeviceMemory CudaBackend::memory() const {
   return m;
 }
 
-void CudaBackend::refuse_recording(const char* what) const {
-  if (recording_) throw RecordingRefused(what);
-}
-
 // Memory is that of the calling thread's device, whatever thread that is.
 Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
-  refuse_recording("memory is allocated");
+  refuse_recording(recording_, "memory is allocated");
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
@@ -121,7 +121,7 @@ Tensor CudaBackend::allocate(const Shape& shape, DType dtype) {
 }
 
 Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
-  refuse_recording("page-locked memory is allocated");
+  refuse_recording(recording_, "page-locked memory is allocated");
   const size_t bytes = std::max<size_t>(bytes_of(shape, dtype), 1);
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   void* data = nullptr;
@@ -130,7 +130,7 @@ Tensor CudaBackend::allocate_host(const Shape& shape, DType dtype) {
 }
 
 void CudaBackend::add_segment(size_t at_least) {
-  refuse_recording("a step needs more memory than it did before");
+  refuse_recording(recording_, "a step needs more memory than it did before");
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   // Each twice the last: few segments, however large steps become.
   const size_t bytes = std::max(at_least, kFirstSegment << std::min<size_t>(segments_.size(), 6));

@@ -80,8 +80,6 @@ class CudaBackend final : public DeviceBackend {
     cudaEvent_t sent = nullptr;
   };
   void add_segment(size_t at_least);
-  // Throws RecordingRefused while a step is recorded.
-  void refuse_recording(const char* what) const;
   void destroy_recordings();
   cudaEvent_t event_of(uint64_t mark) const;
   // Asks again and again, with a look at what watches in between.

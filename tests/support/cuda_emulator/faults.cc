@@ -1,5 +1,8 @@
-// Faults that a test asks for: TANDEM_EMULATOR_FAULT. Each of its values counts from when it is
-// first seen; without it the device is well again.
+// Faults that a test asks for: TANDEM_EMULATOR_FAULT. "capture:N": the N-th capture is lost with
+// its first kernel; "graph_launch:N": the N-th launch of a graph fails, and the device with it, for
+// good. Each value counts from when it is first seen; without it the device is well again.
+//
+// TANDEM_EMULATOR_GRAPHS: a file that the number of nodes of each graph is written to.
 #include <cstdlib>
 #include <fstream>
 #include <mutex>

@@ -23,7 +23,7 @@ void expect_closed(const void* memory);
 // Appends a line, the number of its nodes, to the file of TANDEM_EMULATOR_GRAPHS, if there is one.
 void tell_graph(size_t nodes);
 
-// Whether this is the event that TANDEM_EMULATOR_FAULT names (cuda_runtime_api.h).
+// Whether this is the event that TANDEM_EMULATOR_FAULT names (faults.cc).
 bool fault_happens(const char* kind);
 // From now on, until the variable changes, the device answers with this error.
 cudaError_t lose_device(cudaError_t error);

@@ -5,9 +5,6 @@
 // TANDEM_EMULATOR_CAPABILITY ("9.0"), TANDEM_EMULATOR_MEMORY (bytes, 4 GiB) and
 // TANDEM_EMULATOR_PINNED_MEMORY (bytes, without limit) describe a device and its host;
 // TANDEM_EMULATOR_PEERS=0: devices that do not reach each other.
-// TANDEM_EMULATOR_FAULT: "capture:N": the N-th capture is lost with its first kernel;
-// "graph_launch:N": the N-th launch of a graph fails, and the device with it, for good.
-// TANDEM_EMULATOR_GRAPHS: a file that the number of nodes of each graph is written to.
 #pragma once
 
 #include <cstddef>
