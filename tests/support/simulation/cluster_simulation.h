@@ -242,8 +242,7 @@ class ClusterSimulation {
       case 5: ++counts_.kills; return group.end("the launcher died");
       default:
         ++counts_.lies;
-        return group.lie(world_.pick({Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown,
-                                      Lie::kToken, Lie::kDrafts, Lie::kReady}));
+        return group.lie(world_.pick(kLies));
     }
   }
   void client_fault() {

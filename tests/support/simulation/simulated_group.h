@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,6 +19,8 @@
 namespace tandem::testing_support {
 
 enum class Lie { kStep, kMissing, kTwice, kUnknown, kToken, kDrafts, kReady };
+inline constexpr std::initializer_list<Lie> kLies = {
+    Lie::kStep, Lie::kMissing, Lie::kTwice, Lie::kUnknown, Lie::kToken, Lie::kDrafts, Lie::kReady};
 
 // Who hears of a group. Messages arrive some time after the call.
 class GroupListener {
