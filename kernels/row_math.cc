@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace tandem {
@@ -15,10 +14,6 @@ namespace {
 constexpr size_t kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// As every machine has them. g++ 12 makes scalars of a plain loop that compares in two ways.
-using Four = float __attribute__((vector_size(16)));
-using FourFlags = int32_t __attribute__((vector_size(16)));
-
 }  // namespace
 
 bool Peak::finite() const { return !has_nan && std::isfinite(value); }
@@ -27,20 +22,19 @@ Peak find_peak(std::span<const float> values) {
   Peak peak;
   size_t i = 0;
   for (; i + kRowBlock <= values.size(); i += kRowBlock) {
-    std::array<Four, kLanes / 4> top;
-    std::array<FourFlags, kLanes / 4> nan{};
-    top.fill(Four{-kInfinity, -kInfinity, -kInfinity, -kInfinity});
+    std::array<float, kLanes> top;
+    std::array<int32_t, kLanes> nan{};
+    top.fill(-kInfinity);
     for (size_t j = 0; j < kRowBlock; j += kLanes)
-      for (size_t l = 0; l < kLanes / 4; ++l) {
-        Four x;
-        std::memcpy(&x, &values[i + j + 4 * l], sizeof(x));
+      for (size_t l = 0; l < kLanes; ++l) {
+        const float x = values[i + j + l];
         top[l] = x > top[l] ? x : top[l];
-        nan[l] |= x != x;
+        nan[l] |= x != x ? 1 : 0;
       }
     float best = -kInfinity;
     for (size_t l = 0; l < kLanes; ++l) {
-      best = std::max(best, top[l / 4][l % 4]);
-      peak.has_nan |= nan[l / 4][l % 4] != 0;
+      best = std::max(best, top[l]);
+      peak.has_nan |= nan[l] != 0;
     }
     if (best > peak.value) {
       peak.value = best;
