@@ -59,8 +59,12 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
 std::string Detokenizer::append(int32_t id) {
   const bool special = tokenizer_.is_special(id);
   if (tokenizer_.leaves_out(id)) {
+    if (tokenizer_.trims_spaces()) {
+      append_characters(/*all=*/true);
+      return {};
+    }
     end_bytes();
-    return tokenizer_.trims_spaces() ? std::string() : take(pending_.size());
+    return take(pending_.size());
   }
   if (skip_special_ && special) return {};
   if (tokenizer_.trims_spaces()) {
@@ -68,7 +72,7 @@ std::string Detokenizer::append(int32_t id) {
       bytes_ += *byte;
       append_characters(/*all=*/false);
     } else {
-      end_bytes();
+      append_characters(/*all=*/true);
       append_trimmed(id);
     }
     ending_ = tokenizer_.ending(id);
@@ -88,7 +92,6 @@ std::string Detokenizer::append(int32_t id) {
 }
 
 void Detokenizer::end_bytes() {
-  if (tokenizer_.trims_spaces()) return append_characters(/*all=*/true);
   const bool loses = first_byte_ && tokenizer_.first_token_bytes(*first_byte_).empty();
   if (find_invalid_utf8(bytes_) == std::string::npos)
     pending_.append(bytes_, loses ? 1 : 0);
@@ -96,6 +99,20 @@ void Detokenizer::end_bytes() {
     for (size_t i = 0; i < bytes_.size(); ++i) pending_ += kReplacement;
   bytes_.clear();
   first_byte_.reset();
+}
+
+// Its tokens are whole characters.
+void Detokenizer::append_trimmed(int32_t id) {
+  std::string text;
+  append_utf8_lossy(tokenizer_.token_bytes(id), text);
+  const bool special = tokenizer_.is_special(id);
+  if (special && tokenizer_.spaces_special())
+    text += ' ';
+  else if (!special && starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))
+    text.erase(0, 1);
+  starts_ = special || (starts_ && text.empty());
+  pending_ += text;
+  if (!given_) pending_.erase(0, leading_space(pending_));
 }
 
 // As SentencePiece: a byte that begins no character is U+FFFD, the next one may begin another.
@@ -116,20 +133,6 @@ void Detokenizer::append_characters(bool all) {
   }
   bytes_.erase(0, at);
   starts_ = starts_ && text.empty();
-  pending_ += text;
-  if (!given_) pending_.erase(0, leading_space(pending_));
-}
-
-// Its tokens are whole characters.
-void Detokenizer::append_trimmed(int32_t id) {
-  std::string text;
-  append_utf8_lossy(tokenizer_.token_bytes(id), text);
-  const bool special = tokenizer_.is_special(id);
-  if (special && tokenizer_.spaces_special())
-    text += ' ';
-  else if (!special && starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))
-    text.erase(0, 1);
-  starts_ = special || (starts_ && text.empty());
   pending_ += text;
   if (!given_) pending_.erase(0, leading_space(pending_));
 }
@@ -160,7 +163,7 @@ std::string Detokenizer::take(size_t bytes) {
 }
 
 std::string Detokenizer::finish() {
-  end_bytes();
+  tokenizer_.trims_spaces() ? append_characters(/*all=*/true) : end_bytes();
   std::string text;
   if (!tokenizer_.trims_spaces())
     text = take(pending_.size());

@@ -141,15 +141,16 @@ std::optional<std::string> LanguageSet::meant(std::string_view name) const {
     for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return out;
   };
-  std::optional<std::string> same;
-  size_t num_same = 0;
+  const std::string wanted = language_part(name);
+  std::vector<std::string> same, longer;  // longer: with a third letter
   for (const auto& [known, id] : ids_) {
     if (small(known) == small(name)) return known;
-    if (likeness(language_part(name), known) != 0) continue;
-    same = known;
-    ++num_same;
+    const auto how = likeness(wanted, known);
+    if (how == 0) same.push_back(known);
+    if (how == 1 && wanted.size() == 2 && language_part(known).size() == 3) longer.push_back(known);
   }
-  return num_same == 1 ? same : std::nullopt;
+  const auto& found = same.empty() ? longer : same;
+  return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
 }
 
 std::vector<std::string> LanguageSet::nearest(std::string_view name) const {

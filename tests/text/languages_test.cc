@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/family.h"
@@ -53,6 +55,18 @@ TEST(Languages, TokensByTheirShape) {
   EXPECT_TRUE(has_shape_of_language(codes, ">>fra<<"));
   EXPECT_TRUE(has_shape_of_language(codes, ">>cmn_Hans<<"));
   EXPECT_FALSE(has_shape_of_language(codes, ">><<"));
+}
+
+TEST(Languages, WhatAnotherSpellingMeans) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"EN", "eng_Latn"},       {"en-US", "eng_Latn"},    {"de", "deu_Latn"},
+      {"deu", "deu_Latn"},      {"es", "spa_Latn"},       {"FR", "fra_Latn"},
+      {"zho_hant", "zho_Hant"}, {"eng_Latn", "eng_Latn"}, {"PT-BR", "por_Latn"}};
+  for (const auto& [name, meant] : cases) EXPECT_EQ(nllb().meant(name), meant) << name;
+  for (const char* name : {"zh", "english", "xx", "", "f", "__fra__"})
+    EXPECT_EQ(nllb().meant(name), std::nullopt) << name;
+  EXPECT_EQ(set_of({"en_XX", "zh_CN"}).meant("ZH"), "zh_CN");
+  EXPECT_EQ(LanguageSet().meant("en"), std::nullopt);
 }
 
 TEST(Languages, ANameAndItsToken) {
