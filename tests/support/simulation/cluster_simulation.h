@@ -89,11 +89,9 @@ class ClusterSimulation {
         world_.pick({PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
     s.enable_encoder_cache = !world_.one_in(4);
     s.enable_prefix_caching = !world_.one_in(4);
-    if (world_.one_in(3)) {
-      s.speculation.num_tokens = world_.uniform(1, 6);
-      s.speculation.draft_model = world_.one_in(2);
-      s.speculation.draft_cost = 0.02;
-    }
+    if (world_.one_in(3))
+      s.speculation = {
+          .num_tokens = world_.uniform(1, 6), .draft_model = world_.one_in(2), .draft_cost = 0.02};
     admission_ = s;
     admission_.num_device_blocks = traits.group.num_device_blocks;
     admission_.num_host_blocks = traits.group.num_host_blocks;
