@@ -47,8 +47,7 @@ void check_draft_frames(const std::optional<FrameLimits>& model,
 bool is_encoders(std::string_view name) {
   if (name == "lm_head.weight" || name == "proj_out.weight" || name == "final_logits_bias")
     return false;
-  const std::string path = "." + std::string(name);
-  return path.find(".decoder.") == std::string::npos;
+  return !name.starts_with("decoder.") && name.find(".decoder.") == std::string_view::npos;
 }
 
 bool is_copy_of_embeddings(std::string_view name) { return name.ends_with("embed_tokens.weight"); }
