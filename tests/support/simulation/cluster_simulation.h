@@ -240,9 +240,7 @@ class ClusterSimulation {
       case 3: ++counts_.hangs; return group.hang(rank);
       case 4: ++counts_.slow; return group.dawdle(world_.pick({0.1, 10.0, 100.0}));
       case 5: ++counts_.kills; return group.end("the launcher died");
-      default:
-        ++counts_.lies;
-        return group.lie(world_.pick(kLies));
+      default: ++counts_.lies; return group.lie(world_.pick(kLies));
     }
   }
   void client_fault() {
