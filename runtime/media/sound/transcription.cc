@@ -27,9 +27,11 @@ void check_clip(const TranscriptionParams& params) {
     throw not_supported("condition_on_prev_tokens", "the model hears a clip as a whole");
 }
 
-// Whether the model is to say times; those of a sound that is longer than a window it has to.
-bool with_times(const SpeechSettings& settings, const TranscriptionParams& params, bool is_long) {
-  if (is_long && params.return_timestamps == false)
+// Whether the model is to say times; those of a sound that is longer than a window it has to, also
+// where the model's defaults say that it does not.
+bool with_times(const SpeechSettings& settings, const TranscriptionParams& params, bool is_long,
+                const proto::SpeechParams& asked) {
+  if (is_long && asked.has_return_timestamps() && !asked.return_timestamps())
     throw invalid_request("return_timestamps",
                           "must not be false: sound that is longer than a window is cut where the "
                           "model says times (or into chunks, with chunk_length_s)");
@@ -58,7 +60,7 @@ Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, Spe
   if (settings->clip) check_clip(task->params);
   const bool chunked = task->params.chunked;
   const bool is_long = !chunked && waiting_[0].mel.frames > settings->window_frames;
-  task->timestamps = with_times(*settings, task->params, is_long);
+  task->timestamps = with_times(*settings, task->params, is_long, params);
   task->settings = std::move(settings);
   task->options = std::move(options);
   task_ = std::move(task);

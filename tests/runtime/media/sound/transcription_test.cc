@@ -127,6 +127,14 @@ TEST(Transcription, PromptsOfOldFiles) {
   EXPECT_THROW(make(3000, {}, {}, old), InputError);
 }
 
+// A model's default is no wish of the request's.
+TEST(Transcription, LongSoundHasTimesWhateverTheModelsDefaultIs) {
+  auto off = settings();
+  off->return_timestamps = false;
+  EXPECT_TRUE(make(4000, {{"language", "en"}}, {}, off).times());
+  EXPECT_FALSE(make(3000, {{"language", "en"}}, {}, off).times());
+}
+
 // The second window begins at the last pair; the last one has zeros behind its sound.
 TEST(Transcription, WindowsFollowTimes) {
   Transcription t = make(4000, {{"language", "en"}});
