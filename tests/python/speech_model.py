@@ -106,10 +106,11 @@ def _crc(data, bits, polynomial):
     return crc.to_bytes(bits // 8, "big")
 
 
-def silent_flac(seconds, rate=16000):
-    """Blocks of 65535 samples that are all 0, 16 bytes each: an hour in 14 kB."""
+def silent_flac(seconds, rate=16000, claim=None):
+    """Blocks of 65535 samples that are all 0, 16 bytes each: an hour in 14 kB. claim: samples that it says it has."""
     block, count = 65535, int(seconds * rate)
-    about = struct.pack(">HH", block, block) + bytes(6) + ((rate << 44) | (15 << 36) | count).to_bytes(8, "big") + bytes(16)
+    numbers = (rate << 44) | (15 << 36) | (claim or count)
+    about = struct.pack(">HH", block, block) + bytes(6) + numbers.to_bytes(8, "big") + bytes(16)
     file = [b"fLaC\x80\x00\x00\x22", about]
     for number, at in enumerate(range(0, count, block)):
         samples = min(block, count - at)

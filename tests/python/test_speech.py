@@ -114,9 +114,14 @@ def test_errors_name_the_field(client):
 
 
 def test_hostile_files(client):
-    claims = bytearray(SHORT)
-    claims[40:44] = struct.pack("<I", 0xfffffff0)
-    assert refused(client, sound=bytes(claims)) == "file"
+    # What a header says is not believed: what is there counts, and a file that is shorter than it says is cut.
+    for claim in (1 << 20, 1 << 30, 0xfffffff0, 0xffffffff):
+        sound = bytearray(SHORT)
+        sound[40:44] = struct.pack("<I", claim)
+        assert transcribe(client, bytes(sound), language="de").usage.seconds == 3
+    sound[4:8] = struct.pack("<I", 1 << 30)
+    assert refused(client, match="is cut", sound=bytes(sound)) == "file"
+    assert refused(client, match="more than the 14400", sound=silent_flac(5, claim=(1 << 36) - 1)) == "file"
     assert refused(client, sound=SHORT[:60000]) == "file"
     assert refused(client, sound=silent_flac(60)[:-30]) == "file"
     assert transcribe(client, silent_flac(5)).usage.seconds == 5
