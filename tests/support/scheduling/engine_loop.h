@@ -63,10 +63,10 @@ class EngineLoop {
 
   // Finishes the sequences that have got all their tokens, and frees the groups that have ended.
   void finish(const std::vector<SampledToken>& sampled) {
-    for (const auto& [request_id, seq_id, token] : sampled) {
-      const SequenceGroup& group = *scheduler_.find(request_id);
-      if (group.find(seq_id)->output_len() == group.params().max_tokens())
-        scheduler_.finish_sequence(request_id, seq_id, SequenceStatus::kFinishedLength);
+    for (const SampledToken& token : sampled) {
+      const SequenceGroup& group = *scheduler_.find(token.request_id);
+      if (group.find(token.seq_id)->output_len() == group.params().max_tokens())
+        scheduler_.finish_sequence(token.request_id, token.seq_id, SequenceStatus::kFinishedLength);
     }
     scheduler_.free_finished_seq_groups();
     scheduler_.check_integrity();
