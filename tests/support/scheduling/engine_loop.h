@@ -63,7 +63,7 @@ class EngineLoop {
 
   // Finishes the sequences that have got all their tokens, and frees the groups that have ended.
   void finish(const std::vector<SampledToken>& sampled) {
-    for (const auto& [request_id, seq_id, token] : sampled) {
+    for (const auto& [request_id, seq_id, token, drafts] : sampled) {
       const SequenceGroup& group = *scheduler_.find(request_id);
       if (group.find(seq_id)->output_len() == group.params().max_tokens())
         scheduler_.finish_sequence(request_id, seq_id, SequenceStatus::kFinishedLength);
