@@ -249,7 +249,7 @@ class Simulation {
     counts_.surplus += static_cast<int>(all - sampled.size());
     std::map<int64_t, size_t> to_come;  // several of one sequence
     for (const SampledToken& token : sampled) ++to_come[token.seq_id];
-    for (const auto& [request_id, seq_id, token] : sampled) {
+    for (const auto& [request_id, seq_id, token, drafts] : sampled) {
       const SequenceGroup& group = *scheduler().find(request_id);
       const Sequence& seq = *group.find(seq_id);
       const size_t behind = --to_come[seq_id], known = seq.output_tokens().size();
