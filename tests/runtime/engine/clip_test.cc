@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
@@ -17,6 +18,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
 #include "tests/support/ranks/rank_threads.h"
@@ -49,13 +51,19 @@ class Clips : public ::testing::Test {
   Clips()
       : golden_(load_json(clip_checkpoint() / "golden.json")),
         settings_(std::make_shared<SpeechSettings>(
-            SpeechSettings::load(ModelConfig::load(clip_checkpoint())))) {}
+            SpeechSettings::load(ModelConfig::load(clip_checkpoint())))),
+        tokenizer_(load_tokenizer(clip_checkpoint())) {}
   LogMel heard_of(size_t k) const {
     return heard(*settings_, clip_samples(static_cast<int64_t>(k), golden_["clips"][k]["samples"]));
   }
-  Transcription transcription(size_t k, const proto::GenerationOptions& options,
-                              const json& params = nullptr) const {
-    return {settings_, heard_of(k), TranscriptionParams::read(params), options};
+  std::unique_ptr<Transcription> transcription(size_t k, const proto::GenerationOptions& options,
+                                               const json& params = nullptr) const {
+    LogMel clip = heard_of(k);
+    const double seconds = clip.seconds;
+    SpeechInput input{seconds, {}};
+    input.pieces.push_back({std::move(clip), seconds});
+    return std::make_unique<Transcription>(settings_, std::move(input), read_speech_params(params),
+                                           options, *tokenizer_);
   }
   std::map<std::string, Tensor> tensors() const {
     std::ifstream in(clip_checkpoint() / "golden.safetensors", std::ios::binary);
@@ -69,6 +77,7 @@ class Clips : public ::testing::Test {
 
   json golden_;
   std::shared_ptr<const SpeechSettings> settings_;
+  std::unique_ptr<Tokenizer> tokenizer_;
 };
 
 proto::GenerationOptions options_of(const std::string& kind) {
@@ -125,24 +134,25 @@ TEST_F(Clips, StatesOfAnyNumberOfRanks) {
 
 TEST_F(Clips, IdsOfAllTogether) {
   LLMEngine engine(clip_config(clip_checkpoint()));
-  std::map<std::string, Transcription> jobs;
+  std::map<std::string, std::unique_ptr<Transcription>> jobs;
   for (int copy = 0; copy < 3; ++copy)
     for (size_t k = 0; k < golden_["clips"].size(); ++k)
       for (const std::string kind : {"greedy", "beams"}) {
         const std::string id = kind + std::to_string(k) + std::to_string(copy);
-        auto& job = jobs.emplace(id, transcription(k, options_of(kind))).first->second;
-        const auto request = job.next();
-        ASSERT_TRUE(request);
-        engine.add_request(id, request->prompt, request->options);
+        auto& job = jobs[id] = transcription(k, options_of(kind));
+        const auto requests = job->next();
+        ASSERT_EQ(requests.size(), 1u);
+        EXPECT_EQ(requests[0].number, 0);
+        engine.add_request(id, requests[0].prompt, requests[0].options);
       }
   while (engine.has_unfinished_requests())
     for (const auto& output : engine.step())
-      if (output.finished()) jobs.at(output.request_id()).take(output);
+      if (output.finished()) jobs.at(output.request_id())->take(0, output);
   for (auto& [id, job] : jobs) {
     SCOPED_TRACE(id);
-    EXPECT_FALSE(job.next());
-    EXPECT_DOUBLE_EQ(job.seconds_done(), job.seconds());
-    const proto::RequestOutput result = job.result(engine.tokenizer());
+    EXPECT_TRUE(job->done());
+    EXPECT_DOUBLE_EQ(job->seconds_done(), job->seconds());
+    const proto::RequestOutput result = job->result();
     const json& one = golden_["clips"][static_cast<size_t>(id[id.size() - 2] - '0')];
     json ids = json::array();
     for (const int32_t token : result.inputs().prompt_token_ids()) ids.push_back(token);

@@ -365,6 +365,7 @@ TEST_F(Speech, ASoundBecomesSegments) {
   LLMEngine engine(config());
   auto settings = std::make_shared<SpeechSettings>();
   settings->mel.bins = kBins;
+  settings->vocab_size = kVocabulary;
   settings->window_frames = 2 * kSource;
   settings->frames_per_position = 2;
   settings->decoder_positions = kTarget;

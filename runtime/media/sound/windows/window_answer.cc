@@ -9,6 +9,7 @@
 namespace tandem {
 
 double WindowAnswer::compression_of(std::span<const int32_t> tokens, int vocab_size) {
+  TANDEM_CHECK_GT(vocab_size, 0);
   if (tokens.empty()) return 0;
   const int length = static_cast<int>(std::log2(vocab_size) / 8) + 1;
   std::vector<Bytef> bytes;
