@@ -123,8 +123,8 @@ TEST(SpeechInput, ChunksShareTheirEnds) {
     std::vector<float> values(static_cast<size_t>(samples));
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = 0.5f * std::sin(static_cast<float>(i * i % 1000));
-    AudioFile file = AudioFile::of_bytes(testing::float_wav(values, mel.sampling_rate), "audio",
-                                         mel.sampling_rate);
+    AudioFile file =
+        AudioFile::of_bytes(test::float_wav(values, mel.sampling_rate), "audio", mel.sampling_rate);
     const SpeechInput input = read_speech(file, mel, params);
     ASSERT_EQ(std::ssize(input.pieces), count) << samples;
     EXPECT_DOUBLE_EQ(input.seconds, samples / 16000.0);
@@ -144,8 +144,8 @@ TEST(SpeechInput, ChunksShareTheirEnds) {
       // As the chunk alone.
       const auto begin = values.begin() + static_cast<long>(50000 * i);
       const std::vector<float> own(begin, begin + std::min<long>(80000, values.end() - begin));
-      AudioFile alone = AudioFile::of_bytes(testing::float_wav(own, mel.sampling_rate), "audio",
-                                            mel.sampling_rate);
+      AudioFile alone =
+          AudioFile::of_bytes(test::float_wav(own, mel.sampling_rate), "audio", mel.sampling_rate);
       LogMel want = read_log_mel(alone, mel);
       trim(want);
       EXPECT_EQ(piece.mel.values, want.values) << samples << " " << i;
