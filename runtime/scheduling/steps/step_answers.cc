@@ -20,8 +20,8 @@ constexpr size_t kNowhere = static_cast<size_t>(-1);
 void StepAnswers::read(const StepInFlight& step, const std::vector<SampledToken>& sampled) {
   begin(step);
   for (const auto& [request_id, seq_id, token, drafts] : sampled) {
-    take_token(request_id, seq_id, token);
     if (drafts) take_drafts(request_id, seq_id, *drafts);
+    take_token(request_id, seq_id, token);
   }
   check_whole();
 }
@@ -31,13 +31,13 @@ void StepAnswers::read(const StepInFlight& step, const proto::StepOutput& output
   for (const proto::SequenceGroupOutput& group : output.outputs()) {
     if (group.has_embedding()) take_embedding(group);
     for (const proto::SequenceOutput& sample : group.samples()) {
+      const auto& drafts = sample.drafts().token_ids();
+      if (sample.has_drafts())
+        take_drafts(group.request_id(), sample.seq_id(), {drafts.begin(), drafts.end()});
       if (sample.has_candidates())
         take_candidates(group, sample);
       else
         take_token(group.request_id(), sample.seq_id(), sample.token_id());
-      const auto& drafts = sample.drafts().token_ids();
-      if (sample.has_drafts())
-        take_drafts(group.request_id(), sample.seq_id(), {drafts.begin(), drafts.end()});
     }
   }
   check_whole();
@@ -126,7 +126,7 @@ void StepAnswers::take_drafts(const std::string& request_id, int64_t seq_id,
   const int asked = scheduled(*answer).asked_drafts;
   if (asked == 0) fail(request_id, seq_id, "drafts, but none were asked for");
   if (std::ssize(drafts) > asked) fail(request_id, seq_id, "more drafts than were asked for");
-  if (answer->drafts || !answer->more.empty()) fail(request_id, seq_id, "drafts behind a token");
+  if (answer->given || answer->drafts) fail(request_id, seq_id, "drafts behind a token");
   answer->drafts = std::move(drafts);
 }
 

@@ -99,6 +99,7 @@ TEST_P(DraftModels, NothingElseChanges) {
     other.max_num_batched_tokens = round % 2 == 0 ? 2048 : 40;
     if (round % 4 == 1) other.num_gpu_blocks_override = 48;
     other.max_num_seqs = round % 4 == 3 ? 256 : 4;  // few: drafts are worth more
+    if (round % 4 == 1) other.max_num_seqs = 12;    // more than there are blocks for
     other.preemption = round % 8 == 1 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
     LLMEngine engine(other);
     RandomRequests requests(rng(), engine.model_config().vocab_size);
