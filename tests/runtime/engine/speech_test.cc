@@ -360,7 +360,7 @@ TEST_F(Speech, TimesFollowTheirRules) {
   }
 }
 
-// All windows of a sound through the engine, as the command does it.
+// All windows of a sound through the engine.
 TEST_F(Speech, ASoundBecomesSegments) {
   LLMEngine engine(config());
   auto settings = std::make_shared<SpeechSettings>();
@@ -392,7 +392,6 @@ TEST_F(Speech, ASoundBecomesSegments) {
   EXPECT_GE(windows, 4);
   const proto::RequestOutput result = transcription.result();
   EXPECT_EQ(result.outputs(0).segments_size(), static_cast<int>(transcription.segments().size()));
-  EXPECT_GE(result.outputs(0).segments_size(), windows);
   EXPECT_DOUBLE_EQ(transcription.seconds_done(), 1.3);
   EXPECT_EQ(result.inputs().prompt_token_ids(0), kStart);
 }
