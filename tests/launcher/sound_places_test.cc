@@ -66,24 +66,39 @@ class SoundPlaces : public ::testing::Test {
 };
 test::Server* SoundPlaces::server_ = nullptr;
 
+// Lines, without what rounding or the clock changes.
+std::vector<json> answers_in(const std::string& text) {
+  std::vector<json> out;
+  std::istringstream in(text);
+  const auto trim = [](json& answer) {
+    if (!answer.contains("segments")) return;
+    for (json& segment : answer["segments"]) segment.erase("avg_logprob");
+  };
+  for (std::string line; std::getline(in, line);) {
+    json& result = out.emplace_back(json::parse(line));
+    result.erase("metrics");
+    trim(result);
+    if (result.contains("outputs")) trim(result["outputs"][0]);
+  }
+  return out;
+}
+
 TEST_F(SoundPlaces, SaysTheSameEverywhere) {
   Words more = files_;
   more.insert(more.end(), {"--format", "verbose_json"});
-  std::string want;
+  std::vector<json> want;
   for (const Words& place : places()) {
     const ProcessResult r = run("transcribe", place, more);
     EXPECT_EQ(r.status, 0) << r.err;
-    if (want.empty()) want = r.out;
-    EXPECT_EQ(r.out, want) << place[0] << " " << place.back();
+    const auto got = answers_in(r.out);
+    if (want.empty()) want = got;
+    EXPECT_EQ(got, want) << place[0] << " " << place.back();
   }
-  std::istringstream lines(want);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    const json answer = json::parse(line);
-    EXPECT_FALSE(answer["segments"].empty());
-    EXPECT_NEAR(answer["duration"].get<double>(), 0.4 + 2.3 * count, 1e-3);
+  ASSERT_EQ(want.size(), files_.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_FALSE(want[i]["segments"].empty());
+    EXPECT_NEAR(want[i]["duration"].get<double>(), 0.4 + 2.3 * static_cast<double>(i), 1e-3);
   }
-  EXPECT_EQ(count, 5);
 }
 
 TEST_F(SoundPlaces, ABadFileIsNamedAndDisturbsNobody) {
@@ -108,20 +123,16 @@ TEST_F(SoundPlaces, LinesMayNameSound) {
                   {"params", {{"language", "de"}, {"return_timestamps", true}}}}
                  .dump() +
              "\n";
-  std::vector<std::string> want;
+  std::vector<json> want;
   for (const Words& place : places()) {
     const ProcessResult r = run("generate", place, {"--jsonl"}, input);
     EXPECT_EQ(r.status, 0) << r.err;
-    std::istringstream lines(r.out);
-    std::vector<std::string> got;
-    for (std::string line; std::getline(lines, line);) {
-      json result = json::parse(line);
+    const auto got = answers_in(r.out);
+    ASSERT_EQ(got.size(), files_.size());
+    for (const json& result : got) {
       EXPECT_EQ(result["language"], "<|de|>");
       EXPECT_FALSE(result["outputs"][0]["segments"].empty());
-      result.erase("metrics");
-      got.push_back(result.dump());
     }
-    ASSERT_EQ(got.size(), files_.size());
     if (want.empty()) want = got;
     EXPECT_EQ(got, want) << place.back();
   }
