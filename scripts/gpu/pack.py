@@ -117,8 +117,8 @@ def fill(folder, args):
         shutil.copy(binaries / name, folder / "bin" / name)
     theirs = add_libraries(folder)
     if not args.several_gpus:
-        slim.without_mpi(folder / "lib", [folder / "bin" / name for name in programs], os.environ.get("CC", "cc"))
-        add_libraries(folder)  # what only MPI needed is gone
+        slim.leave_out_all(folder / "lib", [folder / "bin" / name for name in programs], os.environ.get("CC", "cc"))
+        add_libraries(folder)  # what only those needed is gone
     for library in (folder / "lib").glob("libicudata.so*"):
         slim.icu_data(library)
     strip(folder)

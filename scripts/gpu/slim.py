@@ -5,7 +5,8 @@ import subprocess
 
 # Of ICU's data: normal forms, breaks, what opens them. (Properties of characters are code.)
 ICU_KEPT = re.compile(r".*(\.nrm|/brkitr/[^/]*\.brk|/brkitr/(root|res_index)\.res|/root\.res|/pool\.res|/(cnvalias|ulayout|uemoji)\.icu)")
-MPI = re.compile(r"lib(mpi|open-rte|open-pal|hwloc|event\S*|pmix)\b.*\.so.*")
+# What checks of a GPU call nothing of: MPI, sounds and images, and of curl's what HTTP needs nothing of.
+LEFT_OUT = re.compile(r"lib(mpi|sndfile|samplerate|jpeg|png16|ldap|lber|rtmp|gssapi_krb5)[-.\d]*\.so.*")
 
 
 def icu_data(library):
@@ -29,24 +30,39 @@ def icu_data(library):
     return gone
 
 
-def undefined(program):
-    done = subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True, text=True, check=True)
-    return sorted({line.split()[-1].split("@")[0] for line in done.stdout.splitlines()})
+def symbols(file, kind):
+    """name -> (letter of nm, version or "") of a file's dynamic symbols."""
+    done = subprocess.run(["nm", "-D", kind, file], capture_output=True, text=True, check=True)
+    out = {}
+    for line in done.stdout.splitlines():
+        letter, name = line.split()[-2:]
+        name, _, version = name.partition("@")
+        out[name] = (letter, version.lstrip("@"))
+    return out
 
 
-def without_mpi(lib, programs, compiler):
-    """Puts a library of the same name in the place of MPI's, all of whose functions end the process. False: there is none."""
-    names = sorted(f.name for f in lib.iterdir() if re.match(r"libmpi\.so", f.name))
-    if not names:
-        return False
-    symbols = {s for p in programs for s in undefined(p) if re.match(r"(P?MPI_|ompi_|OMPI_)", s)}
+def leave_out(library, users, compiler):
+    """Puts a library of the same name in its place: what the users take of it, functions that end the process."""
+    offered, taken = symbols(library, "--defined-only"), {}
+    for user in users:
+        taken.update({n: version for n, (_, version) in symbols(user, "--undefined-only").items() if n in offered})
     source = ["#include <stdio.h>", "#include <stdlib.h>",
-              'static void none(void) { fputs("this pack has no MPI\\n", stderr); exit(70); }']
-    for s in sorted(symbols):
-        is_data = s.startswith("ompi_")
-        source.append(f"char {s}[1024];" if is_data else f"int {s}() {{ none(); return 1; }}")
-    for file in [f for f in lib.iterdir() if MPI.fullmatch(f.name)]:
-        file.unlink()
-    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", lib / names[0], f"-Wl,-soname,{names[0]}"],
+              f'static void none(void) {{ fputs("this pack has no {library.name}\\n", stderr); exit(70); }}']
+    versions = {}
+    for name, version in sorted(taken.items()):
+        is_data = offered[name][0] in "BDRV"
+        source.append(f"char {name}[1024];" if is_data else f"int {name}() {{ none(); return 1; }}")
+        if version:
+            versions.setdefault(version, []).append(name)
+    library.unlink()
+    script = library.with_suffix(".map")
+    script.write_text("".join(f"{version} {{ {' '.join(f'{n};' for n in names)} }};\n" for version, names in versions.items()))
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", library, f"-Wl,-soname,{library.name}",
+                    *([f"-Wl,--version-script={script}"] if versions else [])],
                    input="\n".join(source) + "\n", text=True, check=True)
-    return True
+    script.unlink()
+
+
+def leave_out_all(lib, programs, compiler):
+    for library in [f for f in sorted(lib.iterdir()) if LEFT_OUT.fullmatch(f.name)]:
+        leave_out(library, [*programs, *(f for f in lib.iterdir() if f != library)], compiler)
