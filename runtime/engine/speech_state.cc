@@ -22,7 +22,7 @@ std::vector<Transcription::Request> SpeechState::next() {
   if (!transcription_) return {};
   std::vector<Transcription::Request> out = transcription_->next();
   unanswered_ += static_cast<int>(out.size());
-  if (unanswered_ == 0) throw invalid_request("prompt.multi_modal_data.audio", "has no sound");
+  if (unanswered_ == 0) throw invalid_request(kSoundField, "has no sound");
   return out;
 }
 
@@ -57,11 +57,11 @@ void SpeechState::add_segments() {
 }
 
 void SpeechState::finish(double now) {
-  const proto::RequestOutput result = transcription_->result();
-  *output_.mutable_inputs() = result.inputs();
+  const std::vector<int32_t>& prompt = transcription_->first_prompt();
+  output_.mutable_inputs()->mutable_prompt_token_ids()->Assign(prompt.begin(), prompt.end());
   proto::CompletionOutput& out = *output_.mutable_outputs(0);
   if (!transcription_->chunked()) *out.mutable_text() += detokenizer_.finish();
-  out.set_finish_reason(result.outputs(0).finish_reason());
+  out.set_finish_reason(transcription_->finish_reason());
   output_.set_finished(true);
   proto::RequestMetrics& metrics = *output_.mutable_metrics();
   metrics.set_queue_time(queue_time_);

@@ -49,7 +49,7 @@ std::optional<ImageProcessor> load_images(const ModelConfig& config) {
 }
 
 const std::string& field_of_sound(const proto::Prompt& prompt) {
-  static const std::string field = "prompt.multi_modal_data.audio";
+  static const std::string field = kSoundField;
   return prompt.encoder().field().empty() ? field : prompt.encoder().field();
 }
 

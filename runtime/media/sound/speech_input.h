@@ -13,6 +13,9 @@
 
 namespace tandem {
 
+// What a request's sound is called in messages, where it has no name of its own.
+inline constexpr const char* kSoundField = "prompt.multi_modal_data.audio";
+
 // In samples.
 struct ChunkLengths {
   int64_t chunk = 0;  // 0: one piece

@@ -9,8 +9,6 @@
 namespace tandem {
 namespace {
 
-constexpr const char* kAudio = "prompt.multi_modal_data.audio";
-
 void check_generation(const proto::GenerationOptions& options) {
   const auto refuse = [](const char* name, const char* why) { throw not_supported(name, why); };
   if (options.n() > 1 || options.num_return_sequences() > 1 || options.best_of() > 1)
@@ -37,7 +35,7 @@ bool with_times(const SpeechSettings& settings, const TranscriptionParams& param
                           "model says times (or into chunks, with chunk_length_s)");
   const bool times = is_long || params.return_timestamps.value_or(false);
   if (times && !settings.no_timestamps)
-    throw not_supported(is_long ? kAudio : "return_timestamps",
+    throw not_supported(is_long ? kSoundField : "return_timestamps",
                         "generation_config.json has no no_timestamps_token_id: the model says no "
                         "times, which sound longer than a window needs");
   return times;
@@ -111,7 +109,7 @@ void Transcription::collect() {
     if (!merger_) collect_segments(piece);
     if (!piece.done()) return;
     if (merger_) collect_chunk(piece);
-    add_metrics(piece);
+    finish_reason_ = piece.finish_reason();
     pieces_[collected_].reset();
   }
   if (merger_ && done()) merger_->finish(segments_);
@@ -132,14 +130,6 @@ void Transcription::collect_chunk(const WindowSequence& piece) {
   merger_->add(chunk, segments_);
 }
 
-void Transcription::add_metrics(const WindowSequence& piece) {
-  const proto::RequestMetrics& of = piece.metrics();
-  finish_reason_ = piece.finish_reason();
-  metrics_.set_queue_time(metrics_.queue_time() + of.queue_time());
-  metrics_.set_total_time(metrics_.total_time() + of.total_time());
-  metrics_.set_num_preemptions(metrics_.num_preemptions() + of.num_preemptions());
-}
-
 double Transcription::seconds_done() const {
   if (done()) return seconds_;
   double out = 0;
@@ -156,28 +146,6 @@ double Transcription::seconds_done() const {
     out += piece.done() ? own : std::clamp(said - place.left, 0.0, own);
   }
   return std::min(out, seconds_);
-}
-
-proto::RequestOutput Transcription::result() const {
-  proto::RequestOutput out;
-  out.set_finished(true);
-  out.mutable_inputs()->mutable_prompt_token_ids()->Assign(first_prompt_.begin(),
-                                                           first_prompt_.end());
-  *out.mutable_metrics() = metrics_;
-  out.set_language(language_);
-  proto::CompletionOutput& answer = *out.add_outputs();
-  for (const proto::SpeechSegment& segment : segments_) {
-    answer.mutable_token_ids()->MergeFrom(segment.token_ids());
-    if (merger_) answer.mutable_text()->append(segment.text());
-    if (times()) *answer.add_segments() = segment;
-  }
-  // (Of chunks each text is decoded on its own, as HuggingFace's are.)
-  if (!merger_) {
-    const std::vector<int32_t> ids(answer.token_ids().begin(), answer.token_ids().end());
-    answer.set_text(tokenizer_.decode(ids, /*skip_special=*/true));
-  }
-  answer.set_finish_reason(finish_reason_);
-  return out;
 }
 
 }  // namespace tandem

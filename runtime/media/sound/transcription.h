@@ -53,16 +53,16 @@ class Transcription {
   bool chunked() const { return merger_ != nullptr; }
   // Its token, such as <|en|>; "": not known yet, or not at all.
   const std::string& language() const { return language_; }
-  // All of it as one answer: the tokens of all segments, without prompts and ends; the first
-  // window's prompt. Texts are without times.
-  proto::RequestOutput result() const;
+  // The decoder's, of the first window.
+  const std::vector<int32_t>& first_prompt() const { return first_prompt_; }
+  // Of the last window.
+  const std::string& finish_reason() const { return finish_reason_; }
 
  private:
   void begin_piece();
   void collect();
   void collect_segments(const WindowSequence& piece);
   void collect_chunk(const WindowSequence& piece);
-  void add_metrics(const WindowSequence& piece);
 
   std::shared_ptr<const SpeechTask> task_;
   const Tokenizer& tokenizer_;
@@ -76,7 +76,6 @@ class Transcription {
   std::vector<proto::SpeechSegment> segments_;
   std::vector<int32_t> first_prompt_;
   std::string language_, finish_reason_;
-  proto::RequestMetrics metrics_;
 };
 
 }  // namespace tandem

@@ -20,7 +20,9 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
+#include "tests/support/goldens/golden_config.h"
 #include "tests/support/media/sounds.h"
+#include "tests/support/media/transcripts.h"
 #include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {
@@ -34,16 +36,6 @@ std::filesystem::path clip_checkpoint() { return test::test_root() / "tests/data
 LogMel heard(const SpeechSettings& settings, const std::vector<float>& samples) {
   AudioFile file = AudioFile::of_bytes(testing::float_wav(samples, 16000), "audio", 16000);
   return settings.frames_of(file, "audio");
-}
-
-EngineConfig clip_config(const std::filesystem::path& model) {
-  EngineConfig config;
-  config.model = model;
-  config.dtype = DType::kF32;
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 64;
-  config.threads = 1;
-  return config;
 }
 
 class Clips : public ::testing::Test {
@@ -133,7 +125,7 @@ TEST_F(Clips, StatesOfAnyNumberOfRanks) {
 }
 
 TEST_F(Clips, IdsOfAllTogether) {
-  LLMEngine engine(clip_config(clip_checkpoint()));
+  LLMEngine engine(testing::small_config(clip_checkpoint()));
   std::map<std::string, std::unique_ptr<Transcription>> jobs;
   for (int copy = 0; copy < 3; ++copy)
     for (size_t k = 0; k < golden_["clips"].size(); ++k)
@@ -152,7 +144,7 @@ TEST_F(Clips, IdsOfAllTogether) {
     SCOPED_TRACE(id);
     EXPECT_TRUE(job->done());
     EXPECT_DOUBLE_EQ(job->seconds_done(), job->seconds());
-    const proto::RequestOutput result = job->result();
+    const proto::RequestOutput result = testing::answer_of(*job, *tokenizer_);
     const json& one = golden_["clips"][static_cast<size_t>(id[id.size() - 2] - '0')];
     json ids = json::array();
     for (const int32_t token : result.inputs().prompt_token_ids()) ids.push_back(token);
@@ -188,7 +180,7 @@ TEST_F(Clips, LengthsThatTheModelDoesNotHear) {
   expect_error("no samples", [&] { heard(*settings_, {}); });
   expect_error("longer than 64 seconds",
                [&] { heard(*settings_, std::vector<float>(65 * 16000, 0.5f)); });
-  LLMEngine engine(clip_config(clip_checkpoint()));
+  LLMEngine engine(testing::small_config(clip_checkpoint()));
   proto::Prompt prompt;
   prompt.mutable_encoder()->mutable_frames()->set_width(1);
   prompt.mutable_encoder()->mutable_frames()->set_num_frames(894);
@@ -216,7 +208,7 @@ TEST_F(Clips, ConfigurationsThatAreNotBuiltAreNamed) {
     json config = load_json(clip_checkpoint() / "config.json");
     config.merge_patch(patch);
     dir.write("config.json", config.dump());
-    expect_error(words, [&] { LLMEngine engine(clip_config(dir.path())); });
+    expect_error(words, [&] { LLMEngine engine(testing::small_config(dir.path())); });
   };
   expect({{"decoder_num_attention_heads", 4}}, "decoder_num_attention_heads");
   expect({{"encoder_num_key_value_heads", 1}}, "encoder_num_key_value_heads");

@@ -10,6 +10,7 @@
 #include "runtime/engine/llm_engine.h"
 #include "runtime/protocol/output_cursor.h"
 #include "tests/support/files/expect_error.h"
+#include "tests/support/media/transcripts.h"
 
 namespace tandem {
 namespace {
@@ -37,7 +38,7 @@ class SoundPrompts : public ::testing::Test {
         while (engine_.has_unfinished_requests())
           for (const auto& output : engine_.step()) transcription->take(request.number, output);
       }
-    return said(transcription->result());
+    return said(testing::answer_of(*transcription, engine_.tokenizer()));
   }
   std::map<std::string, proto::RequestOutput> run() {
     std::map<std::string, proto::RequestOutput> out;

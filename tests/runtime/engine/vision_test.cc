@@ -19,6 +19,7 @@
 #include "runtime/media/image/image_file.h"
 #include "runtime/protocol/options_reader.h"
 #include "tests/support/files/files.h"
+#include "tests/support/goldens/golden_config.h"
 
 namespace tandem {
 namespace {
@@ -36,16 +37,6 @@ proto::Prompt prompt_of(const std::string& bytes) {
   out.mutable_encoder()->set_field("prompt");
   out.mutable_encoder()->set_image(bytes);
   return out;
-}
-
-EngineConfig config_of(const std::filesystem::path& model) {
-  EngineConfig config;
-  config.model = model;
-  config.dtype = DType::kF32;
-  config.block_size = 4;
-  config.num_gpu_blocks_override = 64;
-  config.threads = 1;
-  return config;
 }
 
 json params_of(const std::string& kind) {
@@ -71,7 +62,7 @@ std::map<std::string, std::vector<int>> run(LLMEngine& engine) {
 
 TEST(Vision, IdsOfAllImagesTogether) {
   const json golden = load_json(checkpoint() / "golden.json");
-  LLMEngine engine(config_of(checkpoint()));
+  LLMEngine engine(testing::small_config(checkpoint()));
   for (int copy = 0; copy < 3; ++copy)
     for (const json& one : golden)
       for (const std::string kind : {"greedy", "beams"})
@@ -146,7 +137,7 @@ void expect_refused(LLMEngine& engine, const proto::Prompt& prompt, const std::s
 }
 
 TEST(Vision, WrongInputIsRefused) {
-  LLMEngine engine(config_of(checkpoint()));
+  LLMEngine engine(testing::small_config(checkpoint()));
   expect_refused(engine, prompt_of("no image"), "neither a PNG nor a JPEG");
   expect_refused(engine, prompt_of(bytes_of("image_0.png").substr(0, 500)), "broken PNG");
   proto::Prompt prompt;
@@ -179,7 +170,7 @@ TEST(Vision, WhatIsNotReadIsNamed) {
   const auto expect = [](const std::string& file, const json& patch, const std::string& words) {
     const Changed changed(file, patch);
     try {
-      LLMEngine engine(config_of(changed.dir.path()));
+      LLMEngine engine(testing::small_config(changed.dir.path()));
       ADD_FAILURE() << patch;
     } catch (const InputError& error) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
@@ -200,7 +191,7 @@ TEST(Vision, WhatIsNotReadIsNamed) {
 TEST(Vision, WithoutAnImageProcessorThereAreNoImages) {
   const Changed changed("preprocessor_config.json", json::object());
   std::filesystem::remove(changed.dir / "preprocessor_config.json");
-  LLMEngine engine(config_of(changed.dir.path()));
+  LLMEngine engine(testing::small_config(changed.dir.path()));
   expect_refused(engine, prompt_of(bytes_of("image_0.png")), "preprocessor_config.json");
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/engine/engine_core_driver.h"
+#include "tests/support/media/transcripts.h"
 
 namespace tandem::testing_support {
 
@@ -102,7 +103,7 @@ inline proto::RequestOutput undisturbed(const FakeSound& sound, const Tokenizer&
       out.set_finish_reason(tokens.back() == 2 ? "stop" : "length");
       transcription->take(request.number, answer);
     }
-  return transcription->result();
+  return testing::answer_of(*transcription, tokenizer);
 }
 
 // Without times of its own.

@@ -1,6 +1,7 @@
 // Engines for golden checkpoints.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "runtime/execution/engine_config.h"
@@ -17,6 +18,17 @@ inline EngineConfig golden_config(const std::string& checkpoint) {
   config.kv_cache_memory = size_t{64} << 20;
   config.swap_space = size_t{16} << 20;
   config.seed = 1;
+  return config;
+}
+
+// fp32 on one thread, with few small blocks.
+inline EngineConfig small_config(const std::filesystem::path& model) {
+  EngineConfig config;
+  config.model = model;
+  config.dtype = DType::kF32;
+  config.block_size = 4;
+  config.num_gpu_blocks_override = 64;
+  config.threads = 1;
   return config;
 }
 

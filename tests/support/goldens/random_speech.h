@@ -13,6 +13,7 @@
 
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/files.h"
+#include "tests/support/goldens/speech_files.h"
 #include "tests/support/media/sounds.h"
 
 namespace tandem::testing {
@@ -89,23 +90,8 @@ class RandomSpeech {
   }
   void write_config() {
     using nlohmann::json;
-    dir_.write("config.json", json{{"model_type", "whisper"},
-                                   {"architectures", {"WhisperForConditionalGeneration"}},
-                                   {"d_model", kWidth},
-                                   {"encoder_layers", 1},
-                                   {"decoder_layers", 1},
-                                   {"encoder_attention_heads", kHeads},
-                                   {"decoder_attention_heads", kHeads},
-                                   {"encoder_ffn_dim", kInner},
-                                   {"decoder_ffn_dim", kInner},
-                                   {"num_mel_bins", kBins},
-                                   {"max_source_positions", kSource},
-                                   {"max_target_positions", kTarget},
-                                   {"vocab_size", kVocabulary},
-                                   {"decoder_start_token_id", kStart},
-                                   {"bos_token_id", kEnd},
-                                   {"pad_token_id", kEnd},
-                                   {"eos_token_id", kEnd}}
+    dir_.write("config.json", speech_config({kWidth, kHeads, kInner, kBins, kSource, kTarget,
+                                             kVocabulary, kStart, kEnd})
                                   .dump());
     dir_.write("generation_config.json",
                json{{"decoder_start_token_id", kStart},
@@ -119,29 +105,14 @@ class RandomSpeech {
                    .dump());
   }
   void write_tokenizer() {
-    using nlohmann::json;
-    json vocabulary, added = json::array();
+    nlohmann::json vocabulary;
     for (int i = 0; i < kWords; ++i) vocabulary["w" + std::to_string(i)] = i;
-    int id = kEnd;
+    std::vector<std::pair<int, std::string>> special;
     for (const char* name :
          {"<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>",
-          "<|translate|>", "<|startofprev|>", "<|notimestamps|>"}) {
-      vocabulary[name] = id;
-      added.push_back({{"id", id++},
-                       {"content", name},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", true}});
-    }
-    dir_.write("tokenizer.json",
-               json{{"version", "1.0"},
-                    {"added_tokens", added},
-                    {"pre_tokenizer", {{"type", "ByteLevel"}}},
-                    {"decoder", {{"type", "ByteLevel"}}},
-                    {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}}
-                   .dump());
+          "<|translate|>", "<|startofprev|>", "<|notimestamps|>"})
+      special.emplace_back(kEnd + static_cast<int>(special.size()), name);
+    dir_.write("tokenizer.json", word_tokenizer(std::move(vocabulary), special).dump());
   }
 
   test::TempDir dir_;

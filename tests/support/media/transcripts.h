@@ -1,9 +1,13 @@
 // Transcriptions as tests ask for them and compare them.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "text/tokenizer.h"
 
 namespace tandem::testing {
 
@@ -16,6 +20,28 @@ inline proto::SpeechParams speech_params(int kind) {
     out.set_chunk_length_s(1);
     out.set_return_timestamps(true);
   }
+  return out;
+}
+
+// All that a transcription says, put together at its end: what comes piece by piece from an engine
+// is compared with it.
+inline proto::RequestOutput answer_of(const Transcription& transcription,
+                                      const Tokenizer& tokenizer) {
+  proto::RequestOutput out;
+  out.set_finished(true);
+  const std::vector<int32_t>& prompt = transcription.first_prompt();
+  out.mutable_inputs()->mutable_prompt_token_ids()->Assign(prompt.begin(), prompt.end());
+  out.set_language(transcription.language());
+  proto::CompletionOutput& answer = *out.add_outputs();
+  for (const proto::SpeechSegment& segment : transcription.segments()) {
+    answer.mutable_token_ids()->MergeFrom(segment.token_ids());
+    if (transcription.chunked()) answer.mutable_text()->append(segment.text());
+    if (transcription.times()) *answer.add_segments() = segment;
+  }
+  if (!transcription.chunked())
+    answer.set_text(tokenizer.decode({answer.token_ids().begin(), answer.token_ids().end()},
+                                     /*skip_special=*/true));
+  answer.set_finish_reason(transcription.finish_reason());
   return out;
 }
 

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/media/sound/speech_input.h"
 
 namespace tandem {
 namespace {
 
 using Ids = std::vector<int32_t>;
 using Options = proto::GenerationOptions;
-
-constexpr const char* kSoundField = "prompt.multi_modal_data.audio";
 
 // What acts on logits: languages and silence are found in those of the model.
 constexpr const char* kProcessors[] = {"repetition_penalty",
@@ -179,9 +178,6 @@ void WindowSequence::take(int number, const proto::RequestOutput& output) {
   const auto node = under_way_.extract(number);
   if (node.empty() || output.outputs_size() == 0)
     throw InputError(ErrorKind::kInternal, "a window of sound has no answer", kSoundField);
-  metrics_.set_queue_time(metrics_.queue_time() + output.metrics().queue_time());
-  metrics_.set_total_time(metrics_.total_time() + output.metrics().total_time());
-  metrics_.set_num_preemptions(metrics_.num_preemptions() + output.metrics().num_preemptions());
   const proto::CompletionOutput& answer = output.outputs(0);
   switch (node.mapped()) {
     case Kind::kLanguage:

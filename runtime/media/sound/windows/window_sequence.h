@@ -53,8 +53,6 @@ class WindowSequence {
   const std::string& language() const { return prompt_.language(); }
   const std::vector<int32_t>& first_prompt() const { return first_prompt_; }
   const std::string& finish_reason() const { return finish_reason_; }
-  // What the answers said of their time, all together.
-  const proto::RequestMetrics& metrics() const { return metrics_; }
 
  private:
   enum class Kind : uint8_t { kLanguage, kWindow, kSilence };
@@ -86,7 +84,6 @@ class WindowSequence {
   std::vector<proto::SpeechSegment> segments_;
   std::vector<int32_t> first_prompt_;
   std::string finish_reason_;
-  proto::RequestMetrics metrics_;
 };
 
 }  // namespace tandem

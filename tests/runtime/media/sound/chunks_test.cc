@@ -10,6 +10,7 @@
 #include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
+#include "tests/support/media/transcripts.h"
 
 namespace tandem {
 namespace {
@@ -195,7 +196,7 @@ TEST(Transcription, ChunksAreUnderWayTogether) {
   EXPECT_EQ(done, kCount);
   ASSERT_TRUE(t.done());
   EXPECT_DOUBLE_EQ(t.seconds_done(), t.seconds());
-  const proto::RequestOutput result = t.result();
+  const proto::RequestOutput result = testing::answer_of(t, whisper_tokenizer());
   Ids want;
   for (int32_t i = 0; i < static_cast<int32_t>(4 * kCount) + 2; ++i) want.push_back(i);
   EXPECT_EQ(Ids(result.outputs(0).token_ids().begin(), result.outputs(0).token_ids().end()), want);
