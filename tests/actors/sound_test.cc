@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -26,15 +27,17 @@ ClusterConfig speech_cluster(const std::filesystem::path& model) {
   return config;
 }
 
-// Throws now and then, if it is asked to.
+// Throws now and then, if it is asked to; and may take its time.
 class FallibleWorker final : public Worker {
  public:
-  FallibleWorker(std::atomic<int>& steps, int every) : steps_(steps), every_(every) {}
+  FallibleWorker(std::atomic<int>& steps, int every, std::chrono::milliseconds pause = {})
+      : steps_(steps), every_(every), pause_(pause) {}
   proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
     return worker_->load(setup, progress);
   }
   void start(const proto::WorkerStart& start) override { worker_->start(start); }
   proto::StepOutput execute(const proto::StepInput& step) override {
+    std::this_thread::sleep_for(pause_);
     if (++steps_ % every_ == 0) throw CommunicatorError("a step fails");
     return worker_->execute(step);
   }
@@ -43,6 +46,7 @@ class FallibleWorker final : public Worker {
  private:
   std::atomic<int>& steps_;
   int every_;
+  std::chrono::milliseconds pause_;
   std::unique_ptr<Worker> worker_ = make_model_worker([](const proto::WorkerSetup&) {
     return std::shared_ptr<Communicator>(make_local_communicator());
   });
@@ -142,10 +146,12 @@ TEST_F(SoundInClusters, ComesBackAsItIsSaid) {
   client.close();
 }
 
+// 300 windows and more, of several steps each.
 TEST_F(SoundInClusters, EndsWhenItIsTold) {
+  using namespace std::chrono_literals;
   std::atomic<int> steps{0};
   Cluster cluster(speech_cluster(model_->path()),
-                  [&] { return std::make_unique<FallibleWorker>(steps, 1 << 30); });
+                  [&] { return std::make_unique<FallibleWorker>(steps, 1 << 30, 5ms); });
   auto client = client::connect_to(cluster, "test");
   client::Request lengthy;
   lengthy.prompt = client::Prompt::sound(RandomSpeech::sound(300, 1));

@@ -59,8 +59,8 @@ class PlainModel {
           {"dtype", "F32"}, {"shape", shapes_.at(name)}, {"data_offsets", {begin, data.size()}}};
     }
     dir.write("model.safetensors", test::safetensors(header.dump(), data));
-    dir.write("config.json", testing::speech_config({kWidth, kHeads, kInner, kBins, kSource,
-                                                     kTarget, kVocabulary, kStart, kEnd})
+    dir.write("config.json", testing::speech_config_json({kWidth, kHeads, kInner, kBins, kSource,
+                                                          kTarget, kVocabulary, kStart, kEnd})
                                  .dump());
     dir.write("generation_config.json", json{{"decoder_start_token_id", kStart},
                                              {"eos_token_id", kEnd},

@@ -90,8 +90,8 @@ class RandomSpeech {
   }
   void write_config() {
     using nlohmann::json;
-    dir_.write("config.json", speech_config({kWidth, kHeads, kInner, kBins, kSource, kTarget,
-                                             kVocabulary, kStart, kEnd})
+    dir_.write("config.json", speech_config_json({kWidth, kHeads, kInner, kBins, kSource, kTarget,
+                                                  kVocabulary, kStart, kEnd})
                                   .dump());
     dir_.write("generation_config.json",
                json{{"decoder_start_token_id", kStart},

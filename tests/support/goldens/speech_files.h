@@ -15,7 +15,7 @@ struct SpeechShape {
 };
 
 // config.json
-inline nlohmann::json speech_config(const SpeechShape& s) {
+inline nlohmann::json speech_config_json(const SpeechShape& s) {
   return {{"model_type", "whisper"},
           {"architectures", {"WhisperForConditionalGeneration"}},
           {"d_model", s.width},
