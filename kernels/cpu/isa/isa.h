@@ -135,6 +135,7 @@ struct LayerNormRow {
   float eps;
   float* out;  // may be x or residual
   bool rms;    // the mean counts as 0
+  float* sum;  // gets x + residual; nullptr: nothing does. May be x or residual
 };
 
 // As Peak of kernels/row_math.h.
@@ -148,9 +149,11 @@ struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
+  void (*to_bf16)(const float* x, int64_t n, uint16_t* out);  // as float_to_bf16
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
+  void (*multiply)(float* x, const float* y, int64_t n);  // x = x * y
   void (*soft_cap)(float cap, float* x, int64_t n);  // x = cap * tanh(x / cap)
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
