@@ -10,16 +10,9 @@
 typedef uint8_t Bytes __attribute__((vector_size(sizeof(V))));
 typedef uint16_t Words16 __attribute__((vector_size(sizeof(V))));
 typedef int32_t Words32 __attribute__((vector_size(sizeof(V))));
-typedef int8_t FactorBytes __attribute__((vector_size(kLanes)));
 
 inline V low_nibbles(V w) { return (V)((Words16)w & 0x0f0f); }
 inline V high_nibbles(V w) { return (V)(((Words16)w >> 4) & 0x0f0f); }
-
-inline Words32 load_factors(const int8_t* p) {
-  FactorBytes factors;
-  __builtin_memcpy(&factors, p, sizeof factors);
-  return __builtin_convertvector(factors, Words32);
-}
 
 // Lanes hold sums in int32, or in two int16 that are added up in the end.
 #ifdef TANDEM_ISA_VNNI
@@ -92,12 +85,13 @@ template <int kRows, int kVectors>
 template <int kRows, int kVectors>
 [[gnu::noinline]] void tile_i4(const TileI4& t) {
   constexpr int64_t kGroupWords = kI4GroupBytes / 4;
-  for (int i = 0; i < kRows; ++i)
-    for (int j = 0; j < kVectors; ++j) store(t.c + i * t.ldc + j * kLanes, zero());
   const StoredBits* x = t.x;
   const float* w = t.w;
   const char *factors = t.factors, *ahead = t.prefetch;
-  const int64_t ldx = t.ldx;
+  float* const sums = t.c;
+  const int64_t ldx = t.ldx, ldc = t.ldc;
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kVectors; ++j) store(sums + i * ldc + j * kLanes, zero());
   for (int64_t g = t.groups; g > 0; --g) {
     V acc[kRows * kVectors];
 #pragma GCC unroll 16
@@ -105,7 +99,7 @@ template <int kRows, int kVectors>
 #pragma GCC unroll 16
       for (int j = 0; j < kVectors; ++j) acc[i * kVectors + j] = set1(x[i * ldx]);
     const float* step = w;
-#pragma GCC unroll 1
+#pragma GCC unroll 4
     for (int s = 1; s < kI4GroupWords; s += 2, step += kPanelColumns) {
       V wv[kVectors];
 #pragma GCC unroll 16
@@ -123,10 +117,11 @@ template <int kRows, int kVectors>
     ahead += kPanelColumns;
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) {
-      const Words32 factor = load_factors(reinterpret_cast<const int8_t*>(factors) + j * kLanes);
+      const Words32 factor =
+          (Words32)load_i8(reinterpret_cast<const int8_t*>(factors) + j * kLanes);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        float* c = t.c + i * t.ldc + j * kLanes;
+        float* c = sums + i * ldc + j * kLanes;
         store(c, (V)((Words32)load(c) + group_sum(acc[i * kVectors + j]) * factor));
       }
     }
@@ -181,7 +176,7 @@ void expand_i4(const void* groups, int64_t count, void* out) {
   for (int64_t g = 0; g < count; ++g) {
     const int8_t* factors = reinterpret_cast<const int8_t*>(from + kI4GroupBytes - kPanelColumns);
     for (int column = 0; column < kPanelColumns; column += kLanes) {
-      const Words32 f = load_factors(factors + column);
+      const Words32 f = (Words32)load_i8(factors + column);
       const Words16 factor = (Words16)((f & 0xffff) | f << 16);
       const Words16 eight = factor << 3;
       const Bytes offset = (Bytes)((eight & 0xff) | eight << 8);

@@ -141,6 +141,8 @@ inline V add_u4_i8_products(V acc, V w, V x) {
   const VI16 low = ((VI16)w & 0xff) * (((VI16)x << 8) >> 8), high = ((VI16)w >> 8) * ((VI16)x >> 8);
   return (V)((VU16)acc + (VU16)low + (VU16)high);
 }
+// Bytes with a sign as int32.
+inline V load_i8(const int8_t* p) { return (V)(VI32{p[0], p[1], p[2], p[3]}); }
 inline V float_of_i32(V a) { return __builtin_convertvector((VI32)a, V); }
 inline V subtract_i32(V a, V b) { return (V)((VI32)a - (VI32)b); }
 inline V max_i32(V a, V b) {
