@@ -45,9 +45,9 @@ class PackedWeight {
  public:
   PackedWeight() = default;
   // Stacks the parts along the output features (Q, K and V become one weight). All parts have the
-  // same number of columns. `dtype` is the compute type: f32, bf16 or i8. Throws InputError for i8
-  // and more than kMaxI8Features columns.
-  // `quantization` is of devices; on the CPU int8 is a compute type.
+  // same number of columns. `dtype` is the compute type: f32, bf16, i8 or i4. Throws InputError for
+  // i8 and i4 and more than kMaxI8Features columns.
+  // `quantization` is of devices; on the CPU int8 and int4 are compute types.
   PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype,
                Quantization quantization = Quantization::kNone);
 
@@ -91,6 +91,8 @@ namespace ops {
 // scale s_t = max_k |x_tk| / 127; both are rounded to multiples of their scales, ties to even, and
 // the product is s_n s_t times an exact integer sum, the same on all levels and ranges of rows. A
 // row or feature with a NaN or an infinity gives NaN, one below 1e-30 in all elements counts as 0.
+// With i4 weights the same, but s_n = max_k |W_nk| / 120 and W_nk is rounded to s_n f q, of which
+// f, |f| <= 15, is common to 32 adjacent k, and q is one of -8..7.
 struct LinearArgs {
   const PackedWeight* weight;
   Tensor x;     // [T, in_features]

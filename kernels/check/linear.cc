@@ -13,15 +13,15 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
     : dtype_(dtype), quantization_(ctx.on_cpu() ? Quantization::kNone : quantization) {
   TANDEM_CHECK(!parts.empty());
   if (ctx.on_cpu()) {
-    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
+    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || is_integer_compute(dtype));
   } else {
     TANDEM_CHECK(dtype == ctx.activations());
   }
   k_ = parts[0].columns;
-  if (dtype == DType::kI8 && k_ > kMaxI8Features)
-    throw not_supported("dtype", "int8 sums hold " + std::to_string(kMaxI8Features) +
-                                     " input features of a linear layer, it has " +
-                                     std::to_string(k_));
+  if (is_integer_compute(dtype) && k_ > kMaxI8Features)
+    throw not_supported(
+        "dtype", std::string(name_of(dtype)) + " sums hold " + std::to_string(kMaxI8Features) +
+                     " input features of a linear layer, it has " + std::to_string(k_));
   for (const MatrixView& part : parts) {
     TANDEM_CHECK_EQ(part.columns, k_);
     TANDEM_CHECK_GE(part.rows, 0);

@@ -17,15 +17,16 @@ namespace tandem {
 struct Build {
   Context& ctx;
   Communicator& comm;
-  DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
+  DType dtype;  // compute type of the linear layers: f32, bf16, i8 or i4; f32, f16 or bf16 on CUDA
   // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
   Quantization quantization = Quantization::kNone;
   bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
   bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
 
-  // For the layers of an encoder.
+  // For the layers of an encoder. int8 stands for int4, whose bytes only few rows gain by.
   Build of_many_rows() const {
     Build out = *this;
+    if (dtype == DType::kI4) out.dtype = DType::kI8;
     out.quantization = tandem::of_many_rows(quantization);
     return out;
   }
@@ -64,9 +65,9 @@ class GatedParallelLinear {
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
-// ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than
-// one rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one
-// rank.)
+// ranks. In int8 and int4 each rank has scales of its own for its part of a row of x and of W:
+// finer than one rank's, so the sums differ by roundings. (Layers with sharded outputs have those
+// of one rank.)
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part,

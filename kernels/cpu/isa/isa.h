@@ -22,6 +22,13 @@ constexpr int kPanelColumns = 64;  // output features in a panel of a packed wei
 constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes (gemm.inl)
 constexpr int kLanes16 = 16;       // lanes of a reduction
 
+// Of a weight in int4 (kernels/cpu/packed_weight.h): a group of inputs has a scale for each
+// feature.
+constexpr int kI4GroupInputs = 32;
+constexpr int kI4GroupSteps = kI4GroupInputs / 4;                                  // of int8
+constexpr int kI4GroupWords = kI4GroupSteps + 1;                                   // of a row of x
+constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns;  // of a panel
+
 // c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
 // bytes of w, and of a row of x a float, or in bf16 a pair or two rounded floats, or in int8 four
 // uint8 or two int16 pairs (GemmKernel::step_words).
@@ -169,6 +176,13 @@ struct IsaKernels {
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);
   double (*sum_exp)(const float* x, int64_t n, float top);
+  // Of few rows over a panel in int4 (gemm_i4.inl), all of K at once: `steps` are groups, a row of
+  // x is as to_i4_groups makes it, offsets are not read.
+  void (*gemm_i4)(const GemmBlock&);
+  // The result of to_i8_steps as gemm_i4 takes it: kI4GroupWords for each group.
+  void (*to_i4_groups)(const uint32_t* i8_steps, int64_t k, uint32_t* out);
+  // Groups of a panel in int4 as steps of one in int8: [groups * kI4GroupSteps][64] words.
+  void (*expand_i4)(const void* groups, int64_t count, void* out);
 };
 
 // Only those of the build's processor exist (kernels/cpu/isa/isa.cc).

@@ -31,4 +31,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     find_peak,
     exp_all,
     sum_exp,
+    gemm_i4,
+    to_i4_groups,
+    expand_i4,
 };
