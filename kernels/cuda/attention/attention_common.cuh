@@ -208,6 +208,8 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
         static_cast<const char*>(params.pages) + params.value_offset * static_cast<int64_t>(size);
     p.k_row = p.v_row = params.token_stride;
   }
+  for (const int64_t stride : {p.k_row, p.v_row, params.page_stride})
+    TANDEM_CHECK(stride == static_cast<int32_t>(stride), "keys too far apart");
   return p;
 }
 

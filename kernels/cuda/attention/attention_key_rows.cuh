@@ -15,7 +15,8 @@ struct KeyRows {
   static constexpr bool kF8 = std::is_same_v<Stored, F8>;
   const Element* k;
   const Element* v;
-  int64_t k_row, v_row, page_stride;
+  // (Factors of 32 bits: a product of two is one instruction.)
+  int32_t k_row, v_row, page_stride;
   Divider page;
   const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
@@ -23,17 +24,20 @@ struct KeyRows {
   // are.
   const uint8_t* k_scales = nullptr;
   const uint8_t* v_scales = nullptr;
-  int64_t scale_row = 0, scale_page = 0;
+  int32_t scale_row = 0, scale_page = 0;
 
   // Fills `staged` with the chunk's page numbers; the caller synchronises.
   __device__ KeyRows(const AttentionKernelParams& p, const AttentionWork& work, int head,
                      int32_t* staged)
-      : k_row(p.k_row), v_row(p.v_row), page(p.page), pages(staged) {
+      : k_row(static_cast<int32_t>(p.k_row)),
+        v_row(static_cast<int32_t>(p.v_row)),
+        page_stride(static_cast<int32_t>(p.args.page_stride)),
+        page(p.page),
+        pages(staged) {
     const bool paged = p.args.pages != nullptr;
     const int64_t at = paged ? head * p.args.head_stride : int64_t{head} * p.args.head_dim;
     k = static_cast<const Element*>(p.k_base) + at;
     v = static_cast<const Element*>(p.v_base) + at;
-    page_stride = p.args.page_stride;
     block_size = p.args.block_size;
     first_page = page.quotient(work.key_begin);
     if (paged) {
@@ -42,8 +46,8 @@ struct KeyRows {
         staged[i] = p.args.page_indices[work.kv_base + first_page + i];
     } else {
       if (threadIdx.x == 0) staged[0] = 0;
-      k += work.kv_base * k_row;
-      v += work.kv_base * v_row;
+      k += int64_t{work.kv_base} * k_row;
+      v += int64_t{work.kv_base} * v_row;
     }
     if constexpr (kF8) {
       const int size = p.args.head_dim;
@@ -57,12 +61,13 @@ struct KeyRows {
   template <class S>
   __device__ void load(int32_t key, int head_dim, S& key_slice, S& value_slice) const {
     // No branch: the loads of several keys go out together.
-    const int32_t index = page.quotient(key);
-    const int64_t row = key - index * block_size, offset = pages[index - first_page] * page_stride;
-    key_slice.load(k + (offset + row * k_row), head_dim);
-    value_slice.load(v + (offset + row * v_row), head_dim);
+    const int32_t index = page.quotient(key), row = key - index * block_size;
+    const int32_t number = pages[index - first_page];
+    const int64_t offset = int64_t{number} * page_stride;
+    key_slice.load(k + (offset + int64_t{row} * k_row), head_dim);
+    value_slice.load(v + (offset + int64_t{row} * v_row), head_dim);
     if constexpr (kF8) {
-      const int64_t scale = pages[index - first_page] * scale_page + row * scale_row;
+      const int64_t scale = int64_t{number} * scale_page + int64_t{row} * scale_row;
       key_slice.scale = k_scales[scale];
       value_slice.scale = v_scales[scale];
     }

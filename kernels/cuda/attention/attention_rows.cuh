@@ -253,14 +253,21 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   for (int32_t first = work.key_begin; first + warp_key < work.key_end; first += kStep * kDepth) {
     const int32_t key = first + static_cast<int32_t>(threadIdx.x) / L::kLanes;
     typename Run::KeySlice k[kDepth][kBatch], v[kDepth][kBatch];
+    // A batch without keys of this warp's would change nothing; the first one has some.
+    const auto is_empty = [&](int b) {
+      return b > 0 && first + b * kStep + warp_key >= work.key_end;
+    };
 #pragma unroll
-    for (int b = 0; b < kDepth; ++b)
+    for (int b = 0; b < kDepth; ++b) {
+      if (is_empty(b)) continue;
 #pragma unroll
       for (int j = 0; j < kBatch; ++j)
         rows.load(min(key + b * kStep + j * L::kGroups, work.key_end - 1), p.args.head_dim, k[b][j],
                   v[b][j]);
+    }
 #pragma unroll
     for (int b = 0; b < kDepth; ++b) {
+      if (is_empty(b)) continue;
       const int32_t from = first + b * kStep, last = from + kStep - 1;
       if (last <= last_of_all && bias.all_see(work, from, last)) {
         running.template add<false>(k[b], v[b], key + b * kStep, work, bias);
