@@ -18,9 +18,10 @@ MatrixView view_of(const HostTensor& t, Range rows, Range columns) {
 Range all_of(int64_t n) { return {0, n}; }
 
 Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias, const Tensor& x,
-                  Activation activation = Activation::kNone) {
+                  Activation activation = Activation::kNone,
+                  const ops::LayerNormArgs* norm = nullptr) {
   const Tensor out = b.ctx.make({x.dim(0), weight.out_features()});
-  ops::linear(b.ctx, {&weight, x, bias, activation, out});
+  ops::linear(b.ctx, {&weight, x, bias, activation, out, norm});
   return out;
 }
 
@@ -96,8 +97,8 @@ ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int
   bias_ = std::move(s.bias);
 }
 
-Tensor ColumnParallelLinear::forward(const Tensor& x) const {
-  return run_linear(build_, weight_, bias_, x, activation_);
+Tensor ColumnParallelLinear::forward(NormedRows& x) const {
+  return x.multiply(build_, weight_, bias_, activation_);
 }
 
 GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b,
@@ -111,8 +112,8 @@ GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up,
   bias_ = std::move(s.bias);
 }
 
-Tensor GatedParallelLinear::forward(const Tensor& x) const {
-  const Tensor y = run_linear(build_, weight_, bias_, x);
+Tensor GatedParallelLinear::forward(NormedRows& x) const {
+  const Tensor y = x.multiply(build_, weight_, bias_, Activation::kNone);
   const Tensor gate = y.columns(0, width_);
   ops::gated_activation(build_.ctx, {gate, y.columns(width_, 2 * width_), activation_, gate});
   return gate;
@@ -147,8 +148,8 @@ QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const W
   bias_ = std::move(s.bias);
 }
 
-QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
-  const Tensor y = run_linear(build_, weight_, bias_, x);
+QKVParallelLinear::Output QKVParallelLinear::forward(NormedRows& x) const {
+  const Tensor y = x.multiply(build_, weight_, bias_, Activation::kNone);
   const int64_t values = q_width_ + kv_width_;
   return {y.columns(0, q_width_), y.columns(q_width_, values),
           y.columns(values, values + kv_width_)};
@@ -171,8 +172,8 @@ CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& 
   kv_bias_ = std::move(of_kv.bias);
 }
 
-Tensor CrossAttentionQKVParallelLinear::forward_q(const Tensor& decoder_states) const {
-  return run_linear(build_, q_weight_, q_bias_, decoder_states);
+Tensor CrossAttentionQKVParallelLinear::forward_q(NormedRows& decoder_states) const {
+  return decoder_states.multiply(build_, q_weight_, q_bias_, Activation::kNone);
 }
 
 CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forward_kv(
@@ -195,21 +196,65 @@ Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKi
                                                   : Tensor::zeros({features}, DType::kF32));
 }
 
+ops::LayerNormArgs Norm::args(const Tensor& residual, const Tensor& x, const Tensor& out,
+                              const Tensor& sum) const {
+  return {x, residual, weight_, bias_, eps_, out, sum, rms()};
+}
+
 Tensor Norm::forward(const Tensor& x) const {
   const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, {}, weight_, bias_, eps_, out, {}, rms()});
+  ops::layer_norm(build_.ctx, args({}, x, out, {}));
   return out;
 }
 
 Tensor Norm::add_norm(const Tensor& residual, Tensor x) const {
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x, {}, rms()});
+  ops::layer_norm(build_.ctx, args(residual, x, x, {}));
   return x;
 }
 
 Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
   const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x, rms()});
+  ops::layer_norm(build_.ctx, args(residual, x, out, x));
   return {std::move(x), out};
+}
+
+const Tensor& NormedRows::rows() {
+  if (norm_ == nullptr) return rows_;
+  if (residual_.empty()) {
+    made(norm_->forward(x_), x_);
+  } else if (keep_sum_) {
+    Norm::Sum both = norm_->sum_and_norm(residual_, x_);
+    made(std::move(both.normed), std::move(both.sum));
+  } else {
+    made(norm_->add_norm(residual_, x_), {});
+  }
+  return rows_;
+}
+
+const Tensor& NormedRows::sum() {
+  rows();
+  return sum_;
+}
+
+Tensor NormedRows::multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,
+                            Activation activation) {
+  // On the CPU nothing is won, and the norm may be written over what it reads.
+  if (norm_ == nullptr || b.ctx.on_cpu()) return run_linear(b, weight, bias, rows(), activation);
+  const Tensor normed = b.ctx.make({x_.dim(0), x_.dim(1)});
+  Tensor sum = residual_.empty() ? x_ : Tensor();
+  if (!residual_.empty() && keep_sum_) sum = b.ctx.make({x_.dim(0), x_.dim(1)});
+  const ops::LayerNormArgs norm =
+      norm_->args(residual_, x_, normed, residual_.empty() ? Tensor() : sum);
+  Tensor out = run_linear(b, weight, bias, normed, activation, &norm);
+  made(normed, std::move(sum));
+  return out;
+}
+
+void NormedRows::made(Tensor rows, Tensor sum) {
+  norm_ = nullptr;
+  rows_ = std::move(rows);
+  sum_ = std::move(sum);
+  residual_ = x_ = Tensor();
 }
 
 void Norm::norm_groups(const Tensor& x) const {

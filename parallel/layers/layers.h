@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/context.h"
@@ -34,12 +35,82 @@ struct Build {
 // Whether a linear layer's file has a bias.
 enum class Bias : uint8_t { kRequired, kOptional, kNone };
 
+enum class NormKind : uint8_t {
+  kLayer,        // layer normalisation with weight and bias
+  kLayerNoBias,  // with a weight alone
+  kRms,          // x / sqrt(mean of x^2 + eps) * weight
+  kRmsPlusOne,   // the same with weight + 1
+};
+
+class Norm {
+ public:
+  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f,
+       NormKind kind = NormKind::kLayer);
+  // All of [T, features].
+  Tensor forward(const Tensor& x) const;
+  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
+  Tensor add_norm(const Tensor& residual, Tensor x) const;
+  struct Sum {
+    Tensor sum;     // residual + x, written over x; the residual stays
+    Tensor normed;  // norm(sum)
+  };
+  // What pre-norm layers do.
+  Sum sum_and_norm(const Tensor& residual, Tensor x) const;
+  // How that is done, into tensors of the caller's; no `sum`: only the norm is written.
+  ops::LayerNormArgs args(const Tensor& residual, const Tensor& x, const Tensor& out,
+                          const Tensor& sum) const;
+  // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
+  void norm_groups(const Tensor& x) const;
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  // empty: none
+  float eps() const { return eps_; }
+  NormKind kind() const { return kind_; }
+
+ private:
+  bool rms() const { return kind_ == NormKind::kRms || kind_ == NormKind::kRmsPlusOne; }
+
+  Build build_;
+  Tensor weight_, bias_;
+  float eps_;
+  NormKind kind_;
+};
+
+// What a sublayer reads: rows, or a norm of sums that is still to be made, by the first product
+// that reads it where a device can (ops::LinearArgs::norm), or before it.
+class NormedRows {
+ public:
+  explicit NormedRows(Tensor rows) : rows_(std::move(rows)) {}
+  // norm(residual + x), which outlives this. x may be written over; the residual stays. Without a
+  // residual: norm(x), and x stays. keep_sum: sum() is wanted.
+  NormedRows(const Norm& norm, Tensor residual, Tensor x, bool keep_sum)
+      : norm_(&norm), residual_(std::move(residual)), x_(std::move(x)), keep_sum_(keep_sum) {}
+
+  // The rows, made now if they were not.
+  const Tensor& rows();
+  // residual + x, where it was to be kept. The rows are made.
+  const Tensor& sum();
+  // [T, features of the weight]: activation(W rows + bias).
+  Tensor multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,
+                  Activation activation);
+
+ private:
+  void made(Tensor rows, Tensor sum);
+
+  const Norm* norm_ = nullptr;  // of rows that are not made
+  Tensor residual_, x_, rows_, sum_;
+  bool keep_sum_ = false;
+};
+
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
 class ColumnParallelLinear {
  public:
   ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
                        Activation activation = Activation::kNone, Bias bias = Bias::kRequired);
-  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank]
+  Tensor forward(NormedRows& x) const;  // [T, in] → [T, out of this rank]
+  Tensor forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -53,7 +124,11 @@ class GatedParallelLinear {
  public:
   GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b, int64_t in,
                       int64_t out, Activation activation, Bias bias = Bias::kRequired);
-  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank], strided
+  Tensor forward(NormedRows& x) const;  // [T, in] → [T, out of this rank], strided
+  Tensor forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -89,7 +164,11 @@ class QKVParallelLinear {
   struct Output {
     Tensor q, k, v;
   };  // [T, heads of this rank * head_dim] each, strided
-  Output forward(const Tensor& x) const;
+  Output forward(NormedRows& x) const;
+  Output forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -105,7 +184,11 @@ class CrossAttentionQKVParallelLinear {
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
                                   const Build& b, int64_t in, int heads, int head_dim,
                                   Bias bias = Bias::kRequired, int kv_heads = 0, int64_t kv_in = 0);
-  Tensor forward_q(const Tensor& decoder_states) const;
+  Tensor forward_q(NormedRows& decoder_states) const;
+  Tensor forward_q(const Tensor& decoder_states) const {
+    NormedRows rows(decoder_states);
+    return forward_q(rows);
+  }
   struct KeyValue {
     Tensor k, v;
   };
@@ -116,43 +199,6 @@ class CrossAttentionQKVParallelLinear {
   int64_t kv_width_;
   PackedWeight q_weight_, kv_weight_;
   Tensor q_bias_, kv_bias_;
-};
-
-enum class NormKind : uint8_t {
-  kLayer,        // layer normalisation with weight and bias
-  kLayerNoBias,  // with a weight alone
-  kRms,          // x / sqrt(mean of x^2 + eps) * weight
-  kRmsPlusOne,   // the same with weight + 1
-};
-
-class Norm {
- public:
-  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f,
-       NormKind kind = NormKind::kLayer);
-  // All of [T, features].
-  Tensor forward(const Tensor& x) const;
-  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
-  Tensor add_norm(const Tensor& residual, Tensor x) const;
-  struct Sum {
-    Tensor sum;     // residual + x, written over x; the residual stays
-    Tensor normed;  // norm(sum)
-  };
-  // What pre-norm layers do.
-  Sum sum_and_norm(const Tensor& residual, Tensor x) const;
-  // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
-  void norm_groups(const Tensor& x) const;
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  // empty: none
-  float eps() const { return eps_; }
-  NormKind kind() const { return kind_; }
-
- private:
-  bool rms() const { return kind_ == NormKind::kRms || kind_ == NormKind::kRmsPlusOne; }
-
-  Build build_;
-  Tensor weight_, bias_;
-  float eps_;
-  NormKind kind_;
 };
 
 // Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped
