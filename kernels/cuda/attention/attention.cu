@@ -123,7 +123,7 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
     if (writes_own_keys(*args.plan)) {
       p.written = new_keys(*args.write);
     } else {
-      write_kv(ctx, *args.write);
+      cuda::write_kv(ctx, *args.write);
     }
   }
   run(ctx, p, *args.plan);

@@ -132,7 +132,7 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
   const WeightProduct p = product_of(args);
   if (args.norm != nullptr) {
     if (run_with_norm(ctx, *args.norm, p)) return;
-    layer_norm(ctx, *args.norm);
+    cuda::layer_norm(ctx, *args.norm);
   }
   const auto at =
       reinterpret_cast<uintptr_t>(p.x) | static_cast<uintptr_t>(p.x_stride) * size_of(p.type);

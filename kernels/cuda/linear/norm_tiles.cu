@@ -272,7 +272,7 @@ void launch(const NormProduct& p, LaunchStream stream) {
   const dim3 grid(static_cast<unsigned>(ceil_div(p.product.n, kFeatures)),
                   static_cast<unsigned>(ceil_div(p.product.rows, kTokens)));
   TANDEM_LAUNCH((norm_tiles_kernel<T, kTokens, kParts>), grid, kThreads, bytes, stream, p);
-  after_launch("norm_tiles");
+  TANDEM_CUDA_CHECK(cudaGetLastError());
 }
 
 template <class T, int kTokens>
