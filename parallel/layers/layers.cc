@@ -18,11 +18,8 @@ MatrixView view_of(const HostTensor& t, Range rows, Range columns) {
 Range all_of(int64_t n) { return {0, n}; }
 
 Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias, const Tensor& x,
-                  Activation activation = Activation::kNone,
-                  const ops::LayerNormArgs* norm = nullptr) {
-  const Tensor out = b.ctx.make({x.dim(0), weight.out_features()});
-  ops::linear(b.ctx, {&weight, x, bias, activation, out, norm});
-  return out;
+                  Activation activation = Activation::kNone) {
+  return NormedRows(x).multiply(b, weight, bias, activation);
 }
 
 std::optional<HostTensor> find_bias(const Weights& w, int64_t out, Bias bias) {
@@ -182,87 +179,8 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
   return {y.columns(0, kv_width_), y.columns(kv_width_, 2 * kv_width_)};
 }
 
-// --- Norms and embeddings
+// --- Embeddings
 // ----------------------------------------------------------------------------
-
-Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKind kind)
-    : build_(b), eps_(eps), kind_(kind) {
-  const Tensor weight = to_float(w.get("weight", {features}));
-  if (kind == NormKind::kRmsPlusOne)
-    for (int64_t i = 0; i < features; ++i) weight.data<float>()[i] += 1.0f;
-  weight_ = b.ctx.resident(weight);
-  if (rms()) return;
-  bias_ = b.ctx.resident(kind == NormKind::kLayer ? to_float(w.get("bias", {features}))
-                                                  : Tensor::zeros({features}, DType::kF32));
-}
-
-ops::LayerNormArgs Norm::args(const Tensor& residual, const Tensor& x, const Tensor& out,
-                              const Tensor& sum) const {
-  return {x, residual, weight_, bias_, eps_, out, sum, rms()};
-}
-
-Tensor Norm::forward(const Tensor& x) const {
-  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, args({}, x, out, {}));
-  return out;
-}
-
-Tensor Norm::add_norm(const Tensor& residual, Tensor x) const {
-  ops::layer_norm(build_.ctx, args(residual, x, x, {}));
-  return x;
-}
-
-Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
-  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, args(residual, x, out, x));
-  return {std::move(x), out};
-}
-
-const Tensor& NormedRows::rows() {
-  if (norm_ == nullptr) return rows_;
-  if (residual_.empty()) {
-    made(norm_->forward(x_), x_);
-  } else if (keep_sum_) {
-    Norm::Sum both = norm_->sum_and_norm(residual_, x_);
-    made(std::move(both.normed), std::move(both.sum));
-  } else {
-    made(norm_->add_norm(residual_, x_), {});
-  }
-  return rows_;
-}
-
-const Tensor& NormedRows::sum() {
-  rows();
-  return sum_;
-}
-
-Tensor NormedRows::multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,
-                            Activation activation) {
-  // On the CPU nothing is won, and the norm may be written over what it reads.
-  if (norm_ == nullptr || b.ctx.on_cpu()) return run_linear(b, weight, bias, rows(), activation);
-  const Tensor normed = b.ctx.make({x_.dim(0), x_.dim(1)});
-  Tensor sum = residual_.empty() ? x_ : Tensor();
-  if (!residual_.empty() && keep_sum_) sum = b.ctx.make({x_.dim(0), x_.dim(1)});
-  const ops::LayerNormArgs norm =
-      norm_->args(residual_, x_, normed, residual_.empty() ? Tensor() : sum);
-  Tensor out = run_linear(b, weight, bias, normed, activation, &norm);
-  made(normed, std::move(sum));
-  return out;
-}
-
-void NormedRows::made(Tensor rows, Tensor sum) {
-  norm_ = nullptr;
-  rows_ = std::move(rows);
-  sum_ = std::move(sum);
-  residual_ = x_ = Tensor();
-}
-
-void Norm::norm_groups(const Tensor& x) const {
-  const int64_t groups = x.dim(1) / weight_.dim(0);
-  if (groups == 0) return;  // a rank without heads
-  ops::layer_norm(build_.ctx,
-                  {x, {}, weight_, bias_, eps_, x, {}, rms(), static_cast<int>(groups)});
-}
 
 Tensor table_of(const HostTensor& t) {
   const bool aligned = reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) == 0;

@@ -9,97 +9,14 @@
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/layers/norms.h"
 #include "parallel/layers/shard.h"
 #include "parallel/layers/weights.h"
 
 namespace tandem {
 
-// What building a layer needs besides its weights. Outlived by all that it refers to.
-struct Build {
-  Context& ctx;
-  Communicator& comm;
-  DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
-  // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
-  Quantization quantization = Quantization::kNone;
-  bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
-  bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
-
-  // For the layers of an encoder.
-  Build of_many_rows() const {
-    Build out = *this;
-    out.quantization = tandem::of_many_rows(quantization);
-    return out;
-  }
-};
-
 // Whether a linear layer's file has a bias.
 enum class Bias : uint8_t { kRequired, kOptional, kNone };
-
-enum class NormKind : uint8_t {
-  kLayer,        // layer normalisation with weight and bias
-  kLayerNoBias,  // with a weight alone
-  kRms,          // x / sqrt(mean of x^2 + eps) * weight
-  kRmsPlusOne,   // the same with weight + 1
-};
-
-class Norm {
- public:
-  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f,
-       NormKind kind = NormKind::kLayer);
-  // All of [T, features].
-  Tensor forward(const Tensor& x) const;
-  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
-  Tensor add_norm(const Tensor& residual, Tensor x) const;
-  struct Sum {
-    Tensor sum;     // residual + x, written over x; the residual stays
-    Tensor normed;  // norm(sum)
-  };
-  // What pre-norm layers do.
-  Sum sum_and_norm(const Tensor& residual, Tensor x) const;
-  // How that is done, into tensors of the caller's; no `sum`: only the norm is written.
-  ops::LayerNormArgs args(const Tensor& residual, const Tensor& x, const Tensor& out,
-                          const Tensor& sum) const;
-  // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
-  void norm_groups(const Tensor& x) const;
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  // empty: none
-  float eps() const { return eps_; }
-  NormKind kind() const { return kind_; }
-
- private:
-  bool rms() const { return kind_ == NormKind::kRms || kind_ == NormKind::kRmsPlusOne; }
-
-  Build build_;
-  Tensor weight_, bias_;
-  float eps_;
-  NormKind kind_;
-};
-
-// What a sublayer reads: rows, or a norm of sums that is still to be made, by the first product
-// that reads it where a device can (ops::LinearArgs::norm), or before it.
-class NormedRows {
- public:
-  explicit NormedRows(Tensor rows) : rows_(std::move(rows)) {}
-  // norm(residual + x), which outlives this. x may be written over; the residual stays. Without a
-  // residual: norm(x), and x stays. keep_sum: sum() is wanted.
-  NormedRows(const Norm& norm, Tensor residual, Tensor x, bool keep_sum)
-      : norm_(&norm), residual_(std::move(residual)), x_(std::move(x)), keep_sum_(keep_sum) {}
-
-  // The rows, made now if they were not.
-  const Tensor& rows();
-  // residual + x, where it was to be kept. The rows are made.
-  const Tensor& sum();
-  // [T, features of the weight]: activation(W rows + bias).
-  Tensor multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,
-                  Activation activation);
-
- private:
-  void made(Tensor rows, Tensor sum);
-
-  const Norm* norm_ = nullptr;  // of rows that are not made
-  Tensor residual_, x_, rows_, sum_;
-  bool keep_sum_ = false;
-};
 
 // y = act(W x + b), output features sharded: rank r computes shard_range(out, r) of y.
 class ColumnParallelLinear {

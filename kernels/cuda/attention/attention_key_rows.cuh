@@ -1,4 +1,4 @@
-// Where attention of few queries finds its keys and values.
+// Where attention of few queries finds its keys and values, and brings its own.
 #pragma once
 
 #include <type_traits>
@@ -73,5 +73,27 @@ struct KeyRows {
     }
   }
 };
+
+// The item's own keys and values of a head, as far as they are of its chunk, to their pages. (Heads
+// of queries that share one of keys do so each, with the same bytes.) Read by this block alone in
+// this launch; the caller synchronises.
+template <class Type, class Stored>
+__device__ __forceinline__ void store_own_keys(const NewKeys& p, const AttentionWork& work) {
+  using T = typename Type::Element;
+  const int head = kv_head_of_block(), thread = static_cast<int>(threadIdx.x);
+  for (int i = 0; i < work.queries; ++i) {
+    const int32_t key = work.position + i;
+    const int64_t token = work.query_row + i;
+    const int32_t slot = p.slots[token];
+    if (key < work.key_begin || key >= work.key_end || slot < 0) continue;
+    if constexpr (std::is_same_v<Stored, F8>) {
+      const int warp = thread / kWarpSize;
+      if (warp < 2) store_head_f8<T>(p, token, head, warp == 1, p.place(slot));
+    } else {
+      for (int d = thread; d < p.head_dim; d += kThreads)
+        store_element<T>(p, token, head * p.head_dim + d, p.place(slot));
+    }
+  }
+}
 
 }  // namespace tandem::cuda::rows

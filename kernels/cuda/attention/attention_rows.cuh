@@ -309,28 +309,6 @@ struct Variant {
   static constexpr bool kOneVector = Lanes<Type, kDim>::kVectors == 1;
 };
 
-// The item's own keys and values of a head, as far as they are of its chunk, to their pages. (Heads
-// of queries that share one of keys do so each, with the same bytes.) Read by this block alone in
-// this launch; the caller synchronises.
-template <class V>
-__device__ __forceinline__ void store_own_keys(const NewKeys& p, const AttentionWork& work) {
-  using T = typename V::Type::Element;
-  const int head = kv_head_of_block(), thread = static_cast<int>(threadIdx.x);
-  for (int i = 0; i < work.queries; ++i) {
-    const int32_t key = work.position + i;
-    const int64_t token = work.query_row + i;
-    const int32_t slot = p.slots[token];
-    if (key < work.key_begin || key >= work.key_end || slot < 0) continue;
-    if constexpr (std::is_same_v<typename V::Stored, F8>) {
-      const int warp = thread / kWarpSize;
-      if (warp < 2) store_head_f8<T>(p, token, head, warp == 1, p.place(slot));
-    } else {
-      for (int d = thread; d < p.head_dim; d += kThreads)
-        store_element<T>(p, token, head * p.head_dim + d, p.place(slot));
-    }
-  }
-}
-
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   using Type = typename V::Type;
@@ -349,7 +327,7 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   if (V::Bias::kOptions && which.count <= 0) return;
   const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), pages);
   queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
-  if (p.args.written.k != nullptr) store_own_keys<V>(p.args.written, work);
+  if (p.args.written.k != nullptr) store_own_keys<Type, typename V::Stored>(p.args.written, work);
   __syncthreads();
   const float4* const first_query = queries.rows[0][0];
   if (which.count == 1) {
