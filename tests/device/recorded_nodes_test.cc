@@ -14,7 +14,7 @@ namespace tandem {
 namespace {
 
 struct Way {
-  const char* dtype = "float32";
+  DType dtype = DType::kF32;
   bool fused_norms = false;  // TANDEM_FUSED_NORMS
 };
 
@@ -63,20 +63,20 @@ constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same k
 // its own keys and values; GELU apart above 8 rows.
 TEST(RecordedNodes, AStepOfManyRows) {
   EXPECT_EQ(nodes_of_step(12, {}), kLayers * 12 + kOnce);
-  EXPECT_EQ(nodes_of_step(12, {.dtype = "bfloat16"}), kLayers * 12 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}), kLayers * 12 + kOnce);
 }
 TEST(RecordedNodes, AStepOfFewRows) { EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnce); }
 
 // Norms and GELU are in the products that follow and go before them; the last layer's norm stays.
 TEST(RecordedNodes, AStepOfManyRowsWithFusedNorms) {
   std::vector<std::vector<int32_t>> tokens;
-  EXPECT_EQ(nodes_of_step(12, {.dtype = "bfloat16", .fused_norms = true}, &tokens),
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = true}, &tokens),
             kLayers * 8 + 1 + kOnce);
   static_assert(kLargeLayers * 8 + 1 + kOnce <= 110);
   ASSERT_EQ(tokens.size(), size_t{12});
   for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
   // Few rows and f32 are as they were.
-  EXPECT_EQ(nodes_of_step(2, {.dtype = "bfloat16", .fused_norms = true}), kLayers * 11 + kOnce);
+  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = true}), kLayers * 11 + kOnce);
   EXPECT_EQ(nodes_of_step(12, {.fused_norms = true}), kLayers * 12 + kOnce);
 }
 
