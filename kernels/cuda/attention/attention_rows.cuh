@@ -325,7 +325,8 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   }
   const typename V::Bias::Which which(p, work, kQueries);
   if (V::Bias::kOptions && which.count <= 0) return;
-  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), pages);
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), Lanes<Type, V::kDim>::first(),
+                                         pages);
   queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
   if (p.args.written.k != nullptr) store_own_keys<Type, typename V::Stored>(p.args.written, work);
   __syncthreads();
