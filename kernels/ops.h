@@ -85,6 +85,8 @@ struct KvPages {
 
 namespace ops {
 
+struct LayerNormArgs;
+
 // out[t] = activation(W x[t] + bias), bias optional (empty). With bf16 weights, x is rounded to
 // bf16 and products are summed in f32.
 // With i8 weights, an output feature n has the scale s_n = max_k |W_nk| / 127 and a row of x the
@@ -99,6 +101,9 @@ struct LinearArgs {
   Tensor bias;  // [out_features] f32 (on CUDA of the type of `out`), or empty
   Activation activation = Activation::kNone;
   Tensor out;  // [T, out_features], of the activations' type or f32
+  // What layer_norm does first: x is its `out`, which is none of its inputs on a device, nor is
+  // `sum` (a device may do both at once). Null: x is there.
+  const LayerNormArgs* norm = nullptr;
 };
 void linear(Context& ctx, const LinearArgs& args);
 
@@ -295,10 +300,10 @@ struct RaggedAttentionArgs {
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
-// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which already hold
-// the keys and values of this step. Query i of a sequence with q queries and n keys stands at
-// position n - q + i; a causal one sees keys [0, n - q + i].
-// n = block_size * (pages - 1) + kv_last_page_len; a sequence with queries has at least one key.
+// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which hold the keys
+// and values of this step, already or by `write`. Query i of a sequence with q queries and n keys
+// stands at position n - q + i; a causal one sees keys [0, n - q + i]. n = block_size * (pages - 1)
+// + kv_last_page_len; a sequence with queries has at least one key.
 struct PagedAttentionArgs {
   Tensor q;  // [T, num_heads * head_dim]
   KvPages pages;
@@ -317,6 +322,9 @@ struct PagedAttentionArgs {
   int32_t window_back = Window::kAll;  // causal only: keys before that distance are not seen
   // [T, num_heads] f32: the logarithm of the sum of exp(score); or empty. For merge_attention.
   Tensor log_sums = {};
+  // Causal only: what write_kv does before anything is read, of the queries' tokens and these
+  // pages. (A device may do both at once.) Null: the pages hold this step's keys already.
+  const WriteKvArgs* write = nullptr;
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 

@@ -40,6 +40,22 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
 }
 
 namespace ops {
+namespace {
+
+// The CPU does it here, and a device where the product does not.
+void norm_in_front(Context& ctx, const LinearArgs& args) {
+  const LayerNormArgs& norm = *args.norm;
+  TANDEM_CHECK(norm.out.raw() == args.x.raw(), "a norm of other rows");
+  TANDEM_CHECK_EQ(norm.groups, 1);
+  if (ctx.on_cpu() || args.weight->out_features() == 0) return layer_norm(ctx, norm);
+  check_layer_norm(ctx, norm);
+  for (const Tensor* from : {&norm.x, &norm.residual})
+    TANDEM_CHECK(
+        from->raw() != norm.out.raw() && (norm.sum.empty() || from->raw() != norm.sum.raw()),
+        "a norm over its own input");
+}
+
+}  // namespace
 
 void linear(Context& ctx, const LinearArgs& args) {
   TANDEM_CHECK(args.weight != nullptr);
@@ -54,8 +70,9 @@ void linear(Context& ctx, const LinearArgs& args) {
   }
   if (!args.bias.empty())
     check_vector(args.bias, w.out_features(), ctx.on_cpu() ? DType::kF32 : args.out.dtype());
-  if (rows == 0 || w.out_features() == 0) return;
-  ops_of(ctx).linear(ctx, args);
+  if (rows == 0) return;
+  if (args.norm != nullptr) norm_in_front(ctx, args);
+  if (w.out_features() > 0) ops_of(ctx).linear(ctx, args);
 }
 
 }  // namespace ops
