@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,10 @@ struct Intervals {
     int64_t sum = 0;
     for (const auto& [begin, end] : list) sum += end - begin;
     return sum;
+  }
+  bool holds(int64_t begin, int64_t end) const {
+    const auto behind = std::upper_bound(list.begin(), list.end(), std::pair(begin, INT64_MAX));
+    return behind != list.begin() && end <= std::prev(behind)->second;
   }
   int64_t shared_with(const Intervals& other) const {
     int64_t sum = 0;
@@ -72,8 +77,7 @@ std::vector<RankSummary::Row> rows_of(const ProfileGroup& group, const Intervals
   std::map<std::string, Intervals> places;
   for (const SpanEvent& e : group.track(0).events()) {
     if (!wanted(e)) continue;
-    const Intervals own{{{e.begin, e.end}}};
-    if (own.shared_with(steps) < e.end - e.begin) continue;
+    if (!steps.holds(e.begin, e.end)) continue;
     const std::string name = row_name(e);
     RankSummary::Row& row = rows[name];
     row.name = name;

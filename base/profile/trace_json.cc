@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kPiece = size_t{1} << 20;
 
 // With its quotes; bytes that are not UTF-8 are replaced.
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -114,7 +114,7 @@ std::vector<uint32_t> viewing_order(std::span<const SpanEvent> events) {
 
 void write_group(const ProfileGroup& group, EventWriter& out) {
   const int process = group.number();
-  out.metadata("process_name", process, -1, "name", quoted(group.name()));
+  out.metadata("process_name", process, -1, "name", json_text(group.name()));
   out.metadata("process_sort_index", process, -1, "sort_index", std::to_string(process));
   for (int i = 0; i < group.threads(); ++i) {
     const ProfileTrack& track = group.track(i);
@@ -123,7 +123,7 @@ void write_group(const ProfileGroup& group, EventWriter& out) {
     const auto events = track.events();
     if (const int64_t dropped = track.dropped(); dropped > 0)
       name += " (" + std::to_string(dropped) + " spans dropped)";
-    out.metadata("thread_name", process, thread, "name", quoted(name));
+    out.metadata("thread_name", process, thread, "name", json_text(name));
     out.metadata("thread_sort_index", process, thread, "sort_index", std::to_string(i));
     for (const uint32_t at : viewing_order(events)) out.span(events[at], process, thread);
   }
@@ -137,7 +137,7 @@ void write_trace(const Profile& profile,
   EventWriter out(write, profile.begun());
   out.raw("{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":" + std::to_string(profile.begun()) +
           ",\"otherData\":{");
-  for (const auto& [name, value] : notes) out.raw(quoted(name) + ":" + quoted(value) + ",");
+  for (const auto& [name, value] : notes) out.raw(json_text(name) + ":" + json_text(value) + ",");
   out.raw("\"dropped_spans\":\"" + std::to_string(profile.num_dropped()) + "\"},\"traceEvents\":[");
   for (const ProfileGroup* group : profile.groups()) write_group(*group, out);
   out.raw("\n]}\n");

@@ -92,7 +92,8 @@ struct ThreadPool::Impl {
   // Of the running region; read only after a successful claim.
   alignas(64) const Body* body = nullptr;
   int64_t tasks = 0;
-  bool running = false;  // of the caller, to catch nested regions
+  ProfileGroup* profiled = nullptr;  // null: it is not recorded
+  bool running = false;              // of the caller, to catch nested regions
 
   int threads = 1;
   bool crowded = false;  // more threads than cores: do not spin for long
