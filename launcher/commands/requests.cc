@@ -266,7 +266,7 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
     throw;
   }
   if (cluster) return run_in_cluster(options, job.get(), work);
-  const auto profile = options.cluster.profile.start("");
+  const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
   std::unique_ptr<Backend> backend;
   if (remote) {
     backend = connect(options);

@@ -73,11 +73,11 @@ std::string rank_part(int replica, int replicas, int rank) {
   return replicas > 1 ? "replica" + std::to_string(replica) + "." + part : part;
 }
 
-ProfileFile::ProfileFile(std::filesystem::path file, const ProfileWindow& window)
+ProfileFile::ProfileFile(std::filesystem::path file, const ProfileWindow& window, When when)
     : file_(std::move(file)), profile_(std::make_unique<Profile>(window)) {
   if (std::filesystem::is_directory(file_)) throw cannot_write(file_, EISDIR);
   Replacement(file_).write("");  // better now than when the work is done
-  thread_ = std::thread([this] { write_in_time(); });
+  if (when == When::kInTime) thread_ = std::thread([this] { write_in_time(); });
   set_process_profile(profile_.get());
 }
 

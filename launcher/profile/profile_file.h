@@ -19,13 +19,16 @@ std::filesystem::path profile_path(const std::filesystem::path& file, const std:
 // "rank0", or "replica1.rank0" where there are several replicas.
 std::string rank_part(int replica, int replicas, int rank);
 
-// Makes the process's profile, and writes it when its steps are done, when no step has been for a
-// while (a process may be ended without notice), and at the end. What is there is replaced as a
-// whole. One at a time; everything that is profiled ends before it.
+// Makes the process's profile, and writes it. What is there is replaced as a whole. One at a time;
+// everything that is profiled ends before it.
 class ProfileFile {
  public:
+  enum class When {
+    kInTime,  // when the steps are done, when no step has been for a while, and in finish()
+    kAtEnd,   // in finish() alone: nothing runs beside what is measured
+  };
   // Throws InputError if the file cannot be written.
-  ProfileFile(std::filesystem::path file, const ProfileWindow& window);
+  ProfileFile(std::filesystem::path file, const ProfileWindow& window, When when);
   ~ProfileFile();
   ProfileFile(const ProfileFile&) = delete;
   ProfileFile& operator=(const ProfileFile&) = delete;

@@ -21,9 +21,10 @@ void ProfileOptions::add(CLI::App& app) {
       ->capture_default_str();
 }
 
-std::unique_ptr<ProfileFile> ProfileOptions::start(const std::string& part) const {
+std::unique_ptr<ProfileFile> ProfileOptions::start(const std::string& part,
+                                                   ProfileFile::When when) const {
   if (file.empty()) return nullptr;
-  return std::make_unique<ProfileFile>(profile_path(file, part), window);
+  return std::make_unique<ProfileFile>(profile_path(file, part), window, when);
 }
 
 std::vector<std::string> ProfileOptions::flags() const {

@@ -186,6 +186,7 @@ void EncoderDecoderModelRunner::complete_all_but(size_t last) {
 
 void EncoderDecoderModelRunner::complete(Flight& flight) {
   if (!flight.decoder && !flight.encoder) return;
+  const ProfileSpan span(kDeviceSpan);
   try {
     DeviceDecoder::Answer answer;
     if (flight.decoder)

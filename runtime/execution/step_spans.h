@@ -14,6 +14,7 @@ inline constexpr SpanKind kDraftsSpan{"drafts", "phase", {"sequences"}};
 inline constexpr SpanKind kBatchSpan{"batch", "phase"};
 inline constexpr SpanKind kEncoderSpan{"encoder", "phase", {"tokens"}};
 inline constexpr SpanKind kDecoderSpan{"decoder", "phase", {"tokens"}};
+inline constexpr SpanKind kDeviceSpan{"device", "phase"};  // its answer is waited for
 inline constexpr SpanKind kSampleSpan{"sample", "phase", {"rows"}};
 
 // What the step does, "encode", "prefill", "decode" and "verify" with "+" between, and how much of
