@@ -34,7 +34,7 @@ class ProfileGroup {
   int number() const { return number_; }
   int threads() const { return static_cast<int>(tracks_.size()); }
   // Null where the group has no such thread.
-  ProfileTrack* track(int thread) {
+  ProfileTrack* find_track(int thread) {
     const auto i = static_cast<size_t>(thread);
     return i < tracks_.size() ? &tracks_[i] : nullptr;
   }
@@ -119,7 +119,7 @@ class ProfiledScope {
 class ProfileSpan {
  public:
   explicit ProfileSpan(const SpanKind& kind)
-      : track_(profiled_group == nullptr ? nullptr : profiled_group->track(0)) {
+      : track_(profiled_group == nullptr ? nullptr : profiled_group->find_track(0)) {
     if (track_ != nullptr) [[unlikely]]
       event_ = {&kind, profile_clock(), 0, nullptr, {}};
   }

@@ -114,7 +114,7 @@ struct ThreadPool::Impl {
                                        std::memory_order_acquire))
         continue;
       if (share.tasks == 0 && profiled != nullptr) [[unlikely]] {
-        share.track = profiled->track(thread);
+        share.track = profiled->find_track(thread);
         share.begin = profile_clock();
       }
       (*body)(tasks - static_cast<int64_t>(s & 0xffffffffu), thread);
@@ -192,7 +192,7 @@ struct ThreadPool::Impl {
     const int64_t waits_from = profiled == nullptr ? 0 : profile_clock();
     Backoff backoff(crowded);
     while (done.load(std::memory_order_acquire) + mine.tasks < count) backoff.step();
-    ProfileTrack* const track = profiled == nullptr ? nullptr : profiled->track(0);
+    ProfileTrack* const track = profiled == nullptr ? nullptr : profiled->find_track(0);
     if (track == nullptr) [[likely]]
       return;
     track->add({&kShare, begun, waits_from, nullptr, {mine.tasks}});

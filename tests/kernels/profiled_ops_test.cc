@@ -60,7 +60,7 @@ TEST_P(ProfiledOps, HaveSpansWithTheirShapesAndTheSameBits) {
   }
   EXPECT_EQ(&ops_of(ctx_), &kCpuOps);
   EXPECT_TRUE(same_bits(recorded, plain));
-  const auto spans = of_category(*group_->track(0), "op");
+  const auto spans = of_category(*group_->find_track(0), "op");
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_STREQ(spans[0].kind->name, "linear");
   EXPECT_EQ(spans[0].numbers, (std::array<int64_t, 4>{9, 200, 300}));
@@ -70,7 +70,7 @@ TEST_P(ProfiledOps, HaveSpansWithTheirShapesAndTheSameBits) {
   EXPECT_LE(spans[0].end, spans[1].begin);
   // What threads did for the product lies within its span, but for a wait that began before.
   for (int i = 0; i < group_->threads(); ++i)
-    for (const SpanEvent& e : of_category(*group_->track(i), "pool")) {
+    for (const SpanEvent& e : of_category(*group_->find_track(i), "pool")) {
       EXPECT_GE(e.begin, spans[0].begin);
       EXPECT_LE(e.end, spans[1].end);
     }
@@ -91,7 +91,7 @@ TEST_P(ProfiledOps, ThreadsSayHowManyTasksTheyTookAndWhenTheyWaited) {
   const auto count = [&] {
     tasks = 0;
     for (int i = 0; i < group_->threads(); ++i)
-      for (const SpanEvent& e : of_category(*group_->track(i), "pool")) tasks += e.numbers[0];
+      for (const SpanEvent& e : of_category(*group_->find_track(i), "pool")) tasks += e.numbers[0];
     return tasks;
   };
   if (GetParam() == 1) {
@@ -102,10 +102,10 @@ TEST_P(ProfiledOps, ThreadsSayHowManyTasksTheyTookAndWhenTheyWaited) {
   for (int i = 0; i < 1000 && count() < kRegions * kTasks; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(tasks, kRegions * kTasks);
-  EXPECT_EQ(of_category(*group_->track(0), "wait").size(), size_t{kRegions});
+  EXPECT_EQ(of_category(*group_->find_track(0), "wait").size(), size_t{kRegions});
   for (int i = 0; i < group_->threads(); ++i) {
     int64_t last = profile_.begun();
-    for (const SpanEvent& e : group_->track(i)->events()) {
+    for (const SpanEvent& e : group_->find_track(i)->events()) {
       EXPECT_LE(last, e.begin);
       EXPECT_LE(e.begin, e.end);
       last = e.end;

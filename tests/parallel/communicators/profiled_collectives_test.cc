@@ -25,7 +25,7 @@ TEST(ProfiledCollectives, HaveSpansWithTheirBytesAndTheirWaiting) {
   });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
   for (ProfileGroup* group : groups) {
-    const auto events = group->track(0)->events();
+    const auto events = group->find_track(0)->events();
     ASSERT_EQ(events.size(), 6u);
     const char* const names[] = {"all_reduce", "all_gather", "barrier"};
     const int64_t bytes[] = {40, 40, 0};
