@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-// Times in nanoseconds; all but `span` within recorded steps.
+// Times in nanoseconds; all but `span` within steps of which nothing was dropped. What a thread
+// other than the first is not busy with a region it waits.
 struct RankSummary {
   struct Row {
     std::string name;
@@ -31,10 +32,9 @@ struct RankSummary {
   int64_t between_ops = 0;
   std::vector<Thread> threads;
 
-  // Of the threads' time in steps, 0 to 1. `covered`: by what threads were seen to do.
+  // Of the threads' time in steps, 0 to 1.
   double share_at_barriers() const;
   double share_for_one() const;
-  double covered() const;
 };
 
 struct ProfileSummary {

@@ -52,7 +52,8 @@ TEST(TraceJson, SaysHowManySpansWereDropped) {
   Profile profile({0, 1});
   ProfileGroup* const group = profile.add_group("rank 0", 1, {"thread 0"});
   const int64_t t = profile.begun();
-  while (group->find_track(0)->dropped() < 3) group->find_track(0)->add({&kStep, t, t + 1, nullptr, {1}});
+  while (group->find_track(0)->dropped() < 3)
+    group->find_track(0)->add({&kStep, t, t + 1, nullptr, {1}});
   const test::Trace trace = test::read_trace(text_of(profile));
   EXPECT_EQ(trace.notes.at("dropped_spans"), "3");
   EXPECT_EQ(trace.threads.at({1, 1}), "thread 0 (3 spans dropped)");
