@@ -35,6 +35,21 @@ struct Intervals {
   }
 };
 
+// What of `all` is not in `some`.
+Intervals without(const Intervals& all, const Intervals& some) {
+  Intervals out;
+  size_t next = 0;
+  for (auto [begin, end] : all.list) {
+    while (next < some.list.size() && some.list[next].second <= begin) ++next;
+    for (size_t i = next; i < some.list.size() && some.list[i].first < end; ++i) {
+      if (some.list[i].first > begin) out.list.emplace_back(begin, some.list[i].first);
+      begin = some.list[i].second;
+    }
+    if (begin < end) out.list.emplace_back(begin, end);
+  }
+  return out;
+}
+
 template <class Wanted>
 Intervals intervals_of(std::span<const SpanEvent> events, const Wanted& wanted) {
   Intervals out;
@@ -96,6 +111,16 @@ std::vector<RankSummary::Row> rows_of(const ProfileGroup& group, const Intervals
   return out;
 }
 
+// The steps until the first span of the group was dropped.
+Intervals whole_steps(const ProfileGroup& group) {
+  int64_t until = INT64_MAX;
+  for (int i = 0; i < group.threads(); ++i)
+    if (group.track(i).dropped() > 0) until = std::min(until, group.track(i).events().back().end);
+  return intervals_of(group.track(0).events(), [&](const SpanEvent& e) {
+    return e.kind->category == std::string_view("step") && e.end <= until;
+  });
+}
+
 RankSummary summarize_rank(const ProfileGroup& group, const Intervals& steps) {
   RankSummary out;
   out.name = group.name();
@@ -107,13 +132,13 @@ RankSummary summarize_rank(const ProfileGroup& group, const Intervals& steps) {
   for (int i = 0; i < group.threads(); ++i) {
     RankSummary::Thread thread{group.track(i).name(), 0, 0, 0, 0};
     const auto events = group.track(i).events();
-    const Intervals& wait = waits.emplace_back(of_category(events, "wait"));
+    const Intervals& wait =
+        waits.emplace_back(i == 0 ? barriers : without(steps, of_category(events, "pool")));
     const int64_t waited = wait.shared_with(steps);
     thread.for_ranks = of_category(events, "rank wait").shared_with(steps);
     thread.at_barriers = i == 0 ? waited : wait.shared_with(shares) + wait.shared_with(barriers);
     thread.for_one = waited - thread.at_barriers;
-    thread.busy = i == 0 ? out.time - waited - thread.for_ranks
-                         : of_category(events, "pool").shared_with(steps);
+    thread.busy = out.time - waited - thread.for_ranks;
     out.threads.push_back(thread);
   }
   const auto is = [](std::string_view category) {
@@ -169,8 +194,8 @@ void print_rank(std::string& out, const RankSummary& rank) {
           100 * ratio(t.for_one, rank.time), 100 * ratio(t.for_ranks, rank.time));
   print(out,
         "  Waiting, of all threads' time in steps: %.1f%% at barriers, %.1f%% for one thread's "
-        "work; %.1f%% of the time is covered\n",
-        100 * rank.share_at_barriers(), 100 * rank.share_for_one(), 100 * rank.covered());
+        "work\n",
+        100 * rank.share_at_barriers(), 100 * rank.share_for_one());
 }
 
 }  // namespace
@@ -187,19 +212,13 @@ double RankSummary::share_for_one() const {
   return ratio(sum, time * static_cast<int64_t>(threads.size()));
 }
 
-double RankSummary::covered() const {
-  int64_t sum = 0;
-  for (const Thread& t : threads) sum += t.busy + t.at_barriers + t.for_one + t.for_ranks;
-  return ratio(sum, time * static_cast<int64_t>(threads.size()));
-}
-
 ProfileSummary summarize_profile(const Profile& profile) {
   ProfileSummary out;
   out.dropped = profile.num_dropped();
   std::map<std::string, RankSummary::Row> engine;
   for (const ProfileGroup* group : profile.groups()) {
     if (group->threads() == 0) continue;
-    const Intervals steps = of_category(group->track(0).events(), "step");
+    const Intervals steps = whole_steps(*group);
     if (!steps.list.empty()) {
       out.ranks.push_back(summarize_rank(*group, steps));
       continue;
@@ -223,7 +242,7 @@ std::string format_summary(const ProfileSummary& summary) {
           static_cast<long long>(row.calls), static_cast<double>(row.time) / 1e6, "",
           ratio(row.time, row.calls) / 1e3);
   if (summary.dropped > 0)
-    print(out, "  %lld spans were dropped: the figures are of those before\n",
+    print(out, "  %lld spans were dropped: the figures are of the steps before\n",
           static_cast<long long>(summary.dropped));
   return out;
 }
