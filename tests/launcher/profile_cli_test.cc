@@ -72,9 +72,8 @@ TEST(ProfileCli, ShowsStepsOpsAndWaiting) {
     decoded += s.args.at("decoder_tokens").get<int64_t>();
   }
   EXPECT_EQ(steps.count("decode"), 1u);
-  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const std::string& name) {
-    return name.rfind("encode", 0) == 0;
-  }));
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(),
+                          [](const std::string& name) { return name.rfind("encode", 0) == 0; }));
   EXPECT_EQ(sequences, 8);
   EXPECT_GE(decoded, 8 * 8);
   for (const char* op : {"linear", "paged_attention", "ragged_attention", "layer_norm", "write_kv"})
