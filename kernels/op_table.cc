@@ -1,7 +1,8 @@
-// The CPU's table, and a context's.
+// The CPU's table, and a context's; while its steps are recorded, that of the spans.
 #include "kernels/op_table.h"
 
 #include "kernels/cpu/ops_cpu.h"
+#include "kernels/profiled_ops.h"
 
 namespace tandem {
 
@@ -12,6 +13,10 @@ const OpTable kCpuOps = {cpu::pack_weight, nullptr,
 };
 
 const OpTable& ops_of(const Context& ctx) {
+  return profiled_group == nullptr ? device_ops(ctx) : kProfiledOps;
+}
+
+const OpTable& device_ops(const Context& ctx) {
   const DeviceBackend* backend = ctx.backend_or_null();
   return backend == nullptr ? kCpuOps : backend->ops();
 }

@@ -28,6 +28,8 @@ struct OpTable {
 
 extern const OpTable kCpuOps;
 
+// What to call: the device's table, or one that records a span around each of its functions.
 const OpTable& ops_of(const Context& ctx);
+const OpTable& device_ops(const Context& ctx);
 
 }  // namespace tandem

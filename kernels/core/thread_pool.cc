@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/profile/profile.h"
 
 namespace tandem {
 namespace {
@@ -23,6 +24,11 @@ using Body = std::function<void(int64_t, int)>;
 constexpr auto kSpinTime = std::chrono::milliseconds(1);
 constexpr int kPausesPerClock = 64;       // the clock is read once in so many pauses
 constexpr int kPausesBeforeYield = 2048;  // an idle thread gives way to others from here on
+
+// A thread's share of a region, and what it waits for behind it: the others' (the caller), the next
+// region that leaves it something to do (the others). Regions of one task or one thread have none.
+constexpr SpanKind kShare{"tasks", "pool", {"tasks"}};
+constexpr SpanKind kWait{"wait", "wait"};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -67,6 +73,13 @@ class Backoff {
   int count_ = 0;
 };
 
+// What a thread did in a region.
+struct Share {
+  int64_t tasks = 0;
+  ProfileTrack* track = nullptr;  // where it is recorded; null: it is not
+  int64_t begin = 0;              // of profile_clock(), where there is a track
+};
+
 }  // namespace
 
 struct ThreadPool::Impl {
@@ -79,7 +92,8 @@ struct ThreadPool::Impl {
   // Of the running region; read only after a successful claim.
   alignas(64) const Body* body = nullptr;
   int64_t tasks = 0;
-  bool running = false;  // of the caller, to catch nested regions
+  ProfileGroup* profiled = nullptr;  // null: it is not recorded
+  bool running = false;              // of the caller, to catch nested regions
 
   int threads = 1;
   bool crowded = false;  // more threads than cores: do not spin for long
@@ -91,19 +105,23 @@ struct ThreadPool::Impl {
            !stop.load(std::memory_order_acquire);
   }
 
-  // Claims and runs tasks until none is left. Returns how many it ran.
-  int64_t work(int thread) {
-    int64_t count = 0;
+  // Claims and runs tasks until none is left.
+  Share work(int thread) {
+    Share share;
     uint64_t s = state.load(std::memory_order_acquire);
     while (has_work(s)) {
       if (!state.compare_exchange_weak(s, s - 1, std::memory_order_acq_rel,
                                        std::memory_order_acquire))
         continue;
+      if (share.tasks == 0 && profiled != nullptr) [[unlikely]] {
+        share.track = profiled->find_track(thread);
+        share.begin = profile_clock();
+      }
       (*body)(tasks - static_cast<int64_t>(s & 0xffffffffu), thread);
-      ++count;
+      ++share.tasks;
       s = state.load(std::memory_order_acquire);
     }
-    return count;
+    return share;
   }
 
   void sleep() {
@@ -134,10 +152,24 @@ struct ThreadPool::Impl {
 
   void worker(int thread, int cpu) {
     if (cpu >= 0) pin_this_thread(cpu);
+    int64_t idle_since = 0;  // of profile_clock(); 0: not known
     while (!stop.load(std::memory_order_acquire)) {
-      if (const int64_t count = work(thread)) done.fetch_add(count, std::memory_order_release);
+      const Share share = work(thread);
+      if (share.tasks > 0) {
+        const int64_t end = share.track == nullptr ? 0 : profile_clock();
+        done.fetch_add(share.tasks, std::memory_order_release);
+        if (share.track != nullptr) [[unlikely]]
+          record(share, idle_since, end);
+        idle_since = end;
+      }
       wait_for_work();
     }
+  }
+
+  // Of a worker: its track is its own, whoever reads it meanwhile.
+  static void record(const Share& share, int64_t idle_since, int64_t end) {
+    if (idle_since > 0) share.track->add({&kWait, idle_since, share.begin, nullptr, {}});
+    share.track->add({&kShare, share.begin, end, nullptr, {share.tasks}});
   }
 
   void end() {
@@ -150,13 +182,21 @@ struct ThreadPool::Impl {
   void run_region(int64_t count, const Body& b) {
     body = &b;
     tasks = count;
+    profiled = profiled_group;
+    const int64_t begun = profiled == nullptr ? 0 : profile_clock();
     done.store(0, std::memory_order_relaxed);
     const uint64_t region = (state.load(std::memory_order_relaxed) >> 32) + 1;
     state.store(region << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
     wake_sleepers();
-    const int64_t mine = work(0);
+    const Share mine = work(0);
+    const int64_t waits_from = profiled == nullptr ? 0 : profile_clock();
     Backoff backoff(crowded);
-    while (done.load(std::memory_order_acquire) + mine < count) backoff.step();
+    while (done.load(std::memory_order_acquire) + mine.tasks < count) backoff.step();
+    ProfileTrack* const track = profiled == nullptr ? nullptr : profiled->find_track(0);
+    if (track == nullptr) [[likely]]
+      return;
+    track->add({&kShare, begun, waits_from, nullptr, {mine.tasks}});
+    track->add({&kWait, waits_from, profile_clock(), nullptr, {}});
   }
 };
 

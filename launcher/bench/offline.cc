@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "base/profile/summary.h"
 #include "launcher/backend.h"
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"
@@ -128,6 +129,12 @@ Json report_drafts(const Backend& backend, int64_t tokens) {
           {"tokens_per_step", per_step}};
 }
 
+// What this process saw of it; ranks in other processes have their own files.
+void print_profile() {
+  if (Profile* profile = process_profile())
+    std::fputs(format_summary(summarize_profile(*profile)).c_str(), stdout);
+}
+
 int64_t output_tokens(const std::vector<BenchRequest>& requests) {
   int64_t tokens = 0;
   for (const BenchRequest& request : requests) tokens += request.output_tokens;
@@ -150,9 +157,11 @@ int run_throughput(OfflineOptions& o) {
                      {"num_prompts", items.size()}};
         if (Json drafts = report_drafts(backend, output_tokens(requests)); !drafts.is_null())
           head["spec_decode"] = std::move(drafts);
-        return o.output.write(
+        const int status = o.output.write(
             std::move(head), requests, duration,
             engine_name(o) + ": " + std::to_string(items.size()) + " requests, all at once");
+        print_profile();
+        return status;
       });
 }
 
@@ -209,6 +218,7 @@ int run_latency(OfflineOptions& o) {
         std::vector<double> times;
         int64_t tokens = 0;
         for (int i = -o.warmup; i < o.iterations; ++i) {
+          if (Profile* profile = process_profile()) profile->hold(i < 0);
           const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
           const auto begun = Clock::now();
           const auto requests = Batch(backend, batch, extra)
@@ -219,6 +229,7 @@ int run_latency(OfflineOptions& o) {
           tokens += output_tokens(requests);
         }
         report_latency(o, times, report_drafts(backend, tokens));
+        print_profile();
         return 0;
       });
 }

@@ -57,6 +57,7 @@ void ClusterOptions::add(CLI::App& app) {
   option("--cluster-host", config.cluster_host, "Address that workers connect to");
   option("--cluster-port", config.cluster_port, "Port that workers connect to; 0 is any free one");
   log.add(app);
+  profile.add(app);
 }
 
 bool ClusterOptions::wants_cluster() const {
@@ -146,6 +147,7 @@ WorkerCommand worker_command(const ClusterOptions& options) {
   const actors::ClusterConfig& c = options.config;
   WorkerCommand worker{options.worker_program, options.log.flags()};
   if (worker.program.empty()) worker.program = this_program();
+  for (const std::string& flag : options.profile.flags()) worker.flags.push_back(flag);
   for (const auto& flag : {std::string("--cpu-binding"), options.cpu_binding,
                            std::string("--replicas"), std::to_string(c.data_parallel_size),
                            std::string("--ranks"), std::to_string(c.tensor_parallel_size),
@@ -166,6 +168,16 @@ std::unique_ptr<actors::GroupLauncher> make_launcher(const ClusterOptions& optio
 }
 
 }  // namespace
+
+std::vector<std::string> ClusterOptions::profiled_parts() const {
+  std::vector<std::string> out;
+  const std::string asked = find_backend(*this);
+  if (profile.file.empty() || (asked != "processes" && asked != "mpi")) return out;
+  for (int replica = 0; replica < config.data_parallel_size; ++replica)
+    for (int rank = 0; rank < config.tensor_parallel_size; ++rank)
+      out.push_back(rank_part(replica, config.data_parallel_size, rank));
+  return out;
+}
 
 void keep_nccl_on_loopback() { setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0); }
 
@@ -208,7 +220,10 @@ int serve_as_rank(const ClusterOptions& options, MpiSession& job) {
   worker.rank = job.rank() % group_size;
   worker.peer_timeout = options.config.worker_timeout;
   options.log.apply("worker " + std::to_string(worker.replica) + "." + std::to_string(worker.rank));
+  const auto profile =
+      options.profile.start(rank_part(worker.replica, job.size() / group_size, worker.rank));
   actors::run_worker_process(worker, rank_of_job(job, group_size, has_own_cores));
+  if (profile) profile->finish();
   return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "actors/cluster.h"
 #include "launcher/logging.h"
+#include "launcher/profile/profile_options.h"
 #include "parallel/communicators/mpi_session.h"
 
 namespace tandem::launcher {
@@ -21,8 +22,12 @@ struct ClusterOptions {
   int run_ahead = 1;
   actors::ClusterConfig config;
   LogOptions log;
+  ProfileOptions profile;
 
   void add(CLI::App& app);
+  // What ranks in processes of their own on this host, which this one starts, add to the profile's
+  // name.
+  std::vector<std::string> profiled_parts() const;
   // More than one process's plain engine is asked for.
   bool wants_cluster() const;
 };

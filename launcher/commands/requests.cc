@@ -183,6 +183,7 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
     release_ranks(job);
     throw;
   }
+  const auto profile = options.cluster.profile.start("");
   const auto cluster = start_cluster(options.cluster, engine, job);
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });
@@ -191,7 +192,9 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   SoundFiles sounds(*backend);
   const int status = work(sounds);
   api.close();
+  if (profile && job == nullptr) profile->wait_for_ranks(options.cluster.profiled_parts());
   cluster->stop();
+  if (profile) profile->finish();
   return status;
 }
 
@@ -246,6 +249,8 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
   if (remote != options.engine.model.empty())
     throw UsageError("--model", remote ? "the server has one; leave it out with --connect"
                                        : "is missing (or --connect, for a server)");
+  if (remote && !options.cluster.profile.file.empty())
+    throw UsageError("--profile", "the server computes, and may write one: tandem serve --profile");
   std::unique_ptr<MpiSession> job;
   if (!remote && MpiSession::launched_by_mpi()) {
     catch_signals();
@@ -261,6 +266,7 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
     throw;
   }
   if (cluster) return run_in_cluster(options, job.get(), work);
+  const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
   std::unique_ptr<Backend> backend;
   if (remote) {
     backend = connect(options);
@@ -269,7 +275,9 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
     backend = make_local_backend(load_engine(config));
   }
   SoundFiles sounds(*backend);
-  return work(sounds);
+  const int status = work(sounds);
+  if (profile) profile->finish();
+  return status;
 }
 
 int run_requests(RequestOptions& options, const RequestFormat& format,

@@ -73,6 +73,7 @@ void drain(actors::Cluster& cluster, double seconds) {
 
 int serve(const ServeOptions& options, const EngineConfig& engine,
           const server::ServerConfig& http_config, MpiSession* job) {
+  const auto profile = options.cluster.profile.start("");
   const auto cluster = start_cluster(options.cluster, engine, job);
   const AccessFiles access(*cluster, options.cluster.config);
   spdlog::info("listening on {}:{} (access file {})", options.cluster.config.host,
@@ -98,7 +99,9 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   const actors::ClusterStatus status = cluster->status();
   end_within(kLongestEnd);
   http.reset();
+  if (profile && job == nullptr) profile->wait_for_ranks(options.cluster.profiled_parts());
   cluster->stop();
+  if (profile) profile->finish();
   if (status.given_up) return kInternalError;
   spdlog::info("stopped");
   return 0;

@@ -27,6 +27,7 @@ struct WorkerOptions {
   bool mpi = false;
   double worker_timeout = 5;
   LogOptions log;
+  ProfileOptions profile;
   WrapWorker wrap;
 
   std::shared_ptr<Worker> make(CommunicatorFactory communicator, bool has_own_cores) const {
@@ -49,6 +50,7 @@ std::shared_ptr<Communicator> joined_communicator(const proto::WorkerSetup& setu
 int join_by_address(const WorkerOptions& o) {
   o.log.apply("worker");
   keep_nccl_on_loopback();
+  const auto profile = o.profile.start("");
   bool again = true;
   while (again) {
     const actors::ClientAccess access = actors::read_client_access(o.address, o.access_file);
@@ -61,6 +63,7 @@ int join_by_address(const WorkerOptions& o) {
     again =
         actors::run_worker_process(worker, o.make(joined_communicator, /*has_own_cores=*/false));
   }
+  if (profile) profile->finish();
   return 0;
 }
 
@@ -109,7 +112,9 @@ int run_launched(const WorkerOptions& o, const std::string& endpoint) {
         o.crash_directory + "/" + name + "." + std::to_string(worker.generation) + ".crash";
   const bool has_own_cores =
       bind_to_cores(o.cpu_binding, o.replica * o.ranks + worker.rank, o.replicas * o.ranks);
+  const auto profile = o.profile.start(rank_part(o.replica, o.replicas, worker.rank));
   actors::run_worker_process(worker, o.make(communicator, has_own_cores));
+  if (profile) profile->finish();
   std::_Exit(0);  // the others may have ended already; nothing is left to be said to them
 }
 
@@ -150,6 +155,7 @@ Run add_worker(CLI::App& app, WrapWorker wrap) {
       ->type_name("DIR");
   app.add_flag("--mpi", o->mpi, "Take the rank's number from MPI");
   o->log.add(app);
+  o->profile.add(app);
   return [o] { return run(*o); };
 }
 

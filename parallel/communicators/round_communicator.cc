@@ -32,6 +32,23 @@ void sum_in_order(const Parts& parts, int ranks, int64_t begin, int64_t end, flo
   }
 }
 
+// (Constants, because spans keep their names.)
+const SpanKind& span_of(Collective call) {
+  static constexpr SpanKind kReduce{"all_reduce", "collective", {"bytes"}};
+  static constexpr SpanKind kGather{"all_gather", "collective", {"bytes"}};
+  static constexpr SpanKind kExchange{"all_to_all", "collective", {"bytes"}};
+  static constexpr SpanKind kBroadcast{"broadcast", "collective", {"bytes"}};
+  static constexpr SpanKind kBarrier{"barrier", "collective"};
+  switch (call) {
+    case Collective::kAllReduce: return kReduce;
+    case Collective::kAllGather: return kGather;
+    case Collective::kAllToAll: return kExchange;
+    case Collective::kBroadcast: return kBroadcast;
+    case Collective::kBarrier: break;
+  }
+  return kBarrier;
+}
+
 // Rank r's part of a shared sum: equal numbers of whole cache lines, the last ones cut short.
 Range part_of(int64_t count, int rank, int64_t share) {
   return {std::min(count, rank * share), std::min(count, (rank + 1) * share)};
@@ -61,17 +78,20 @@ size_t rounded_chunk(size_t bytes) {
   return std::max(size_t{kMaxRanks}, (bytes + kLine - 1) / kLine * kLine);
 }
 
-// One collective's share of the statistics.
+// One collective's share of the statistics, and its span.
 class RoundCommunicator::Timer {
  public:
-  Timer(CommunicatorStats& stats, const Tensor& x) : stats_(stats) {
+  Timer(CommunicatorStats& stats, Collective call, const Tensor& x)
+      : stats_(stats), span_(span_of(call)) {
     ++stats.calls;
     stats.bytes += static_cast<int64_t>(x.bytes());
+    span_.say({static_cast<int64_t>(x.bytes())});
   }
   ~Timer() { stats_.time += std::chrono::steady_clock::now() - start_; }
 
  private:
   CommunicatorStats& stats_;
+  ProfileSpan span_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -94,7 +114,7 @@ CommunicatorError RoundCommunicator::error(Collective call, const std::string& r
 }
 
 void RoundCommunicator::all_reduce(const Tensor& x) {
-  const Timer timer(stats_, x);
+  const Timer timer(stats_, Collective::kAllReduce, x);
   TANDEM_CHECK(x.dtype() == DType::kF32);
   TANDEM_CHECK(x.size() == 0 || x.contiguous());
   check_aborted(Collective::kAllReduce);
@@ -124,7 +144,7 @@ void RoundCommunicator::reduce_chunk(float* x, int64_t count) {
 }
 
 void RoundCommunicator::all_gather(const Tensor& x, const Tensor& out) {
-  const Timer timer(stats_, x);
+  const Timer timer(stats_, Collective::kAllGather, x);
   const size_t part = x.bytes();
   TANDEM_CHECK(part == 0 || (x.contiguous() && out.contiguous()));
   TANDEM_CHECK_EQ(out.bytes(), part * static_cast<size_t>(size_));
@@ -139,7 +159,7 @@ void RoundCommunicator::all_gather(const Tensor& x, const Tensor& out) {
 }
 
 void RoundCommunicator::all_to_all(const Tensor& x, const Tensor& out) {
-  const Timer timer(stats_, x);
+  const Timer timer(stats_, Collective::kAllToAll, x);
   const auto ranks = static_cast<size_t>(size_);
   const size_t part = x.bytes() / ranks;
   TANDEM_CHECK_EQ(part * ranks, x.bytes());
@@ -159,7 +179,7 @@ void RoundCommunicator::all_to_all(const Tensor& x, const Tensor& out) {
 }
 
 void RoundCommunicator::broadcast(const Tensor& x, int root) {
-  const Timer timer(stats_, x);
+  const Timer timer(stats_, Collective::kBroadcast, x);
   TANDEM_CHECK(root >= 0 && root < size_);
   const size_t bytes = x.bytes();
   TANDEM_CHECK(bytes == 0 || x.contiguous());
@@ -175,7 +195,7 @@ void RoundCommunicator::broadcast(const Tensor& x, int root) {
 }
 
 void RoundCommunicator::barrier() {
-  const Timer timer(stats_, {});
+  const Timer timer(stats_, Collective::kBarrier, {});
   check_aborted(Collective::kBarrier);
   exchange({Collective::kBarrier});
 }

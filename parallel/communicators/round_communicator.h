@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <string>
 
+#include "base/profile/profile.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tandem {
 
 enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kAllToAll, kBroadcast, kBarrier };
 const char* name_of(Collective call);
+// The span of a rank that waits within a collective for what others give.
+inline constexpr SpanKind kWaitForRanks{"wait for ranks", "rank wait"};
 
 class RoundCommunicator : public Communicator {
  public:

@@ -114,6 +114,7 @@ class SharedMemoryCommunicator final : public RoundCommunicator {
     own().posted.store(seq, std::memory_order_seq_cst);
     if (own().sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(own().posted);
     try {
+      const ProfileSpan waiting(kWaitForRanks);
       for (int p = 0; p < size(); ++p) {
         if (p == rank()) continue;
         wait_for(p, seq, round.call);

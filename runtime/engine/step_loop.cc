@@ -13,6 +13,14 @@ namespace tandem {
 
 namespace {
 
+constexpr SpanKind kSchedule{"schedule", "engine", {"running", "waiting"}};
+constexpr SpanKind kCommit{"commit", "engine", {"groups"}};
+
+ProfileGroup* profile_of_scheduler() {
+  Profile* const profile = process_profile();
+  return profile == nullptr ? nullptr : profile->add_group("scheduler", 1, {"scheduler"});
+}
+
 SchedulerConfig with_vocabulary(SchedulerConfig config, int vocab_size) {
   config.speculation.vocabulary = vocab_size;
   return config;
@@ -21,7 +29,10 @@ SchedulerConfig with_vocabulary(SchedulerConfig config, int vocab_size) {
 }  // namespace
 
 StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
-    : config_(with_vocabulary(config, vocab_size)), vocab_size_(vocab_size), scheduler_(config_) {}
+    : config_(with_vocabulary(config, vocab_size)),
+      vocab_size_(vocab_size),
+      profile_(profile_of_scheduler()),
+      scheduler_(config_) {}
 
 std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::SchedulerCommand& command) {
   if (command.has_add()) {
@@ -76,10 +87,18 @@ bool StepLoop::next_step(double now, proto::StepInput& step) {
     if (steps_in_flight() > 0) return false;
     scheduler_.add_seq_group(std::move(alone_));
   }
-  if (!scheduler_.has_unfinished()) return false;
-  scheduler_.schedule(now, step);
-  if (!has_work(step)) return false;
+  if (!scheduler_.has_unfinished() || !schedule_step(now, step)) return false;
   if (steps_in_flight() == 1) waiting_since_ = now;
+  return true;
+}
+
+bool StepLoop::schedule_step(double now, proto::StepInput& step) {
+  const ProfiledScope scope(profile_);
+  ProfileSpan span(kSchedule);
+  scheduler_.schedule(now, step);
+  span.say({scheduler_.num_running(), scheduler_.num_waiting()});
+  if (!has_work(step)) return false;
+  if (profile_ != nullptr) profile_->count_step();
   return true;
 }
 
@@ -128,6 +147,9 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
 }
 
 void StepLoop::on_output(const proto::StepOutput& output) {
+  const ProfiledScope scope(profile_);
+  ProfileSpan span(kCommit);
+  span.say({output.outputs_size()});
   check_answer(output);
   scheduler_.complete_step(output);
   ++steps_completed_;

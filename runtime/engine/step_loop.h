@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/profile/profile.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/scheduling/scheduler.h"
 
@@ -59,12 +60,14 @@ class StepLoop {
   void check_integrity() const { scheduler_.check_integrity(); }
 
  private:
+  bool schedule_step(double now, proto::StepInput& step);
   void check_answer(const proto::StepOutput& output) const;
   void finish_if_ended(const SequenceGroup& scheduled, const proto::SequenceGroupOutput& group,
                        int i);
 
   SchedulerConfig config_;
   int vocab_size_;
+  ProfileGroup* profile_;  // null: none is wanted
   Scheduler scheduler_;
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;

@@ -9,6 +9,7 @@
 
 #include "runtime/execution/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
+#include "runtime/execution/step_spans.h"
 #include "runtime/execution/verified_rows.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sampler.h"
@@ -72,17 +73,19 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
 // --- Steps under way -----------------------------------------------------------------------------
 
 void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
+  ProfileSpan span(kStepSpan);
   // The step before this one may go on beside it, but for what the host has to choose in it.
   complete_all_but(1);
   if (!flights_.empty() && flights_.back().decoder && flights_.back().decoder->needs_host())
     complete_all_but(0);
-  const auto scheduled = table_.apply(step);  // checks the message, the copies too
+  const auto scheduled = take_message(step);
   device_decoder_.sequences().forget(table_.take_forgotten());
   wait_for_tokens(scheduled);
   if (!ctx_.on_cpu()) ctx_.backend().begin_step();
   pools_.apply_copies(ctx_, step);
   if (draft_model_) make_drafts(step, scheduled);
-  const Batch batch = build_batch(scheduled, block_size_);
+  const Batch batch = make_batch(scheduled);
+  say_step(span, batch);
   Flight flight;
   flight.out.set_step(step.step());
   std::unordered_map<const WorkerGroup*, int> outputs;
@@ -105,8 +108,21 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   flights_.push_back(std::move(flight));
 }
 
+// Checks it, the copies too.
+std::vector<WorkerGroup*> EncoderDecoderModelRunner::take_message(const proto::StepInput& step) {
+  const ProfileSpan span(kMessageSpan);
+  return table_.apply(step);
+}
+
+Batch EncoderDecoderModelRunner::make_batch(const std::vector<WorkerGroup*>& scheduled) const {
+  const ProfileSpan span(kBatchSpan);
+  return build_batch(scheduled, block_size_);
+}
+
 void EncoderDecoderModelRunner::make_drafts(const proto::StepInput& step,
                                             const std::vector<WorkerGroup*>& scheduled) {
+  ProfileSpan span(kDraftsSpan);
+  span.say({static_cast<int64_t>(scheduled.size())});
   try {
     draft_model_->begin_step(step, scheduled);
     draft_model_->make_drafts(scheduled);
@@ -170,6 +186,7 @@ void EncoderDecoderModelRunner::complete_all_but(size_t last) {
 
 void EncoderDecoderModelRunner::complete(Flight& flight) {
   if (!flight.decoder && !flight.encoder) return;
+  const ProfileSpan span(kDeviceSpan);
   try {
     DeviceDecoder::Answer answer;
     if (flight.decoder)
@@ -230,7 +247,7 @@ void EncoderDecoderModelRunner::run_model(const std::vector<WorkerGroup*>& sched
 
 void EncoderDecoderModelRunner::decode(const Batch& batch, Flight& flight) {
   const auto begun = std::chrono::steady_clock::now();
-  const Tensor hidden = model_->decode(StepTensors(batch.input), pools_.device());
+  const Tensor hidden = run_decoder(batch);
   add_prompt_logprobs(batch, hidden, flight.out);
   sample(batch, hidden, flight);
   const bool drafted = std::any_of(batch.rows.begin(), batch.rows.end(),
@@ -243,9 +260,17 @@ void EncoderDecoderModelRunner::decode(const Batch& batch, Flight& flight) {
   flight.out.set_draft_cost(draft_model_->cost().ratio());
 }
 
+Tensor EncoderDecoderModelRunner::run_decoder(const Batch& batch) {
+  ProfileSpan span(kDecoderSpan);
+  span.say({static_cast<int64_t>(batch.input.input_ids.size())});
+  return model_->decode(StepTensors(batch.input), pools_.device());
+}
+
 // Every rank has the whole output, so that rank 0 can pool it alone.
 void EncoderDecoderModelRunner::run_encoder(const std::vector<WorkerGroup*>& scheduled,
                                             const Batch& batch, Flight& flight) {
+  ProfileSpan span(kEncoderSpan);
+  span.say({batch.input.attention.encoder_start_loc.back()});
   const auto begun = std::chrono::steady_clock::now();
   const uint64_t from = ctx_.on_cpu() ? 0 : ctx_.backend().mark();
   const StepTensors step(ctx_,
@@ -281,6 +306,8 @@ void EncoderDecoderModelRunner::sample(const Batch& batch, const Tensor& hidden,
   const std::vector<const SampleRow*> sequences = sampled_rows(batch);
   const VerifiedRows rows(sequences);
   if (rows.views().empty()) return;
+  ProfileSpan span(kSampleSpan);
+  span.say({static_cast<int64_t>(rows.views().size())});
   auto sampled =
       choose_tokens(ctx_, comm_, *model_, rows.views(), rows_of(ctx_, hidden, rows.indices()));
   std::vector<int> right(sequences.size(), -1);  // drafts: all of a sequence but the first

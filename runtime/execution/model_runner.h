@@ -69,6 +69,8 @@ class EncoderDecoderModelRunner final : public ModelRunner {
     std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks
   };
 
+  std::vector<WorkerGroup*> take_message(const proto::StepInput& step);
+  Batch make_batch(const std::vector<WorkerGroup*>& scheduled) const;
   void wait_for_tokens(const std::vector<WorkerGroup*>& scheduled);
   static void put_sample(Flight& flight, size_t row, proto::SequenceOutput sample);
   void complete(Flight& flight);
@@ -77,6 +79,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   void append_tokens(const Batch& batch, Flight& flight);
   void run_model(const std::vector<WorkerGroup*>& scheduled, const Batch& batch, Flight& flight);
   void decode(const Batch& batch, Flight& flight);
+  Tensor run_decoder(const Batch& batch);
   void sample(const Batch& batch, const Tensor& hidden, Flight& flight);
   void decode_on_device(const Batch& batch, Flight& flight);
   void run_encoder(const std::vector<WorkerGroup*>& scheduled, const Batch& batch, Flight& flight);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/profile/profile.h"
 #include "parallel/communicators/device_communicator.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/engine_config.h"
@@ -54,6 +55,18 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   return c;
 }
 
+// Null: no profile is wanted.
+ProfileGroup* profile_of_rank(const proto::WorkerSetup& setup, int threads) {
+  constexpr int kReplica = 1000;  // numbers of a replica's ranks follow one another
+  Profile* const profile = process_profile();
+  if (profile == nullptr) return nullptr;
+  std::string name = "rank " + std::to_string(setup.rank());
+  if (setup.replica() > 0) name = "replica " + std::to_string(setup.replica()) + " " + name;
+  std::vector<std::string> names{"thread 0 (runs the steps)"};
+  for (int i = 1; i < threads; ++i) names.push_back("thread " + std::to_string(i));
+  return profile->add_group(name, kReplica * (setup.replica() + 1) + setup.rank(), names);
+}
+
 class ModelWorker final : public Worker {
  public:
   ModelWorker(CommunicatorFactory make_communicator, bool has_own_cores)
@@ -74,6 +87,7 @@ class ModelWorker final : public Worker {
     // Ranks of a host take one device each; replicas follow one another.
     ctx_ = make_context(config_, *config_.dtype, threads,
                         setup.replica() * setup.size() + setup.rank());
+    profile_ = profile_of_rank(setup, threads);
     join_device_group(setup);
     warm_up_group();
     const ModelConfig model_config = ModelConfig::load(config_.model);
@@ -112,12 +126,15 @@ class ModelWorker final : public Worker {
   }
   void launch(const proto::StepInput& step) override {
     if (!runner_) throw std::runtime_error("a step before the start");
+    const ProfiledScope scope(profile_);
     runner_->launch(step);
+    if (profile_ != nullptr) profile_->count_step();
   }
   int steps_launched() const override { return runner_ ? runner_->steps_launched() : 0; }
   bool ready() override { return runner_ && runner_->ready(); }
   proto::StepOutput finish() override {
     TANDEM_CHECK(runner_ != nullptr, "a step before the start");
+    const ProfiledScope scope(profile_);
     return runner_->finish();
   }
 
@@ -155,6 +172,7 @@ class ModelWorker final : public Worker {
 
   CommunicatorFactory make_communicator_;
   bool has_own_cores_;
+  ProfileGroup* profile_ = nullptr;
   EngineConfig config_;
   std::unique_ptr<Context> ctx_;  // outlives the group, which may be one of devices
   std::mutex mutex_;              // of comm_ (the pointer) and aborted_

@@ -7,6 +7,13 @@
 namespace tandem {
 namespace {
 
+constexpr SpanKind kOutputs{"outputs", "engine", {"groups"}};
+
+ProfileGroup* profile_of_engine() {
+  Profile* const profile = process_profile();
+  return profile == nullptr ? nullptr : profile->add_group("engine", 2, {"engine"});
+}
+
 InputError deadline_passed() {
   return InputError(ErrorKind::kTimeout, "timeout: the request's deadline has passed", "timeout");
 }
@@ -16,6 +23,7 @@ InputError deadline_passed() {
 EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenizer,
                        EngineOutbox& outbox)
     : config_(config),
+      profile_(profile_of_engine()),
       intake_(config.max_requests, config.max_sound_bytes, config.admission),
       replicas_(config.num_replicas, outbox),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
@@ -160,6 +168,9 @@ void EngineCore::replica_down(const proto::SchedulerEvent& event, double now) {
 void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::StepOutput& step,
                               double now) {
   if (!replicas_.knows(event)) return;
+  const ProfiledScope scope(profile_);
+  ProfileSpan span(kOutputs);
+  span.say({step.outputs_size()});
   replicas_.set_stats(event.replica(), event.stats());
   for (const proto::RequestPreempted& preempted : event.preempted())
     if (RequestRecord* record =
@@ -173,6 +184,7 @@ void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::S
       ends_.finish(*record, now);
     }
   settle(now);
+  if (profile_ != nullptr) profile_->count_step();
 }
 
 void EngineCore::take_output(const proto::SchedulerEvent& event,

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/profile/profile.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/intake.h"
 #include "runtime/engine/core/replica_table.h"
@@ -95,6 +96,7 @@ class EngineCore {
   RequestRecord* find_of_client(const std::string& id);
 
   EngineCoreConfig config_;
+  ProfileGroup* profile_;  // null: none is wanted
   Intake intake_;
   ReplicaTable replicas_;
   StreamTable streams_;

@@ -1,0 +1,13 @@
+// Ops with spans around them (base/profile): the table of a context whose steps are recorded.
+#pragma once
+
+#include "base/profile/profile.h"
+#include "kernels/op_table.h"
+
+namespace tandem {
+
+// Each function calls device_ops()'s of the same name. On a device a span is what the host does for
+// the op, which is to launch it.
+extern const OpTable kProfiledOps;
+
+}  // namespace tandem
