@@ -161,7 +161,7 @@ struct IsaKernels {
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
   void (*multiply)(float* x, const float* y, int64_t n);  // x = x * y
-  void (*soft_cap)(float cap, float* x, int64_t n);  // x = cap * tanh(x / cap)
+  void (*soft_cap)(float cap, float* x, int64_t n);       // x = cap * tanh(x / cap)
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
