@@ -73,7 +73,10 @@ class Product {
   void run_panel(int64_t panel, int64_t row, int64_t rows, bool more, float* tile) const {
     const int64_t column = panel * kPanelColumns;
     const int64_t columns = std::min<int64_t>(kPanelColumns, args_.weight->out_features() - column);
-    const bool direct = columns == kPanelColumns && !plan_.cut;
+    // Rows of sums that lie far apart in `out` would drive each other out of the first cache before
+    // they end.
+    const bool few = rows <= gemm_.blocking.tile_rows;
+    const bool direct = columns == kPanelColumns && !plan_.cut && few;
     float* out = args_.out.row<float>(row) + column;
     const std::byte* w =
         static_cast<const std::byte*>(args_.weight->data().raw()) + panel * panel_bytes_;

@@ -87,7 +87,7 @@ inline void multiply_steps(const uint32_t* x, int64_t ldx, int64_t rows, const u
 #ifdef TANDEM_ISA_AMX
   const int low = rows < kTileRows ? static_cast<int>(rows) : kTileRows;
   run_tiles<StepBf16>(b, 0, {low, static_cast<int>(rows) - low, kTileSteps}, 0, steps / kTileSteps,
-                      false);
+                      {nullptr, 0});
 #else
   gemm<StepBf16>(b);
 #endif

@@ -69,6 +69,7 @@ struct TilePass {
   int64_t ldc;     // bytes
   int64_t blocks;  // of the steps of a tile
   bool accumulate;
+  const char* prefetch;  // advances by the pass's lines each block
 };
 
 // c += x w of one pair of tiles.
@@ -81,17 +82,20 @@ struct TilePass {
 
 constexpr int64_t kTileBytes = kTileSteps * kPanelColumns * 4;  // from block to block of w
 
-// The first pass over a block prefetches all of it, and goes on in the next one.
-[[gnu::always_inline]] inline void prefetch_block(const char* w) {
+// With few rows the first pass over a panel runs ahead in its stream, into the first cache. With
+// more, the passes over a block share the lines of the next one, which the second cache gets.
+constexpr int kTileLines = kTileSteps * 4;  // of w
+template <int kLines>
+[[gnu::always_inline]] inline void prefetch_lines(const char* p) {
 #pragma GCC unroll 64
-  for (int line = 0; line < kTileSteps * 4; ++line)
-    __builtin_prefetch(w + kStreamAhead + 64 * line, 0, 3);
+  for (int line = 0; line < kLines; ++line)
+    __builtin_prefetch(p + 64 * line, 0, kLines == kTileLines ? 3 : 2);
 }
 
-template <class Step, bool kPrefetch>
+template <class Step, int kLines>
 [[gnu::noinline]] void tiles_16x64(const TilePass& p) {
   constexpr int64_t ldw = kPanelColumns * 4;
-  const char *x = p.x, *w = p.w;
+  const char *x = p.x, *w = p.w, *ahead = p.prefetch;
   asm volatile("" : : : "memory");  // what tiles load has been stored
   if (p.accumulate) {
     _tile_loadd(0, p.c, p.ldc);
@@ -114,7 +118,8 @@ template <class Step, bool kPrefetch>
     TANDEM_MULTIPLY_TILES(2, 4, 6);
     _tile_loadd(7, w + 192, ldw);
     TANDEM_MULTIPLY_TILES(3, 4, 7);
-    if constexpr (kPrefetch) prefetch_block(w);
+    prefetch_lines<kLines>(ahead);
+    ahead += 64 * kLines;
     x += 64;
     w += kTileBytes;
   }
@@ -124,10 +129,10 @@ template <class Step, bool kPrefetch>
   _tile_stored(3, p.c + 192, p.ldc);
 }
 
-template <class Step, bool kPrefetch>
+template <class Step, int kLines>
 [[gnu::noinline]] void tiles_32x32(const TilePass& p) {
   constexpr int64_t ldw = kPanelColumns * 4;
-  const char *x = p.x, *w = p.w;
+  const char *x = p.x, *w = p.w, *ahead = p.prefetch;
   const char* high_x = x + kTileRows * p.ldx;
   char* high_c = p.c + kTileRows * p.ldc;
   asm volatile("" : : : "memory");  // what tiles load has been stored
@@ -151,7 +156,8 @@ template <class Step, bool kPrefetch>
     _tile_loadd(7, w + 64, ldw);
     TANDEM_MULTIPLY_TILES(1, 4, 7);
     TANDEM_MULTIPLY_TILES(3, 5, 7);
-    if constexpr (kPrefetch) prefetch_block(w);
+    prefetch_lines<kLines>(ahead);
+    ahead += 64 * kLines;
     x += 64;
     high_x += 64;
     w += kTileBytes;
@@ -163,11 +169,27 @@ template <class Step, bool kPrefetch>
 }
 #undef TANDEM_MULTIPLY_TILES
 
-// Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on. prefetch: also the
-// next block, in passing.
+// Where the passes over a block prefetch.
+struct TilePrefetch {
+  const char* from;  // nullptr: nowhere
+  int lines;         // of a pass, for each block of tiles
+};
+
+template <class Step>
+void run_pass(const TilePass& p, bool wide, int lines) {
+  typedef void (*Pass)(const TilePass&);
+  static constexpr Pass kWide[] = {tiles_32x32<Step, 0>, tiles_32x32<Step, 8>,
+                                   tiles_32x32<Step, 16>, tiles_32x32<Step, kTileLines>};
+  static constexpr Pass kLow[] = {tiles_16x64<Step, 0>, tiles_16x64<Step, 8>, tiles_16x64<Step, 16>,
+                                  tiles_16x64<Step, kTileLines>};
+  const int of_lines = lines == 0 ? 0 : lines == 8 ? 1 : lines == 16 ? 2 : 3;
+  (wide ? kWide : kLow)[of_lines](p);
+}
+
+// Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on.
 template <class Step>
 void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t first,
-               int64_t blocks, bool prefetch) {
+               int64_t blocks, TilePrefetch ahead) {
   configure(shape);
   TilePass p{static_cast<const char*>(b.x) + (row * b.ldx + first) * 4,
              b.ldx * 4,
@@ -175,15 +197,25 @@ void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t 
              reinterpret_cast<char*>(b.c + row * b.ldc),
              b.ldc * 4,
              blocks,
-             b.accumulate || first > 0};
-  if (shape.high == 0) {
-    (prefetch ? tiles_16x64<Step, true> : tiles_16x64<Step, false>)(p);
-    return;
-  }
-  (prefetch ? tiles_32x32<Step, true> : tiles_32x32<Step, false>)(p);
+             b.accumulate || first > 0,
+             ahead.from};
+  const bool wide = shape.high != 0;
+  run_pass<Step>(p, wide, ahead.lines);
+  if (!wide) return;
   p.w += 128;
   p.c += 128;
-  tiles_32x32<Step, false>(p);
+  p.prefetch += blocks * ahead.lines * 64;
+  run_pass<Step>(p, wide, ahead.lines == kTileLines ? 0 : ahead.lines);
+}
+
+// Of the pass over the rows from `row` on.
+inline TilePrefetch plan_tile_prefetch(const GemmBlock& b, int64_t row) {
+  if (b.rows <= 2 * kTileRows)
+    return {static_cast<const char*>(b.w) + kStreamAhead, row == 0 ? kTileLines : 0};
+  const int lines = b.rows > 4 * kTileRows ? 8 : 16;  // two passes for each 32 rows
+  const int64_t begin = row / kTileRows * lines, all = b.steps / kTileSteps * 64;
+  if (b.next == nullptr || begin >= kTileLines) return {nullptr, 0};
+  return {static_cast<const char*>(b.next) + begin * all, lines};
 }
 
 template <class Step>
@@ -194,9 +226,9 @@ void gemm_amx(const GemmBlock& b) {
   for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
     const int rows = static_cast<int>(b.rows - row < 2 * kTileRows ? b.rows - row : 2 * kTileRows);
     const int low = rows < kTileRows ? rows : kTileRows, high = rows - low;
-    if (blocks > 0 || rest == 0)
-      run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, row == 0);
-    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, row == 0);
+    const TilePrefetch ahead = plan_tile_prefetch(b, row);
+    if (blocks > 0 || rest == 0) run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, ahead);
+    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, {nullptr, 0});
     if (b.finish)
       for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
   }
