@@ -262,7 +262,8 @@ TEST(LinearI4, PacksGroupsWithLittleError) {
         for (const int sign : {1, -1})
           best =
               std::min(best, squared_error(w.row<float>(i) + begin, count, sign * factor * scale));
-      EXPECT_LE(error, 1.2 * best + 1e-9) << i << ", " << begin;
+      // (Packing does not try to cut off more than a quarter of the range.)
+      EXPECT_LE(error, 2 * best + 1e-9) << i << ", " << begin;
       errors += error;
       least += best;
     }
