@@ -63,7 +63,7 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
   do {
     copies.emplace_back(ctx, std::span(&view, 1), dtype);
   } while (copies.size() * copies[0].bytes() < (size_t{256} << 20));
-  const double bytes = static_cast<double>(n * k) * static_cast<double>(size_of(dtype));
+  const double bytes = static_cast<double>(copies[0].bytes());
   for (int64_t t : {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024}) {
     if (t > 32 && n > 10000) continue;
     const Tensor x = random_matrix(t, k), out({t, n}, DType::kF32);
@@ -77,10 +77,14 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
                         expected.rows(row != 0, 1 + (row != 0)));
     const std::string name = std::string(dtype == DType::kF32    ? "f32 "
                                          : dtype == DType::kBF16 ? "bf16 "
-                                                                 : "int8 ") +
+                                         : dtype == DType::kI8   ? "int8 "
+                                                                 : "int4 ") +
                              std::to_string(k) + "x" + std::to_string(n) +
                              " T=" + std::to_string(t);
-    const double tolerance = dtype == DType::kF32 ? 1e-4 : dtype == DType::kBF16 ? 0.3 : 2;
+    const double tolerance = dtype == DType::kF32    ? 1e-4
+                             : dtype == DType::kBF16 ? 0.3
+                             : dtype == DType::kI8   ? 2
+                                                     : 15;
     for (const CpuIsa level : options.levels) {
       set_cpu_isa(level);
       run(0);
@@ -251,7 +255,7 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads\n", name_of(cpu_isa()), ctx.threads());
   if (options.gemm) {
     print_header("linear");
-    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
       for (auto [k, n] : {std::pair{768, 768}, {768, 2304}, {768, 3072}, {3072, 768}, {768, 50265}})
         bench_linear(ctx, probes, options, k, n, dtype);
   }

@@ -160,6 +160,7 @@ int run(const Options& o) {
   config.threads = o.threads;
   config.dtype = o.dtype == "bfloat16" ? DType::kBF16
                  : o.dtype == "int8"   ? DType::kI8
+                 : o.dtype == "int4"   ? DType::kI4
                                        : DType::kF32;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
   // Runs repeat the same requests; bench_caches measures what the caches save.
@@ -210,8 +211,8 @@ int main(int argc, char** argv) {
   app.add_option("--new-tokens", o.new_tokens, "tokens to generate")->capture_default_str();
   app.add_option("--beams", o.beams, "of each request")->capture_default_str();
   app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
-  app.add_option("--dtype", o.dtype, "float32, bfloat16 or int8")
-      ->check(CLI::IsMember({"float32", "bfloat16", "int8"}))
+  app.add_option("--dtype", o.dtype, "float32, bfloat16, int8 or int4")
+      ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
       ->capture_default_str();
   app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();

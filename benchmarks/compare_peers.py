@@ -32,7 +32,7 @@ import argparse, datetime, json, os, pathlib, platform, random, statistics, subp
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ["ctranslate2", "faster-whisper", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
-OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8"}
+OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8", "tandem-int4": "int4"}
 NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino", "faster-whisper", "faster-whisper-int8"]
 EXACT = {"tandem", "ct2", "openvino", "faster-whisper"}  # fp32: must agree with HuggingFace; with beams Tandem alone
 WINDOW_FRAMES, WINDOW_SECONDS, SPEECH_PROMPT = 3000, 30, [50258, 50259, 50359, 50363]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far a compute type's log-probabilities are from fp32's, computed by Tandem itself on the same targets.
 
-    compare_types.py [--tandem build/bin/tandem] [--types bfloat16,int8] [--requests 32] [--lines FILE] MODEL…
+    compare_types.py [--tandem build/bin/tandem] [--types bfloat16,int8,int4] [--requests 32] [--lines FILE] MODEL…
 
 Every model scores targets (`tandem score`, docs/scoring.md) in float32 and in each of --types. Targets and sources are
 random token ids by a seed, or those of --lines, a JSONL file as `tandem score` reads it: take a trained model's own
@@ -15,7 +15,7 @@ def parse():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("models", nargs="+", type=pathlib.Path, metavar="MODEL")
     p.add_argument("--tandem", default="build/bin/tandem")
-    p.add_argument("--types", default="bfloat16,int8")
+    p.add_argument("--types", default="bfloat16,int8,int4")
     p.add_argument("--requests", type=int, default=32)
     p.add_argument("--source-tokens", type=int, default=40)
     p.add_argument("--target-tokens", type=int, default=24)

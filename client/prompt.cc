@@ -1,9 +1,8 @@
 // Prompts, and the JSON that they may be given as (docs/jsonl.md).
-#include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_bytes.h"
 #include "client/input_errors.h"
 #include "client/tandem_client.h"
 #include "runtime/protocol/json_line.h"
@@ -61,17 +60,13 @@ ClientError bad_sound(const std::string& why) {
   return ClientError("invalid_request_error", "prompt.sound: " + why, "prompt.sound");
 }
 
-void check_sound_size(uint64_t bytes) {
-  if (bytes > Prompt::kMostSoundBytes)
-    throw bad_sound("has " + std::to_string(bytes) + " bytes, more than the " +
-                    std::to_string(Prompt::kMostSoundBytes) + " that are sent");
-}
-
 }  // namespace
 
 Prompt Prompt::sound(std::string file, const proto::SpeechParams& params) {
   if (file.empty()) throw bad_sound("has no bytes");
-  check_sound_size(file.size());
+  if (file.size() > kMostSoundBytes)
+    throw bad_sound("has " + std::to_string(file.size()) + " bytes, more than the " +
+                    std::to_string(kMostSoundBytes) + " that are sent");
   Prompt prompt;
   proto::PromptPart& part = *prompt.message_.mutable_encoder();
   part.set_field("prompt.sound");
@@ -81,16 +76,12 @@ Prompt Prompt::sound(std::string file, const proto::SpeechParams& params) {
 }
 
 Prompt Prompt::sound_file(const std::filesystem::path& path, const proto::SpeechParams& params) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  const uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
-  if (error || !regular) throw bad_sound("cannot read the file " + path.string());
-  check_sound_size(size);
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes(size, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (in.gcount() != static_cast<std::streamsize>(size))
-    throw bad_sound("cannot read the file " + path.string());
+  std::string bytes;
+  try {
+    bytes = read_file_bytes(path, kMostSoundBytes, "prompt.sound");
+  } catch (const InputError& error) {
+    throw ClientError(api_name(error.kind()), error.what(), error.param());
+  }
   return sound(std::move(bytes), params);
 }
 

@@ -13,6 +13,7 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 # Sound: files, sample rates, Fourier transforms (a header).
 find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
+pkg_check_modules(VORBIS REQUIRED IMPORTED_TARGET vorbis ogg)
 pkg_check_modules(SAMPLERATE REQUIRED IMPORTED_TARGET samplerate)
 find_package(OpenSSL 3 REQUIRED)
 find_package(Boost 1.74 REQUIRED)

@@ -45,9 +45,9 @@ class PackedWeight {
  public:
   PackedWeight() = default;
   // Stacks the parts along the output features (Q, K and V become one weight). All parts have the
-  // same number of columns. `dtype` is the compute type: f32, bf16 or i8. Throws InputError for i8
-  // and more than kMaxI8Features columns.
-  // `quantization` is of devices; on the CPU int8 is a compute type.
+  // same number of columns. `dtype` is the compute type: f32, bf16, i8 or i4. Throws InputError for
+  // i8 and i4 and more than kMaxI8Features columns.
+  // `quantization` is of devices; on the CPU int8 and int4 are compute types.
   PackedWeight(Context& ctx, std::span<const MatrixView> parts, DType dtype,
                Quantization quantization = Quantization::kNone);
 
@@ -85,18 +85,25 @@ struct KvPages {
 
 namespace ops {
 
+struct LayerNormArgs;
+
 // out[t] = activation(W x[t] + bias), bias optional (empty). With bf16 weights, x is rounded to
 // bf16 and products are summed in f32.
 // With i8 weights, an output feature n has the scale s_n = max_k |W_nk| / 127 and a row of x the
 // scale s_t = max_k |x_tk| / 127; both are rounded to multiples of their scales, ties to even, and
 // the product is s_n s_t times an exact integer sum, the same on all levels and ranges of rows. A
 // row or feature with a NaN or an infinity gives NaN, one below 1e-30 in all elements counts as 0.
+// With i4 weights the same, but s_n = max_k |W_nk| / 120 and W_nk is rounded to s_n f q, of which
+// f, |f| <= 15, is common to 32 adjacent k, and q is one of -8..7.
 struct LinearArgs {
   const PackedWeight* weight;
   Tensor x;     // [T, in_features]
   Tensor bias;  // [out_features] f32 (on CUDA of the type of `out`), or empty
   Activation activation = Activation::kNone;
   Tensor out;  // [T, out_features], of the activations' type or f32
+  // What layer_norm does first: x is its `out`, which is none of its inputs on a device, nor is
+  // `sum` (a device may do both at once). Null: x is there.
+  const LayerNormArgs* norm = nullptr;
 };
 void linear(Context& ctx, const LinearArgs& args);
 
@@ -293,10 +300,10 @@ struct RaggedAttentionArgs {
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
-// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which already hold
-// the keys and values of this step. Query i of a sequence with q queries and n keys stands at
-// position n - q + i; a causal one sees keys [0, n - q + i].
-// n = block_size * (pages - 1) + kv_last_page_len; a sequence with queries has at least one key.
+// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which hold the keys
+// and values of this step, already or by `write`. Query i of a sequence with q queries and n keys
+// stands at position n - q + i; a causal one sees keys [0, n - q + i]. n = block_size * (pages - 1)
+// + kv_last_page_len; a sequence with queries has at least one key.
 struct PagedAttentionArgs {
   Tensor q;  // [T, num_heads * head_dim]
   KvPages pages;
@@ -315,6 +322,9 @@ struct PagedAttentionArgs {
   int32_t window_back = Window::kAll;  // causal only: keys before that distance are not seen
   // [T, num_heads] f32: the logarithm of the sum of exp(score); or empty. For merge_attention.
   Tensor log_sums = {};
+  // Causal only: what write_kv does before anything is read, of the queries' tokens and these
+  // pages. (A device may do both at once.) Null: the pages hold this step's keys already.
+  const WriteKvArgs* write = nullptr;
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 

@@ -125,13 +125,14 @@ void EngineOptions::add_model(CLI::App& app) {
                  "Where to compute: auto (a GPU where there is one), cpu, cuda or cuda:N")
       ->capture_default_str();
   app.add_option("--dtype", dtype,
-                 "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 (CPUs only), or "
-                 "auto, the checkpoint's own 16-bit type where the device has it, else float32")
+                 "Type to compute in: float32, float16 (GPUs only), bfloat16, int8 or int4 (CPUs "
+                 "only; int4 is for small batches), or auto, the checkpoint's own 16-bit type "
+                 "where the device has it, else float32")
       ->capture_default_str();
   app.add_option(
          "--quantization", quantization,
          "How a GPU stores the weights of linear layers: none, int8, int4 or fp8; on a CPU, use "
-         "--dtype int8 instead")
+         "--dtype int8 or int4 instead")
       ->capture_default_str();
   app.add_option("--threads", config.threads, "Number of compute threads; 0 is one per core")
       ->capture_default_str();
@@ -206,6 +207,7 @@ EngineConfig EngineOptions::parse() const {
                           {"half", DType::kF16},
                           {"bfloat16", DType::kBF16},
                           {"int8", DType::kI8},
+                          {"int4", DType::kI4},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
   c.kv_cache_dtype =

@@ -40,6 +40,11 @@ bool same_values(const HostTensor& a, const HostTensor& b, const ModelConfig& co
          std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
+// "encoder" is one of the parts of its name.
+bool of_encoder(const std::string& name) {
+  return ("." + name).find(".encoder.") != std::string::npos;
+}
+
 void count_tensors(const ModelConfig& config, const Checkpoint& checkpoint, InspectReport& out) {
   std::map<std::string, InspectReport::Type> types;
   std::map<const std::byte*, const HostTensor*> by_address;
@@ -60,7 +65,9 @@ void count_tensors(const ModelConfig& config, const Checkpoint& checkpoint, Insp
     InspectReport::Type& type = types[tensor.dtype_name()];
     ++type.tensors;
     type.bytes += tensor.bytes;
-    if (is_float(tensor)) out.parameters += elements(tensor);
+    if (!is_float(tensor)) continue;
+    out.parameters += elements(tensor);
+    if (of_encoder(name)) out.encoder_parameters += elements(tensor);
   }
   for (auto& [name, type] : types) {
     type.name = name;
@@ -68,10 +75,16 @@ void count_tensors(const ModelConfig& config, const Checkpoint& checkpoint, Insp
   }
 }
 
-Memory memory(const ModelLimits& limits, uint64_t parameters, DType dtype) {
+// In int4 the encoder's weights are int8, and a scale belongs to each 32 of the others.
+uint64_t weight_bytes(const InspectReport& report, DType dtype) {
+  if (dtype != DType::kI4) return report.parameters * size_of(dtype);
+  return report.encoder_parameters + (report.parameters - report.encoder_parameters) * 17 / 32;
+}
+
+Memory memory(const ModelLimits& limits, const InspectReport& report, DType dtype) {
   Memory m;
   m.dtype = name_of(dtype);
-  m.weight_bytes = parameters * size_of(dtype);
+  m.weight_bytes = weight_bytes(report, dtype);
   const size_t element = size_of(kv_cache_dtype(dtype));
   m.self_bytes_per_token = static_cast<uint64_t>(limits.self_cache_values_per_token) * element;
   m.cross_bytes_per_token = static_cast<uint64_t>(limits.cross_cache_values_per_token) * element;
@@ -217,8 +230,8 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
   count_tensors(config, checkpoint, out);
   const ModelLimits limits = limits_of(config);
   if (out.supported && limits.hidden_size > 0 && limits.self_cache_values_per_token > 0)
-    for (DType t : {DType::kF32, DType::kBF16, DType::kI8})
-      out.memory.push_back(memory(limits, out.parameters, t));
+    for (DType t : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
+      out.memory.push_back(memory(limits, out, t));
   return out;
 }
 

@@ -39,10 +39,11 @@ struct InspectReport {
   bool supported = true;   // there is a model for the architecture
   std::string unreadable;  // why the weights were not read; empty: they were
   std::vector<File> files;
-  std::vector<Type> types;    // by name
-  uint64_t tensors = 0;       // names
-  uint64_t tied_tensors = 0;  // names that stand for another tensor's values
-  uint64_t parameters = 0;    // elements of float tensors, tied ones once
+  std::vector<Type> types;          // by name
+  uint64_t tensors = 0;             // names
+  uint64_t tied_tensors = 0;        // names that stand for another tensor's values
+  uint64_t parameters = 0;          // elements of float tensors, tied ones once
+  uint64_t encoder_parameters = 0;  // of those, the encoder's
   int vocab_size = 0, d_model = 0, max_position_embeddings = 0;
   int encoder_positions = 0, decoder_positions = 0;  // 0: not limited, or not known
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
@@ -54,7 +55,8 @@ struct InspectReport {
   std::string source_language;
   bool has_source_language = false;
   std::map<std::string, TaskParams> tasks;
-  std::vector<Memory> memory;  // float32, bfloat16, int8; empty where the shapes are not known
+  std::vector<Memory>
+      memory;  // float32, bfloat16, int8, int4; empty where the shapes are not known
 };
 
 InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint);  // no languages

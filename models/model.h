@@ -15,10 +15,10 @@
 
 namespace tandem {
 
-// The type of keys and values beside linear layers of a compute type: int8 layers keep them in
-// bf16.
+// The type of keys and values beside linear layers of a compute type: int8 and int4 layers keep
+// them in bf16.
 constexpr DType kv_cache_dtype(DType compute) {
-  return compute == DType::kI8 ? DType::kBF16 : compute;
+  return is_integer_compute(compute) ? DType::kBF16 : compute;
 }
 
 // The shape of one rank's part of the KV cache.

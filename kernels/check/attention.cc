@@ -1,5 +1,6 @@
 // Attention over pages and over ragged sequences, the merging of two: checks, dispatch.
 #include "kernels/check/check_args.h"
+#include "kernels/check/check_write.h"
 #include "kernels/kv_pages.h"
 #include "kernels/op_table.h"
 
@@ -32,6 +33,15 @@ void check_tables(const PagedAttentionArgs& args, int64_t rows, const KvStrides&
   check_indptr(args.kv_indptr, sequences, args.kv_page_indices.dim(0));
   check_range(args.kv_page_indices, 0, s.num_blocks);
   check_sequences(args, sequences, s.block_size);
+}
+
+// Of the queries' own tokens, to the pages that are read. The CPU writes them here.
+void check_own_keys(Context& ctx, const PagedAttentionArgs& args) {
+  TANDEM_CHECK(args.causal, "own keys of cross-attention");
+  TANDEM_CHECK_EQ(args.write->k.dim(0), args.q.dim(0));
+  TANDEM_CHECK(args.write->pages.data.raw() == args.pages.data.raw(), "pages of another layer");
+  if (ctx.on_cpu()) return write_kv(ctx, *args.write);
+  check_write(ctx, *args.write);
 }
 
 // All heads of keys have as many heads of queries.
@@ -103,6 +113,7 @@ void paged_attention(Context& ctx, const PagedAttentionArgs& args) {
   if (!args.log_sums.empty()) check_matrix_there(ctx, args.log_sums, rows, args.num_heads);
   if (args.plan == nullptr) check_tables(args, rows, s);
   TANDEM_CHECK_EQ(args.plan != nullptr, !ctx.on_cpu());
+  if (args.write != nullptr) check_own_keys(ctx, args);
   if (rows > 0 && size > 0) ops_of(ctx).paged_attention(ctx, args);
 }
 

@@ -68,6 +68,9 @@ inline void check_rotary(const Context& ctx, const ops::Rotary& rotary, int64_t 
   TANDEM_CHECK_LE(turned, head_dim);
 }
 
+// (In kernels/check/rows.cc.)
+void check_layer_norm(const Context& ctx, const ops::LayerNormArgs& args);
+
 // The contents of indices are checked where the host can read them: on the CPU in the ops, for a
 // device before they are sent there (models/step/step_tensors.h).
 

@@ -13,15 +13,15 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
     : dtype_(dtype), quantization_(ctx.on_cpu() ? Quantization::kNone : quantization) {
   TANDEM_CHECK(!parts.empty());
   if (ctx.on_cpu()) {
-    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
+    TANDEM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || is_integer_compute(dtype));
   } else {
     TANDEM_CHECK(dtype == ctx.activations());
   }
   k_ = parts[0].columns;
-  if (dtype == DType::kI8 && k_ > kMaxI8Features)
-    throw not_supported("dtype", "int8 sums hold " + std::to_string(kMaxI8Features) +
-                                     " input features of a linear layer, it has " +
-                                     std::to_string(k_));
+  if (is_integer_compute(dtype) && k_ > kMaxI8Features)
+    throw not_supported(
+        "dtype", std::string(name_of(dtype)) + " sums hold " + std::to_string(kMaxI8Features) +
+                     " input features of a linear layer, it has " + std::to_string(k_));
   for (const MatrixView& part : parts) {
     TANDEM_CHECK_EQ(part.columns, k_);
     TANDEM_CHECK_GE(part.rows, 0);
@@ -40,6 +40,22 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
 }
 
 namespace ops {
+namespace {
+
+// The CPU does it here, and a device where the product does not.
+void norm_in_front(Context& ctx, const LinearArgs& args) {
+  const LayerNormArgs& norm = *args.norm;
+  TANDEM_CHECK(norm.out.raw() == args.x.raw(), "a norm of other rows");
+  TANDEM_CHECK_EQ(norm.groups, 1);
+  if (ctx.on_cpu() || args.weight->out_features() == 0) return layer_norm(ctx, norm);
+  check_layer_norm(ctx, norm);
+  for (const Tensor* from : {&norm.x, &norm.residual})
+    TANDEM_CHECK(
+        from->raw() != norm.out.raw() && (norm.sum.empty() || from->raw() != norm.sum.raw()),
+        "a norm over its own input");
+}
+
+}  // namespace
 
 void linear(Context& ctx, const LinearArgs& args) {
   TANDEM_CHECK(args.weight != nullptr);
@@ -54,8 +70,9 @@ void linear(Context& ctx, const LinearArgs& args) {
   }
   if (!args.bias.empty())
     check_vector(args.bias, w.out_features(), ctx.on_cpu() ? DType::kF32 : args.out.dtype());
-  if (rows == 0 || w.out_features() == 0) return;
-  ops_of(ctx).linear(ctx, args);
+  if (rows == 0) return;
+  if (args.norm != nullptr) norm_in_front(ctx, args);
+  if (w.out_features() > 0) ops_of(ctx).linear(ctx, args);
 }
 
 }  // namespace ops

@@ -2,7 +2,28 @@
 #include "kernels/check/check_args.h"
 #include "kernels/op_table.h"
 
-namespace tandem::ops {
+namespace tandem {
+
+void check_layer_norm(const Context& ctx, const ops::LayerNormArgs& args) {
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_GE(args.groups, 1);
+  const int64_t rows = args.x.dim(0), columns = args.x.dim(1), size = columns / args.groups;
+  TANDEM_CHECK_GE(size, 1);
+  TANDEM_CHECK_EQ(size * args.groups, columns);
+  TANDEM_CHECK(args.groups == 1 || (args.residual.empty() && args.sum.empty()),
+               "groups with a residual or a sum");
+  check_activations(ctx, args.x, rows, columns);
+  if (!args.residual.empty()) check_activations(ctx, args.residual, rows, size);
+  check_vector(args.weight, size, DType::kF32);
+  if (args.rms)
+    TANDEM_CHECK(args.bias.empty());
+  else
+    check_vector(args.bias, size, DType::kF32);
+  check_activations(ctx, args.out, rows, columns);
+  if (!args.sum.empty()) check_activations(ctx, args.sum, rows, size);
+}
+
+namespace ops {
 namespace {
 
 // Of a copy of rows by index: `listed` has a row for each of `rows`, which counts those of `all`.
@@ -48,23 +69,8 @@ void embedding(Context& ctx, const EmbeddingArgs& args) {
 }
 
 void layer_norm(Context& ctx, const LayerNormArgs& args) {
-  TANDEM_CHECK_EQ(args.x.rank(), 2);
-  TANDEM_CHECK_GE(args.groups, 1);
-  const int64_t rows = args.x.dim(0), columns = args.x.dim(1), size = columns / args.groups;
-  TANDEM_CHECK_GE(size, 1);
-  TANDEM_CHECK_EQ(size * args.groups, columns);
-  TANDEM_CHECK(args.groups == 1 || (args.residual.empty() && args.sum.empty()),
-               "groups with a residual or a sum");
-  check_activations(ctx, args.x, rows, columns);
-  if (!args.residual.empty()) check_activations(ctx, args.residual, rows, size);
-  check_vector(args.weight, size, DType::kF32);
-  if (args.rms)
-    TANDEM_CHECK(args.bias.empty());
-  else
-    check_vector(args.bias, size, DType::kF32);
-  check_activations(ctx, args.out, rows, columns);
-  if (!args.sum.empty()) check_activations(ctx, args.sum, rows, size);
-  if (rows > 0) ops_of(ctx).layer_norm(ctx, args);
+  check_layer_norm(ctx, args);
+  if (args.x.dim(0) > 0) ops_of(ctx).layer_norm(ctx, args);
 }
 
 void gated_activation(Context& ctx, const GatedActivationArgs& args) {
@@ -91,4 +97,5 @@ void soft_cap(Context& ctx, const SoftCapArgs& args) {
   if (args.x.size() > 0) ops_of(ctx).soft_cap(ctx, args);
 }
 
-}  // namespace tandem::ops
+}  // namespace ops
+}  // namespace tandem

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kI8, kF8E4M3 };
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kI8, kI4, kF8E4M3 };
 
 constexpr size_t size_of(DType t) {
   switch (t) {
@@ -19,10 +19,14 @@ constexpr size_t size_of(DType t) {
     case DType::kI64: return 8;
     case DType::kU8:
     case DType::kI8:
+    case DType::kI4:  // as it is computed with; only packed weights have it
     case DType::kF8E4M3: return 1;
   }
   return 0;
 }
+
+// Of linear layers, on the CPU only.
+constexpr bool is_integer_compute(DType t) { return t == DType::kI8 || t == DType::kI4; }
 
 constexpr const char* name_of(DType t) {
   switch (t) {
@@ -33,6 +37,7 @@ constexpr const char* name_of(DType t) {
     case DType::kI64: return "int64";
     case DType::kU8: return "uint8";
     case DType::kI8: return "int8";
+    case DType::kI4: return "int4";
     case DType::kF8E4M3: return "float8_e4m3";
   }
   return "?";

@@ -8,11 +8,11 @@
 namespace tandem::cpu {
 namespace {
 
-void store_head(const float* from, int64_t n, float* to) {
+void store_head(const IsaKernels&, const float* from, int64_t n, float* to) {
   std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
 }
-void store_head(const float* from, int64_t n, uint16_t* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = float_to_bf16(from[i]);
+void store_head(const IsaKernels& isa, const float* from, int64_t n, uint16_t* to) {
+  isa.to_bf16(from, n, to);
 }
 
 template <class T>
@@ -20,6 +20,7 @@ void write(Context& ctx, const ops::WriteKvArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   const int32_t* slots = args.slot_mapping.data<int32_t>();
   T* pages = args.pages.data.data<T>();
+  const IsaKernels& isa = isa_kernels();
   for_rows(ctx, args.k.dim(0), s.num_heads * s.head_dim * 12, [&](int64_t t) {
     if (slots[t] < 0) return;
     const int64_t block = slots[t] / s.block_size, offset = slots[t] % s.block_size;
@@ -29,8 +30,8 @@ void write(Context& ctx, const ops::WriteKvArgs& args) {
       const float* k = args.k.row<float>(t) + h * s.head_dim;
       T* key = to + h * s.head;
       if (angles.turned > 0) turn_head(k, angles, key);
-      store_head(k + angles.turned, s.head_dim - angles.turned, key + angles.turned);
-      store_head(args.v.row<float>(t) + h * s.head_dim, s.head_dim, to + s.kv + h * s.head);
+      store_head(isa, k + angles.turned, s.head_dim - angles.turned, key + angles.turned);
+      store_head(isa, args.v.row<float>(t) + h * s.head_dim, s.head_dim, to + s.kv + h * s.head);
     }
   });
 }

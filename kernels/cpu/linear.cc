@@ -127,6 +127,7 @@ const GemmKernel& kernel_of(const IsaKernels& isa, DType dtype) {
 void linear(Context& ctx, const ops::LinearArgs& args) {
   const IsaKernels& isa = isa_kernels();
   const PackedWeight& w = *args.weight;
+  if (w.dtype() == DType::kI4) return linear_i4(ctx, args);
   const int64_t rows = args.x.dim(0), k = w.in_features(), steps = steps_of(k, w.dtype());
   const GemmKernel& kernel = kernel_of(isa, w.dtype());
   const Plan plan =

@@ -10,46 +10,21 @@
 namespace tandem::cpu {
 namespace {
 
-float element(const std::byte* row, int64_t i, DType dtype) {
-  if (dtype == DType::kF32) {
-    float f;
-    std::memcpy(&f, row + i * 4, 4);
-    return f;
-  }
-  uint16_t h;
-  std::memcpy(&h, row + i * 2, 2);
-  return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
-}
-
-// The bytes of row n of the stacked parts.
-struct Row {
-  const std::byte* data;
-  DType dtype;
-};
-Row find_row(std::span<const MatrixView> parts, int64_t n) {
-  size_t i = 0;
-  while (n >= parts[i].rows) n -= parts[i++].rows;
-  const MatrixView& part = parts[i];
-  return {static_cast<const std::byte*>(part.data) +
-              static_cast<size_t>(n * part.row_stride) * size_of(part.dtype),
-          part.dtype};
-}
-
 // Elements [begin, end) of a row to column j of a panel.
-void pack_f32(const Row& row, int64_t begin, int64_t end, float* column) {
-  for (int64_t k = begin; k < end; ++k) column[k * kPanelColumns] = element(row.data, k, row.dtype);
+void pack_f32(const SourceRow& row, int64_t begin, int64_t end, float* column) {
+  for (int64_t k = begin; k < end; ++k) column[k * kPanelColumns] = row[k];
 }
-void pack_bf16(const Row& row, int64_t begin, int64_t end, uint16_t* column) {
+void pack_bf16(const SourceRow& row, int64_t begin, int64_t end, uint16_t* column) {
   for (int64_t k = begin; k < end; ++k)
-    column[k / 2 * kPanelColumns * 2 + k % 2] = float_to_bf16(element(row.data, k, row.dtype));
+    column[k / 2 * kPanelColumns * 2 + k % 2] = float_to_bf16(row[k]);
 }
 // To the nearest integer, ties to even, for |x| < 2^22.
 float round_nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 // Returns the sum of the elements. With `inverse` = 0 they are all zero.
-int32_t pack_i8(const Row& row, int64_t begin, int64_t end, float inverse, int8_t* column) {
+int32_t pack_i8(const SourceRow& row, int64_t begin, int64_t end, float inverse, int8_t* column) {
   int32_t sum = 0;
   for (int64_t k = begin; k < end; ++k) {
-    const float q = inverse == 0 ? 0 : round_nearest(element(row.data, k, row.dtype) * inverse);
+    const float q = inverse == 0 ? 0 : round_nearest(row[k] * inverse);
     column[k / 4 * kPanelColumns * 4 + k % 4] = static_cast<int8_t>(q);
     sum += static_cast<int32_t>(q);
   }
@@ -61,12 +36,12 @@ struct Scale {
   float scale;    // times q is the weight
   float inverse;  // times the weight, rounded, is q; 0: all q are 0
 };
-Scale scale_of(const Row& row, int64_t k) {
+Scale scale_of(const SourceRow& row, int64_t k) {
   constexpr float kLeastRange = 1e-30f;  // below, the inverse could overflow
   float largest = 0;
   bool finite = true;
   for (int64_t i = 0; i < k; ++i) {
-    const float magnitude = std::abs(element(row.data, i, row.dtype));
+    const float magnitude = std::abs(row[i]);
     finite &= std::isfinite(magnitude);
     largest = std::max(largest, magnitude);
   }
@@ -82,7 +57,7 @@ void pack_panel(std::span<const MatrixView> parts, int64_t first, int64_t column
   for (int64_t begin = 0; begin < k; begin += kBlock) {
     const int64_t end = std::min(k, begin + kBlock);
     for (int64_t j = 0; j < columns; ++j) {
-      const Row row = find_row(parts, first + j);
+      const SourceRow row = find_row(parts, first + j);
       if (dtype == DType::kF32) {
         pack_f32(row, begin, end, reinterpret_cast<float*>(to) + j);
       } else {
@@ -113,6 +88,7 @@ void pack_panel_i8(std::span<const MatrixView> parts, int64_t first, int64_t col
 }  // namespace
 
 Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype) {
+  if (dtype == DType::kI4) return pack_weight_i4(ctx, parts);
   int64_t n = 0;
   for (const MatrixView& part : parts) n += part.rows;
   const int64_t k = parts[0].columns, bytes = panel_bytes(k, dtype),

@@ -1,7 +1,16 @@
 // How a packed weight lies in the CPU's memory: panels of 64 output features, each [steps][64] of
 // 4 bytes. A step is one k in f32, a pair in bf16, four in int8; what is beyond N or K is zero. In
 // int8 the scales of the 64 features follow (f32), then 128 times the sums of their weights (i32).
+//
+// In int4 a panel is groups of 32 inputs: four steps [64] of eight k each, whose byte i holds the
+// weights k = i in its low and k = 4 + i in its high half, 8 more than they are (0..15); then the
+// group's factors [64], int8, |factor| <= 15. Scales and sums follow as in int8. A weight is scale
+// * (factor * q), where factor * q is an int8: an int4 weight is an int8 one with fewer values, so
+// that its sums are exact integers, too.
 #pragma once
+
+#include <cstring>
+#include <span>
 
 #include "kernels/core/types.h"
 #include "kernels/cpu/isa/isa.h"
@@ -16,5 +25,40 @@ constexpr int64_t steps_of(int64_t k, DType dtype) { return ceil_div(k, inputs_o
 constexpr int64_t panel_bytes(int64_t k, DType dtype) {
   return (steps_of(k, dtype) + (dtype == DType::kI8 ? 2 : 0)) * kStepBytes;
 }
+
+constexpr int64_t i4_groups_of(int64_t k) { return ceil_div(k, kI4GroupInputs); }
+constexpr int64_t i4_panel_bytes(int64_t k) {
+  return i4_groups_of(k) * kI4GroupBytes + 2 * kStepBytes;
+}
+
+// A row of a weight as it lies in a file.
+struct SourceRow {
+  const std::byte* data;
+  DType dtype;  // f32, f16 or bf16
+
+  float operator[](int64_t i) const {
+    if (dtype == DType::kF32) {
+      float f;
+      std::memcpy(&f, data + i * 4, 4);
+      return f;
+    }
+    uint16_t h;
+    std::memcpy(&h, data + i * 2, 2);
+    return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
+  }
+};
+// Row n of the stacked parts.
+inline SourceRow find_row(std::span<const MatrixView> parts, int64_t n) {
+  size_t i = 0;
+  while (n >= parts[i].rows) n -= parts[i++].rows;
+  const MatrixView& part = parts[i];
+  return {static_cast<const std::byte*>(part.data) +
+              static_cast<size_t>(n * part.row_stride) * size_of(part.dtype),
+          part.dtype};
+}
+
+// The int4 parts of pack_weight() and linear().
+Tensor pack_weight_i4(Context& ctx, std::span<const MatrixView> parts);
+void linear_i4(Context& ctx, const ops::LinearArgs& args);
 
 }  // namespace tandem::cpu

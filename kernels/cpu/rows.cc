@@ -49,7 +49,7 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
               out);
     if (!args.norm_weight.empty())
       isa.layer_norm_row({out, nullptr, args.norm_weight.data<float>(),
-                          args.norm_bias.data<float>(), size, args.norm_eps, out, false});
+                          args.norm_bias.data<float>(), size, args.norm_eps, out, false, nullptr});
   });
 }
 
@@ -60,16 +60,13 @@ void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
   for_rows(ctx, args.x.dim(0), args.x.dim(1) * 12, [&](int64_t t) {
     const float* x = args.x.row<float>(t);
     const float* residual = args.residual.empty() ? nullptr : args.residual.row<float>(t);
-    if (!args.sum.empty()) {
-      float* sum = args.sum.row<float>(t);
-      for (int64_t i = 0; i < size; ++i) sum[i] = residual == nullptr ? x[i] : x[i] + residual[i];
-      x = sum;
-      residual = nullptr;
-    }
+    float* sum = args.sum.empty() ? nullptr : args.sum.row<float>(t);
     float* out = args.out.row<float>(t);
-    for (int group = 0; group < args.groups; ++group, x += size, out += size)
-      isa.layer_norm_row(
-          {x, residual, args.weight.data<float>(), bias, size, args.eps, out, args.rms});
+    for (int64_t i = 0; i < args.x.dim(1); i += size) {
+      isa.layer_norm_row({x + i, residual == nullptr ? nullptr : residual + i,
+                          args.weight.data<float>(), bias, size, args.eps, out + i, args.rms,
+                          sum == nullptr ? nullptr : sum + i});
+    }
   });
 }
 
@@ -82,7 +79,7 @@ void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {
     float* out = args.out.row<float>(t);
     if (out != gate) std::memcpy(out, gate, static_cast<size_t>(size) * sizeof(float));
     isa.activate(args.activation, out, size);
-    for (int64_t i = 0; i < size; ++i) out[i] *= up[i];
+    isa.multiply(out, up, size);
   });
 }
 

@@ -47,8 +47,9 @@ void refuse_recording(bool recording, const char* what) {
   if (recording) throw RecordingRefused(what);
 }
 
-bool wants_dependent_launches() {
-  const char* wanted = std::getenv("TANDEM_DEPENDENT_LAUNCH");
+// What is off until a GPU has shown what it brings.
+bool is_wanted(const char* variable) {
+  const char* wanted = std::getenv(variable);
   return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
@@ -63,7 +64,9 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
-  overlaps_ = capability_ >= 90 && wants_dependent_launches();
+  overlaps_ = capability_ >= 90 && is_wanted("TANDEM_DEPENDENT_LAUNCH");
+  fuses_norms_ = is_wanted("TANDEM_FUSED_NORMS");
+  shared_limit_ = properties.sharedMemPerBlockOptin;
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {

@@ -69,6 +69,10 @@ class CudaBackend final : public DeviceBackend {
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
   int capability() const { return capability_; }
+  // Whether products make the norms that they read (TANDEM_FUSED_NORMS=1 when this was made).
+  bool fuses_norms() const { return fuses_norms_; }
+  // Bytes of shared memory that a block may ask for.
+  size_t shared_limit() const { return shared_limit_; }
 
  private:
   // Nothing is opened yet.
@@ -88,7 +92,8 @@ class CudaBackend final : public DeviceBackend {
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
-  bool overlaps_ = false;
+  bool overlaps_ = false, fuses_norms_ = false;
+  size_t shared_limit_ = 0;
   std::string product_;
   cudaStream_t stream_ = nullptr;
   std::vector<Staging> staging_;

@@ -27,17 +27,35 @@ __device__ __forceinline__ Best warp_best(Best best) {
 }
 __device__ __forceinline__ Best nothing() { return {static_cast<int>(0x80000000), 0x7fffffff}; }
 
-// The best of the thread's entries.
-__device__ __forceinline__ void take_best(const float* row, int size, Best& mine) {
+// A thread's entries of a row are i = thread, thread + kThreads, ...: the best of those at `i`.
+__device__ __forceinline__ void take_best(const float (&x)[kAhead], int i, int size, Best& mine) {
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    const Best one = {order_key(x[j]), i + j * kThreads};
+    if (i + j * kThreads < size && better(one, mine)) mine = one;
+  }
+}
+// Of all of them.
+__device__ __forceinline__ Best thread_best(const float* row, int size) {
+  Best mine = nothing();
   for (int i = static_cast<int>(threadIdx.x); i < size; i += kAhead * kThreads) {
     float x[kAhead];
     load_ahead(row, i, size, kThreads, minus_infinity(), x);
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      const Best one = {order_key(x[j]), i + j * kThreads};
-      if (i + j * kThreads < size && better(one, mine)) mine = one;
-    }
+    take_best(x, i, size, mine);
   }
+  return mine;
+}
+// By a warp, of the entries of thread `owner` that `counts`.
+template <class Counts>
+__device__ __forceinline__ Best best_of(int owner, const float* row, int size,
+                                        const Counts& counts) {
+  Best best = nothing();
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  for (int i = owner + lane * kThreads; i < size; i += kWarpSize * kThreads) {
+    const Best one = {order_key(row[i]), i};
+    if (counts(one) && better(one, best)) best = one;
+  }
+  return warp_best(best);
 }
 
 // Maximum and sum of exponentials over it, of some of the entries.
@@ -68,7 +86,8 @@ __device__ __forceinline__ Peak joined(const Peak& a, const Peak& b) {
   return {peak, peak == minus_infinity() ? 0.0 : scaled(a) + scaled(b), a.invalid || b.invalid};
 }
 
-__device__ double row_log_sum(const float* row, int size) {
+// `mine`: the best of the thread's entries, found on the way.
+__device__ double row_log_sum(const float* row, int size, Best& mine) {
   __shared__ Peak parts[kWarps];
   __shared__ double result;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -78,6 +97,7 @@ __device__ double row_log_sum(const float* row, int size) {
     float x[kAhead];
     load_ahead(row, i, size, kThreads, minus_infinity(), x);
     take(p, x);
+    take_best(x, i, size, mine);
   }
   for (int offset = 16; offset > 0; offset /= 2) {
     const Peak other = {__shfl_xor_sync(kFullWarp, p.peak, offset),
@@ -124,8 +144,15 @@ struct SelectParams {
   int64_t tokens_stride;
 };
 
+// Which threads have entries that were changed.
+struct Changed {
+  bool threads[kThreads];
+  __device__ void add(int32_t id) { threads[id % kThreads] = true; }
+};
+
 // Once for each distinct token of the sequence, by the thread that has its first place.
-__device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float* row) {
+__device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float* row,
+                         Changed& changed) {
   const bool counts = h.presence != 0 || h.frequency != 0;
   if (h.repetition == 1.0f && !counts) return;
   const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
@@ -145,11 +172,13 @@ __device__ void penalise(const SelectParams& p, const ops::RowHistory& h, float*
       x = __fadd_rn(x, -h.presence);
     }
     row[id] = x;
+    changed.add(id);
   }
 }
 
 // What would complete an n-gram of the sequence for the second time: a thread for each place in it.
-__device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, float* row) {
+__device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, float* row,
+                            Changed& changed) {
   const int32_t before = h.ngram_size - 1;
   if (before < 0 || h.length < before) return;
   const int32_t* tokens = p.tokens + h.place * p.tokens_stride;
@@ -158,12 +187,15 @@ __device__ void mask_ngrams(const SelectParams& p, const ops::RowHistory& h, flo
     int32_t alike = 0;
     while (alike < before && tokens[i + alike] == tokens[places + alike]) ++alike;
     const int32_t id = tokens[i + before];
-    if (alike == before && id >= 0 && id < p.size) row[id] = minus_infinity();
+    if (alike != before || id < 0 || id >= p.size) continue;
+    row[id] = minus_infinity();
+    changed.add(id);
   }
 }
 
 // One thread for all edits of an entry.
-__device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, int32_t end) {
+__device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, int32_t end,
+                            Changed& changed) {
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads) {
     const int32_t id = p.edits[3 * e];
     if (e > begin && p.edits[3 * (e - 1)] == id) continue;  // another thread's
@@ -171,19 +203,21 @@ __device__ void apply_edits(const SelectParams& p, float* row, int32_t begin, in
     for (int32_t f = e; f < end && p.edits[3 * f] == id; ++f)
       x = edited_value(p.edits[3 * f + 1], __int_as_float(p.edits[3 * f + 2]), x);
     row[id] = x;
+    changed.add(id);
   }
   __syncthreads();
 }
 
 // Processors of a row: the whole row if its flags say so, then the listed entries and what the
 // sequence's tokens say (RowHistory).
-__device__ void process_row(const SelectParams& p, float* row, double log_sum) {
+__device__ void process_row(const SelectParams& p, float* row, double log_sum, Changed& changed) {
   const int32_t flags = p.flags[blockIdx.x];
   const int32_t begin = p.edit_indptr[blockIdx.x], end = p.edit_indptr[blockIdx.x + 1];
   for (int32_t e = begin + static_cast<int32_t>(threadIdx.x); e < end; e += kThreads)
     p.edited[e] = row[p.edits[3 * e]];
   __syncthreads();
   if (flags != 0) {
+    changed.threads[threadIdx.x] = true;
     const bool masked = (flags & ops::kRowMasked) != 0;
     for (int i = static_cast<int>(threadIdx.x); i < p.size; i += kAhead * kThreads) {
       float x[kAhead];
@@ -195,33 +229,52 @@ __device__ void process_row(const SelectParams& p, float* row, double log_sum) {
     }
   }
   __syncthreads();
-  if (p.histories == nullptr) return apply_edits(p, row, begin, end);
+  if (p.histories == nullptr) return apply_edits(p, row, begin, end, changed);
   const ops::RowHistory history = p.histories[blockIdx.x];
-  apply_edits(p, row, begin, begin + history.edits_before);
-  penalise(p, history, row);
+  apply_edits(p, row, begin, begin + history.edits_before, changed);
+  penalise(p, history, row, changed);
   __syncthreads();
-  apply_edits(p, row, begin + history.edits_before, end);
-  mask_ngrams(p, history, row);
+  apply_edits(p, row, begin + history.edits_before, end, changed);
+  mask_ngrams(p, history, row, changed);
   __syncthreads();
 }
 
-// Each thread knows the best of its entries (i = thread, thread + kThreads, ...) that were not
-// chosen yet. The best of all is chosen, and its owner's warp looks for the owner's next one: those
-// that are worse than the chosen one, as all others of that thread are. (Two blocks of a
-// multiprocessor leave registers enough: with more there are spills on 80.)
+// The best of each thread's entries, where some of its warp's were changed behind the first look.
+__device__ __forceinline__ void look_again(const float* row, int size, const Changed& changed,
+                                           Best& mine) {
+  constexpr int kFew = 4;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarpSize;
+  unsigned lanes = __ballot_sync(kFullWarp, changed.threads[thread]);
+  if (__popc(lanes) > kFew) {
+    mine = thread_best(row, size);
+    return;
+  }
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int owner = __ffs(static_cast<int>(lanes)) - 1;
+    const Best best = best_of(thread - lane + owner, row, size, [](const Best&) { return true; });
+    if (lane == owner) mine = best;
+  }
+}
+
+// Each thread knows the best of its entries that were not chosen yet. The best of all is chosen,
+// and its owner's warp looks for the owner's next one: those that are worse than the chosen one, as
+// all others of that thread are. Where nothing changes in a row, and of it one entry is chosen, it
+// is read once. (Two blocks of a multiprocessor leave registers enough: with more there are spills
+// on 80.)
 __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
   wait_for_earlier_kernels();
   __shared__ Best warps[kWarps];
   __shared__ Best chosen;
+  __shared__ Changed changed;
   float* row = p.logits + blockIdx.x * p.stride;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kWarpSize, warp = thread / kWarpSize;
-  const double log_sum = row_log_sum(row, p.size);
-  if (thread == 0) p.log_sums[blockIdx.x] = static_cast<float>(log_sum);
-  process_row(p, row, log_sum);
-
+  changed.threads[thread] = false;
   Best mine = nothing();
-  take_best(row, p.size, mine);
+  const double log_sum = row_log_sum(row, p.size, mine);
+  if (thread == 0) p.log_sums[blockIdx.x] = static_cast<float>(log_sum);
+  process_row(p, row, log_sum, changed);
+  look_again(row, p.size, changed, mine);
   for (int n = 0; n < p.k; ++n) {
     const Best of_warp = warp_best(mine);
     if (lane == 0) warps[warp] = of_warp;
@@ -239,12 +292,8 @@ __global__ void __launch_bounds__(kThreads, 2) select_kernel(SelectParams p) {
     if (n + 1 == p.k) break;
     const int owner = chosen.id % kThreads;
     if (owner / kWarpSize != warp) continue;
-    Best next = nothing();
-    for (int i = owner + lane * kThreads; i < p.size; i += kWarpSize * kThreads) {
-      const Best one = {order_key(row[i]), i};
-      if (better(chosen, one) && better(one, next)) next = one;
-    }
-    next = warp_best(next);
+    const Best next =
+        best_of(owner, row, p.size, [&](const Best& one) { return better(chosen, one); });
     if (lane == owner % kWarpSize) mine = next;
   }
 }

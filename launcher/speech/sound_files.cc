@@ -1,9 +1,6 @@
 #include "launcher/speech/sound_files.h"
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
+#include "base/file_bytes.h"
 #include "runtime/protocol/prompt_reader.h"
 
 namespace tandem::launcher {
@@ -12,25 +9,6 @@ namespace {
 constexpr const char* kField = "audio";
 // Of files that were sent and not decoded yet; one is always sent.
 constexpr uint64_t kMostBytesAhead = uint64_t{256} << 20;
-
-std::string read_sound(const std::filesystem::path& path) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  const uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
-  if (error || !regular) throw invalid_request(kField, "cannot read the file");
-  if (size > kMaxSoundBytes)
-    throw InputError(ErrorKind::kResource,
-                     std::string(kField) + ": the file has " + std::to_string(size) +
-                         " bytes, more than the " + std::to_string(kMaxSoundBytes) +
-                         " that can be sent",
-                     kField);
-  std::string bytes(size, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (in.gcount() != static_cast<std::streamsize>(size))
-    throw invalid_request(kField, "cannot read the file");
-  return bytes;
-}
 
 }  // namespace
 
@@ -58,7 +36,7 @@ void SoundFiles::send(uint64_t number, JsonRequest request) {
   Sound& counted = sounds_[number];
   try {
     if (!inner_.opens_files()) {
-      sound.set_file(read_sound(request.audio));
+      sound.set_file(read_file_bytes(request.audio, kMaxSoundBytes, kField));
       request.audio.clear();
       counted.bytes = sound.file().size();
       bytes_ += counted.bytes;

@@ -55,12 +55,6 @@ void AttentionLayer::ready_cross_queries(const Tensor& q) const {
   if (q_norm_) q_norm_->norm_groups(q);
 }
 
-void AttentionLayer::write_self(const Tensor& q, const Tensor& k, const Tensor& v,
-                                const StepTensors& in, const KvPages& pages) const {
-  const ops::Rotary rotary = ready(q, k, in.angles);
-  ops::write_kv(build_.ctx, {k, v, in.slot_mapping, pages, rotary});
-}
-
 void AttentionLayer::write_cross(const CrossAttentionQKVParallelLinear& qkv,
                                  const Tensor& encoder_states, const StepTensors& in,
                                  const KvPages& pages) const {
@@ -87,14 +81,17 @@ ops::PagedAttentionArgs AttentionLayer::paged(const Tensor& q, const KvPages& pa
   return args;
 }
 
-Tensor AttentionLayer::over_self(const Tensor& q, const StepTensors& in, const KvPages& pages,
+Tensor AttentionLayer::over_self(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const StepTensors& in, const KvPages& pages,
                                  const Tensor& log_sums) const {
+  const ops::WriteKvArgs write{k, v, in.slot_mapping, pages, ready(q, k, in.angles)};
   ops::PagedAttentionArgs args = paged(q, pages, in.self_pages, log_sums);
   args.qo_indptr = in.query_start_loc;
   args.causal = true;
   args.plan = in.self_plan();
   args.bias = options_.position_bias;
   args.window_back = options_.window.back;
+  args.write = &write;
   ops::paged_attention(build_.ctx, args);
   return args.out;
 }
@@ -142,11 +139,10 @@ DecoderSelfAttention::DecoderSelfAttention(const Weights& w, const Build& b, int
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads) {}
 
-Tensor DecoderSelfAttention::forward(const Tensor& x, const StepTensors& in,
+Tensor DecoderSelfAttention::forward(NormedRows& x, const StepTensors& in,
                                      const KvPages& self_pages) const {
   const auto [q, k, v] = qkv_.forward(x);
-  write_self(q, k, v, in, self_pages);
-  return out_.forward(over_self(q, in, self_pages));
+  return out_.forward(over_self(q, k, v, in, self_pages));
 }
 
 CrossAttention::CrossAttention(const Weights& w, const Build& b, int64_t d_model,
@@ -155,7 +151,7 @@ CrossAttention::CrossAttention(const Weights& w, const Build& b, int64_t d_model
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads, o.kv_width) {}
 
-Tensor CrossAttention::forward(const Tensor& x, const StepTensors& in,
+Tensor CrossAttention::forward(NormedRows& x, const StepTensors& in,
                                const KvPages& cross_pages) const {
   const Tensor q = qkv_.forward_q(x);
   ready_cross_queries(q);
@@ -168,14 +164,12 @@ MergedAttention::MergedAttention(const Weights& w, const Build& b, int64_t d_mod
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads) {}
 
-Tensor MergedAttention::forward(const Tensor& x, const StepTensors& in,
-                                const KvPages& pages) const {
+Tensor MergedAttention::forward(NormedRows& x, const StepTensors& in, const KvPages& pages) const {
   const Tensor q = qkv_.forward_q(x);
-  const auto [k, v] = qkv_.forward_kv(x);
-  write_self(q, k, v, in, pages);
-  const auto sums = [&] { return build_.ctx.make({x.dim(0), heads_.count()}, DType::kF32); };
+  const auto [k, v] = qkv_.forward_kv(x.rows());
+  const auto sums = [&] { return build_.ctx.make({q.dim(0), heads_.count()}, DType::kF32); };
   const Tensor self_sums = sums(), cross_sums = sums();
-  const Tensor self = over_self(q, in, pages, self_sums);
+  const Tensor self = over_self(q, k, v, in, pages, self_sums);
   const Tensor cross = over_cross(q, in, pages, cross_sums);
   ops::merge_attention(build_.ctx, {self, cross, self_sums, cross_sums, self});
   return out_.forward(self);

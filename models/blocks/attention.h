@@ -72,15 +72,13 @@ class AttentionLayer {
   // Returns how keys turn.
   ops::Rotary ready(const Tensor& q, const Tensor& k, const std::vector<Tensor>& angles) const;
   void ready_cross_queries(const Tensor& q) const;
-  // The same, and the keys and values are written.
-  void write_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,
-                  const KvPages& pages) const;
   void write_cross(const CrossAttentionQKVParallelLinear& qkv, const Tensor& encoder_states,
                    const StepTensors& in, const KvPages& pages) const;
-  // Over pages, whose keys and values are there: this step's, which are causal, or the encoder's.
+  // Over the sequence's own pages, to which this step's keys and values go first, both made ready.
   // log_sums: see ops::PagedAttentionArgs.
-  Tensor over_self(const Tensor& q, const StepTensors& in, const KvPages& pages,
-                   const Tensor& log_sums = {}) const;
+  Tensor over_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,
+                   const KvPages& pages, const Tensor& log_sums = {}) const;
+  // Over pages of the encoder's, which hold its keys and values already.
   Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                     const Tensor& log_sums = {}) const;
 
@@ -110,7 +108,7 @@ class DecoderSelfAttention : AttentionLayer {
  public:
   DecoderSelfAttention(const Weights& w, const Build& b, int64_t d_model,
                        const AttentionOptions& options);
-  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& self_pages) const;
+  Tensor forward(NormedRows& x, const StepTensors& in, const KvPages& self_pages) const;
 
  private:
   QKVParallelLinear qkv_;
@@ -125,7 +123,7 @@ class CrossAttention : AttentionLayer {
                 const KvPages& cross_pages) const {
     write_cross(qkv_, encoder_states, in, cross_pages);
   }
-  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& cross_pages) const;
+  Tensor forward(NormedRows& x, const StepTensors& in, const KvPages& cross_pages) const;
 
  private:
   CrossAttentionQKVParallelLinear qkv_;
@@ -142,7 +140,7 @@ class MergedAttention : AttentionLayer {
                 const KvPages& cross_pages) const {
     write_cross(qkv_, encoder_states, in, cross_pages);
   }
-  Tensor forward(const Tensor& x, const StepTensors& in, const KvPages& pages) const;
+  Tensor forward(NormedRows& x, const StepTensors& in, const KvPages& pages) const;
 
  private:
   CrossAttentionQKVParallelLinear qkv_;

@@ -9,7 +9,7 @@ Convolution::Convolution(const Weights& w, const Build& b, const ConvolutionShap
   const HostTensor t = w.get("weight", {shape.out, shape.in, shape.width});
   const int64_t columns = shape.in * shape.width;
   const MatrixView view{t.data, t.dtype, shape.out, columns, columns};
-  weight_ = PackedWeight(b.ctx, {&view, 1}, b.dtype == DType::kI8 ? DType::kBF16 : b.dtype);
+  weight_ = PackedWeight(b.ctx, {&view, 1}, is_integer_compute(b.dtype) ? DType::kBF16 : b.dtype);
   if (bias == Bias::kNone) return;
   const auto values =
       bias == Bias::kRequired ? w.get("bias", {shape.out}) : w.find("bias", {shape.out});

@@ -15,7 +15,7 @@ struct ConvolutionShape {
 };
 
 // y = act(conv1d(x)), each sequence by itself. All ranks compute all of it: it is small beside the
-// layers behind it. With int8 layers it computes in bf16.
+// layers behind it. With int8 or int4 layers it computes in bf16.
 class Convolution {
  public:
   Convolution(const Weights& w, const Build& b, const ConvolutionShape& shape,

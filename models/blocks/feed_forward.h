@@ -24,8 +24,12 @@ class FeedForward {
                        : ColumnParallelLinear(fc1, b, d_model, o.width, o.activation, o.bias)),
         fc2_(fc2, b, o.width, d_model, shard_range(o.width, b.comm.rank(), b.comm.size()), o.bias) {
   }
-  Tensor forward(const Tensor& x) const {
+  Tensor forward(NormedRows& x) const {
     return fc2_.forward(std::visit([&](const auto& first) { return first.forward(x); }, first_));
+  }
+  Tensor forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
   }
 
  private:

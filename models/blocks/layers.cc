@@ -12,21 +12,33 @@ SublayerNorm::SublayerNorm(const Weights& w, const Build& b, const LayerOptions&
   if (place_ == NormPlace::kBoth) behind_.emplace(w / behind, b, o.d_model, o.eps, o.norm_kind);
 }
 
+Tensor Residual::made() const {
+  if (norm != nullptr) return NormedRows(*norm, sum, update, /*keep_sum=*/false).rows();
+  TANDEM_CHECK(update.empty());
+  return sum;
+}
+
 template <class Sublayer>
-Residual SublayerNorm::apply(const Residual& state, const Sublayer& f) const {
+Residual SublayerNorm::apply(Residual state, const Sublayer& f) const {
   if (place_ == NormPlace::kPost) {
-    TANDEM_CHECK(state.update.empty());
-    return {norm_.add_norm(state.sum, f(state.sum))};
+    TANDEM_CHECK(state.norm != nullptr || state.update.empty());
+    NormedRows x = state.norm == nullptr
+                       ? NormedRows(std::move(state.sum))
+                       : NormedRows(*state.norm, std::move(state.sum), std::move(state.update),
+                                    /*keep_sum=*/false);
+    Tensor update = f(x);
+    return {x.rows(), std::move(update), &norm_};
   }
-  const auto update = [&](const Tensor& normed) {
-    return behind_ ? behind_->add_norm({}, f(normed)) : f(normed);
-  };
-  if (state.update.empty()) return {state.sum, update(norm_.forward(state.sum))};
-  const Norm::Sum added = norm_.sum_and_norm(state.sum, state.update);
-  return {added.sum, update(added.normed)};
+  NormedRows x = state.update.empty() ? NormedRows(norm_, {}, std::move(state.sum), true)
+                                      : NormedRows(norm_, std::move(state.sum),
+                                                   std::move(state.update), /*keep_sum=*/true);
+  Tensor update = f(x);
+  if (behind_) update = behind_->add_norm({}, std::move(update));
+  return {x.sum(), std::move(update)};
 }
 
 Tensor normed(const Norm& norm, const Residual& state) {
+  if (state.norm != nullptr) return norm.forward(state.made());
   return state.update.empty() ? norm.forward(state.sum) : norm.add_norm(state.sum, state.update);
 }
 
@@ -38,10 +50,13 @@ EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions&
       final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
-  state = attention_norm_.apply(state, [&](const Tensor& x) {
-    return std::visit([&](const auto& attention) { return attention.forward(x, in); }, attention_);
+  // (Of many rows, where a product wins nothing by making the norm.)
+  state = attention_norm_.apply(std::move(state), [&](NormedRows& x) {
+    return std::visit([&](const auto& attention) { return attention.forward(x.rows(), in); },
+                      attention_);
   });
-  return final_norm_.apply(state, [&](const Tensor& x) { return feed_forward_.forward(x); });
+  return final_norm_.apply(std::move(state),
+                           [&](NormedRows& x) { return feed_forward_.forward(x.rows()); });
 }
 
 EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Build& b,
@@ -73,16 +88,17 @@ DecoderLayer::DecoderLayer(const Weights& w, const Build& b, const LayerOptions&
 
 Residual DecoderLayer::forward(Residual state, const StepTensors& in, const KvPages& pages) const {
   if (const auto* one = std::get_if<OneAttention>(&attention_)) {
-    state =
-        one->norm.apply(state, [&](const Tensor& x) { return one->merged.forward(x, in, pages); });
+    state = one->norm.apply(std::move(state),
+                            [&](NormedRows& x) { return one->merged.forward(x, in, pages); });
   } else {
     const auto& two = std::get<TwoAttentions>(attention_);
-    state =
-        two.self_norm.apply(state, [&](const Tensor& x) { return two.self.forward(x, in, pages); });
-    state = two.cross_norm.apply(state,
-                                 [&](const Tensor& x) { return two.cross.forward(x, in, pages); });
+    state = two.self_norm.apply(std::move(state),
+                                [&](NormedRows& x) { return two.self.forward(x, in, pages); });
+    state = two.cross_norm.apply(std::move(state),
+                                 [&](NormedRows& x) { return two.cross.forward(x, in, pages); });
   }
-  return final_norm_.apply(state, [&](const Tensor& x) { return feed_forward_.forward(x); });
+  return final_norm_.apply(std::move(state),
+                           [&](NormedRows& x) { return feed_forward_.forward(x); });
 }
 
 void DecoderLayer::write_cross_kv(const Tensor& encoder_states, const StepTensors& in,

@@ -18,11 +18,15 @@ enum class NormPlace : uint8_t {
   kBoth,  // x + behind(f(norm(x)))
 };
 
-// What goes from sublayer to sublayer: `sum + update`, [T, d_model]. All but post-norm leave the
-// addition to the next norm, which does both at once.
+// What goes from sublayer to sublayer: `sum + update`, [T, d_model], or of post-norm the norm of
+// that. What is to be added and normed waits for what reads it, which may do all at once.
 struct Residual {
   Tensor sum;
-  Tensor update = {};  // empty: nothing is to be added
+  Tensor update = {};          // empty: nothing is to be added
+  const Norm* norm = nullptr;  // of the layer that has computed `update`; null: none
+
+  // All of it done, of post-norm.
+  Tensor made() const;
 };
 
 // The state with everything added, normed: what comes behind the last layer.
@@ -62,9 +66,9 @@ class SublayerNorm {
   // `behind`: of kBoth.
   SublayerNorm(const Weights& w, const Build& b, const LayerOptions& o, const char* name,
                const char* behind);
-  // The next state, with the sublayer's f(x).
+  // The next state, with the sublayer's f(NormedRows& x).
   template <class Sublayer>
-  Residual apply(const Residual& state, const Sublayer& f) const;
+  Residual apply(Residual state, const Sublayer& f) const;
 
  private:
   NormPlace place_;

@@ -35,9 +35,7 @@ std::vector<Tensor> resident(const Build& b, const std::vector<Tensor>& tables) 
 }
 
 Tensor finished(const std::optional<Norm>& norm, const Residual& state) {
-  if (norm) return normed(*norm, state);
-  TANDEM_CHECK(state.update.empty());  // pre-norm models have a norm at the end
-  return state.sum;
+  return norm ? normed(*norm, state) : state.made();  // pre-norm models have a norm at the end
 }
 
 }  // namespace

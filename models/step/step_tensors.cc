@@ -185,11 +185,14 @@ StepTensors::StepTensors(const ModelInput& in)
       self_pages(borrow_pages(in.attention.self_pages)),
       cross_pages(borrow_pages(in.attention.cross_pages)) {}
 
-StepTensors::StepTensors(Context& ctx, const StepPlan& plan) {
+StepTensors::StepTensors(Context& ctx, const StepPlan& plan,
+                         std::span<const std::vector<int32_t>> along, std::span<Tensor> there) {
+  TANDEM_CHECK_EQ(along.size(), there.size());
   if (ctx.on_cpu()) {
+    TANDEM_CHECK(along.empty(), "nothing goes to the CPU");
     *this = StepTensors(plan.in);
   } else {
-    upload(ctx, plan);
+    upload(ctx, plan, along, there);
   }
 }
 
@@ -204,7 +207,8 @@ void StepTensors::upload_frames(Context& ctx, const EncoderFrames& frames) {
   frame_start_loc = send(Tensor::borrow(frames.start_loc));
 }
 
-void StepTensors::upload(Context& ctx, const StepPlan& plan) {
+void StepTensors::upload(Context& ctx, const StepPlan& plan,
+                         std::span<const std::vector<int32_t>> along, std::span<Tensor> there) {
   const ModelInput& in = plan.in;
   const AttentionMetadata& m = in.attention;
   Upload upload;
@@ -231,7 +235,10 @@ void StepTensors::upload(Context& ctx, const StepPlan& plan) {
       global(upload, plan.global, plan.layout.encoder_heads),
       self(upload, plan.self, plan.layout.decoder_heads),
       cross(upload, plan.cross, plan.layout.decoder_heads);
+  std::vector<size_t> lists;
+  for (const std::vector<int32_t>& list : along) lists.push_back(upload.add(list, 0));
   upload.send(ctx);
+  for (size_t i = 0; i < lists.size(); ++i) there[i] = upload.vector(lists[i]);
   for (const auto& [tensor, part] : vectors) *tensor = upload.vector(part);
   encoder_ = encoder.of(upload);
   global_ = global.of(upload);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/attention_plan.h"
@@ -58,7 +59,10 @@ struct StepTensors {
   // The CPU's; borrows `in`.
   explicit StepTensors(const ModelInput& in);
   // A context's: of the CPU as above, of a device the half that is planned, which it uploads.
-  StepTensors(Context& ctx, const StepPlan& plan);
+  // `along` (of a device): lists that go in the same copy; there[i]: where along[i] lies, an empty
+  // tensor for an empty list.
+  StepTensors(Context& ctx, const StepPlan& plan, std::span<const std::vector<int32_t>> along = {},
+              std::span<Tensor> there = {});
 
   struct Pages {
     Tensor indptr, page_indices, last_page_len;  // a device has the indices only
@@ -85,7 +89,8 @@ struct StepTensors {
   const ops::DeviceAttentionPlan* cross_plan() const { return planned_ ? &cross_ : nullptr; }
 
  private:
-  void upload(Context& ctx, const StepPlan& plan);
+  void upload(Context& ctx, const StepPlan& plan, std::span<const std::vector<int32_t>> along,
+              std::span<Tensor> there);
   void upload_frames(Context& ctx, const EncoderFrames& frames);
 
   bool planned_ = false;

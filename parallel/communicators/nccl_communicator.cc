@@ -41,6 +41,7 @@ ncclDataType_t type_of(const Tensor& x) {
     case DType::kI64: return ncclInt64;
     case DType::kU8:
     case DType::kI8:
+    case DType::kI4:
     case DType::kF8E4M3: return ncclUint8;
   }
   return ncclUint8;

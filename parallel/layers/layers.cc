@@ -19,9 +19,7 @@ Range all_of(int64_t n) { return {0, n}; }
 
 Tensor run_linear(const Build& b, const PackedWeight& weight, const Tensor& bias, const Tensor& x,
                   Activation activation = Activation::kNone) {
-  const Tensor out = b.ctx.make({x.dim(0), weight.out_features()});
-  ops::linear(b.ctx, {&weight, x, bias, activation, out});
-  return out;
+  return NormedRows(x).multiply(b, weight, bias, activation);
 }
 
 std::optional<HostTensor> find_bias(const Weights& w, int64_t out, Bias bias) {
@@ -96,8 +94,8 @@ ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int
   bias_ = std::move(s.bias);
 }
 
-Tensor ColumnParallelLinear::forward(const Tensor& x) const {
-  return run_linear(build_, weight_, bias_, x, activation_);
+Tensor ColumnParallelLinear::forward(NormedRows& x) const {
+  return x.multiply(build_, weight_, bias_, activation_);
 }
 
 GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b,
@@ -111,8 +109,8 @@ GatedParallelLinear::GatedParallelLinear(const Weights& gate, const Weights& up,
   bias_ = std::move(s.bias);
 }
 
-Tensor GatedParallelLinear::forward(const Tensor& x) const {
-  const Tensor y = run_linear(build_, weight_, bias_, x);
+Tensor GatedParallelLinear::forward(NormedRows& x) const {
+  const Tensor y = x.multiply(build_, weight_, bias_, Activation::kNone);
   const Tensor gate = y.columns(0, width_);
   ops::gated_activation(build_.ctx, {gate, y.columns(width_, 2 * width_), activation_, gate});
   return gate;
@@ -147,8 +145,8 @@ QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const W
   bias_ = std::move(s.bias);
 }
 
-QKVParallelLinear::Output QKVParallelLinear::forward(const Tensor& x) const {
-  const Tensor y = run_linear(build_, weight_, bias_, x);
+QKVParallelLinear::Output QKVParallelLinear::forward(NormedRows& x) const {
+  const Tensor y = x.multiply(build_, weight_, bias_, Activation::kNone);
   const int64_t values = q_width_ + kv_width_;
   return {y.columns(0, q_width_), y.columns(q_width_, values),
           y.columns(values, values + kv_width_)};
@@ -171,8 +169,8 @@ CrossAttentionQKVParallelLinear::CrossAttentionQKVParallelLinear(const Weights& 
   kv_bias_ = std::move(of_kv.bias);
 }
 
-Tensor CrossAttentionQKVParallelLinear::forward_q(const Tensor& decoder_states) const {
-  return run_linear(build_, q_weight_, q_bias_, decoder_states);
+Tensor CrossAttentionQKVParallelLinear::forward_q(NormedRows& decoder_states) const {
+  return decoder_states.multiply(build_, q_weight_, q_bias_, Activation::kNone);
 }
 
 CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forward_kv(
@@ -181,43 +179,8 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
   return {y.columns(0, kv_width_), y.columns(kv_width_, 2 * kv_width_)};
 }
 
-// --- Norms and embeddings
+// --- Embeddings
 // ----------------------------------------------------------------------------
-
-Norm::Norm(const Weights& w, const Build& b, int64_t features, float eps, NormKind kind)
-    : build_(b), eps_(eps), kind_(kind) {
-  const Tensor weight = to_float(w.get("weight", {features}));
-  if (kind == NormKind::kRmsPlusOne)
-    for (int64_t i = 0; i < features; ++i) weight.data<float>()[i] += 1.0f;
-  weight_ = b.ctx.resident(weight);
-  if (rms()) return;
-  bias_ = b.ctx.resident(kind == NormKind::kLayer ? to_float(w.get("bias", {features}))
-                                                  : Tensor::zeros({features}, DType::kF32));
-}
-
-Tensor Norm::forward(const Tensor& x) const {
-  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, {}, weight_, bias_, eps_, out, {}, rms()});
-  return out;
-}
-
-Tensor Norm::add_norm(const Tensor& residual, Tensor x) const {
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, x, {}, rms()});
-  return x;
-}
-
-Norm::Sum Norm::sum_and_norm(const Tensor& residual, Tensor x) const {
-  const Tensor out = build_.ctx.make({x.dim(0), x.dim(1)});
-  ops::layer_norm(build_.ctx, {x, residual, weight_, bias_, eps_, out, x, rms()});
-  return {std::move(x), out};
-}
-
-void Norm::norm_groups(const Tensor& x) const {
-  const int64_t groups = x.dim(1) / weight_.dim(0);
-  if (groups == 0) return;  // a rank without heads
-  ops::layer_norm(build_.ctx,
-                  {x, {}, weight_, bias_, eps_, x, {}, rms(), static_cast<int>(groups)});
-}
 
 Tensor table_of(const HostTensor& t) {
   const bool aligned = reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) == 0;

@@ -3,33 +3,17 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/context.h"
 #include "kernels/ops.h"
 #include "parallel/communicators/communicator.h"
+#include "parallel/layers/norms.h"
 #include "parallel/layers/shard.h"
 #include "parallel/layers/weights.h"
 
 namespace tandem {
-
-// What building a layer needs besides its weights. Outlived by all that it refers to.
-struct Build {
-  Context& ctx;
-  Communicator& comm;
-  DType dtype;  // compute type of the linear layers: f32, bf16 or i8; f32, f16 or bf16 on CUDA
-  // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
-  Quantization quantization = Quantization::kNone;
-  bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
-  bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
-
-  // For the layers of an encoder.
-  Build of_many_rows() const {
-    Build out = *this;
-    out.quantization = tandem::of_many_rows(quantization);
-    return out;
-  }
-};
 
 // Whether a linear layer's file has a bias.
 enum class Bias : uint8_t { kRequired, kOptional, kNone };
@@ -39,7 +23,11 @@ class ColumnParallelLinear {
  public:
   ColumnParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out,
                        Activation activation = Activation::kNone, Bias bias = Bias::kRequired);
-  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank]
+  Tensor forward(NormedRows& x) const;  // [T, in] → [T, out of this rank]
+  Tensor forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -53,7 +41,11 @@ class GatedParallelLinear {
  public:
   GatedParallelLinear(const Weights& gate, const Weights& up, const Build& b, int64_t in,
                       int64_t out, Activation activation, Bias bias = Bias::kRequired);
-  Tensor forward(const Tensor& x) const;  // [T, in] → [T, out of this rank], strided
+  Tensor forward(NormedRows& x) const;  // [T, in] → [T, out of this rank], strided
+  Tensor forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -64,9 +56,9 @@ class GatedParallelLinear {
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
-// ranks. In int8 each rank has scales of its own for its part of a row of x and of W: finer than
-// one rank's, so the sums differ by roundings. (Layers with sharded outputs have those of one
-// rank.)
+// ranks. In int8 and int4 each rank has scales of its own for its part of a row of x and of W:
+// finer than one rank's, so the sums differ by roundings. (Layers with sharded outputs have those
+// of one rank.)
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part,
@@ -89,7 +81,11 @@ class QKVParallelLinear {
   struct Output {
     Tensor q, k, v;
   };  // [T, heads of this rank * head_dim] each, strided
-  Output forward(const Tensor& x) const;
+  Output forward(NormedRows& x) const;
+  Output forward(const Tensor& x) const {
+    NormedRows rows(x);
+    return forward(rows);
+  }
 
  private:
   Build build_;
@@ -105,7 +101,11 @@ class CrossAttentionQKVParallelLinear {
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
                                   const Build& b, int64_t in, int heads, int head_dim,
                                   Bias bias = Bias::kRequired, int kv_heads = 0, int64_t kv_in = 0);
-  Tensor forward_q(const Tensor& decoder_states) const;
+  Tensor forward_q(NormedRows& decoder_states) const;
+  Tensor forward_q(const Tensor& decoder_states) const {
+    NormedRows rows(decoder_states);
+    return forward_q(rows);
+  }
   struct KeyValue {
     Tensor k, v;
   };
@@ -116,43 +116,6 @@ class CrossAttentionQKVParallelLinear {
   int64_t kv_width_;
   PackedWeight q_weight_, kv_weight_;
   Tensor q_bias_, kv_bias_;
-};
-
-enum class NormKind : uint8_t {
-  kLayer,        // layer normalisation with weight and bias
-  kLayerNoBias,  // with a weight alone
-  kRms,          // x / sqrt(mean of x^2 + eps) * weight
-  kRmsPlusOne,   // the same with weight + 1
-};
-
-class Norm {
- public:
-  Norm(const Weights& w, const Build& b, int64_t features, float eps = 1e-5f,
-       NormKind kind = NormKind::kLayer);
-  // All of [T, features].
-  Tensor forward(const Tensor& x) const;
-  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
-  Tensor add_norm(const Tensor& residual, Tensor x) const;
-  struct Sum {
-    Tensor sum;     // residual + x, written over x; the residual stays
-    Tensor normed;  // norm(sum)
-  };
-  // What pre-norm layers do.
-  Sum sum_and_norm(const Tensor& residual, Tensor x) const;
-  // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
-  void norm_groups(const Tensor& x) const;
-  const Tensor& weight() const { return weight_; }
-  const Tensor& bias() const { return bias_; }  // empty: none
-  float eps() const { return eps_; }
-  NormKind kind() const { return kind_; }
-
- private:
-  bool rms() const { return kind_ == NormKind::kRms || kind_ == NormKind::kRmsPlusOne; }
-
-  Build build_;
-  Tensor weight_, bias_;
-  float eps_;
-  NormKind kind_;
 };
 
 // Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped

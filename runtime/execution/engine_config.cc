@@ -60,17 +60,19 @@ void EngineConfig::check() const {
 namespace {
 
 DType quantized_dtype_of_cpu(const EngineConfig& config) {
-  if (config.quantization != Quantization::kInt8)
-    throw not_supported("--quantization", std::string(name_of(config.quantization)) +
-                                              " needs a GPU; on a CPU use --dtype int8");
-  const DType dtype = config.dtype.value_or(DType::kI8);
-  if (dtype != DType::kI8 && dtype != DType::kBF16)
+  const std::string name = name_of(config.quantization);
+  if (config.quantization != Quantization::kInt8 && config.quantization != Quantization::kInt4)
+    throw not_supported("--quantization",
+                        name + " needs a GPU; on a CPU use --dtype int8 or --dtype int4");
+  const DType type = config.quantization == Quantization::kInt8 ? DType::kI8 : DType::kI4;
+  const DType dtype = config.dtype.value_or(type);
+  if (dtype != type && dtype != DType::kBF16)
     throw not_supported("--dtype", std::string(name_of(dtype)) +
-                                       " does not go with --quantization int8 on a CPU; "
-                                       "give --dtype int8 alone, which has keys and values in "
-                                       "bfloat16");
-  spdlog::warn("--quantization int8 is for GPUs; on a CPU it is taken for --dtype int8");
-  return DType::kI8;
+                                       " does not go with --quantization " + name +
+                                       " on a CPU; give --dtype " + name +
+                                       " alone, which has keys and values in bfloat16");
+  spdlog::warn("--quantization {0} is for GPUs; on a CPU it is taken for --dtype {0}", name);
+  return type;
 }
 
 }  // namespace
@@ -111,11 +113,15 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
     if (config.device == "auto" && std::filesystem::exists("/dev/nvidia0"))
       spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
     if (dtype != DType::kF16) return std::make_unique<Context>(threads);
-    problem = "float16 needs a GPU; a CPU computes in float32, bfloat16 or int8";
+    problem = "float16 needs a GPU; a CPU computes in float32, bfloat16, int8 or int4";
   } else if (dtype == DType::kI8) {
     problem =
         "int8 is for CPUs; a GPU computes in float32, float16 or bfloat16, and stores weights in "
         "int8 with --quantization int8";
+  } else if (dtype == DType::kI4) {
+    problem =
+        "int4 is for CPUs; a GPU computes in float32, float16 or bfloat16, and stores weights in "
+        "int4 with --quantization int4";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
   auto backend = cuda_plugin()->make_backend(choice.index);

@@ -45,9 +45,9 @@ struct EngineConfig {
 };
 
 // "auto": bfloat16 for a checkpoint stored so, else float32 (float16 widens to float32: its range
-// does not fit bfloat16's precision). Never int8, which changes tokens more than a request expects.
-// On a GPU float16 stays float16. On a CPU --quantization int8 is the type int8; throws InputError
-// for others, and for types that int8 does not go with.
+// does not fit bfloat16's precision). Never int8 or int4, which change tokens more than a request
+// expects. On a GPU float16 stays float16. On a CPU --quantization int8 and int4 are the types of
+// these names; throws InputError for others, and for types that they do not go with.
 DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_dtype);
 
 // Where the model of a rank runs: the device that config.device names. Throws InputError: no such

@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the library
 
 DType dtype_named(const std::string& name) {
-  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8})
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4})
     if (name == name_of(t)) return t;
   throw invalid_request("setup.dtype",
-                        "\"" + name + "\" is not float32, float16, bfloat16 or int8");
+                        "\"" + name + "\" is not float32, float16, bfloat16, int8 or int4");
 }
 
 Quantization quantization_of(const std::string& name) {

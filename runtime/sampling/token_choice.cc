@@ -142,7 +142,7 @@ std::vector<int32_t> TokenChoice::pad() {
   return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_, list_k_};
 }
 
-void TokenChoice::upload(Context& ctx) {
+std::vector<int32_t> TokenChoice::packed() const {
   const auto rows = static_cast<size_t>(padded_);
   const auto of_device = step_rows_.begin() + num_device_;
   std::vector<int32_t> indices(step_rows_.begin(), of_device);
@@ -177,21 +177,25 @@ void TokenChoice::upload(Context& ctx) {
   std::memcpy(all.data() + of_rules, histories.data(), histories.size() * sizeof(ops::RowHistory));
   for (const auto* part : {&indices, &flags, &indptr, &list, &raw_rows, &nothing, &places})
     all.insert(all.end(), part->begin(), part->end());
-  const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
-  ctx.backend().copy_in(Tensor::borrow(all), there);
+  return all;
+}
+
+void TokenChoice::take(const Tensor& there) {
   int64_t at = 0;
   if (draws_)
     rules_ = next(there, at, padded_ * ops::kDrawRuleInts).reshape({padded_, ops::kDrawRuleInts});
   if (has_places_)
     histories_ =
         next(there, at, padded_ * ops::kRowHistoryInts).reshape({padded_, ops::kRowHistoryInts});
-  tokens = next(there, at, std::ssize(indices));
+  tokens = next(there, at, padded_ + std::ssize(step_rows_) - num_device_);
   flags_ = next(there, at, padded_);
   edit_indptr_ = next(there, at, padded_ + 1);
-  edits_ = next(there, at, std::ssize(list)).reshape({std::ssize(list) / 3, 3});
+  const int64_t edits = std::max(num_edits_, 1);
+  edits_ = next(there, at, 3 * edits).reshape({edits, 3});
   raw_rows_there_ = next(there, at, padded_raw_);
-  nothing_ = next(there, at, std::ssize(nothing));
-  if (has_places_) places_ = next(there, at, std::ssize(places)).reshape({padded_, 2});
+  nothing_ = next(there, at, list_k_ > 0 ? padded_raw_ + 1 : 0);
+  if (has_places_) places_ = next(there, at, int64_t{padded_} * 2).reshape({padded_, 2});
+  TANDEM_CHECK_EQ(at, there.dim(0));
 }
 
 int64_t TokenChoice::answer_size() const {

@@ -35,7 +35,9 @@ class TokenChoice {
 
   // Fills it up to a shape that comes again, and says which (besides sizes of the step).
   std::vector<int32_t> pad();
-  void upload(Context& ctx);
+  // What the device reads of it, and where that lies there.
+  std::vector<int32_t> packed() const;
+  void take(const Tensor& there);
   // Once the step is on its way: what was uploaded is gone with it.
   void forget_uploads() {
     tokens = flags_ = edit_indptr_ = edits_ = rules_ = histories_ = places_ = Tensor();
@@ -66,7 +68,7 @@ class TokenChoice {
   // Of the device's row d, from an answer that is on the host.
   proto::SequenceOutput read(int32_t d, const Answer& here) const;
 
-  // After upload(): rows of the step, [padded + num_host] i32.
+  // After take(): rows of the step, [padded + num_host] i32.
   Tensor tokens;
 
  private:

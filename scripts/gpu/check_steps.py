@@ -186,15 +186,21 @@ def engine_goldens(run):
     return google_test(run, "device_test", arguments=some)
 
 
-def overlapped(body):
-    """With kernels that are launched before those in front of them have ended."""
-    def with_setting(run):
-        run.environment["TANDEM_DEPENDENT_LAUNCH"] = "1"
-        try:
-            return body(run)
-        finally:
-            del run.environment["TANDEM_DEPENDENT_LAUNCH"]
-    return with_setting
+def setting(variable):
+    """What makes a step of another, run with that variable at 1."""
+    def of(body):
+        def with_setting(run):
+            run.environment[variable] = "1"
+            try:
+                return body(run)
+            finally:
+                del run.environment[variable]
+        return with_setting
+    return of
+
+
+overlapped = setting("TANDEM_DEPENDENT_LAUNCH")  # kernels are launched before those in front of them have ended
+fused_norms = setting("TANDEM_FUSED_NORMS")  # products of 9 to 128 rows make the norms that they read
 
 
 # --- HuggingFace's goldens through the program ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/files/files.h"
 #include "tests/support/goldens/golden_engine.h"
@@ -12,12 +13,21 @@
 namespace tandem {
 namespace {
 
-size_t nodes_of_step(int rows) {
+struct Way {
+  DType dtype = DType::kF32;
+  bool fused_norms = false;  // TANDEM_FUSED_NORMS
+};
+
+// Nodes of a step of so many rows; `tokens` of each, all of the same prompt.
+size_t nodes_of_step(int rows, const Way& way,
+                     std::vector<std::vector<int32_t>>* tokens = nullptr) {
   const test::TempDir folder;
   const std::string file = (folder.path() / "graphs").string();
   setenv("TANDEM_EMULATOR_GRAPHS", file.c_str(), 1);
+  setenv("TANDEM_FUSED_NORMS", way.fused_norms ? "1" : "0", 1);
   EngineConfig config = testing::golden_config("bart-tiny");
   config.device = "cuda";
+  config.dtype = way.dtype;
   config.num_gpu_blocks_override = 2000;
   config.max_num_seqs = rows;
   LLMEngine engine(config);
@@ -30,8 +40,12 @@ size_t nodes_of_step(int rows) {
                                      {"no_repeat_ngram_size", 0},
                                      {"ignore_eos", true},
                                      {"forced_eos_token_id", nullptr}});
-  while (engine.has_unfinished_requests()) engine.step();
+  while (engine.has_unfinished_requests())
+    for (const proto::RequestOutput& out : engine.step())
+      if (out.finished() && tokens != nullptr)
+        tokens->emplace_back(out.outputs(0).token_ids().begin(), out.outputs(0).token_ids().end());
   unsetenv("TANDEM_EMULATOR_GRAPHS");
+  unsetenv("TANDEM_FUSED_NORMS");
   EXPECT_GT(engine.decoder_stats().replayed, 2);
   std::ifstream in(file);
   size_t nodes = 0;
@@ -39,13 +53,32 @@ size_t nodes_of_step(int rows) {
   return nodes;
 }
 
-// BART's: layers of 13 (3 norms of sums with residuals, 6 products, 2 attentions, what is written
-// to the pages; GELU apart above 8 rows), ids, embedding, rows that choose, head, choice.
+// bart-tiny's layers, and what a step has besides them: ids, embedding, rows that choose, head,
+// choice.
 constexpr size_t kLayers = 2;
 constexpr size_t kOnce = 5;
+constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same kernels
 
-TEST(RecordedNodes, AStepOfManyRows) { EXPECT_EQ(nodes_of_step(12), kLayers * 13 + kOnce); }
-TEST(RecordedNodes, AStepOfFewRows) { EXPECT_EQ(nodes_of_step(2), kLayers * 12 + kOnce); }
+// A layer: 3 norms of sums with residuals, 6 products, 2 attentions, of which self-attention writes
+// its own keys and values; GELU apart above 8 rows.
+TEST(RecordedNodes, AStepOfManyRows) {
+  EXPECT_EQ(nodes_of_step(12, {}), kLayers * 12 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}), kLayers * 12 + kOnce);
+}
+TEST(RecordedNodes, AStepOfFewRows) { EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnce); }
+
+// Norms and GELU are in the products that follow and go before them; the last layer's norm stays.
+TEST(RecordedNodes, AStepOfManyRowsWithFusedNorms) {
+  std::vector<std::vector<int32_t>> tokens;
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = true}, &tokens),
+            kLayers * 8 + 1 + kOnce);
+  static_assert(kLargeLayers * 8 + 1 + kOnce <= 110);
+  ASSERT_EQ(tokens.size(), size_t{12});
+  for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
+  // Few rows and f32 are as they were.
+  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = true}), kLayers * 11 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.fused_norms = true}), kLayers * 12 + kOnce);
+}
 
 }  // namespace
 }  // namespace tandem

@@ -109,7 +109,7 @@ TEST_P(LinearTest, EmptySidesAreFine) {
   const Tensor w = random.matrix(5, 3), bias = random.vector(5);
   const MatrixView view = view_of(w), no_columns{nullptr, DType::kF32, 5, 0, 0},
                    no_rows{nullptr, DType::kF32, 0, 3, 3};
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
     EXPECT_EQ(run(ctx, PackedWeight(ctx, {&view, 1}, dtype), Tensor({0, 3}, DType::kF32), bias,
                   Activation::kNone)
                   .dim(0),
@@ -154,7 +154,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
     const auto activation = static_cast<Activation>(random.integer(0, 7));
-    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
       const PackedWeight packed(one, {&view, 1}, dtype);
       const Tensor all = run(three, packed, x, bias, activation);
       EXPECT_TRUE(same_bits(run(one, packed, x, bias, activation), all));
@@ -176,7 +176,7 @@ TEST_P(LinearTest, EveryNumberOfRowsGivesTheSameBits) {
   for (const int64_t k : {101, 576}) {
     const Tensor w = random.matrix(70, k), x = random.strided(most, k), bias = random.vector(70);
     const MatrixView view = view_of(w);
-    for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    for (const DType dtype : {DType::kBF16, DType::kI8, DType::kI4}) {
       const PackedWeight packed(ctx, {&view, 1}, dtype);
       const Tensor all = run(ctx, packed, x, bias, Activation::kRelu);
       for (int64_t t = 1; t < most; ++t) {
@@ -195,7 +195,7 @@ TEST_P(LinearTest, ColumnsAreShardInvariant) {
   Context ctx(2);
   const Tensor w = random.matrix(150, 90), x = random.matrix(7, 90), bias = random.vector(150);
   const MatrixView view = view_of(w);
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
     const Tensor all = run(ctx, PackedWeight(ctx, {&view, 1}, dtype), x, bias, Activation::kGelu);
     for (auto [begin, end] : {std::pair{0, 50}, {13, 29}, {50, 150}, {149, 150}}) {
       const MatrixView part = view_of(w.rows(begin, end));

@@ -90,15 +90,18 @@ TEST(CliErrors, QuantizationOnACpuNamesWhatToUse) {
     return tandem(
         {"generate", "--model", kTiny, "--device", "cpu", "--quantization", kind, "text"});
   };
-  for (const char* kind : {"int4", "fp8"}) {
-    const ProcessResult r = generate(kind);
-    EXPECT_EQ(r.status, 1);
-    expect_contains(r.err, {"--quantization", kind, "--dtype int8"});
+  const ProcessResult fp8 = generate("fp8");
+  EXPECT_EQ(fp8.status, 1);
+  expect_contains(fp8.err, {"--quantization", "fp8", "--dtype int8 or --dtype int4"});
+  for (const std::string kind : {"int8", "int4"}) {
+    const ProcessResult r = generate(kind.c_str());
+    EXPECT_EQ(r.status, 0) << r.err;
+    expect_contains(r.err, {"--quantization " + kind, "--dtype " + kind});
+    EXPECT_EQ(r.out, tandem({"generate", "--model", kTiny, "--dtype", kind, "text"}).out);
   }
-  const ProcessResult int8 = generate("int8");
-  EXPECT_EQ(int8.status, 0) << int8.err;
-  expect_contains(int8.err, {"--quantization int8", "--dtype int8"});
-  EXPECT_EQ(int8.out, tandem({"generate", "--model", kTiny, "--dtype", "int8", "text"}).out);
+  const ProcessResult unknown = tandem({"generate", "--model", kTiny, "--dtype", "int3", "text"});
+  EXPECT_EQ(unknown.status, 1);
+  expect_contains(unknown.err, {"--dtype", "int3", "int8", "int4"});
 }
 
 TEST(CliErrors, CertificatesAreNamedWithTheReason) {

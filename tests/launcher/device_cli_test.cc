@@ -118,6 +118,8 @@ TEST(DeviceCli, TheCpusTokens) {
   expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
   expect_problem(generate({"--device", "cuda", "--dtype", "int8"}),
                  {"--dtype", "int8", "--quantization"});
+  expect_problem(generate({"--device", "cuda", "--dtype", "int4"}),
+                 {"--dtype", "int4 is for CPUs", "--quantization int4"});
 }
 
 TEST(DeviceCli, QuantizationOfACpu) {
@@ -125,15 +127,17 @@ TEST(DeviceCli, QuantizationOfACpu) {
     flags.insert(flags.end(), {"--device", "cpu"});
     return generate(flags);
   };
-  const std::string int8 = cpu({"--dtype", "int8"}).out;
-  ASSERT_FALSE(int8.empty());
-  EXPECT_EQ(cpu({"--quantization", "int8"}).out, int8);
-  EXPECT_EQ(cpu({"--quantization", "int8", "--dtype", "bfloat16"}).out, int8);
-  EXPECT_EQ(cpu({"--quantization", "int8", "--dtype", "int8"}).out, int8);
+  for (const char* type : {"int8", "int4"}) {
+    const std::string out = cpu({"--dtype", type}).out;
+    ASSERT_FALSE(out.empty());
+    EXPECT_EQ(cpu({"--quantization", type}).out, out);
+    EXPECT_EQ(cpu({"--quantization", type, "--dtype", "bfloat16"}).out, out);
+    EXPECT_EQ(cpu({"--quantization", type, "--dtype", type}).out, out);
+    expect_problem(cpu({"--quantization", type, "--dtype", "float32"}), {"--dtype", "float32"});
+  }
+  expect_problem(cpu({"--quantization", "int8", "--dtype", "int4"}), {"--dtype", "int4", "int8"});
   EXPECT_EQ(cpu({"--quantization", "none"}).out, cpu({}).out);
-  expect_problem(cpu({"--quantization", "int8", "--dtype", "float32"}), {"--dtype", "float32"});
-  for (const char* name : {"int4", "fp8"})
-    expect_problem(cpu({"--quantization", name}), {"--quantization", name, "GPU"});
+  expect_problem(cpu({"--quantization", "fp8"}), {"--quantization", "fp8", "GPU"});
   for (const char* name : {"int7", "awq", ""})
     expect_problem(cpu({"--quantization", name}), {"--quantization", "none, int8, int4, fp8"});
 }

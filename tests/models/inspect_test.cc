@@ -39,7 +39,7 @@ TEST(Inspect, BartTiny) {
   const uint64_t decoder = 2 * (2 * attention + feed_forward + 3 * norm) + 130 * d + norm;
   EXPECT_EQ(r.parameters, 2000 * d + 2000 + encoder + decoder);
   EXPECT_EQ(r.tied_tensors, 0u);
-  ASSERT_EQ(r.memory.size(), 3u);
+  ASSERT_EQ(r.memory.size(), 4u);
   EXPECT_EQ(r.memory[0].weight_bytes, r.parameters * 4);
   EXPECT_EQ(r.memory[0].self_bytes_per_token, 2u * 2 * 64 * 4);  // K and V, 2 layers
   EXPECT_EQ(r.memory[1].dtype, "bfloat16");
@@ -48,6 +48,10 @@ TEST(Inspect, BartTiny) {
   EXPECT_EQ(r.memory[2].dtype, "int8");
   EXPECT_EQ(r.memory[2].weight_bytes, r.parameters);
   EXPECT_EQ(r.memory[2].self_bytes_per_token, r.memory[1].self_bytes_per_token);  // in bfloat16
+  EXPECT_EQ(r.encoder_parameters, encoder);
+  EXPECT_EQ(r.memory[3].dtype, "int4");  // the encoder's are int8
+  EXPECT_EQ(r.memory[3].weight_bytes, encoder + (r.parameters - encoder) * 17 / 32);
+  EXPECT_EQ(r.memory[3].self_bytes_per_token, r.memory[2].self_bytes_per_token);
   EXPECT_EQ(r.generation["max_length"], 60);
 }
 
@@ -120,7 +124,7 @@ TEST(Inspect, HeadsOfAnotherWidthThanTheModel) {
   dir.write("model.safetensors",
             test::safetensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "wwww"));
   const InspectReport r = inspect_directory(dir.path());
-  ASSERT_EQ(r.memory.size(), 3u);
+  ASSERT_EQ(r.memory.size(), 4u);
   EXPECT_EQ(r.memory[0].self_bytes_per_token, 2u * 5 * 6 * 3 * 4);
   EXPECT_EQ(r.memory[0].cross_bytes_per_token, 2u * 5 * 6 * 3 * 4);
   EXPECT_EQ(r.encoder_positions, 10);

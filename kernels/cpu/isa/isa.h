@@ -22,6 +22,13 @@ constexpr int kPanelColumns = 64;  // output features in a panel of a packed wei
 constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes (gemm.inl)
 constexpr int kLanes16 = 16;       // lanes of a reduction
 
+// Of a weight in int4 (kernels/cpu/packed_weight.h): a group of inputs has a scale for each
+// feature.
+constexpr int kI4GroupInputs = 32;
+constexpr int kI4GroupSteps = kI4GroupInputs / 4;                                  // of int8
+constexpr int kI4GroupWords = kI4GroupSteps + 1;                                   // of a row of x
+constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns;  // of a panel
+
 // c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
 // bytes of w, and of a row of x a float, or in bf16 a pair or two rounded floats, or in int8 four
 // uint8 or two int16 pairs (GemmKernel::step_words).
@@ -135,6 +142,7 @@ struct LayerNormRow {
   float eps;
   float* out;  // may be x or residual
   bool rms;    // the mean counts as 0
+  float* sum;  // gets x + residual; nullptr: nothing does. May be x or residual
 };
 
 // As Peak of kernels/row_math.h.
@@ -148,10 +156,12 @@ struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
   // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
+  void (*to_bf16)(const float* x, int64_t n, uint16_t* out);  // as float_to_bf16
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   void (*activate)(Activation, float* x, int64_t n);
-  void (*soft_cap)(float cap, float* x, int64_t n);  // x = cap * tanh(x / cap)
+  void (*multiply)(float* x, const float* y, int64_t n);  // x = x * y
+  void (*soft_cap)(float cap, float* x, int64_t n);       // x = cap * tanh(x / cap)
   void (*layer_norm_row)(const LayerNormRow&);
   void (*ragged_pack)(const RaggedHead&);    // k and v to `packed`
   void (*ragged_attend)(const RaggedHead&);  // from `packed`
@@ -166,6 +176,13 @@ struct IsaKernels {
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);
   double (*sum_exp)(const float* x, int64_t n, float top);
+  // Of few rows over a panel in int4 (gemm_i4.inl), all of K at once: `steps` are groups, a row of
+  // x is as to_i4_groups makes it, offsets are not read.
+  void (*gemm_i4)(const GemmBlock&);
+  // The result of to_i8_steps as gemm_i4 takes it: kI4GroupWords for each group.
+  void (*to_i4_groups)(const uint32_t* i8_steps, int64_t k, uint32_t* out);
+  // Groups of a panel in int4 as steps of one in int8: [groups * kI4GroupSteps][64] words.
+  void (*expand_i4)(const void* groups, int64_t count, void* out);
 };
 
 // Only those of the build's processor exist (kernels/cpu/isa/isa.cc).

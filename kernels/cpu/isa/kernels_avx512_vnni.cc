@@ -19,6 +19,8 @@ namespace {
 //
 #include "kernels/cpu/isa/quantise.inl"
 //
+#include "kernels/cpu/isa/gemm_i4.inl"
+//
 #include "kernels/cpu/isa/softmax.inl"
 //
 #include "kernels/cpu/isa/attention_paged.inl"

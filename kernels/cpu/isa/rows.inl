@@ -43,6 +43,40 @@ void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
 }
 #endif
 
+#ifdef __AVX512BW__
+// Not vcvtneps2bf16, which takes subnormal numbers for zero.
+inline __m256i rounded_bf16(__m512 x) {
+  const __m512i u = _mm512_castps_si512(x), high = _mm512_srli_epi32(u, 16);
+  const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), even);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), nan, quiet));
+}
+
+void to_bf16(const float* x, int64_t n, uint16_t* out) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), rounded_bf16(load(x + i)));
+  if (i < n)
+    _mm256_mask_storeu_epi16(out + i, static_cast<__mmask16>((1u << (n - i)) - 1u),
+                             rounded_bf16(load_n(x + i, static_cast<int>(n - i))));
+}
+#else
+void to_bf16(const float* x, int64_t n, uint16_t* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(round_to_bf16(x[i]) >> 16);
+}
+#endif
+
+void multiply(float* x, const float* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(x + i, load(x + i) * load(y + i));
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    store_n(x + i, load_n(x + i, rest) * load_n(y + i, rest), rest);
+  }
+}
+
 // x + residual at [i, i + n) of 16.
 inline void load_sum(V (&v)[kParts], const LayerNormRow& r, int64_t i, int64_t n) {
   load16(v, r.x + i, n);
@@ -64,7 +98,29 @@ float mean_of(const LayerNormRow& r) {
   return reduce_add(sum) / static_cast<float>(r.size);
 }
 
+// The sum is stored; what is left to do is to norm it.
+LayerNormRow with_sum(LayerNormRow r) {
+  int64_t i = 0;
+  const auto added = [&](int n) {
+    const V x = n == kLanes ? load(r.x + i) : load_n(r.x + i, n);
+    if (r.residual == nullptr) return x;
+    return x + (n == kLanes ? load(r.residual + i) : load_n(r.residual + i, n));
+  };
+  for (; i + kLanes <= r.size; i += kLanes) store(r.sum + i, added(kLanes));
+  if (i < r.size) {
+    const int rest = static_cast<int>(r.size - i);
+    store_n(r.sum + i, added(rest), rest);
+  }
+  r.x = r.sum;
+  r.residual = r.sum = nullptr;
+  return r;
+}
+
 void layer_norm_row(const LayerNormRow& r) {
+  if (r.sum != nullptr) {
+    layer_norm_row(with_sum(r));
+    return;
+  }
   const float mean = r.rms ? 0.0f : mean_of(r);
   V squares[kParts], v[kParts];
   for (int p = 0; p < kParts; ++p) squares[p] = zero();

@@ -69,6 +69,18 @@ inline V add_i16_products(V x, V w, V acc) {
   return _mm256_castsi256_ps(_mm256_add_epi32(
       _mm256_castps_si256(acc), _mm256_madd_epi16(_mm256_castps_si256(x), _mm256_castps_si256(w))));
 }
+// On the bits of lanes as pairs of int16: acc + the sums of two products, of bytes of w (unsigned,
+// below 16) and of x (signed). Sums wrap around.
+inline V add_u4_i8_products(V acc, V w, V x) {
+  return _mm256_castsi256_ps(
+      _mm256_add_epi16(_mm256_castps_si256(acc),
+                       _mm256_maddubs_epi16(_mm256_castps_si256(w), _mm256_castps_si256(x))));
+}
+// Bytes with a sign as int32.
+inline V load_i8(const int8_t* p) {
+  return _mm256_castsi256_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
 inline V float_of_i32(V a) { return _mm256_cvtepi32_ps(_mm256_castps_si256(a)); }
 inline V subtract_i32(V a, V b) {
   return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));

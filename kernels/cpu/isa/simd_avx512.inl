@@ -59,6 +59,18 @@ inline V add_i16_products(V x, V w, V acc) {
   return _mm512_castsi512_ps(_mm512_add_epi32(
       _mm512_castps_si512(acc), _mm512_madd_epi16(_mm512_castps_si512(x), _mm512_castps_si512(w))));
 }
+// On the bits of lanes as pairs of int16: acc + the sums of two products, of bytes of w (unsigned,
+// below 16) and of x (signed). Sums wrap around.
+inline V add_u4_i8_products(V acc, V w, V x) {
+  return _mm512_castsi512_ps(
+      _mm512_add_epi16(_mm512_castps_si512(acc),
+                       _mm512_maddubs_epi16(_mm512_castps_si512(w), _mm512_castps_si512(x))));
+}
+// Bytes with a sign as int32.
+inline V load_i8(const int8_t* p) {
+  return _mm512_castsi512_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 inline V float_of_i32(V a) { return _mm512_cvtepi32_ps(_mm512_castps_si512(a)); }
 inline V subtract_i32(V a, V b) {
   return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));

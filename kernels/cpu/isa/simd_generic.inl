@@ -134,6 +134,15 @@ inline V add_i16_products(V x, V w, V acc) {
   const VI32 low = ((a << 16) >> 16) * ((b << 16) >> 16), high = (a >> 16) * (b >> 16);
   return (V)((VI32)acc + low + high);
 }
+// On the bits of lanes as pairs of int16: acc + the sums of two products, of bytes of w (unsigned,
+// below 16) and of x (signed). Sums wrap around.
+typedef uint16_t VU16 __attribute__((vector_size(16)));
+inline V add_u4_i8_products(V acc, V w, V x) {
+  const VI16 low = ((VI16)w & 0xff) * (((VI16)x << 8) >> 8), high = ((VI16)w >> 8) * ((VI16)x >> 8);
+  return (V)((VU16)acc + (VU16)low + (VU16)high);
+}
+// Bytes with a sign as int32.
+inline V load_i8(const int8_t* p) { return (V)(VI32{p[0], p[1], p[2], p[3]}); }
 inline V float_of_i32(V a) { return __builtin_convertvector((VI32)a, V); }
 inline V subtract_i32(V a, V b) { return (V)((VI32)a - (VI32)b); }
 inline V max_i32(V a, V b) {

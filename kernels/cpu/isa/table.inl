@@ -9,8 +9,10 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     {gemm<StepI8>, StepI8::kWords, kVectorBlocking},
 #endif
     to_bf16_steps,
+    to_bf16,
     to_i8_steps,
     activate,
+    multiply,
     soft_cap,
     layer_norm_row,
     ragged_pack,
@@ -29,4 +31,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     find_peak,
     exp_all,
     sum_exp,
+    gemm_i4,
+    to_i4_groups,
+    expand_i4,
 };

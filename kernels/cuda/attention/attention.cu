@@ -89,6 +89,17 @@ void ragged_attention(Context& ctx, const ops::RaggedAttentionArgs& args) {
   }
 }
 
+namespace {
+
+// Whether attention itself writes the keys and values of its queries: where none of the works reads
+// another's, and few enough that a block does so beside its own.
+bool writes_own_keys(const ops::DeviceAttentionPlan& plan) {
+  constexpr int kMostQueries = 4;
+  return plan.row_queries <= kMostQueries && (plan.tiles.empty() || plan.tiles.dim(0) == 0);
+}
+
+}  // namespace
+
 void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
   const KvStrides s = kv_strides(args.pages);
   AttentionParams p =
@@ -107,6 +118,13 @@ void paged_attention(Context& ctx, const ops::PagedAttentionArgs& args) {
   if (!args.log_sums.empty()) {
     p.log_sums = args.log_sums.data<float>();
     p.log_sums_stride = args.log_sums.row_stride();
+  }
+  if (args.write != nullptr) {
+    if (writes_own_keys(*args.plan)) {
+      p.written = new_keys(*args.write);
+    } else {
+      cuda::write_kv(ctx, *args.write);
+    }
   }
   run(ctx, p, *args.plan);
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/attention_plan.h"
 #include "kernels/core/types.h"
+#include "kernels/cuda/kv_rows.cuh"
 #include "kernels/cuda/launch_stream.h"
 
 namespace tandem::cuda {
@@ -44,6 +45,11 @@ struct AttentionParams {
   // [num_heads, bias_columns] (ops::PositionBias), or null.
   const float* bias = nullptr;
   int32_t bias_columns = 0, bias_zero = 0;
+
+  // Of the queries' own tokens, which attention_rows brings to `pages` before it reads them: query
+  // i of a causal work is the key `position + i`. Each sequence's queries are in one work (or its
+  // chunks).
+  NewKeys written;
 
   // What follows is for kernels of their own (has_options): those of others have nothing of it.
   float soft_cap = 0.0f;                        // 0: none

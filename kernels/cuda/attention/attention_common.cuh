@@ -208,6 +208,9 @@ inline AttentionKernelParams kernel_params(const AttentionParams& params) {
         static_cast<const char*>(params.pages) + params.value_offset * static_cast<int64_t>(size);
     p.k_row = p.v_row = params.token_stride;
   }
+  const auto element = static_cast<int64_t>(size_of(params.dtype));
+  for (const int64_t stride : {p.k_row, p.v_row, params.page_stride})
+    TANDEM_CHECK(stride * element == static_cast<int32_t>(stride * element), "keys too far apart");
   return p;
 }
 

@@ -1,4 +1,4 @@
-// Where attention of few queries finds its keys and values.
+// Where attention of few queries finds its keys and values, and brings its own.
 #pragma once
 
 #include <type_traits>
@@ -8,32 +8,49 @@
 
 namespace tandem::cuda::rows {
 
-// Where the keys and values of an item and a head are.
+// at + a * b: one instruction. (Of 64-bit factors it is several, and a compiler that has widened
+// one of them outside of a loop does not find back.)
+__device__ __forceinline__ const char* forward(const char* at, int32_t a, int32_t b) {
+#if defined(__CUDA_ARCH__)
+  const char* to;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(a), "r"(b), "l"(at));
+  __builtin_assume(__isGlobal(to));  // else loads ask what memory it is
+  return to;
+#else
+  return at + int64_t{a} * b;
+#endif
+}
+
+// Where the keys and values of an item and a head are, for one lane.
 template <class Stored>
 struct KeyRows {
   using Element = typename Stored::Element;
   static constexpr bool kF8 = std::is_same_v<Stored, F8>;
-  const Element* k;
-  const Element* v;
-  int64_t k_row, v_row, page_stride;
+  const char* k;
+  const char* v;
+  int32_t k_row, v_row, page_bytes;  // from one to the next
   Divider page;
   const int32_t* pages;  // of the chunk, in shared memory; ragged: one page 0 of everything
   int32_t first_page, block_size;
   // Of f8 pages: the scales of this head's keys and values, beside each other as pages and rows
   // are.
-  const uint8_t* k_scales = nullptr;
-  const uint8_t* v_scales = nullptr;
-  int64_t scale_row = 0, scale_page = 0;
+  const char* k_scales = nullptr;
+  const char* v_scales = nullptr;
+  int32_t scale_row = 0, scale_page = 0;
 
-  // Fills `staged` with the chunk's page numbers; the caller synchronises.
+  // Fills `staged` with the chunk's page numbers; the caller synchronises. first_element: of a
+  // head, the lane's.
   __device__ KeyRows(const AttentionKernelParams& p, const AttentionWork& work, int head,
-                     int32_t* staged)
-      : k_row(p.k_row), v_row(p.v_row), page(p.page), pages(staged) {
+                     int first_element, int32_t* staged)
+      : k_row(bytes_of(p.k_row)),
+        v_row(bytes_of(p.v_row)),
+        page_bytes(bytes_of(p.args.page_stride)),
+        page(p.page),
+        pages(staged) {
     const bool paged = p.args.pages != nullptr;
     const int64_t at = paged ? head * p.args.head_stride : int64_t{head} * p.args.head_dim;
-    k = static_cast<const Element*>(p.k_base) + at;
-    v = static_cast<const Element*>(p.v_base) + at;
-    page_stride = p.args.page_stride;
+    k = reinterpret_cast<const char*>(static_cast<const Element*>(p.k_base) + at + first_element);
+    v = reinterpret_cast<const char*>(static_cast<const Element*>(p.v_base) + at + first_element);
     block_size = p.args.block_size;
     first_page = page.quotient(work.key_begin);
     if (paged) {
@@ -42,31 +59,66 @@ struct KeyRows {
         staged[i] = p.args.page_indices[work.kv_base + first_page + i];
     } else {
       if (threadIdx.x == 0) staged[0] = 0;
-      k += work.kv_base * k_row;
-      v += work.kv_base * v_row;
+      k = forward(k, work.kv_base, k_row);
+      v = forward(v, work.kv_base, v_row);
     }
     if constexpr (kF8) {
       const int size = p.args.head_dim;
-      k_scales = p.args.scales + at / size;
+      k_scales = reinterpret_cast<const char*>(p.args.scales + at / size);
       v_scales = k_scales + p.args.value_offset / size;
-      scale_row = k_row / size;
-      scale_page = page_stride / size;
+      scale_row = static_cast<int32_t>(p.k_row / size);
+      scale_page = static_cast<int32_t>(p.args.page_stride / size);
     }
   }
 
   template <class S>
   __device__ void load(int32_t key, int head_dim, S& key_slice, S& value_slice) const {
     // No branch: the loads of several keys go out together.
-    const int32_t index = page.quotient(key);
-    const int64_t row = key - index * block_size, offset = pages[index - first_page] * page_stride;
-    key_slice.load(k + (offset + row * k_row), head_dim);
-    value_slice.load(v + (offset + row * v_row), head_dim);
+    const int32_t index = page.quotient(key), row = key - index * block_size;
+    const int32_t number = pages[index - first_page];
+    const auto element = [&](const char* at, int32_t row_bytes) {
+      return reinterpret_cast<const Element*>(
+          forward(forward(at, number, page_bytes), row, row_bytes));
+    };
+    key_slice.load_lane(element(k, k_row), head_dim);
+    value_slice.load_lane(element(v, v_row), head_dim);
     if constexpr (kF8) {
-      const int64_t scale = pages[index - first_page] * scale_page + row * scale_row;
-      key_slice.scale = k_scales[scale];
-      value_slice.scale = v_scales[scale];
+      const auto scale = [&](const char* at) {
+        at = forward(forward(at, number, scale_page), row, scale_row);
+        return *reinterpret_cast<const uint8_t*>(at);
+      };
+      key_slice.scale = scale(k_scales);
+      value_slice.scale = scale(v_scales);
     }
   }
+
+ private:
+  // (kernel_params says that it fits.)
+  static __device__ int32_t bytes_of(int64_t elements) {
+    return static_cast<int32_t>(elements * static_cast<int64_t>(sizeof(Element)));
+  }
 };
+
+// The item's own keys and values of a head, as far as they are of its chunk, to their pages. (Heads
+// of queries that share one of keys do so each, with the same bytes.) Read by this block alone in
+// this launch; the caller synchronises.
+template <class Type, class Stored>
+__device__ __forceinline__ void store_own_keys(const NewKeys& p, const AttentionWork& work) {
+  using T = typename Type::Element;
+  const int head = kv_head_of_block(), thread = static_cast<int>(threadIdx.x);
+  for (int i = 0; i < work.queries; ++i) {
+    const int32_t key = work.position + i;
+    const int64_t token = work.query_row + i;
+    const int32_t slot = p.slots[token];
+    if (key < work.key_begin || key >= work.key_end || slot < 0) continue;
+    if constexpr (std::is_same_v<Stored, F8>) {
+      const int warp = thread / kWarpSize;
+      if (warp < 2) store_head_f8<T>(p, token, head, warp == 1, p.place(slot));
+    } else {
+      for (int d = thread; d < p.head_dim; d += kThreads)
+        store_element<T>(p, token, head * p.head_dim + d, p.place(slot));
+    }
+  }
+}
 
 }  // namespace tandem::cuda::rows

@@ -18,11 +18,12 @@ struct Lanes {
   static constexpr int kLanes = kDim / kSlice;         // of a key
   static constexpr int kGroups = kThreads / kLanes;    // keys of a block at a time
 
-  // The element that a lane's `i`th is.
-  static __device__ int element(int i) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    return (i / kElements * kLanes + lane) * kElements + i % kElements;
+  // The element that a lane's `i`th is: so far behind its first.
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % kLanes * kElements; }
+  static constexpr __device__ int behind_first(int i) {
+    return i / kElements * kLanes * kElements + i % kElements;
   }
+  static __device__ int element(int i) { return first() + behind_first(i); }
 };
 
 // A lane's part of a row, as loaded.
@@ -32,11 +33,15 @@ struct Slice {
   uint4 bits[L::kVectors];
 
   __device__ void load(const typename Type::Element* row, int head_dim) {
+    load_lane(row + L::first(), head_dim);
+  }
+  // `row`: at the lane's first element.
+  __device__ void load_lane(const typename Type::Element* row, int head_dim) {
 #pragma unroll
-    for (int i = 0; i < L::kVectors; ++i) {
-      const int at = L::element(i * L::kElements);
-      bits[i] = at < head_dim ? load_as<uint4>(row + at) : uint4{0, 0, 0, 0};
-    }
+    for (int i = 0; i < L::kVectors; ++i)
+      bits[i] = L::element(i * L::kElements) < head_dim
+                    ? load_as<uint4>(row + L::behind_first(i * L::kElements))
+                    : uint4{0, 0, 0, 0};
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
 #pragma unroll
@@ -51,11 +56,12 @@ struct Slice<Type, kDim, false> {
   float values[L::kSlice];
 
   __device__ void load(const typename Type::Element* row, int head_dim) {
+    load_lane(row + L::first(), head_dim);
+  }
+  __device__ void load_lane(const typename Type::Element* row, int head_dim) {
 #pragma unroll
-    for (int i = 0; i < L::kSlice; ++i) {
-      const int at = L::element(i);
-      values[i] = at < head_dim ? Type::widen(row[at]) : 0.0f;
-    }
+    for (int i = 0; i < L::kSlice; ++i)
+      values[i] = L::element(i) < head_dim ? Type::widen(row[L::behind_first(i)]) : 0.0f;
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
 #pragma unroll
@@ -80,12 +86,12 @@ struct KvSlice<Type, F8, kDim, true> {
   Words bits[L::kVectors];
   uint32_t scale;
 
-  __device__ void load(const uint8_t* row, int head_dim) {
+  __device__ void load_lane(const uint8_t* row, int head_dim) {
 #pragma unroll
     for (int i = 0; i < L::kVectors; ++i) {
-      const int at = L::element(i * L::kElements);
+      const int at = L::behind_first(i * L::kElements);
       bits[i] = {};
-      if (at < head_dim) {
+      if (L::element(i * L::kElements) < head_dim) {
         if constexpr (kWords == 2) {
           const uint2 pair = load_as<uint2>(row + at);
           bits[i].words[0] = pair.x;
@@ -116,12 +122,10 @@ struct KvSlice<Type, F8, kDim, false> {
   float values[L::kSlice];
   uint32_t scale;
 
-  __device__ void load(const uint8_t* row, int head_dim) {
+  __device__ void load_lane(const uint8_t* row, int head_dim) {
 #pragma unroll
-    for (int i = 0; i < L::kSlice; ++i) {
-      const int at = L::element(i);
-      values[i] = at < head_dim ? widen_e4m3(row[at]).x : 0.0f;
-    }
+    for (int i = 0; i < L::kSlice; ++i)
+      values[i] = L::element(i) < head_dim ? widen_e4m3(row[L::behind_first(i)]).x : 0.0f;
   }
   __device__ void widen(float (&out)[L::kSlice]) const {
 #pragma unroll

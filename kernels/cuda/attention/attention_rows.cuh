@@ -253,14 +253,21 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
   for (int32_t first = work.key_begin; first + warp_key < work.key_end; first += kStep * kDepth) {
     const int32_t key = first + static_cast<int32_t>(threadIdx.x) / L::kLanes;
     typename Run::KeySlice k[kDepth][kBatch], v[kDepth][kBatch];
+    // A batch without keys of this warp's would change nothing; the first one has some.
+    const auto is_empty = [&](int b) {
+      return b > 0 && first + b * kStep + warp_key >= work.key_end;
+    };
 #pragma unroll
-    for (int b = 0; b < kDepth; ++b)
+    for (int b = 0; b < kDepth; ++b) {
+      if (is_empty(b)) continue;
 #pragma unroll
       for (int j = 0; j < kBatch; ++j)
         rows.load(min(key + b * kStep + j * L::kGroups, work.key_end - 1), p.args.head_dim, k[b][j],
                   v[b][j]);
+    }
 #pragma unroll
     for (int b = 0; b < kDepth; ++b) {
+      if (is_empty(b)) continue;
       const int32_t from = first + b * kStep, last = from + kStep - 1;
       if (last <= last_of_all && bias.all_see(work, from, last)) {
         running.template add<false>(k[b], v[b], key + b * kStep, work, bias);
@@ -318,8 +325,10 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   }
   const typename V::Bias::Which which(p, work, kQueries);
   if (V::Bias::kOptions && which.count <= 0) return;
-  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), pages);
+  const KeyRows<typename V::Stored> rows(p, work, kv_head_of_block(), Lanes<Type, V::kDim>::first(),
+                                         pages);
   queries.template load<V::kAligned>(p.args, work, which, p.scale_log2);
+  if (p.args.written.k != nullptr) store_own_keys<Type, typename V::Stored>(p.args.written, work);
   __syncthreads();
   const float4* const first_query = queries.rows[0][0];
   if (which.count == 1) {

@@ -46,19 +46,22 @@ std::vector<int32_t> BeamRounds::pad() {
 }
 
 // What fills lists up are rounds without beams, and beams that belong to no round.
-void BeamRounds::upload(Context& ctx) {
-  if (empty()) return;
+std::vector<int32_t> BeamRounds::packed() const {
   std::vector<int32_t> all;
+  if (empty()) return all;
   append(all, rounds_, padded_rounds_);
   append(all, beams_, padded_);
   append(all, ends_, std::max(padded_ends_, 1));
-  const Tensor there = ctx.make({std::ssize(all)}, DType::kI32);
-  ctx.backend().copy_in(Tensor::borrow(all), there);
+  return all;
+}
+
+void BeamRounds::take(const Tensor& there) {
+  if (empty()) return;
   const int64_t beams = int64_t{padded_rounds_} * ops::kBeamRoundInts;
   const int64_t ends = beams + int64_t{padded_} * ops::kBeamPlaceInts;
   rounds_there_ = there.rows(0, beams).reshape({padded_rounds_, ops::kBeamRoundInts});
   beams_there_ = there.rows(beams, ends).reshape({padded_, ops::kBeamPlaceInts});
-  ends_there_ = there.rows(ends, std::ssize(all));
+  ends_there_ = there.rows(ends, there.dim(0));
 }
 
 void BeamRounds::search(Context& ctx, const Tensor& ids, const Tensor& values,

@@ -29,7 +29,9 @@ class BeamRounds {
 
   // Fills it up to a shape that comes again, and says which.
   std::vector<int32_t> pad();
-  void upload(Context& ctx);
+  // What the device reads of it (nothing without rounds), and where that lies there.
+  std::vector<int32_t> packed() const;
+  void take(const Tensor& there);
   // Once the step is on its way: what was uploaded is gone with it.
   void forget_uploads() { rounds_there_ = beams_there_ = ends_there_ = Tensor(); }
 

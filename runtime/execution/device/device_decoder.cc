@@ -135,9 +135,11 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
     shape.push_back(work.refers_to_pages ? 1 : 0);
   }
   reserve_tokens(std::max(choice.padded() + rounds.padded(), 1));
-  const StepTensors step(ctx_, plan);
-  choice.upload(ctx_);
-  rounds.upload(ctx_);
+  const std::vector<int32_t> along[] = {choice.packed(), rounds.packed()};
+  Tensor there[2];
+  const StepTensors step(ctx_, plan, along, there);
+  choice.take(there[0]);
+  rounds.take(there[1]);
   if (timed_) flight->begin_ = ctx_.backend().mark();
   const Result result =
       shape.empty() ? compute(step, work, hidden) : compute_recorded(step, work, shape);

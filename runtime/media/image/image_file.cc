@@ -1,15 +1,10 @@
 #include "runtime/media/image/image_file.h"
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/file_bytes.h"
 #include "runtime/media/image/image_formats.h"
 
 namespace tandem {
-namespace fs = std::filesystem;
 
 void check_image_size(int64_t width, int64_t height, const std::string& field) {
   const std::string size = std::to_string(width) + " x " + std::to_string(height) + " pixels";
@@ -34,24 +29,7 @@ Image decode_image(std::string_view bytes, const std::string& field) {
 }
 
 std::string read_image_file(const std::string& path, const std::string& field) {
-  const auto wrong = [&](const std::string& why) {
-    return invalid_request(field, in_quotes(path) + " " + why);
-  };
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) throw wrong("does not exist");
-  if (!fs::is_regular_file(status)) throw wrong("is not a file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw wrong("cannot be read");
-  std::string bytes;
-  for (char part[1 << 16]; in && bytes.size() <= kMaxImageBytes;) {
-    in.read(part, sizeof(part));
-    bytes.append(part, static_cast<size_t>(in.gcount()));
-  }
-  if (in.bad()) throw wrong("cannot be read");
-  if (bytes.size() > kMaxImageBytes)
-    throw wrong("has more than " + std::to_string(kMaxImageBytes) + " bytes");
-  return bytes;
+  return read_file_bytes(path, kMaxImageBytes, field);
 }
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "runtime/media/sound/vorbis_headers.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -126,6 +127,13 @@ AudioFile AudioFile::open(const fs::path& path, const std::string& field, int ra
   if (!in) state->fail("cannot read " + printable(path.string()));
   in.read(reinterpret_cast<char*>(head.data()), head.size());
   check_riff(head, fs::file_size(path, error), field);
+  const auto read = [&](uint64_t at, char* to, size_t count) {
+    in.clear();
+    in.seekg(static_cast<std::streamoff>(at));
+    in.read(to, static_cast<std::streamsize>(count));
+    return static_cast<size_t>(in.gcount());
+  };
+  check_vorbis_headers(read, field);
   state->file = sf_open(path.c_str(), SFM_READ, &state->info);
   check_header(*state);
   return AudioFile(std::move(state));
@@ -137,6 +145,10 @@ AudioFile AudioFile::of_bytes(std::string bytes, const std::string& field, int r
   std::array<unsigned char, 12> head{};
   std::memcpy(head.data(), bytes.data(), std::min(bytes.size(), head.size()));
   check_riff(head, bytes.size(), field);
+  const auto read = [&](uint64_t at, char* to, size_t count) {
+    return at < bytes.size() ? bytes.copy(to, count, at) : 0;
+  };
+  check_vorbis_headers(read, field);
   state->bytes.data = std::move(bytes);
   SF_VIRTUAL_IO io{length, seek, read_bytes, write_nothing, tell};
   state->file = sf_open_virtual(&io, SFM_READ, &state->info, &state->bytes);

@@ -248,7 +248,8 @@ Tensor in_chunks_behind(const Build& b, const Tensor& states, const Tensor& x, c
   const ModelInput input = encoder_input(kEncoderTokens);
   layer.write_kv(states, StepTensors(input), kv);
   return in_chunks(b, x, [&](const Tensor& chunk, const StepTensors& in) {
-    return layer.forward(chunk, in, kv);
+    NormedRows rows(chunk);
+    return layer.forward(rows, in, kv);
   });
 }
 
@@ -294,7 +295,8 @@ TEST(Attention, DecoderLooksBackAsFarAsItsWindow) {
     const DecoderSelfAttention layer(Weights(source), b, kWidth, o);
     const KvPages kv = new_pages(b);
     return in_chunks(b, x, [&](const Tensor& chunk, const StepTensors& in) {
-      return layer.forward(chunk, in, kv);
+      NormedRows rows_of_chunk(chunk);
+      return layer.forward(rows_of_chunk, in, kv);
     });
   });
 }

@@ -184,9 +184,9 @@ TEST_P(Layers, RmsNorm) {
   });
 }
 
-// int8: what shards its outputs gives the bits of one rank; what shards its inputs has other
-// scales.
-TEST_P(Layers, ColumnThenRowInInt8) {
+// int8 and int4: what shards its outputs gives the bits of one rank; what shards its inputs has
+// other scales (and groups).
+TEST_P(Layers, ColumnThenRowInIntegers) {
   source_.add_linear("fc1", 20, 130);
   source_.add_linear("fc2", 130, 24);
   const Tensor x = random_matrix(kRows, 20, 1), wide = random_matrix(kRows, 130, 2);
@@ -201,14 +201,15 @@ TEST_P(Layers, ColumnThenRowInInt8) {
     b.comm.all_reduce(all);
     return all;
   };
-  expect_same_on_ranks(column, DType::kI8, 0);
-  expect_same_on_ranks(
-      [&](const Build& b) {
-        const Range part = shard_range(130, b.comm.rank(), b.comm.size());
-        const RowParallelLinear layer(root_ / "fc2", b, 130, 24, part);
-        return layer.forward(wide.columns(part.begin, part.end));
-      },
-      DType::kI8, 0.03);
+  const auto row = [&](const Build& b) {
+    const Range part = shard_range(130, b.comm.rank(), b.comm.size());
+    const RowParallelLinear layer(root_ / "fc2", b, 130, 24, part);
+    return layer.forward(wide.columns(part.begin, part.end));
+  };
+  for (const DType type : {DType::kI8, DType::kI4}) {
+    expect_same_on_ranks(column, type, 0);
+    expect_same_on_ranks(row, type, type == DType::kI8 ? 0.03 : 0.6);
+  }
 }
 
 // The heads' outputs, summed through an output projection, as attention does.

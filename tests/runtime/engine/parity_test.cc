@@ -17,6 +17,7 @@ namespace tandem {
 namespace {
 
 constexpr float kLogitsTolerance = 3e-4f, kEncoderTolerance = 1e-4f;
+constexpr double kInt4Error = 0.5;
 constexpr double kInt8Error = 0.15, kInt8LogitsTolerance = 2.5;  // logits are up to 12
 constexpr int kBlockSize = 4;
 
@@ -119,6 +120,19 @@ TEST_P(Parity, Int8IsNear) {
   EXPECT_LE(error, kInt8Error);
   EXPECT_LE(worst.logits, kInt8LogitsTolerance);
   EXPECT_GT(worst.logits, kLogitsTolerance);
+}
+
+// So is int4 (of the decoder's weights alone), but not as near.
+TEST_P(Parity, Int4IsLessNear) {
+  Differences int8, int4;
+  compare(GetParam(), DType::kI8, int8);
+  compare(GetParam(), DType::kI4, int4);
+  EXPECT_EQ(int4.encoder, int8.encoder);
+  const double error = std::sqrt(int4.logit_errors / int4.logit_squares);
+  std::cout << "int4 differs by " << error << " of the root mean square, at most by " << int4.logits
+            << "\n";
+  EXPECT_LE(error, kInt4Error);
+  EXPECT_GT(error, std::sqrt(int8.logit_errors / int8.logit_squares));
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Parity,

@@ -10,6 +10,7 @@
 #include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
 #include "tests/support/media/sounds.h"
+#include "tests/support/media/speech_settings.h"
 #include "tests/support/media/transcripts.h"
 
 namespace tandem {
@@ -24,17 +25,11 @@ const Tokenizer& whisper_tokenizer() {
 }
 
 std::shared_ptr<SpeechSettings> whisper() {
-  auto out = std::make_shared<SpeechSettings>();
-  out->window_frames = 3000;
-  out->frames_per_position = 2;
+  auto out = testing::whisper_settings();
+  out->mel = {};
   out->decoder_positions = 448;
-  out->decoder_start = 501;
-  out->end_tokens = {500};
   out->languages = {{"<|en|>", 502}, {"<|de|>", 504}};
   for (int32_t id = 502; id <= 600; ++id) out->languages[whisper_tokenizer().token_bytes(id)] = id;
-  out->tasks = {{"transcribe", 602}};
-  out->no_timestamps = 606;
-  out->vocab_size = 2108;
   return out;
 }
 

@@ -6,34 +6,19 @@
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
+#include "tests/support/media/speech_settings.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
+using testing::whisper_settings;
 using Ids = std::vector<int32_t>;
 
-constexpr int32_t kSot = 501, kEnglish = 502, kTask = 602, kTimeZero = 607, kEot = 500,
-                  kNoSpeech = 605;
-
-std::shared_ptr<SpeechSettings> model() {
-  auto out = std::make_shared<SpeechSettings>();
-  out->mel.bins = 2;
-  out->window_frames = 3000;
-  out->frames_per_position = 2;
-  out->decoder_positions = 64;
-  out->decoder_start = kSot;
-  out->end_tokens = {kEot};
-  out->languages = {{"<|en|>", kEnglish}};
-  out->tasks = {{"transcribe", kTask}};
-  out->no_timestamps = kTimeZero - 1;
-  out->prev_start = 604;
-  out->vocab_size = 2108;
-  return out;
-}
+constexpr int32_t kSot = 501, kTimeZero = 607, kEot = 500, kNoSpeech = 605;
 
 Transcription transcription(int windows, json params, const proto::GenerationOptions& options = {},
-                            const std::shared_ptr<SpeechSettings>& settings = model()) {
+                            const std::shared_ptr<SpeechSettings>& settings = whisper_settings()) {
   static const auto tokenizer = load_tokenizer(test::golden("whisper-tiny-rand"));
   params["language"] = "en";
   params["return_timestamps"] = true;
@@ -158,7 +143,7 @@ TEST(Fallback, HotWindowsDoNotGoIntoThePrompt) {
 }
 
 TEST(Fallback, TheModelsThresholds) {
-  auto settings = model();
+  auto settings = whisper_settings();
   settings->logprob_threshold = -1;
   const json params = {{"temperature", {0, 0.5}}};
   Transcription t = transcription(1, params, {}, settings);

@@ -7,34 +7,18 @@
 #include "models/family.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "tests/support/files/files.h"
+#include "tests/support/media/speech_settings.h"
 #include "tests/support/media/transcripts.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
+using testing::whisper_settings;
 using Ids = std::vector<int32_t>;
 
 constexpr int32_t kStart = 501, kEn = 502, kDe = 503, kTranslate = 601, kTranscribe = 602,
                   kPrev = 604, kNone = 606, kTime = 607, kEnd = 500;
-
-std::shared_ptr<SpeechSettings> settings() {
-  auto out = std::make_shared<SpeechSettings>();
-  out->mel.bins = 2;
-  out->window_frames = 3000;
-  out->frames_per_position = 2;
-  out->decoder_positions = 64;
-  out->decoder_start = kStart;
-  out->end_tokens = {kEnd};
-  out->languages = {{"<|en|>", kEn}, {"<|de|>", kDe}};
-  out->tasks = {{"transcribe", kTranscribe}, {"translate", kTranslate}};
-  out->multilingual = true;
-  out->no_timestamps = kNone;
-  out->prev_start = kPrev;
-  out->max_length = 64;
-  out->vocab_size = 2108;
-  return out;
-}
 
 LogMel sound(int64_t frames) {
   LogMel out{2, frames, static_cast<double>(frames) / 100, {}};
@@ -54,7 +38,7 @@ SpeechInput in_one(int64_t frames) {
 }
 
 Transcription make(int64_t frames, const json& params, proto::GenerationOptions options = {},
-                   const std::shared_ptr<SpeechSettings>& with = settings()) {
+                   const std::shared_ptr<SpeechSettings>& with = whisper_settings()) {
   return Transcription(with, in_one(frames), read_speech_params(params), std::move(options),
                        tokenizer());
 }
@@ -116,7 +100,7 @@ TEST(Transcription, ALanguageIsFoundFirst) {
 }
 
 TEST(Transcription, PromptsOfOldFiles) {
-  auto old = settings();
+  auto old = whisper_settings();
   old->forced_prompt = {{1, std::nullopt}, {2, kTranscribe}};
   Transcription found = make(3000, {}, {}, old);
   EXPECT_EQ(go(found, {kDe}).options.max_new_tokens(), 1);
@@ -130,7 +114,7 @@ TEST(Transcription, PromptsOfOldFiles) {
 
 // A model's default is no wish of the request's.
 TEST(Transcription, LongSoundHasTimesWhateverTheModelsDefaultIs) {
-  auto off = settings();
+  auto off = whisper_settings();
   off->return_timestamps = false;
   EXPECT_TRUE(make(4000, {{"language", "en"}}, {}, off).times());
   EXPECT_FALSE(make(3000, {{"language", "en"}}, {}, off).times());
@@ -175,8 +159,8 @@ TEST(Transcription, TrimmedSoundIsTheSame) {
   trim(trimmed);
   EXPECT_EQ(trimmed.values.size(), 2U * 13);
   for (const int64_t begin : {0, 5, 12, 13, 29}) {
-    const auto want = window_of(mel, *settings(), begin);
-    const auto got = window_of(trimmed, *settings(), begin);
+    const auto want = window_of(mel, *whisper_settings(), begin);
+    const auto got = window_of(trimmed, *whisper_settings(), begin);
     EXPECT_EQ(want.SerializeAsString(), got.SerializeAsString()) << begin;
   }
 }
@@ -272,10 +256,10 @@ TEST(Transcription, WhatIsRefused) {
   EXPECT_EQ(param(3000, {{"language", "en"}}, options), "none");
   options.set_n(2);
   EXPECT_EQ(param(3000, {{"language", "en"}}, options), "n");
-  auto one = settings();
+  auto one = whisper_settings();
   one->multilingual = false;
   EXPECT_THROW(make(3000, {{"language", "en"}}, {}, one), InputError);
-  auto words = settings();
+  auto words = whisper_settings();
   words->not_built = {{"return_token_timestamps", "true"}};
   EXPECT_THROW(make(3000, {{"language", "en"}}, {}, words), InputError);
   EXPECT_NO_THROW(

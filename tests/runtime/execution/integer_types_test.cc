@@ -1,11 +1,12 @@
-// Whole requests in int8: their tokens and scores depend neither on the batch, nor on the threads,
-// nor on the level of the CPU, as long as it has no bf16, greedy or with beams; a worker takes the
-// type by its name.
+// Whole requests in int8 and int4: their tokens and scores depend neither on the batch, nor on the
+// threads, nor on the level of the CPU, as long as it has no bf16, greedy or with beams; a worker
+// takes the type by its name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "base/error.h"
 #include "kernels/core/cpu_features.h"
@@ -19,9 +20,9 @@ namespace {
 using nlohmann::json;
 using Results = std::map<std::string, json>;
 
-EngineConfig config_for(const std::string& checkpoint) {
+EngineConfig config_for(const std::string& checkpoint, DType dtype) {
   EngineConfig config = testing::golden_config(checkpoint);
-  config.dtype = DType::kI8;
+  config.dtype = dtype;
   config.block_size = 4;
   return config;
 }
@@ -52,7 +53,7 @@ void add(LLMEngine& engine, const json& c) {
 
 Results one_by_one(const EngineConfig& config, const std::vector<json>& cases) {
   LLMEngine engine(config);
-  EXPECT_EQ(engine.dtype(), DType::kI8);
+  EXPECT_EQ(engine.dtype(), config.dtype);
   Results results;
   for (const json& c : cases) {
     add(engine, c);
@@ -72,59 +73,66 @@ Results together(const EngineConfig& config, std::vector<json> cases, uint32_t s
   return results;
 }
 
-class Int8 : public ::testing::TestWithParam<const char*> {};
+using Case = std::tuple<const char*, DType>;
+class IntegerTypes : public ::testing::TestWithParam<Case> {
+ protected:
+  const char* checkpoint_ = std::get<0>(GetParam());
+  EngineConfig config_ = config_for(checkpoint_, std::get<1>(GetParam()));
+};
 
-TEST_P(Int8, ResultsDoNotDependOnTheBatch) {
-  EngineConfig config = config_for(GetParam());
-  const std::vector<json> cases = testing::generated_cases(GetParam());
-  const Results alone = one_by_one(config, cases);
+TEST_P(IntegerTypes, ResultsDoNotDependOnTheBatch) {
+  const std::vector<json> cases = testing::generated_cases(checkpoint_);
+  const Results alone = one_by_one(config_, cases);
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  EXPECT_EQ(together(config, cases, seed), alone);
-  config.threads = 3;
-  config.block_size = 16;
-  config.max_num_batched_tokens = 128;
-  config.enable_encoder_cache = config.enable_prefix_caching = false;
-  EXPECT_EQ(together(config, cases, seed + 1), alone);
+  EXPECT_EQ(together(config_, cases, seed), alone);
+  config_.threads = 3;
+  config_.block_size = 16;
+  config_.max_num_batched_tokens = 128;
+  config_.enable_encoder_cache = config_.enable_prefix_caching = false;
+  EXPECT_EQ(together(config_, cases, seed + 1), alone);
 }
 
 // Levels with products of bf16 take them for the attention of the encoder.
-TEST_P(Int8, ResultsDoNotDependOnTheCpu) {
-  const EngineConfig config = config_for(GetParam());
-  const std::vector<json> cases = testing::generated_cases(GetParam());
+TEST_P(IntegerTypes, ResultsDoNotDependOnTheCpu) {
+  const std::vector<json> cases = testing::generated_cases(checkpoint_);
   set_cpu_isa(CpuIsa::kGeneric);
-  const Results generic = together(config, cases, 1);
+  const Results generic = together(config_, cases, 1);
   for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni}) {
     if (isa > best_cpu_isa()) continue;
     set_cpu_isa(isa);
-    EXPECT_EQ(together(config, cases, 1), generic) << name_of(isa);
+    EXPECT_EQ(together(config_, cases, 1), generic) << name_of(isa);
   }
   set_cpu_isa(best_cpu_isa());
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, Int8, ::testing::Values("bart-tiny", "bart-odd-heads"),
+INSTANTIATE_TEST_SUITE_P(Goldens, IntegerTypes,
+                         ::testing::Combine(::testing::Values("bart-tiny", "bart-odd-heads"),
+                                            ::testing::Values(DType::kI8, DType::kI4)),
                          [](const auto& info) {
-                           std::string name = info.param;
+                           std::string name = std::get<0>(info.param);
                            std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
+                           return name + "_" + name_of(std::get<1>(info.param));
                          });
 
-TEST(Int8Worker, LoadsByTheNameOfTheType) {
-  const EngineConfig config = config_for("bart-tiny");
-  proto::WorkerSetup setup = setup_for(config, DType::kI8);
-  EXPECT_EQ(setup.dtype(), "int8");
-  setup.set_size(1);
+TEST(IntegerTypesWorker, LoadsByTheNameOfTheType) {
   const auto worker = [] {
     return make_model_worker([](const proto::WorkerSetup&) { return make_local_communicator(); });
   };
-  EXPECT_GT(worker()->load(setup, {}).num_device_blocks(), 0);
-  setup.set_dtype("int4");
-  try {
-    worker()->load(setup, {});
-    FAIL();
-  } catch (const InputError& e) {
-    EXPECT_EQ(e.param(), "setup.dtype");
-    EXPECT_NE(std::string(e.what()).find("float32, float16, bfloat16 or int8"), std::string::npos);
+  for (const DType type : {DType::kI8, DType::kI4}) {
+    proto::WorkerSetup setup = setup_for(config_for("bart-tiny", type), type);
+    EXPECT_EQ(setup.dtype(), name_of(type));
+    setup.set_size(1);
+    EXPECT_GT(worker()->load(setup, {}).num_device_blocks(), 0);
+    setup.set_dtype("int3");
+    try {
+      worker()->load(setup, {});
+      FAIL();
+    } catch (const InputError& e) {
+      EXPECT_EQ(e.param(), "setup.dtype");
+      EXPECT_NE(std::string(e.what()).find("float32, float16, bfloat16, int8 or int4"),
+                std::string::npos);
+    }
   }
 }
 

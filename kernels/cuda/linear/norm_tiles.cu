@@ -1,0 +1,319 @@
+// out = activation(W norm(x + residual) + bias) of 9 to 128 rows on tensor cores.
+//
+// A block is 64 features and 16, 32 or 64 tokens, and all of k. It makes the norm of its tokens
+// itself, to shared memory, with the bits of layer_norm: so every block that shares the tokens does
+// the same once more (out of the L2 cache), and nobody waits for anybody. The first block of each
+// writes the rows, for whoever adds to them later. Weights pass through shared memory in steps of
+// 64 elements, the first of them asked for before the kernels in front have ended.
+//
+// The sums of a row do not depend on the other rows, nor on how many there are.
+#include <algorithm>
+
+#include "kernels/cuda/linear/epilogue.cuh"
+#include "kernels/cuda/linear/norm_tiles.h"
+#include "kernels/cuda/linear/weight_path.h"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/stored.cuh"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarpSize;
+constexpr int kFeatures = 64;                   // of a block
+constexpr int kFeatureGroups = kFeatures / 16;  // of warps; the others share the tokens
+constexpr int kTokenGroups = kWarps / kFeatureGroups;
+constexpr int kStep = 64;  // elements of k
+constexpr int kStages = 4;
+constexpr int kPiece = 8;  // elements of 16 bytes
+constexpr int kMostRows = 128;
+constexpr int64_t kMostNormed = 2048;
+
+// Half a step of each feature after the other: 64 bytes of a row and of the next are in different
+// banks.
+struct Stage {
+  alignas(16) unsigned char weight[2][kFeatures][kStep];
+};
+constexpr int kSumPitch = kFeatures + 4;
+
+// Elements from a token's row in shared memory to the next, so that two rows are in different
+// banks.
+__host__ __device__ constexpr int row_pitch(int64_t k) {
+  return static_cast<int>((k + kStep - 1) / kStep) * kStep + 32;
+}
+size_t shared_bytes(int64_t k, int tokens) {
+  return kStages * sizeof(Stage) + static_cast<size_t>(tokens) * row_pitch(k) * 2;
+}
+
+__device__ __forceinline__ void load_stage(const WeightProduct& p, Stage& stage, int64_t feature,
+                                           int64_t step) {
+  constexpr int kPieces = kStep / kPiece;
+  const char* weight = static_cast<const char*>(p.weight);
+#pragma unroll
+  for (int i = static_cast<int>(threadIdx.x); i < kFeatures * kPieces; i += kThreads) {
+    const int row = i / kPieces, piece = i % kPieces;
+    const int64_t k = step * kStep + piece * kPiece;
+    const bool there = feature + row < p.n && k < p.k;  // k % 8 = 0
+    cp_async_16(&stage.weight[piece / 4][row][piece % 4 * 16],
+                weight + (there ? (feature + row) * p.pitch + k * 2 : 0), there);
+  }
+}
+
+// The tree of block_sum over layer_norm's 128 threads, of which a lane has four.
+__device__ __forceinline__ float sum_as_block(float (&parts)[4]) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+#pragma unroll
+    for (int w = 0; w < 4; ++w) parts[w] += __shfl_xor_sync(kFullWarp, parts[w], offset);
+  return ((parts[0] + 0.0f) + (parts[2] + 0.0f)) + ((parts[1] + 0.0f) + (parts[3] + 0.0f));
+}
+
+__device__ __forceinline__ void load_floats(const float* from, float (&out)[kPiece]) {
+#pragma unroll
+  for (int i = 0; i < kPiece; i += 4) {
+    const float4 four = load_as<float4>(from + i);
+    out[i] = four.x;
+    out[i + 1] = four.y;
+    out[i + 2] = four.z;
+    out[i + 3] = four.w;
+  }
+}
+
+// A row of a warp: what thread 32 * w + lane of layer_norm has of it are the pieces w, w + 4, ...
+template <class T, int kParts>
+struct WarpRow {
+  static constexpr int kPieces = 4 * kParts;
+  uint4 x[kPieces], residual[kPieces];
+
+  static __device__ __forceinline__ int64_t place(int i) {
+    const int thread = i % 4 * kWarpSize + static_cast<int>(threadIdx.x) % kWarpSize;
+    return thread * kPiece + i / 4 * 4 * kWarpSize * kPiece;
+  }
+  __device__ __forceinline__ void load(const NormProduct& p, int64_t row) {
+    if (row >= p.product.rows) return;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const int64_t at = place(i);
+      x[i] = residual[i] = uint4{0, 0, 0, 0};
+      if (at >= p.product.k) continue;
+      x[i] = load_as<uint4>(static_cast<const T*>(p.x) + row * p.x_stride + at);
+      if (p.residual != nullptr)
+        residual[i] =
+            load_as<uint4>(static_cast<const T*>(p.residual) + row * p.residual_stride + at);
+    }
+  }
+
+  static __device__ __forceinline__ void store(const float (&values)[kPiece], T* to) {
+    Vector<T> v;
+#pragma unroll
+    for (int j = 0; j < kPiece; ++j) v.values[j] = from_float<T>(values[j]);
+    *reinterpret_cast<Vector<T>*>(to) = v;
+  }
+
+  // As layer_norm, sum for sum; to `tile`, and to memory where `writes`.
+  __device__ __forceinline__ void norm(const NormProduct& p, int64_t row, bool writes,
+                                       T* tile) const {
+    float h[kPieces][kPiece], sums[4] = {}, squares[4] = {};
+    const bool adds = p.residual != nullptr;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      float more[kPiece];
+      Plain<T>::widen(x[i], 0, {}, h[i]);
+      Plain<T>::widen(residual[i], 0, {}, more);
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) {
+        if (adds) h[i][j] += more[j];
+        sums[i % 4] += h[i][j];
+      }
+      if (writes && p.sum != nullptr && place(i) < p.product.k)
+        store(h[i], static_cast<T*>(p.sum) + row * p.sum_stride + place(i));
+    }
+    const auto size = static_cast<float>(p.product.k);
+    const float mean = p.rms ? 0.0f : sum_as_block(sums) / size;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i)
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) {
+        const float d = place(i) < p.product.k ? h[i][j] - mean : 0.0f;
+        squares[i % 4] = fmaf(d, d, squares[i % 4]);
+      }
+    const float scale = 1.0f / sqrtf(sum_as_block(squares) / size + p.eps);
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const int64_t at = place(i);
+      if (at >= p.product.k) continue;
+      float weights[kPiece], biases[kPiece] = {}, normed[kPiece];
+      load_floats(p.weight + at, weights);
+      if (!p.rms) load_floats(p.bias + at, biases);
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j)
+        normed[j] = fmaf((h[i][j] - mean) * scale, weights[j], biases[j]);
+      store(normed, tile + at);
+      if (writes) store(normed, static_cast<T*>(p.out) + row * p.out_stride + at);
+    }
+  }
+};
+
+// The norms of the block's tokens; zeros behind k, and for tokens that are not there.
+template <class T, int kTokens, int kParts>
+__device__ __forceinline__ void norm_tokens(const NormProduct& p, int64_t token, T* tile) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int pitch = row_pitch(p.product.k);
+  WarpRow<T, kParts> next{};
+  next.load(p, token + warp);
+  for (int i = warp; i < kTokens; i += kWarps) {
+    const WarpRow<T, kParts> row = next;
+    if (i + kWarps < kTokens) next.load(p, token + i + kWarps);
+    const bool there = token + i < p.product.rows;
+    if (there) row.norm(p, token + i, blockIdx.x == 0, tile + i * pitch);
+    for (int at = (there ? static_cast<int>(p.product.k) : 0) + lane * kPiece; at < pitch;
+         at += kWarpSize * kPiece)
+      *reinterpret_cast<uint4*>(tile + i * pitch + at) = uint4{0, 0, 0, 0};
+  }
+}
+
+// Of one warp: 16 features by a part of the tokens, as in weight_tiles.cu.
+template <class T, int kTokens>
+struct WarpSums {
+  static constexpr int kOwn = kTokens / kTokenGroups;  // tokens
+  float sums[kOwn / 8][4] = {};
+
+  static __device__ __forceinline__ int first_token() {
+    return static_cast<int>(threadIdx.x) / kWarpSize / kFeatureGroups * kOwn;
+  }
+  static __device__ __forceinline__ int first_feature() {
+    return static_cast<int>(threadIdx.x) / kWarpSize % kFeatureGroups * 16;
+  }
+
+  __device__ __forceinline__ void add(const Stage& stage, const T* tile, int pitch) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize, pair = lane % 4;
+    const int feature = first_feature() + lane / 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto weights = [&](int row) {
+        return *reinterpret_cast<const uint4*>(&stage.weight[half][row][pair * 16]);
+      };
+      const uint4 low = weights(feature), high = weights(feature + 8);
+      const uint32_t a[2][4] = {{low.x, high.x, low.y, high.y}, {low.z, high.z, low.w, high.w}};
+#pragma unroll
+      for (int t = 0; t < kOwn / 8; ++t) {
+        const uint4 b = *reinterpret_cast<const uint4*>(
+            tile + (first_token() + t * 8 + lane / 4) * pitch + half * 32 + pair * kPiece);
+        mma_m16n8k16<T>(sums[t], a[0], {b.x, b.y});
+        mma_m16n8k16<T>(sums[t], a[1], {b.z, b.w});
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(float (*to)[kSumPitch]) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+    for (int t = 0; t < kOwn / 8; ++t)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        to[first_token() + t * 8 + lane % 4 * 2 + i % 2][first_feature() + lane / 4 + i / 2 * 8] =
+            sums[t][i];
+  }
+};
+
+template <class T, int kTokens, int kParts>
+__global__ void __launch_bounds__(kThreads)
+    norm_tiles_kernel(const __grid_constant__ NormProduct p) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  TANDEM_DYNAMIC_SHARED(shared);
+  auto* stages = reinterpret_cast<Stage*>(shared);
+  T* tile = reinterpret_cast<T*>(shared + kStages * sizeof(Stage));
+  const int64_t feature = int64_t{blockIdx.x} * kFeatures;
+  const int64_t token = int64_t{blockIdx.y} * kTokens;
+  const int64_t steps = (p.product.k + kStep - 1) / kStep;
+  for (int i = 0; i < kStages - 1; ++i) {
+    if (i < steps) load_stage(p.product, stages[i], feature, i);  // constant
+    cp_async_commit();
+  }
+  wait_for_earlier_kernels();
+  norm_tokens<T, kTokens, kParts>(p, token, tile);
+  WarpSums<T, kTokens> of_warp;
+  int current = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    cp_async_wait<kStages - 2>();
+    __syncthreads();  // this step is there (and the tile), and the last one is used no more
+    const int64_t ahead = step + kStages - 1;
+    const int free = current == 0 ? kStages - 1 : current - 1;
+    if (ahead < steps) load_stage(p.product, stages[free], feature, ahead);
+    cp_async_commit();
+    of_warp.add(stages[current], tile + step * kStep, row_pitch(p.product.k));
+    current = current + 1 == kStages ? 0 : current + 1;
+  }
+  cp_async_wait<0>();
+  __syncthreads();
+  // Through shared memory, so that neighbours write neighbours.
+  static_assert(kTokens * kSumPitch * sizeof(float) <= kStages * sizeof(Stage));
+  auto* sums = reinterpret_cast<float(*)[kSumPitch]>(shared);
+  of_warp.store(sums);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kTokens * kFeatures; i += kThreads) {
+    const int64_t row = token + i / kFeatures, at = feature + i % kFeatures;
+    if (row < p.product.rows && at < p.product.n)
+      finish<T>(p.product.epilogue, row, at, sums[i / kFeatures][i % kFeatures]);
+  }
+#else
+  wait_for_earlier_kernels();
+  __trap();  // norm_tile_tokens says so
+#endif
+}
+
+template <class T, int kTokens, int kParts>
+void launch(const NormProduct& p, LaunchStream stream) {
+  const size_t bytes = shared_bytes(p.product.k, kTokens);
+  if (bytes > 48 * 1024)
+    TANDEM_CUDA_CHECK(cudaFuncSetAttribute(norm_tiles_kernel<T, kTokens, kParts>,
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(bytes)));
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.product.n, kFeatures)),
+                  static_cast<unsigned>(ceil_div(p.product.rows, kTokens)));
+  TANDEM_LAUNCH((norm_tiles_kernel<T, kTokens, kParts>), grid, kThreads, bytes, stream, p);
+  TANDEM_CUDA_CHECK(cudaGetLastError());
+}
+
+template <class T, int kTokens>
+void launch_parts(const NormProduct& p, LaunchStream stream) {
+  p.product.k <= kMostNormed / 2 ? launch<T, kTokens, 1>(p, stream)
+                                 : launch<T, kTokens, 2>(p, stream);
+}
+
+template <class T>
+void launch_tokens(const NormProduct& p, int tokens, LaunchStream stream) {
+  switch (tokens) {
+    case 16: return launch_parts<T, 16>(p, stream);
+    case 32: return launch_parts<T, 32>(p, stream);
+    default: return launch_parts<T, 64>(p, stream);
+  }
+}
+
+bool aligned_16(const void* data, int64_t row_bytes) {
+  return (reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes)) % 16 == 0;
+}
+
+}  // namespace
+
+int norm_tile_tokens(const NormProduct& p, int capability, size_t shared) {
+  const WeightProduct& of = p.product;
+  const bool fits = of.rows > kMostRowsAtOnce && of.rows <= kMostRows && capability >= 80 &&
+                    of.type != DType::kF32 && of.quantization == Quantization::kNone &&
+                    of.k % kPiece == 0 && of.k <= kMostNormed && aligned_16(p.x, 2 * p.x_stride) &&
+                    aligned_16(p.residual, 2 * p.residual_stride) &&
+                    aligned_16(p.out, 2 * p.out_stride) && aligned_16(p.sum, 2 * p.sum_stride) &&
+                    aligned_16(of.weight, of.pitch) && aligned_16(p.weight, 0) &&
+                    aligned_16(p.bias, 0);
+  int tokens = !fits ? 0 : of.rows <= 16 ? 16 : of.rows <= 32 ? 32 : 64;
+  while (tokens >= 16 && shared_bytes(of.k, tokens) > shared) tokens /= 2;
+  return tokens >= 16 ? tokens : 0;
+}
+
+void norm_tiles(const NormProduct& p, int tokens, LaunchStream stream) {
+  if (p.product.type == DType::kF16) return launch_tokens<__half>(p, tokens, stream);
+  TANDEM_CHECK(p.product.type == DType::kBF16, "norm_tiles of this type");
+  launch_tokens<__nv_bfloat16>(p, tokens, stream);
+}
+
+}  // namespace tandem::cuda

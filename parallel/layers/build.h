@@ -1,0 +1,29 @@
+// What layers are built with.
+#pragma once
+
+#include "kernels/core/context.h"
+#include "kernels/core/quantization.h"
+#include "parallel/communicators/communicator.h"
+
+namespace tandem {
+
+// What building a layer needs besides its weights. Outlived by all that it refers to.
+struct Build {
+  Context& ctx;
+  Communicator& comm;
+  DType dtype;  // compute type of the linear layers: f32, bf16, i8 or i4; f32, f16 or bf16 on CUDA
+  // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
+  Quantization quantization = Quantization::kNone;
+  bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
+  bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
+
+  // For the layers of an encoder. int8 stands for int4, whose bytes only few rows gain by.
+  Build of_many_rows() const {
+    Build out = *this;
+    if (dtype == DType::kI4) out.dtype = DType::kI8;
+    out.quantization = tandem::of_many_rows(quantization);
+    return out;
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,166 @@
+// A norm in front of a product (LinearArgs::norm): the norm's rows and sums have layer_norm's bits,
+// in one launch with the product and apart from it.
+#include <cstdlib>
+
+#include "kernels/cuda/linear/norm_tiles.h"
+#include "tests/kernels/cuda/device_matrix.h"
+
+namespace tandem {
+namespace {
+
+using testing::DeviceMatrix;
+using testing::half_ulp;
+using testing::kActivations;
+using testing::near;
+using testing::Random;
+using testing::rounded;
+using testing::same_bits;
+using testing::to_device;
+
+Context context(DType dtype, const char* fused) {
+  setenv("TANDEM_FUSED_NORMS", fused, 1);
+  Context ctx = testing::cuda_context(dtype);
+  unsetenv("TANDEM_FUSED_NORMS");
+  return ctx;
+}
+
+struct Case {
+  int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
+  bool rms, residual, sum;
+  Activation activation;
+};
+
+struct Problem {
+  Problem(Context& ctx, Random& random, const Case& c)
+      : ctx(ctx),
+        of(c),
+        dtype(ctx.activations()),
+        x(ctx, random, rounded(random.matrix(c.rows, c.in), dtype), dtype, c.step),
+        residual(ctx, random, rounded(random.matrix(c.rows, c.in), dtype), dtype, c.step),
+        norm_weight(to_device(ctx, random.matrix(1, c.in).reshape({c.in}))),
+        norm_bias(to_device(ctx, random.matrix(1, c.in).reshape({c.in}))),
+        w(rounded(random.matrix(c.out, c.in), dtype)),
+        bias(rounded(random.matrix(1, c.out), dtype).reshape({c.out})) {
+    const MatrixView view = testing::view_of(w);
+    weight = PackedWeight(ctx, {&view, 1}, dtype);
+  }
+
+  ops::LayerNormArgs norm_to(int64_t rows, const Tensor& out, const Tensor& sum) const {
+    return {x.tensor().rows(0, rows),
+            of.residual ? residual.tensor().rows(0, rows) : Tensor(),
+            norm_weight,
+            of.rms ? Tensor() : norm_bias,
+            1e-5f,
+            out,
+            sum,
+            of.rms};
+  }
+  struct Result {
+    Tensor normed, sum, out;
+  };
+  // The first `rows` of them.
+  Result run(Random& random, int64_t rows) const {
+    const DeviceMatrix normed(ctx, random, rows, of.in, dtype, of.step),
+        sum(ctx, random, rows, of.in, dtype, of.step),
+        out(ctx, random, rows, of.out, dtype, of.step);
+    const ops::LayerNormArgs norm =
+        norm_to(rows, normed.tensor(), of.sum ? sum.tensor() : Tensor());
+    ops::linear(ctx, {&weight, normed.tensor(), ctx.resident_bias(bias, dtype), of.activation,
+                      out.tensor(), &norm});
+    return {normed.values(), of.sum ? sum.values() : Tensor(), out.values()};
+  }
+
+  Context& ctx;
+  Case of;
+  DType dtype;
+  DeviceMatrix x, residual;
+  Tensor norm_weight, norm_bias, w, bias;
+  PackedWeight weight;
+};
+
+void check(Context& ctx, Random& random, const Case& c) {
+  const Problem p(ctx, random, c);
+  const Problem::Result got = p.run(random, c.rows);
+  const DeviceMatrix normed(ctx, random, c.rows, c.in, p.dtype, c.step),
+      sum(ctx, random, c.rows, c.in, p.dtype, c.step);
+  ops::layer_norm(ctx, p.norm_to(c.rows, normed.tensor(), c.sum ? sum.tensor() : Tensor()));
+  const auto about = [&] {
+    return std::string(name_of(p.dtype)) + " " + std::to_string(c.rows) + " x " +
+           std::to_string(c.in) + " x " + std::to_string(c.out) + (c.rms ? ", rms" : "") +
+           (c.residual ? ", residual" : "");
+  };
+  EXPECT_TRUE(same_bits(got.normed, normed.values())) << about();
+  if (c.sum) {
+    EXPECT_TRUE(same_bits(got.sum, sum.values())) << about();
+  }
+  const Tensor want({c.rows, c.out}, DType::kF32);
+  reference::linear(testing::view_of(p.w), got.normed, p.bias, c.activation, want);
+  const Tensor allowed = testing::allowed_of_product(p.w, got.normed, p.bias, 0, half_ulp(p.dtype));
+  EXPECT_TRUE(near(got.out, want, allowed, 1.05 * half_ulp(p.dtype))) << about();
+}
+
+TEST(CudaNormLinear, IsTheNormAndTheProduct) {
+  Random random;
+  for (const DType dtype : kActivations)
+    for (const char* fused : {"1", "0"}) {
+      Context ctx = context(dtype, fused);
+      for (const int64_t rows : {1, 8, 9, 16, 17, 33, 64, 70, 128, 129}) {
+        const int64_t in = random.pick<int64_t>({8, 40, 64, 72, 128, 256, 1000});
+        const bool residual = random.integer(0, 2) > 0;
+        check(ctx, random,
+              {rows, in, random.pick<int64_t>({8, 64, 72, 130}), 8, random.integer(0, 2) == 0,
+               residual, residual && random.integer(0, 1) == 0,
+               random.pick({Activation::kNone, Activation::kGelu, Activation::kRelu})});
+      }
+      // More than layer_norm's threads have in one round; too many; rows that begin anywhere.
+      check(ctx, random, {20, 1544, 40, 8, false, true, true, Activation::kGelu});
+      check(ctx, random, {20, 2056, 40, 8, false, true, true, Activation::kNone});
+      check(ctx, random, {20, 64, 40, 1, false, true, true, Activation::kNone});
+    }
+}
+
+// Of the rows of a fused product each has the same bits, however many there are.
+TEST(CudaNormLinear, RowsDoNotDependOnOthers) {
+  Random random;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Context ctx = context(dtype, "1");
+    const Problem p(ctx, random, {128, 136, 72, 8, false, true, true, Activation::kGelu});
+    const Problem::Result all = p.run(random, 128);
+    for (const int64_t rows : {9, 16, 30, 40, 100}) {
+      const Problem::Result some = p.run(random, rows);
+      EXPECT_TRUE(same_bits(some.out, all.out.rows(0, rows))) << rows;
+      EXPECT_TRUE(same_bits(some.normed, all.normed.rows(0, rows))) << rows;
+      EXPECT_TRUE(same_bits(some.sum, all.sum.rows(0, rows))) << rows;
+    }
+  }
+}
+
+TEST(CudaNormLinear, WhatItIsFor) {
+  alignas(16) static char memory[16];
+  cuda::NormProduct p{};
+  p.product.type = DType::kBF16;
+  p.product.quantization = Quantization::kNone;
+  p.product.weight = p.x = p.out = memory;
+  p.product.k = p.x_stride = p.out_stride = 1024;
+  p.product.pitch = 2048;
+  const auto tokens = [&](int64_t rows, int capability = 90, size_t shared = 227 << 10) {
+    p.product.rows = rows;
+    return cuda::norm_tile_tokens(p, capability, shared);
+  };
+  EXPECT_EQ(tokens(8), 0);
+  EXPECT_EQ(tokens(9), 16);
+  EXPECT_EQ(tokens(17), 32);
+  EXPECT_EQ(tokens(128), 64);
+  EXPECT_EQ(tokens(129), 0);
+  EXPECT_EQ(tokens(16, 75, 64 << 10), 0);
+  EXPECT_EQ(tokens(128, 89, 99 << 10), 32);
+  EXPECT_EQ(tokens(128, 90, 60 << 10), 0);
+  p.x_stride = 1028;
+  EXPECT_EQ(tokens(16), 0);
+  p.x_stride = 1024;
+  p.product.quantization = Quantization::kInt8;
+  EXPECT_EQ(tokens(16), 0);
+}
+
+}  // namespace
+}  // namespace tandem
