@@ -74,7 +74,7 @@ std::string rank_part(int replica, int replicas, int rank) {
 }
 
 ProfileFile::ProfileFile(std::filesystem::path file, const ProfileWindow& window, When when)
-    : file_(std::move(file)), profile_(std::make_unique<Profile>(window)) {
+    : file_(std::move(file)), when_(when), profile_(std::make_unique<Profile>(window)) {
   if (std::filesystem::is_directory(file_)) throw cannot_write(file_, EISDIR);
   Replacement(file_).write("");  // better now than when the work is done
   if (when == When::kInTime) thread_ = std::thread([this] { write_in_time(); });
@@ -126,9 +126,13 @@ void ProfileFile::finish() {
   if (thread_.joinable()) thread_.join();
   write();
   const int64_t dropped = profile_->num_dropped();
-  std::fprintf(stderr, "Profile: %zu spans in %s", *written_, file_.c_str());
-  if (dropped > 0) std::fprintf(stderr, "; %lld were dropped", static_cast<long long>(dropped));
-  std::fprintf(stderr, "\n");
+  std::string text = std::to_string(*written_) + " spans in " + file_.string();
+  if (dropped > 0) text += "; " + std::to_string(dropped) + " were dropped";
+  if (when_ == When::kInTime) {  // whoever goes on has a log
+    spdlog::info("profile: {}", text);
+  } else {
+    std::fprintf(stderr, "Profile: %s\n", text.c_str());
+  }
 }
 
 void ProfileFile::wait_for_ranks(const std::vector<std::string>& parts) const {

@@ -46,6 +46,7 @@ class ProfileFile {
   void write_in_time();
 
   const std::filesystem::path file_;
+  const When when_;
   const std::unique_ptr<Profile> profile_;
   const std::filesystem::file_time_type begun_ = std::filesystem::file_time_type::clock::now();
   std::optional<size_t> written_;  // events; of the writing thread, then finish()'s

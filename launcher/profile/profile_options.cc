@@ -17,7 +17,7 @@ void ProfileOptions::add(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--profile-skip", window.skip, "Record steps behind that many")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
 }
 
