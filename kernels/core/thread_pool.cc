@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -78,6 +79,7 @@ struct Share {
   int64_t tasks = 0;
   ProfileTrack* track = nullptr;  // where it is recorded; null: it is not
   int64_t begin = 0;              // of profile_clock(), where there is a track
+  int64_t since = 0;              // when recording began
 };
 
 }  // namespace
@@ -93,6 +95,7 @@ struct ThreadPool::Impl {
   alignas(64) const Body* body = nullptr;
   int64_t tasks = 0;
   ProfileGroup* profiled = nullptr;  // null: it is not recorded
+  int64_t profiled_since = 0;        // when the first one began that was, without a gap
   bool running = false;              // of the caller, to catch nested regions
 
   int threads = 1;
@@ -116,6 +119,7 @@ struct ThreadPool::Impl {
       if (share.tasks == 0 && profiled != nullptr) [[unlikely]] {
         share.track = profiled->find_track(thread);
         share.begin = profile_clock();
+        share.since = profiled_since;
       }
       (*body)(tasks - static_cast<int64_t>(s & 0xffffffffu), thread);
       ++share.tasks;
@@ -152,7 +156,7 @@ struct ThreadPool::Impl {
 
   void worker(int thread, int cpu) {
     if (cpu >= 0) pin_this_thread(cpu);
-    int64_t idle_since = 0;  // of profile_clock(); 0: not known
+    int64_t idle_since = 0;  // of profile_clock(); 0: since something that is not recorded
     while (!stop.load(std::memory_order_acquire)) {
       const Share share = work(thread);
       if (share.tasks > 0) {
@@ -168,7 +172,7 @@ struct ThreadPool::Impl {
 
   // Of a worker: its track is its own, whoever reads it meanwhile.
   static void record(const Share& share, int64_t idle_since, int64_t end) {
-    if (idle_since > 0) share.track->add({&kWait, idle_since, share.begin, nullptr, {}});
+    share.track->add({&kWait, std::max(idle_since, share.since), share.begin, nullptr, {}});
     share.track->add({&kShare, share.begin, end, nullptr, {share.tasks}});
   }
 
@@ -182,8 +186,11 @@ struct ThreadPool::Impl {
   void run_region(int64_t count, const Body& b) {
     body = &b;
     tasks = count;
-    profiled = profiled_group;
-    const int64_t begun = profiled == nullptr ? 0 : profile_clock();
+    const int64_t begun = profiled_group == nullptr ? 0 : profile_clock();
+    if (profiled != profiled_group) [[unlikely]] {
+      profiled = profiled_group;
+      profiled_since = begun;
+    }
     done.store(0, std::memory_order_relaxed);
     const uint64_t region = (state.load(std::memory_order_relaxed) >> 32) + 1;
     state.store(region << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);

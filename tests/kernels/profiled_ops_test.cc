@@ -103,6 +103,15 @@ TEST_P(ProfiledOps, ThreadsSayHowManyTasksTheyTookAndWhenTheyWaited) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(tasks, kRegions * kTasks);
   EXPECT_EQ(of_category(*group_->find_track(0), "wait").size(), size_t{kRegions});
+  // A worker that had a task has waited since recording began, whenever it was not at work.
+  const int64_t begun = group_->find_track(0)->events()[0].begin;
+  for (int i = 1; i < group_->threads(); ++i) {
+    int64_t at = begun;
+    for (const SpanEvent& e : group_->find_track(i)->events()) {
+      EXPECT_EQ(e.begin, at);
+      at = e.end;
+    }
+  }
   for (int i = 0; i < group_->threads(); ++i) {
     int64_t last = profile_.begun();
     for (const SpanEvent& e : group_->find_track(i)->events()) {
