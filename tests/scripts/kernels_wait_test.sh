@@ -28,7 +28,7 @@ def kernels(text):
 
 def is_allowed(statement):
     index = r"const(?:expr)? (int|int64_t) \w+ = ((?!->)[^\[\]])*"
-    return re.fullmatch(rf"{index}|if \(early[^;]*\) prefetch\w*(<\w+>)?\([^;]*\)", statement) is not None
+    return re.fullmatch(rf"{index}|(if \(early[^;]*\) )?prefetch\w*(<\w+>)?\([^;]*\)", statement) is not None
 
 
 def wrong(text):
@@ -36,7 +36,7 @@ def wrong(text):
         if before is None:
             yield f"{name} does not wait"
             continue
-        code = re.sub(r"//[^\n]*", "", before)
+        code = re.sub(r"//[^\n]*|^#.*", "", before, flags=re.MULTILINE)
         for statement in filter(None, (" ".join(s.split()) for s in code.split(";"))):
             if not is_allowed(statement):
                 yield f"{name}, before it waits: {statement}"

@@ -58,6 +58,17 @@ __device__ __forceinline__ void load_stage(const WeightProduct& p, Stage& stage,
   }
 }
 
+// The first steps of the weight, which is constant, are under way before anything is waited for.
+__device__ __forceinline__ void prefetch_stages(const WeightProduct& p, int64_t feature,
+                                                int64_t steps) {
+  TANDEM_DYNAMIC_SHARED(shared);
+  auto* stages = reinterpret_cast<Stage*>(shared);
+  for (int i = 0; i < kStages - 1; ++i) {
+    if (i < steps) load_stage(p, stages[i], feature, i);
+    cp_async_commit();
+  }
+}
+
 // The tree of block_sum over layer_norm's 128 threads, of which a lane has four.
 __device__ __forceinline__ float sum_as_block(float (&parts)[4]) {
 #pragma unroll
@@ -220,17 +231,14 @@ template <class T, int kTokens, int kParts>
 __global__ void __launch_bounds__(kThreads)
     norm_tiles_kernel(const __grid_constant__ NormProduct p) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  TANDEM_DYNAMIC_SHARED(shared);
-  auto* stages = reinterpret_cast<Stage*>(shared);
-  T* tile = reinterpret_cast<T*>(shared + kStages * sizeof(Stage));
   const int64_t feature = int64_t{blockIdx.x} * kFeatures;
   const int64_t token = int64_t{blockIdx.y} * kTokens;
   const int64_t steps = (p.product.k + kStep - 1) / kStep;
-  for (int i = 0; i < kStages - 1; ++i) {
-    if (i < steps) load_stage(p.product, stages[i], feature, i);  // constant
-    cp_async_commit();
-  }
+  prefetch_stages(p.product, feature, steps);
   wait_for_earlier_kernels();
+  TANDEM_DYNAMIC_SHARED(shared);
+  auto* stages = reinterpret_cast<Stage*>(shared);
+  T* tile = reinterpret_cast<T*>(shared + kStages * sizeof(Stage));
   norm_tokens<T, kTokens, kParts>(p, token, tile);
   WarpSums<T, kTokens> of_warp;
   int current = 0;
