@@ -150,7 +150,9 @@ class Server : public Program {
   explicit Server(const std::vector<std::string>& flags, const Environment& environment = {},
                   bool wait = true, const std::filesystem::path& model = golden("bart-tiny"))
       : Program(command(flags, model), environment) {
-    if (wait) EXPECT_TRUE(logged("] ready\n", 60s)) << log();
+    if (wait) {
+      EXPECT_TRUE(logged("] ready\n", 60s)) << log();
+    }
   }
 
   uint16_t port() const { return port_after("listening on 127.0.0.1:"); }
