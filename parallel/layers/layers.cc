@@ -127,9 +127,14 @@ RowParallelLinear::RowParallelLinear(const Weights& w, const Build& b, int64_t i
 }
 
 Tensor RowParallelLinear::forward(const Tensor& x) const {
-  Tensor out = run_linear(build_, weight_, bias_, x);
-  build_.comm.all_reduce(out);
+  const Tensor out = build_.ctx.make({x.dim(0), weight_.out_features()});
+  write_part(x, out);
+  sum_parts(out);
   return out;
+}
+
+void RowParallelLinear::write_part(const Tensor& x, const Tensor& out) const {
+  ops::linear(build_.ctx, {&weight_, x, bias_, Activation::kNone, out});
 }
 
 QKVParallelLinear::QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,

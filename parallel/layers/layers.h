@@ -64,6 +64,9 @@ class RowParallelLinear {
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part,
                     Bias bias = Bias::kRequired);
   Tensor forward(const Tensor& x) const;  // [T, part.size()] → [T, out]
+  // The same in two steps: this rank's part of the sum, of any rows; the sum of all ranks'.
+  void write_part(const Tensor& x, const Tensor& out) const;
+  void sum_parts(const Tensor& out) const { build_.comm.all_reduce(out); }
 
  private:
   Build build_;
