@@ -1,7 +1,6 @@
 // Packs weights for the CPU's linear layers (kernels/cpu/packed_weight.h), from the types of a
 // checkpoint to the compute type. In int8 each output feature has its own scale, its largest
 // magnitude / 127; one with a NaN or an infinity has the scale NaN, which makes its products NaN.
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -18,8 +17,6 @@ void pack_bf16(const SourceRow& row, int64_t begin, int64_t end, uint16_t* colum
   for (int64_t k = begin; k < end; ++k)
     column[k / 2 * kPanelColumns * 2 + k % 2] = float_to_bf16(row[k]);
 }
-// To the nearest integer, ties to even, for |x| < 2^22.
-float round_nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 // Returns the sum of the elements. With `inverse` = 0 they are all zero.
 int32_t pack_i8(const SourceRow& row, int64_t begin, int64_t end, float inverse, int8_t* column) {
   int32_t sum = 0;
@@ -37,16 +34,9 @@ struct Scale {
   float inverse;  // times the weight, rounded, is q; 0: all q are 0
 };
 Scale scale_of(const SourceRow& row, int64_t k) {
-  constexpr float kLeastRange = 1e-30f;  // below, the inverse could overflow
-  float largest = 0;
-  bool finite = true;
-  for (int64_t i = 0; i < k; ++i) {
-    const float magnitude = std::abs(row[i]);
-    finite &= std::isfinite(magnitude);
-    largest = std::max(largest, magnitude);
-  }
+  const auto [largest, finite] = range_of_feature(row, k);
   if (!finite) return {std::numeric_limits<float>::quiet_NaN(), 0};
-  return largest < kLeastRange ? Scale{0, 0} : Scale{largest / 127.0f, 127.0f / largest};
+  return largest == 0 ? Scale{0, 0} : Scale{largest / 127.0f, 127.0f / largest};
 }
 
 constexpr int64_t kBlock = 64;  // of k, so that the lines written to stay in cache

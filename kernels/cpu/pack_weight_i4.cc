@@ -14,15 +14,10 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr float kRange = 120;              // 15 * 8
-constexpr float kLeastMagnitude = 1e-30f;  // below, the inverse could overflow
+constexpr float kRange = 120;  // 15 * 8
 constexpr int kErrorLanes = 8;
 
-// To the nearest integer, ties to even, for |x| < 2^22; and to those of four bits.
-float to_four_bits(float x) {
-  const float q = (x + 12582912.0f) - 12582912.0f;
-  return std::min(std::max(q, -8.0f), 7.0f);
-}
+float to_four_bits(float x) { return std::min(std::max(round_nearest(x), -8.0f), 7.0f); }
 
 // The squared error of the 32 values as multiples of `factor`.
 float error_of(const float* values, float factor) {
@@ -89,14 +84,9 @@ int32_t pack_group(const float* values, const Column& to, int64_t group) {
 
 // `row`: in floats, room for whole groups. Returns the scale; adds to `sum` those of factor * q.
 float pack_feature(float* row, int64_t k, const Column& to, int32_t& sum) {
-  float largest = 0;
-  bool finite = true;
-  for (int64_t i = 0; i < k; ++i) {
-    finite &= std::isfinite(row[i]);
-    largest = std::max(largest, std::abs(row[i]));
-  }
+  const auto [largest, finite] = range_of_feature(row, k);
   const int64_t padded = i4_groups_of(k) * kI4GroupInputs;
-  const bool zero = !finite || largest < kLeastMagnitude;
+  const bool zero = largest == 0;
   if (zero) std::fill_n(row, padded, 0.0f);
   std::fill(row + k, row + padded, 0.0f);
   const float inverse = zero ? 0 : kRange / largest;

@@ -9,6 +9,8 @@
 // that its sums are exact integers, too.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 
@@ -55,6 +57,28 @@ inline SourceRow find_row(std::span<const MatrixView> parts, int64_t n) {
   return {static_cast<const std::byte*>(part.data) +
               static_cast<size_t>(n * part.row_stride) * size_of(part.dtype),
           part.dtype};
+}
+
+// To the nearest integer, ties to even, for |x| < 2^22.
+inline float round_nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+
+// The largest magnitude of the elements of an output feature, by which it is scaled: 0 if it is too
+// small for its inverse, or if they are not all finite.
+struct FeatureRange {
+  float largest;
+  bool finite;
+};
+template <class Row>
+FeatureRange range_of_feature(const Row& row, int64_t k) {
+  constexpr float kLeast = 1e-30f;
+  float largest = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < k; ++i) {
+    const float magnitude = std::abs(row[i]);
+    finite &= std::isfinite(magnitude);
+    largest = std::max(largest, magnitude);
+  }
+  return {finite && largest >= kLeast ? largest : 0, finite};
 }
 
 // The int4 parts of pack_weight() and linear().

@@ -1,0 +1,84 @@
+// What linear layers over packed weights of all types share: how their work is cut, where rows of x
+// lie and where sums go.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cpu/packed_weight.h"
+
+namespace tandem::cpu {
+
+// Tasks are blocks of rows times groups of panels. None of it changes a bit of the result.
+struct TaskPlan {
+  int64_t rows_per_block, row_blocks;
+  int64_t panels_per_task, panel_tasks;
+
+  // rows_per_block: at most; least_panels(rows_per_block): of a task, so that claiming it does not
+  // show.
+  template <class LeastPanels>
+  TaskPlan(int64_t rows, int64_t most_rows, int64_t tile_rows, int64_t panels, int threads,
+           const LeastPanels& least_panels) {
+    row_blocks = ceil_div(rows, most_rows);
+    rows_per_block = round_up(ceil_div(rows, row_blocks), tile_rows);
+    row_blocks = ceil_div(rows, rows_per_block);
+    // Enough tasks to even out the threads.
+    const int64_t wanted = ceil_div(int64_t{threads} * 8, row_blocks);
+    const int64_t least = least_panels(rows_per_block);
+    panels_per_task = std::clamp<int64_t>(panels / wanted, least, std::max<int64_t>(least, panels));
+    panel_tasks = ceil_div(panels, panels_per_task);
+  }
+
+  int64_t tasks() const { return row_blocks * panel_tasks; }
+  // Calls body(panel, row, rows, whether the task has more panels behind it) for a task's panels.
+  template <class Body>
+  void run_task(int64_t task, int64_t rows, int64_t panels, const Body& body) const {
+    const int64_t row = task % row_blocks * rows_per_block;
+    const int64_t first = task / row_blocks * panels_per_task;
+    const int64_t last = std::min(panels, first + panels_per_task);
+    for (int64_t panel = first; panel < last; ++panel)
+      body(panel, row, std::min(rows_per_block, rows - row), panel + 1 < last);
+  }
+};
+
+// x as a kernel takes it: rows of steps (or groups).
+struct LinearOperand {
+  const uint32_t* x;
+  int64_t ldx;
+  const float* scales;  // of the rows, with integer weights; else nullptr
+};
+
+// Words from one converted row to the next: rows a power of two apart would share a few sets of the
+// first cache.
+inline int64_t padded_row_words(int64_t words) {
+  constexpr int64_t kLine = 64 / sizeof(uint32_t);
+  return (ceil_div(words, kLine) | 1) * kLine;
+}
+
+// A panel's product with some rows but for the steps. tile: for sums, if they are not to arise
+// where they go (a panel that N does not fill never is). scales: behind the panel's weights.
+inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand& x, int64_t panel,
+                                int64_t row, int64_t rows, bool direct, float* tile,
+                                const std::byte* scales) {
+  const int64_t column = panel * kPanelColumns;
+  const int64_t columns = std::min<int64_t>(kPanelColumns, args.weight->out_features() - column);
+  direct = direct && columns == kPanelColumns;
+  float* out = args.out.row<float>(row) + column;
+  GemmBlock b{};
+  b.ldx = x.ldx;
+  b.rows = rows;
+  b.columns = static_cast<int>(columns);
+  b.c = direct ? out : tile;
+  b.ldc = direct ? args.out.row_stride() : kPanelColumns;
+  b.out = direct ? nullptr : out;
+  b.ldo = args.out.row_stride();
+  b.bias = args.bias.empty() ? nullptr : args.bias.data<float>() + column;
+  b.activation = args.activation;
+  if (x.scales != nullptr) {
+    b.row_scales = x.scales + row;
+    b.column_scales = reinterpret_cast<const float*>(scales);
+    b.column_offsets = b.column_scales + kPanelColumns;
+  }
+  return b;
+}
+
+}  // namespace tandem::cpu
