@@ -1,35 +1,28 @@
 // int4 linear layers: what a packed weight holds is near the weight, and products with it have the
 // bits of a naive version, since their sums are exact, on every level and for every number of rows.
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
-#include "tests/kernels/kernels_test_util.h"
+#include "tests/kernels/integer_linear_util.h"
 
 namespace tandem {
 namespace {
 
+using testing::kInfinity;
+using testing::kNan;
 using testing::Random;
+using testing::run_linear;
 using testing::same_bits;
 using testing::view_of;
 
 class LinearI4Test : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(LinearI4Test);
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kGroup = 32;
 
 PackedWeight pack(Context& ctx, const Tensor& w) {
   const MatrixView view = view_of(w);
   return {ctx, {&view, 1}, DType::kI4};
-}
-
-Tensor run(Context& ctx, const PackedWeight& w, const Tensor& x, const Tensor& bias,
-           Activation activation = Activation::kNone) {
-  Tensor out({x.dim(0), w.out_features()}, DType::kF32);
-  ops::linear(ctx, {&w, x, bias, activation, out});
-  return out;
 }
 
 // What a packed weight holds (kernels/cpu/packed_weight.h).
@@ -73,39 +66,11 @@ Unpacked unpack(const PackedWeight& w) {
   return out;
 }
 
-// A row of x in int8, as kernels/ops.h has it.
-struct QuantisedRow {
-  std::vector<int> q;
-  float scale;
-};
-QuantisedRow quantise_row(const float* x, int64_t k) {
-  QuantisedRow out{std::vector<int>(static_cast<size_t>(k)), 0};
-  float largest = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    if (!std::isfinite(x[i])) return {std::vector<int>(static_cast<size_t>(k)), kNan};
-    largest = std::max(largest, std::abs(x[i]));
-  }
-  if (largest < 1e-30f) return out;
-  out.scale = largest / 127.0f;
-  for (int64_t i = 0; i < k; ++i)
-    out.q[static_cast<size_t>(i)] = static_cast<int>(std::nearbyint(x[i] * (127.0f / largest)));
-  return out;
-}
-
 Tensor expected(const PackedWeight& packed, const Tensor& x, const Tensor& bias) {
   const Unpacked w = unpack(packed);
-  Tensor out({x.dim(0), packed.out_features()}, DType::kF32);
-  for (int64_t t = 0; t < x.dim(0); ++t) {
-    const QuantisedRow row = quantise_row(x.row<float>(t), x.dim(1));
-    for (int64_t n = 0; n < packed.out_features(); ++n) {
-      int64_t sum = 0;
-      for (int64_t k = 0; k < x.dim(1); ++k) sum += row.q[static_cast<size_t>(k)] * w.weight(n, k);
-      float y = static_cast<float>(sum) * w.scales[static_cast<size_t>(n)] * row.scale;
-      if (!bias.empty()) y += bias.data<float>()[n];
-      out.row<float>(t)[n] = y;
-    }
-  }
-  return out;
+  return testing::integer_product(
+      x, packed.out_features(), [&](int64_t n, int64_t k) { return w.weight(n, k); },
+      [&](int64_t n) { return w.scales[static_cast<size_t>(n)]; }, bias);
 }
 
 const std::initializer_list<int64_t> kOddSizes = {1,  2,  3,  5,  15, 16,  17,  31,  32,   33,
@@ -124,15 +89,14 @@ TEST_P(LinearI4Test, HasTheBitsOfTheNaiveVersion) {
     EXPECT_EQ(packed.bytes(),
               static_cast<size_t>((n + 63) / 64 * ((k + 31) / 32 * (16 * 64 + 64) + 512)));
     Tensor want = expected(packed, x, bias);
-    EXPECT_TRUE(same_bits(run(one, packed, x, bias), want));
-    EXPECT_TRUE(same_bits(run(three, packed, x, bias), want));
+    EXPECT_TRUE(same_bits(run_linear(one, packed, x, bias), want));
+    EXPECT_TRUE(same_bits(run_linear(three, packed, x, bias), want));
     const int64_t few = std::min<int64_t>(t, random.integer(1, 14));
-    EXPECT_TRUE(same_bits(run(three, packed, x.rows(t - few, t), bias), want.rows(t - few, t)));
+    EXPECT_TRUE(
+        same_bits(run_linear(three, packed, x.rows(t - few, t), bias), want.rows(t - few, t)));
     const auto activation = static_cast<Activation>(random.integer(0, 7));
-    for (int64_t i = 0; i < want.size(); ++i)
-      want.data<float>()[i] =
-          static_cast<float>(reference::activate(activation, want.data<float>()[i]));
-    EXPECT_TRUE(testing::near(run(one, packed, x, bias, activation), want, 2e-6, 2e-6));
+    testing::activate_all(want, activation);
+    EXPECT_TRUE(testing::near(run_linear(one, packed, x, bias, activation), want, 2e-6, 2e-6));
   }
 }
 
@@ -151,7 +115,7 @@ TEST_P(LinearI4Test, LongRowsOfTheLargestValues) {
                                         : random.pick({-1.0f, 1.0f}) * static_cast<float>(i);
     const PackedWeight packed = pack(ctx, w);
     for (const int64_t rows : {5, 20}) {
-      const Tensor y = run(ctx, packed, x.rows(0, rows), Tensor());
+      const Tensor y = run_linear(ctx, packed, x.rows(0, rows), Tensor());
       EXPECT_TRUE(same_bits(y, expected(packed, x.rows(0, rows), Tensor())));
       EXPECT_NEAR(y.row<float>(0)[1], -4.0 * static_cast<double>(k), 1e-2);
       EXPECT_NEAR(y.row<float>(1)[0], -4.0 * static_cast<double>(k), 1e-2);
@@ -175,7 +139,7 @@ TEST_P(LinearI4Test, OutliersZerosAndTinyRows) {
   w.row<float>(69)[0] = 1e10f;
   const PackedWeight packed = pack(ctx, w);
   for (const int64_t rows : {8, 20}) {
-    const Tensor y = run(ctx, packed, x.rows(0, rows), bias);
+    const Tensor y = run_linear(ctx, packed, x.rows(0, rows), bias);
     EXPECT_TRUE(same_bits(y, expected(packed, x.rows(0, rows), bias)));
     for (int64_t t : {1, 2, 4}) EXPECT_TRUE(same_bits(y.rows(t, t + 1), bias.reshape({1, 70})));
     for (int64_t t = 0; t < rows; ++t)
@@ -195,14 +159,8 @@ TEST_P(LinearI4Test, NotFiniteRowsAndFeaturesGiveNan) {
       const int64_t row = random.integer(0, rows - 1), feature = random.integer(0, 69);
       x.row<float>(row)[random.integer(0, k - 1)] = bad;
       w.row<float>(feature)[random.integer(0, k - 1)] = bad;
-      const Tensor y = run(ctx, pack(ctx, w), x, bias);
-      for (int64_t t = 0; t < rows; ++t)
-        for (int64_t n = 0; n < 70; ++n)
-          if (t == row || n == feature) {
-            EXPECT_TRUE(std::isnan(y.row<float>(t)[n])) << t << " " << n;
-          } else {
-            EXPECT_EQ(y.row<float>(t)[n], before.row<float>(t)[n]) << t << " " << n;
-          }
+      const Tensor y = run_linear(ctx, pack(ctx, w), x, bias);
+      testing::expect_nan_there_only(y, before, row, feature);
     }
   }
 }
@@ -218,7 +176,7 @@ TEST(LinearI4, LevelsGiveTheSameBits) {
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
-      const Tensor y = run(ctx, packed, x, bias, activation);
+      const Tensor y = run_linear(ctx, packed, x, bias, activation);
       if (first.empty()) first = y;
       EXPECT_TRUE(same_bits(y, first)) << name_of(isa);
     }
@@ -278,21 +236,11 @@ TEST(LinearI4, StacksPartsOfAnyFloatType) {
   Random random;
   Context ctx(2);
   const int64_t k = 33;
-  const Tensor a = random.matrix(50, k), b = testing::to_bf16(random.matrix(70, k));
-  Tensor half({9, k}, DType::kF16), all({129, k}, DType::kF32);
-  for (int64_t i = 0; i < half.size(); ++i)
-    static_cast<uint16_t*>(half.raw())[i] =
-        static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
-  for (int64_t j = 0; j < k; ++j) {
-    for (int64_t i = 0; i < 50; ++i) all.row<float>(i)[j] = a.row<float>(i)[j];
-    for (int64_t i = 0; i < 9; ++i)
-      all.row<float>(50 + i)[j] = f16_to_float(static_cast<uint16_t*>(half.raw())[i * k + j]);
-    for (int64_t i = 0; i < 70; ++i)
-      all.row<float>(59 + i)[j] = bf16_to_float(b.row<uint16_t>(i)[j]);
-  }
-  const MatrixView parts[] = {view_of(a), view_of(half), view_of(b)};
+  const testing::MixedParts mixed = testing::mixed_parts(random, k);
+  const auto parts = mixed.views();
   const PackedWeight stacked(ctx, parts, DType::kI4);
-  EXPECT_EQ(std::memcmp(stacked.data().raw(), pack(ctx, all).data().raw(), stacked.bytes()), 0);
+  EXPECT_EQ(std::memcmp(stacked.data().raw(), pack(ctx, mixed.all).data().raw(), stacked.bytes()),
+            0);
 }
 
 TEST(LinearI4, TooManyInputFeaturesAreAnError) {
@@ -304,7 +252,7 @@ TEST(LinearI4, TooManyInputFeaturesAreAnError) {
   for (const int64_t rows : {1, 20}) {
     Tensor x({rows, kMaxI8Features}, DType::kF32);
     std::fill_n(x.data<float>(), x.size(), -1.0f);
-    const Tensor y = run(ctx, PackedWeight(ctx, {&most, 1}, DType::kI4), x, Tensor());
+    const Tensor y = run_linear(ctx, PackedWeight(ctx, {&most, 1}, DType::kI4), x, Tensor());
     EXPECT_NEAR(y.data<float>()[0], -static_cast<double>(kMaxI8Features), 1);
   }
 }

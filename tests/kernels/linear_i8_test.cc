@@ -1,72 +1,32 @@
 // int8 linear layers against a naive version with the same quantisation: the sums are exact, so the
 // bits must be the same, on every level.
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
-#include "tests/kernels/kernels_test_util.h"
+#include "tests/kernels/integer_linear_util.h"
 
 namespace tandem {
 namespace {
 
+using testing::kInfinity;
+using testing::kNan;
 using testing::near;
 using testing::Random;
+using testing::run_linear;
 using testing::same_bits;
 using testing::view_of;
 
 class LinearI8Test : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(LinearI8Test);
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor run(Context& ctx, const PackedWeight& w, const Tensor& x, const Tensor& bias,
-           Activation activation = Activation::kNone) {
-  Tensor out({x.dim(0), w.out_features()}, DType::kF32);
-  ops::linear(ctx, {&w, x, bias, activation, out});
-  return out;
-}
-
-// A row (of x or of the weight) in int8, as kernels/ops.h has it.
-struct Quantised {
-  std::vector<int> q;
-  float scale;
-};
-Quantised quantise(const float* x, int64_t k) {
-  Quantised out{std::vector<int>(static_cast<size_t>(k)), 0};
-  float largest = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    if (!std::isfinite(x[i])) {
-      out.scale = kNan;
-      return out;
-    }
-    largest = std::max(largest, std::abs(x[i]));
-  }
-  if (largest < 1e-30f) return out;
-  out.scale = largest / 127.0f;
-  const float inverse = 127.0f / largest;
-  for (int64_t i = 0; i < k; ++i)
-    out.q[static_cast<size_t>(i)] = static_cast<int>(std::nearbyint(x[i] * inverse));
-  return out;
-}
-
 Tensor expected(const Tensor& w, const Tensor& x, const Tensor& bias) {
-  const int64_t k = x.dim(1);
-  Tensor out({x.dim(0), w.dim(0)}, DType::kF32);
-  std::vector<Quantised> features;
-  for (int64_t n = 0; n < w.dim(0); ++n) features.push_back(quantise(w.row<float>(n), k));
-  for (int64_t t = 0; t < x.dim(0); ++t) {
-    const Quantised row = quantise(x.row<float>(t), k);
-    for (int64_t n = 0; n < w.dim(0); ++n) {
-      const Quantised& feature = features[static_cast<size_t>(n)];
-      int64_t sum = 0;
-      for (size_t i = 0; i < row.q.size(); ++i) sum += row.q[i] * feature.q[i];
-      float y = static_cast<float>(sum) * feature.scale * row.scale;
-      if (!bias.empty()) y += bias.data<float>()[n];
-      out.row<float>(t)[n] = y;
-    }
-  }
-  return out;
+  std::vector<testing::QuantisedRow> features;
+  for (int64_t n = 0; n < w.dim(0); ++n)
+    features.push_back(testing::quantise_row(w.row<float>(n), x.dim(1)));
+  const auto feature = [&](int64_t n) -> const auto& { return features[static_cast<size_t>(n)]; };
+  return testing::integer_product(
+      x, w.dim(0), [&](int64_t n, int64_t k) { return feature(n).q[static_cast<size_t>(k)]; },
+      [&](int64_t n) { return feature(n).scale; }, bias);
 }
 
 const std::initializer_list<int64_t> kOddSizes = {1,  2,  3,  5,  15,  16,  17,  56,
@@ -84,13 +44,11 @@ TEST_P(LinearI8Test, HasTheBitsOfTheNaiveVersion) {
     const PackedWeight packed(one, {&view, 1}, DType::kI8);
     EXPECT_EQ(packed.bytes(), static_cast<size_t>((n + 63) / 64 * ((k + 3) / 4 + 2) * 256));
     Tensor want = expected(w, x, bias);
-    EXPECT_TRUE(same_bits(run(one, packed, x, bias), want));
-    EXPECT_TRUE(same_bits(run(three, packed, x, bias), want));
+    EXPECT_TRUE(same_bits(run_linear(one, packed, x, bias), want));
+    EXPECT_TRUE(same_bits(run_linear(three, packed, x, bias), want));
     const auto activation = static_cast<Activation>(random.integer(0, 7));
-    for (int64_t i = 0; i < want.size(); ++i)
-      want.data<float>()[i] =
-          static_cast<float>(reference::activate(activation, want.data<float>()[i]));
-    EXPECT_TRUE(near(run(one, packed, x, bias, activation), want, 2e-6, 2e-6));
+    testing::activate_all(want, activation);
+    EXPECT_TRUE(near(run_linear(one, packed, x, bias, activation), want, 2e-6, 2e-6));
   }
 }
 
@@ -108,7 +66,7 @@ TEST_P(LinearI8Test, LongRowsOfTheLargestValues) {
                                         : random.pick({-1.0f, 1.0f}) * static_cast<float>(i);
     const MatrixView view = view_of(w);
     const PackedWeight packed(ctx, {&view, 1}, DType::kI8);
-    const Tensor y = run(ctx, packed, x, Tensor());
+    const Tensor y = run_linear(ctx, packed, x, Tensor());
     EXPECT_TRUE(same_bits(y, expected(w, x, Tensor())));
     EXPECT_NEAR(y.row<float>(0)[1], -4.0 * static_cast<double>(k), 1e-2);
   }
@@ -128,7 +86,7 @@ TEST_P(LinearI8Test, OutliersZerosAndTinyRows) {
   w.row<float>(69)[0] = 1e10f;
   const MatrixView view = view_of(w);
   const PackedWeight packed(ctx, {&view, 1}, DType::kI8);
-  const Tensor y = run(ctx, packed, x, bias);
+  const Tensor y = run_linear(ctx, packed, x, bias);
   EXPECT_TRUE(same_bits(y, expected(w, x, bias)));
   for (int64_t t : {1, 2, 4}) EXPECT_TRUE(same_bits(y.rows(t, t + 1), bias.reshape({1, 70})));
   for (int64_t t = 0; t < 8; ++t) EXPECT_EQ(y.row<float>(t)[3], bias.data<float>()[3]);
@@ -146,14 +104,8 @@ TEST_P(LinearI8Test, NotFiniteRowsAndFeaturesGiveNan) {
       x.row<float>(row)[random.integer(0, k - 1)] = bad;
       w.row<float>(feature)[random.integer(0, k - 1)] = bad;
       const MatrixView view = view_of(w);
-      const Tensor y = run(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, bias);
-      for (int64_t t = 0; t < 9; ++t)
-        for (int64_t n = 0; n < 70; ++n)
-          if (t == row || n == feature) {
-            EXPECT_TRUE(std::isnan(y.row<float>(t)[n])) << t << " " << n;
-          } else {
-            EXPECT_EQ(y.row<float>(t)[n], before.row<float>(t)[n]) << t << " " << n;
-          }
+      const Tensor y = run_linear(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, bias);
+      testing::expect_nan_there_only(y, before, row, feature);
     }
   }
 }
@@ -162,22 +114,11 @@ TEST_P(LinearI8Test, StacksPartsOfAnyFloatType) {
   Random random;
   Context ctx(2);
   const int64_t k = 33;
-  const Tensor a = random.matrix(50, k), b = testing::to_bf16(random.matrix(70, k));
-  Tensor half({9, k}, DType::kF16), all({129, k}, DType::kF32);
-  for (int64_t i = 0; i < half.size(); ++i)
-    static_cast<uint16_t*>(half.raw())[i] =
-        static_cast<uint16_t>(random.integer(0x2000, 0x4000) | (random.integer(0, 1) << 15));
-  for (int64_t j = 0; j < k; ++j) {
-    for (int64_t i = 0; i < 50; ++i) all.row<float>(i)[j] = a.row<float>(i)[j];
-    for (int64_t i = 0; i < 9; ++i)
-      all.row<float>(50 + i)[j] = f16_to_float(static_cast<uint16_t*>(half.raw())[i * k + j]);
-    for (int64_t i = 0; i < 70; ++i)
-      all.row<float>(59 + i)[j] = bf16_to_float(b.row<uint16_t>(i)[j]);
-  }
-  const MatrixView parts[] = {view_of(a), view_of(half), view_of(b)};
+  const testing::MixedParts mixed = testing::mixed_parts(random, k);
+  const auto parts = mixed.views();
   const Tensor x = random.matrix(5, k);
-  EXPECT_TRUE(same_bits(run(ctx, PackedWeight(ctx, parts, DType::kI8), x, Tensor()),
-                        expected(all, x, Tensor())));
+  EXPECT_TRUE(same_bits(run_linear(ctx, PackedWeight(ctx, parts, DType::kI8), x, Tensor()),
+                        expected(mixed.all, x, Tensor())));
 }
 
 // Rounding to 1/127 of the largest: the error of a product of random vectors.
@@ -189,7 +130,7 @@ TEST_P(LinearI8Test, IsNearThePlainProduct) {
   const MatrixView view = view_of(w);
   Tensor exact({12, 100}, DType::kF32);
   reference::linear(view, x, Tensor(), Activation::kNone, exact);
-  const Tensor y = run(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, Tensor());
+  const Tensor y = run_linear(ctx, PackedWeight(ctx, {&view, 1}, DType::kI8), x, Tensor());
   double squares = 0, errors = 0;
   for (int64_t i = 0; i < y.size(); ++i) {
     squares += exact.data<float>()[i] * exact.data<float>()[i];
@@ -212,7 +153,7 @@ TEST(LinearI8, LevelsGiveTheSameBits) {
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
-      const Tensor y = run(ctx, packed, x, bias, activation);
+      const Tensor y = run_linear(ctx, packed, x, bias, activation);
       if (first.empty()) first = y;
       EXPECT_TRUE(same_bits(y, first)) << name_of(isa);
     }
@@ -228,7 +169,7 @@ TEST(LinearI8, TooManyInputFeaturesAreAnError) {
   EXPECT_THROW(PackedWeight(ctx, {&more, 1}, DType::kI8), InputError);
   Tensor x({1, kMaxI8Features}, DType::kF32);
   std::fill_n(x.data<float>(), kMaxI8Features, -1.0f);
-  const Tensor y = run(ctx, PackedWeight(ctx, {&most, 1}, DType::kI8), x, Tensor());
+  const Tensor y = run_linear(ctx, PackedWeight(ctx, {&most, 1}, DType::kI8), x, Tensor());
   EXPECT_NEAR(y.data<float>()[0], -static_cast<double>(kMaxI8Features), 1);
 }
 
