@@ -181,8 +181,10 @@ int run(const Options& o) {
   if (o.kv_cache_dtype == "fp8") config.kv_cache_dtype = DType::kF8E4M3;
   config.threads = o.threads;
   config.enforce_eager = o.eager;
+  config.cudagraph_capture_sizes.emplace();
   config.gemm_tuning = o.tuning;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
+  for (const int batch : o.batches) config.cudagraph_capture_sizes->push_back(batch * o.beams);
   config.max_num_seqs = *std::max_element(o.batches.begin(), o.batches.end()) * o.beams;
   // Runs repeat the same requests.
   config.enable_encoder_cache = config.enable_prefix_caching = false;

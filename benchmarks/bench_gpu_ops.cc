@@ -62,6 +62,7 @@ class OpTable {
   void pages(const char* name, int keys, bool causal);
   void norms(int64_t m);
   void selection(int64_t m);
+  void head_of_few(const std::vector<PackedWeight>& weights, const Tensor& x, double weight_bytes);
   void say(json row, const DeviceTiming& t, double bytes, double operations = 0) const;
   int copies(double bytes) const { return RecordedOps::copies_of(bytes, o_.rotated_mib * 0x1p20); }
   double rows_bytes(int64_t rows, int64_t columns) const {
@@ -158,7 +159,26 @@ void OpTable::product(const char* name, int64_t k, int64_t n, Activation activat
                          static_cast<double>(m * n) * (logits ? sizeof(float) : element_);
     say({{"op", "product"}, {"what", name}, {"m", m}, {"k", k}, {"n", n}}, t, bytes,
         2.0 * static_cast<double>(m * n * k));
+    if (logits && m <= ops_.backend().most_best_rows()) head_of_few(weights, x, weight_bytes);
   }
+}
+
+// The head of greedy rows, with the choice in it.
+void OpTable::head_of_few(const std::vector<PackedWeight>& weights, const Tensor& x,
+                          double weight_bytes) {
+  const int64_t m = x.dim(0);
+  std::vector<int32_t> all(static_cast<size_t>(m));
+  std::iota(all.begin(), all.end(), 0);
+  const Tensor rows = ops_.uploaded(all), sums = ops_.filled({m}, 0),
+               values = ops_.filled({m, 1}, 0);
+  const Tensor ids = ops_.uploaded(all).reshape({m, 1});
+  const DeviceTiming t = ops_.time(static_cast<int>(weights.size()), [&](int i) {
+    ops::linear_best(ops_.ctx(),
+                     {&weights[static_cast<size_t>(i)], x, rows, {}, sums, ids, values});
+  });
+  say({{"op", "product"}, {"what", "head, best"}, {"m", m}}, t,
+      weight_bytes + rows_bytes(m, x.dim(1)),
+      2.0 * static_cast<double>(m) * weight_bytes / element_);
 }
 
 void OpTable::products() {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -156,13 +157,17 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
   const int64_t pages = keys / block_size;
   // Several caches' worth, so that keys and values come from memory.
   const int64_t size = int64_t{beams.kv_heads} * kHeadDim;
-  const int64_t bytes = sequences * keys * size * 2 * static_cast<int64_t>(size_of(dtype));
+  const std::optional<DType> scale = page_scale_type(dtype);
+  const int64_t bytes = sequences * keys * 2 *
+                        (size * static_cast<int64_t>(size_of(dtype)) +
+                         (scale ? beams.kv_heads * static_cast<int64_t>(size_of(*scale)) : 0));
   const int64_t sets = std::max<int64_t>(1, (int64_t{192} << 20) / bytes);
   const Shape shape =
       layout == KvLayout::kHND
           ? Shape{sets * sequences * pages, 2, beams.kv_heads, block_size, kHeadDim}
           : Shape{sets * sequences * pages, 2, block_size, beams.kv_heads, kHeadDim};
-  const KvPages kv{Tensor(shape, dtype), layout};
+  KvPages kv{Tensor(shape, dtype), layout};
+  if (scale) kv.scales = Tensor({shape.begin(), shape.end() - 1}, *scale);
   std::vector<int32_t> slots(static_cast<size_t>(block_size));
   const Tensor rows = random_matrix(block_size, size);
   for (int64_t b = 0; b < kv.data.dim(0); ++b) {
@@ -196,7 +201,9 @@ void bench_paged(Context& ctx, Probes& probes, const Options& options, int64_t s
       Tensor({rows_of_q, kSize}, DType::kF32)};
   ops::paged_attention(ctx, args);
   const std::string name =
-      std::string(dtype == DType::kF32 ? "decode f32 " : "decode bf16 ") +
+      std::string(dtype == DType::kF32    ? "decode f32 "
+                  : dtype == DType::kBF16 ? "decode bf16 "
+                                          : "decode int8 ") +
       (layout == KvLayout::kHND ? "HND " : "NHD ") + std::to_string(sequences) + " x " +
       std::to_string(keys) + " pages of " + std::to_string(block_size) +
       (beams.count == 1 ? ""
@@ -264,10 +271,10 @@ int main(int argc, char** argv) {
     for (const bool bf16 : {false, true})
       for (auto [s, n] : {std::pair{1, 64}, {1, 256}, {8, 256}, {1, 1500}})
         bench_ragged(ctx, probes, options, s, n, ops::Window::kAll, bf16);
-    for (DType dtype : {DType::kF32, DType::kBF16})
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
       for (auto [s, n] : {std::pair{1, 256}, {8, 256}, {32, 256}, {8, 1024}})
         bench_paged(ctx, probes, options, s, n, 16, dtype, KvLayout::kHND);
-    for (DType dtype : {DType::kF32, DType::kBF16})
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
       for (Beams beams : {Beams{2, false}, {2, true}, {4, false}, {4, true}, {8, false}, {8, true}})
         bench_paged(ctx, probes, options, 8, 256, 16, dtype, KvLayout::kHND, beams);
     for (int64_t length : {4096, 16384}) bench_ragged(ctx, probes, options, 1, length, 512);

@@ -2,7 +2,8 @@
 // that come at once, greedy or with beams, each with a fixed number of new tokens. Prints
 // throughput, time to first token, time per output token and peak memory.
 //   bench_model --model DIR [--batch 1,8,32] [--source-tokens 256] [--new-tokens 64] [--beams 1]
-//               [--repeat 3] [--dtype float32] [--threads N] [--requests FILE] [--json]
+//               [--repeat 3] [--dtype float32] [--kv-cache-dtype auto] [--threads N]
+//               [--requests FILE] [--json]
 //               [--frames FILE --num-frames 3000 --frame-width 80 --decoder-prompt IDS]
 #include <sys/resource.h>
 
@@ -26,7 +27,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, dtype = "float32", requests, frames;
+  std::string model, dtype = "float32", kv_cache_dtype = "auto", requests, frames;
   std::vector<int> decoder_prompt;
   int num_frames = 3000, frame_width = 80;
   std::vector<int> batches{1, 8, 32};
@@ -162,6 +163,7 @@ int run(const Options& o) {
                  : o.dtype == "int8"   ? DType::kI8
                  : o.dtype == "int4"   ? DType::kI4
                                        : DType::kF32;
+  if (o.kv_cache_dtype == "int8") config.kv_cache_dtype = DType::kI8;
   config.max_num_batched_tokens = o.max_num_batched_tokens;
   // Runs repeat the same requests; bench_caches measures what the caches save.
   config.enable_encoder_cache = config.enable_prefix_caching = false;
@@ -213,6 +215,9 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "runs; the fastest counts")->capture_default_str();
   app.add_option("--dtype", o.dtype, "float32, bfloat16, int8 or int4")
       ->check(CLI::IsMember({"float32", "bfloat16", "int8", "int4"}))
+      ->capture_default_str();
+  app.add_option("--kv-cache-dtype", o.kv_cache_dtype, "auto or int8")
+      ->check(CLI::IsMember({"auto", "int8"}))
       ->capture_default_str();
   app.add_option("--threads", o.threads, "0: one per core")->capture_default_str();
   app.add_option("--max-num-batched-tokens", o.max_num_batched_tokens)->capture_default_str();

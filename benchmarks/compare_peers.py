@@ -10,8 +10,8 @@ The work: requests of --source-tokens random ids each, decoded from Tandem's def
 [decoder_start, bos], of others [decoder_start]) by exactly --new-tokens tokens, greedily or with --beams beams, in batches of the sizes given. Every engine runs in a
 process of its own with --threads threads. A round runs all of them one after the other, each --repeat times, the
 fastest counts; so whatever else the machine does hits all alike. Before anything is timed, each engine's tokens (of
-the first --compare requests) are compared with HuggingFace's. Loading is not timed. The results go to OUT.json and, as
-a Markdown table, to OUT.md.
+the first --compare requests) are compared with HuggingFace's. Loading is not timed. The results go to OUT.json, as
+a Markdown table to OUT.md, and as a picture, with the machine's limit in it, to OUT.svg.
 
 --mixed N: N requests that come at once, of 32 to 512 source tokens and 8 to 128 new ones, most of them short, --batches
 at a time. Tandem batches continuously. CTranslate2 and HuggingFace get them sorted by length in batches, as
@@ -22,18 +22,25 @@ A model of sound (Whisper's shapes): a request is a window of random frames, 30 
 prompt says "English, transcribe, no times". The peers are HuggingFace and faster-whisper, whose CTranslate2 model is
 given the frames as Tandem is: what makes them of sound is not timed. RTFx is how much sound is done in a second.
 
-Beside each row stands what the machine multiplied at that time: the rate of a matrix product of PyTorch's in bf16.
+Beside each row stands what the machine multiplied at that time: the rate of a matrix product of PyTorch's in bf16; and,
+where build/bin/bench_probes is built, how much of the machine's limit in its type a row of Tandem's is
+(machine_limits.py says what that counts).
 
 --install makes --venv and installs the peers there with pip. Without --venv this interpreter must have them.
-Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, ct2-int8, ct2-bf16, hf-bf16: their
-agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
+Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, tandem-int4, tandem-int8-kv8 (keys and values
+in int8 as well), tandem-bf16-kv8, ct2-int8, ct2-bf16, hf-bf16, openvino-bf16, openvino-int8 (its weights; it computes in
+bf16): their agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
 """
 import argparse, datetime, json, os, pathlib, platform, random, statistics, subprocess, sys, tempfile, time
 
+import machine_limits
+
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ["ctranslate2", "faster-whisper", "transformers", "torch", "numpy", "safetensors", "optimum[openvino]"]
-OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8", "tandem-int4": "int4"}
-NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino", "faster-whisper", "faster-whisper-int8"]
+OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8", "tandem-int4": "int4",
+        "tandem-bf16-kv8": "bfloat16/int8", "tandem-int8-kv8": "int8/int8"}  # --dtype/--kv-cache-dtype
+NAMES = ["ct2", "ct2-int8", "ct2-bf16", "hf", "hf-bf16", "openvino", "openvino-bf16", "openvino-int8",
+         "faster-whisper", "faster-whisper-int8"]
 EXACT = {"tandem", "ct2", "openvino", "faster-whisper"}  # fp32: must agree with HuggingFace; with beams Tandem alone
 WINDOW_FRAMES, WINDOW_SECONDS, SPEECH_PROMPT = 3000, 30, [50258, 50259, 50359, 50363]
 TIE = 1e-3  # HuggingFace's own lead of the best logit, below which fp32 engines may differ
@@ -115,7 +122,8 @@ class Tandem:
     def __init__(self, args, dtype="float32"):
         if not args.bench.exists():
             sys.exit(f"compare_peers: {args.bench} is not built (cmake --build build --target bench_model)")
-        self.args, self.dtype, self.version = args, dtype, "tandem"
+        self.args, self.version = args, "tandem"
+        self.dtype, _, self.kv_cache_dtype = dtype.partition("/")
 
     def run(self, requests, new_tokens, batch, repeat=1):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
@@ -126,8 +134,9 @@ class Tandem:
             if self.args.bins:
                 source = [*speech_flags(self.args), "--new-tokens", new_tokens[0]]
             command = [self.args.bench, "--model", self.args.model, "--batch", len(requests), "--max-num-seqs",
-                       batch * self.args.beams, "--beams", self.args.beams, "--dtype", self.dtype, "--threads",
-                       self.args.threads, "--repeat", repeat, *source, "--json"]
+                       batch * self.args.beams, "--beams", self.args.beams, "--dtype", self.dtype,
+                       "--kv-cache-dtype", self.kv_cache_dtype or "auto", "--threads", self.args.threads,
+                       "--repeat", repeat, *source, "--json"]
             done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"compare_peers: bench_model ended with status {done.returncode}")
@@ -257,6 +266,35 @@ def measure(args, engines, judge, batch, requests, new_tokens):
     return rows
 
 
+class Limits:
+    """What the machine could do at most in our types, of greedy batches of texts; the best of its probes counts."""
+
+    def __init__(self, args):
+        self.args, self.program, self.shapes, self.best = args, args.bench.with_name("bench_probes"), None, {}
+        self.dtypes = {OURS[name].partition("/")[0] for name in args.engines if name in OURS}
+        if args.bins or args.mixed or args.beams > 1 or not self.dtypes or not self.program.exists():
+            return
+        try:
+            self.shapes = machine_limits.Shapes(args.model)
+        except (ValueError, KeyError, OSError) as error:
+            print(f"  no limits are stated: {error}", flush=True)
+
+    def probe(self):
+        if self.shapes is None:
+            return
+        for dtype, rates in machine_limits.probe(self.program, self.args.threads, self.shapes, self.dtypes).items():
+            self.best[dtype] = tuple(map(max, rates, self.best.get(dtype, rates)))
+
+    def add_to(self, results):
+        for r in results:
+            if self.best and r["engine"] in OURS:
+                dtype, _, keys = OURS[r["engine"]].partition("/")
+                least = machine_limits.least_seconds(self.shapes, dtype, self.best, r["batch"], self.args.source_tokens,
+                                                     self.args.new_tokens, 1 if keys else None)
+                r["limit_tokens_per_second"] = r["batch"] * self.args.new_tokens / least
+                r["probe_gflops"], r["probe_gbytes"] = (1e-9 * rate for rate in self.best[dtype])
+
+
 def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
@@ -296,19 +334,22 @@ def markdown(report):
             f"{report['source_tokens']} source tokens, {report['new_tokens']} new tokens")
     how = f"{report['beams']} beams" if report["beams"] > 1 else "greedy"
     last = "p50, s | p95, s" if report["mixed"] else "first token, ms" if report["beams"] == 1 else ""
+    ours = [name for name in OURS if any(r["engine"] == name for r in report["results"])]
     lines = [f"{report['model']}: {work}, {how}, {report['threads']} threads, {report['cpu']}, {report['date']}. "
-             f"Median of {report['rounds']} interleaved rounds.", "",
-             "| batch | engine | s | CPU s | tokens/s | tandem is faster by | tandem-bf16 by | tandem-int8 by | "
+             f"Median of {report['rounds']} interleaved rounds. \"X by\": how many times as fast X is.", "",
+             f"| batch | engine | s | CPU s | tokens/s | {''.join(f'{name} by | ' for name in ours)}"
              f"{last + ' | ' if last else ''}{'RTFx | ' if report['speech'] else ''}"
-             "peak memory, MB | bf16 products, GFLOP/s |"]
+             "peak memory, MB | bf16 products, GFLOP/s | of the limit |"]
     lines.append("|---" * (lines[-1].count("|") - 1) + "|")
     for r in report["results"]:
-        ratios = [f"{r[k]:.2f}" if k in r else "" for k in (f"{ours}_ratio" for ours in OURS)]
+        ratios = [f"{r[k]:.2f}" if k in r else "" for k in (f"{name}_ratio" for name in ours)]
         cells = [r["batch"], r["engine"], f"{r['seconds']:.2f}", f"{r['cpu_seconds']:.2f}", f"{r['tokens_per_second']:.0f}", *ratios]
         cells += [f"{r['p50']:.2f}", f"{r['p95']:.2f}"] if report["mixed"] else \
             [f"{r['ttft_ms']:.0f}"] if report["beams"] == 1 else []
         cells += [f"{WINDOW_SECONDS * r['batch'] / r['seconds']:.1f}"] if report["speech"] else []
         cells += [f"{r['peak_rss_mb']:.0f}", f"{r['product_gflops']:.0f}"]
+        limit = r.get("limit_tokens_per_second")
+        cells.append(f"{100 * r['tokens_per_second'] / limit:.0f} %" if limit else "")
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     lines += ["", "Versions: " + "; ".join(sorted(set(report["versions"].values()))) + "."]
     return "\n".join(lines) + "\n"
@@ -337,13 +378,18 @@ def main():
               "threads": args.threads, "rounds": args.rounds, "repeat": args.repeat, "seed": args.seed, "cpu": cpu_name(),
               "date": datetime.date.today().isoformat(), "versions": {n: e.version for n, e in engines.items()},
               "agreement": agreement, "results": []}
+    limits = Limits(args)
     for batch in args.batches:
         print(f"batch {batch}: {args.rounds} rounds", flush=True)
         count = args.mixed or batch
+        limits.probe()
         rows = measure(args, engines, judge, batch, requests[:count], new_tokens[:count])
+        limits.probe()
         report["results"] += summarise(batch, rows, new_tokens[:count])
+        limits.add_to(report["results"])  # of all batches: a later probe may have seen a faster machine
         args.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
         args.out.with_suffix(".md").write_text(markdown(report))
+        args.out.with_suffix(".svg").write_text(machine_limits.svg(report))
     for engine in {*engines.values(), judge}:
         engine.close()
     print("\n" + markdown(report))

@@ -3,6 +3,8 @@
 
     compare_types.py [--tandem build/bin/tandem] [--types bfloat16,int8,int4] [--requests 32] [--lines FILE] MODEL…
 
+A type is one of --dtype, or that and one of --kv-cache-dtype: bfloat16/int8.
+
 Every model scores targets (`tandem score`, docs/scoring.md) in float32 and in each of --types. Targets and sources are
 random token ids by a seed, or those of --lines, a JSONL file as `tandem score` reads it: take a trained model's own
 texts where there are some. For each token of a target: |Δ| is the difference of its log-probability from fp32's; top 1
@@ -43,7 +45,9 @@ def random_lines(args, model):
 
 def score(args, model, dtype, lines):
     """[(log-probability, most likely token)] of all tokens of all targets."""
-    command = [args.tandem, "score", "--jsonl", "--model", str(model), "--dtype", dtype, "--logprobs", "1"]
+    compute, _, cache = dtype.partition("/")
+    command = [args.tandem, "score", "--jsonl", "--model", str(model), "--dtype", compute, "--logprobs", "1",
+               "--kv-cache-dtype", cache or "auto"]
     out = subprocess.run(command, input="".join(json.dumps(line) + "\n" for line in lines), stdout=subprocess.PIPE,
                          text=True)
     tokens = []

@@ -125,19 +125,22 @@ class FasterWhisper:
 
 
 class OpenVino(HuggingFace):
-    def __init__(self, args):
+    """`precision`: what it computes in; with `int8_weights` they are compressed (weight only, as its users do)."""
+
+    def __init__(self, args, precision="f32", int8_weights=False):
         import importlib.metadata, openvino, torch
         from optimum.intel import OVModelForSeq2SeqLM
 
         torch.set_num_threads(1)
         self.torch, self.beams = torch, args.beams
         self.version = f"openvino {openvino.__version__.split('-')[0]}, optimum-intel {importlib.metadata.version('optimum-intel')}"
-        # f32: on a CPU with bf16 instructions the default would compute in bf16.
-        config = {"INFERENCE_NUM_THREADS": str(args.threads), "INFERENCE_PRECISION_HINT": "f32",
+        # Said in any case: on a CPU with bf16 instructions the default would compute in bf16.
+        config = {"INFERENCE_NUM_THREADS": str(args.threads), "INFERENCE_PRECISION_HINT": precision,
                   "PERFORMANCE_HINT": "LATENCY"}
-        folder = args.cache / "openvino"
+        folder = args.cache / ("openvino-int8" if int8_weights else "openvino")
         if not (folder / "config.json").exists():
-            OVModelForSeq2SeqLM.from_pretrained(args.model, export=True, compile=False).save_pretrained(folder)
+            OVModelForSeq2SeqLM.from_pretrained(
+                args.model, export=True, compile=False, load_in_8bit=int8_weights).save_pretrained(folder)
         self.model = OVModelForSeq2SeqLM.from_pretrained(folder, ov_config=config)
 
 
@@ -175,6 +178,8 @@ MAKERS = {
     "hf": HuggingFace,
     "hf-bf16": lambda args: HuggingFace(args, "bfloat16"),
     "openvino": OpenVino,
+    "openvino-bf16": lambda args: OpenVino(args, "bf16"),
+    "openvino-int8": lambda args: OpenVino(args, "bf16", int8_weights=True),
     "ct2": CTranslate2,
     "ct2-int8": lambda args: CTranslate2(args, "int8"),
     "ct2-bf16": lambda args: CTranslate2(args, "bfloat16"),

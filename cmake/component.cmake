@@ -18,6 +18,11 @@ endfunction()
 # Compile options of our own code.
 add_library(tandem_options INTERFACE)
 target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+# Products are fused where a kernel says so (kernels/CMakeLists.txt), nowhere else: plain loops give the bits of the kernels
+# that stand in for them. (g++ fuses on its own where all processors can, which x86-64's cannot.)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(tandem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+endif()
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all -g)

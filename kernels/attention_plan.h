@@ -43,6 +43,7 @@ struct AttentionPlan {
   std::vector<AttentionWork> rows;   // of sequences of few queries, up to kRowsPerBlock each
   std::vector<AttentionWork> tiles;  // of the others, up to kTileRows each
   int32_t row_queries = 0;           // the most queries of an entry of `rows`
+  int32_t row_blocks = 0;            // blocks that share `rows`, for each head; 0: one for each
   int32_t partials = 0;              // slots of partial results: a query's over one chunk
   int32_t tickets = 0;
 };

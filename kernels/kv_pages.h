@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/check.h"
 #include "kernels/ops.h"
@@ -20,8 +21,8 @@ inline KvStrides kv_strides(const KvPages& pages) {
   TANDEM_CHECK_EQ(t.rank(), 5);
   TANDEM_CHECK_EQ(t.dim(1), 2);
   TANDEM_CHECK(t.contiguous());
-  const bool f8 = t.dtype() == DType::kF8E4M3;
-  TANDEM_CHECK(f8 || t.dtype() == DType::kF32 || t.dtype() == DType::kBF16 ||
+  const std::optional<DType> scales = page_scale_type(t.dtype());
+  TANDEM_CHECK(scales || t.dtype() == DType::kF32 || t.dtype() == DType::kBF16 ||
                t.dtype() == DType::kF16);
   const bool nhd = pages.layout == KvLayout::kNHD;
   KvStrides s{};
@@ -33,19 +34,20 @@ inline KvStrides kv_strides(const KvPages& pages) {
   s.block = 2 * s.kv;
   s.head = nhd ? s.head_dim : s.block_size * s.head_dim;
   s.token = nhd ? s.num_heads * s.head_dim : s.head_dim;
-  if (f8) {
-    TANDEM_CHECK(pages.scales.dtype() == DType::kU8 && pages.scales.contiguous());
+  if (scales) {
+    TANDEM_CHECK(pages.scales.dtype() == *scales && pages.scales.contiguous());
     TANDEM_CHECK_EQ(pages.scales.size() * s.head_dim, t.size());
     TANDEM_CHECK_EQ(pages.scales.dim(0), s.num_blocks);
   }
   return s;
 }
 
-// On the CPU f32 or bf16; on CUDA the activations' type, or f8.
+// On the CPU f32, bf16 or i8; on CUDA the activations' type, or f8.
 inline void check_page_type(const Context& ctx, const KvPages& pages) {
   const DType type = pages.data.dtype();
   if (ctx.on_cpu()) {
-    TANDEM_CHECK(type == DType::kF32 || type == DType::kBF16, "pages of this type on the CPU");
+    TANDEM_CHECK(type == DType::kF32 || type == DType::kBF16 || type == DType::kI8,
+                 "pages of this type on the CPU");
   } else {
     TANDEM_CHECK(type == ctx.activations() || type == DType::kF8E4M3, "pages of another type");
   }

@@ -10,6 +10,7 @@
 // clang-format off
 #define TANDEM_OPS(OP)                                                                           \
   OP(linear, LinearArgs, linear)                                                                 \
+  OP(linear_best, LinearBestArgs, linear)                                                        \
   OP(embedding, EmbeddingArgs, rows)                                                             \
   OP(layer_norm, LayerNormArgs, rows)                                                            \
   OP(gated_activation, GatedActivationArgs, rows)                                                \
@@ -32,6 +33,7 @@
   OP(append_tokens, AppendTokensArgs, sequence_memory)                                           \
   OP(substitute_ids, SubstituteIdsArgs, sequence_memory)                                         \
   OP(substitute_pages, SubstitutePagesArgs, sequence_memory)                                     \
+  OP(tell_host, TellHostArgs, sequence_memory)                                                   \
   OP(search_beams, SearchBeamsArgs, beam_search)                                                 \
   OP(move_beam_pages, MoveBeamPagesArgs, beam_search)
 // clang-format on

@@ -15,6 +15,7 @@
 // (On CUDA `linear` is an exception: docs/gpu.md.)
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "kernels/core/activation.h"
@@ -74,14 +75,24 @@ enum class KvLayout : uint8_t { kNHD, kHND };
 
 // One layer's pages: K and V of all sequences, self- and cross-attention alike.
 //   NHD: [num_blocks, 2, block_size, num_heads, head_dim]
-//   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V; f32 or bf16
+//   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V
 // In f8 (e4m3, on CUDA) a token's key or value of a head is its bytes times 2^(scale - 127), chosen
 // so that its largest element uses the range of the type; beside the pages lies a byte for each.
+// In i8 (on the CPU) it is its bytes times a scale in f32, max|x| / 127: q = round(127 x / max|x|),
+// ties to even. With a NaN or an infinity q is 0 and the scale NaN; where all elements are below
+// 1e-30 both are 0.
 struct KvPages {
-  Tensor data;  // f32 or bf16; on CUDA of the activations' type, or f8
+  Tensor data;  // f32, bf16 or i8; on CUDA of the activations' type, or f8
   KvLayout layout = KvLayout::kHND;
-  Tensor scales = {};  // of f8 pages: u8, the shape of `data` without head_dim
+  Tensor scales = {};  // of 8-bit pages, of page_scale_type(): the shape of `data` without head_dim
 };
+
+// Of pages of this type; absent: they have no scales.
+constexpr std::optional<DType> page_scale_type(DType pages) {
+  if (pages == DType::kI8) return DType::kF32;
+  if (pages == DType::kF8E4M3) return DType::kU8;
+  return std::nullopt;
+}
 
 namespace ops {
 
@@ -106,6 +117,21 @@ struct LinearArgs {
   const LayerNormArgs* norm = nullptr;
 };
 void linear(Context& ctx, const LinearArgs& args);
+
+// linear() of some rows to f32, and of each row of that what select() says of one without
+// processors; the products themselves are nowhere. For as many rows as the context takes
+// (DeviceBackend::most_best_rows), of a weight that is not quantised.
+struct LinearBestArgs {
+  const PackedWeight* weight;
+  Tensor x;          // [T, in_features]
+  Tensor rows;       // [R] i32, into x
+  Tensor bias;       // [out_features] f32, or empty
+  Tensor log_sums;   // [R] f32
+  Tensor ids;        // [R, 1] i32
+  Tensor values;     // [R, 1] f32
+  Tensor best = {};  // [at least R] i32, or empty: the ids once more
+};
+void linear_best(Context& ctx, const LinearBestArgs& args);
 
 // --- Embeddings and norms
 // ----------------------------------------------------------------------------
@@ -211,10 +237,12 @@ void soft_cap(Context& ctx, const SoftCapArgs& args);
 // The plan of a step on a device (kernels/attention_plan.h), made from the same lengths as the page
 // table or `indptr` beside it. The CPU needs none.
 struct DeviceAttentionPlan {
-  Tensor rows, tiles;       // [W, kAttentionWorkInts] i32
+  // [W, kAttentionWorkInts] i32; work without queries, which fills `rows` up, is the last of it.
+  Tensor rows, tiles;
   Tensor tickets;           // [tickets * num_heads] i32, zero before and after each use
   int32_t partials = 0;     // slots of partial results
   int32_t row_queries = 0;  // the most queries of a work of `rows`
+  int32_t row_blocks = 0;   // blocks that take `rows` in turn, for each head; 0: one for each
 };
 
 // cosines[t][i], sines[t][i] of positions[t] * frequencies[i] (in f32): once a step, for all

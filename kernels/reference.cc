@@ -20,6 +20,7 @@ double element(const void* data, DType dtype, int64_t i) {
     return f;
   }
   if (dtype == DType::kF8E4M3) return e4m3_to_float(std::to_integer<uint8_t>(*p));
+  if (dtype == DType::kI8) return static_cast<int8_t>(std::to_integer<uint8_t>(*p));
   uint16_t h;
   std::memcpy(&h, p, sizeof h);
   return dtype == DType::kBF16 ? bf16_to_float(h) : f16_to_float(h);
@@ -34,6 +35,8 @@ double bias_of(const ops::PositionBias& bias, int head, int64_t i, int64_t j) {
 
 // The scale of element `at` of pages.
 double page_scale(const KvPages& pages, int64_t at) {
+  if (pages.data.dtype() == DType::kI8)
+    return double{pages.scales.data<float>()[at / pages.data.dim(4)]};
   if (pages.data.dtype() != DType::kF8E4M3) return 1;
   return std::ldexp(1.0, pages.scales.data<uint8_t>()[at / pages.data.dim(4)] - 127);
 }
@@ -49,6 +52,19 @@ void write_f8(const KvPages& pages, int64_t at, const float* from, int64_t size)
   pages.scales.data<uint8_t>()[at / size] = static_cast<uint8_t>(exponent + 127);
   auto* to = static_cast<uint8_t*>(pages.data.raw()) + at;
   for (int64_t d = 0; d < size; ++d) to[d] = float_to_e4m3(std::ldexp(from[d], -exponent));
+}
+
+// The same to i8 pages: as LinearArgs has rows in i8.
+void write_i8(const KvPages& pages, int64_t at, const float* from, int64_t size) {
+  float largest = 0;
+  for (int64_t d = 0; d < size; ++d) largest = std::max(largest, std::fabs(from[d]));
+  const bool finite =
+      std::all_of(from, from + size, [](float value) { return std::isfinite(value); });
+  const bool zero = !finite || largest < 1e-30f;
+  pages.scales.data<float>()[at / size] = !finite ? NAN : zero ? 0.0f : largest / 127;
+  auto* to = static_cast<int8_t*>(pages.data.raw()) + at;
+  for (int64_t d = 0; d < size; ++d)
+    to[d] = zero ? int8_t{0} : static_cast<int8_t>(std::nearbyint(from[d] * (127 / largest)));
 }
 
 double capped(double x, float cap) {
@@ -250,7 +266,8 @@ void write_kv(const ops::WriteKvArgs& args) {
       const int64_t to =
           slot / s.block_size * s.block + kv * s.kv + slot % s.block_size * s.token + head * s.head;
       if (type == DType::kF8E4M3) write_f8(args.pages, to, values.data(), s.head_dim);
-      for (int64_t i = 0; i < s.head_dim && type != DType::kF8E4M3; ++i) {
+      if (type == DType::kI8) write_i8(args.pages, to, values.data(), s.head_dim);
+      for (int64_t i = 0; i < s.head_dim && !page_scale_type(type); ++i) {
         const float value = values[static_cast<size_t>(i)];
         if (type == DType::kF32)
           args.pages.data.data<float>()[to + i] = value;

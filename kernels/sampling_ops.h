@@ -204,4 +204,12 @@ struct SubstituteIdsArgs {
 };
 void substitute_ids(Context& ctx, const SubstituteIdsArgs& args);
 
+// What the host will read: copied to page-locked memory, whose address a recorded step finds where
+// its inputs are, so that each step has a place of its own. Readable there as after a copy.
+struct TellHostArgs {
+  Tensor from;  // [N] i32
+  Tensor to;    // [2] i32: the address of N words of the host's, its lower half first
+};
+void tell_host(Context& ctx, const TellHostArgs& args);
+
 }  // namespace tandem::ops

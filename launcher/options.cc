@@ -151,14 +151,21 @@ void EngineOptions::add_engine(CLI::App& app) {
                  "Memory of the KV cache, as in 4GiB; without it, by need and by what is free")
       ->type_name("BYTES");
   app.add_option("--kv-cache-dtype", kv_cache_dtype,
-                 "Type of keys and values: auto, or fp8 (the same as fp8_e4m3), which takes half "
-                 "the memory and needs a GPU of compute capability 8.9 or above")
+                 "Type of keys and values: auto; on a CPU int8, which takes half of bfloat16's "
+                 "memory and time to read; on a GPU of compute capability 8.9 or above fp8 (the "
+                 "same as fp8_e4m3), which takes half the memory")
       ->capture_default_str();
   app.add_option("--gpu-memory-utilization", config.gpu_memory_utilization,
                  "Share of a GPU's memory to use; the KV cache takes what weights leave of it")
       ->capture_default_str();
   app.add_flag("--enforce-eager", config.enforce_eager,
                "Run every step on a GPU kernel by kernel, never as a recorded graph");
+  app.add_option("--cudagraph-capture-sizes", config.cudagraph_capture_sizes,
+                 "Numbers of sequences for which a GPU's steps of decoding are recorded at start, "
+                 "as in 1,8,64; 0 is none; without it, all up to --max-num-seqs, or 512")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // what stands behind it may be a text
+      ->type_name("N,N,");
   app.add_option("--gemm-tuning", gemm_tuning,
                  "off, or on: time several algorithms at the first product of each size on a GPU, "
                  "and keep the fastest, in the user's cache too")
@@ -210,9 +217,11 @@ EngineConfig EngineOptions::parse() const {
                           {"int4", DType::kI4},
                           {"float", DType::kF32}},
                    dtype, "--dtype");
-  c.kv_cache_dtype =
-      choose(Dtypes{{"auto", std::nullopt}, {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3}},
-             kv_cache_dtype, "--kv-cache-dtype");
+  c.kv_cache_dtype = choose(Dtypes{{"auto", std::nullopt},
+                                   {"int8", DType::kI8},
+                                   {"fp8", DType::kF8E4M3},
+                                   {"fp8_e4m3", DType::kF8E4M3}},
+                            kv_cache_dtype, "--kv-cache-dtype");
   using Quantizations = std::vector<std::pair<std::string, Quantization>>;
   c.quantization = choose(Quantizations{{"none", Quantization::kNone},
                                         {"int8", Quantization::kInt8},

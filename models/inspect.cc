@@ -91,6 +91,17 @@ Memory memory(const ModelLimits& limits, const InspectReport& report, DType dtyp
   return m;
 }
 
+void add_memory_of_types(const ModelLimits& limits, InspectReport& out) {
+  for (DType t : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
+    out.memory.push_back(memory(limits, out, t));
+  const uint64_t scales = 2 * static_cast<uint64_t>(limits.cache_heads_per_token) *
+                          size_of(*page_scale_type(DType::kI8));
+  out.int8_self_bytes_per_token =
+      static_cast<uint64_t>(limits.self_cache_values_per_token) + scales;
+  out.int8_cross_bytes_per_token =
+      static_cast<uint64_t>(limits.cross_cache_values_per_token) + scales;
+}
+
 std::string human_bytes(uint64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
@@ -141,13 +152,17 @@ void add_shapes(const InspectReport& r, Lines& lines) {
   lines.add("positions", encoder == decoder ? encoder : encoder + " + " + decoder);
 }
 
+std::string cache_line(uint64_t of_self, uint64_t of_cross) {
+  return "cache " + human_bytes(of_self) + " for each decoder token, " + human_bytes(of_cross) +
+         " for each encoder token";
+}
+
 void add_memory(const InspectReport& r, Lines& lines) {
   const auto encoder = static_cast<uint64_t>(r.encoder_positions),
              decoder = static_cast<uint64_t>(r.decoder_positions);
   for (const Memory& m : r.memory) {
     lines.add("in " + m.dtype, "weights " + human_bytes(m.weight_bytes));
-    lines.add("", "cache " + human_bytes(m.self_bytes_per_token) + " for each decoder token, " +
-                      human_bytes(m.cross_bytes_per_token) + " for each encoder token");
+    lines.add("", cache_line(m.self_bytes_per_token, m.cross_bytes_per_token));
     if (encoder == 0 || decoder == 0) continue;
     for (uint64_t n : kExampleRequests)
       lines.add("", "cache of " + std::to_string(n) + (n == 1 ? " request" : " requests") +
@@ -155,6 +170,8 @@ void add_memory(const InspectReport& r, Lines& lines) {
                         std::to_string(decoder) +
                         " tokens): " + human_bytes(m.cache_bytes(n, encoder, decoder)));
   }
+  lines.add("", "--kv-cache-dtype int8: " +
+                    cache_line(r.int8_self_bytes_per_token, r.int8_cross_bytes_per_token));
 }
 
 // What the configuration says; sizes that it does not have under a known name are 0.
@@ -230,8 +247,7 @@ InspectReport inspect(const ModelConfig& config, const Checkpoint& checkpoint) {
   count_tensors(config, checkpoint, out);
   const ModelLimits limits = limits_of(config);
   if (out.supported && limits.hidden_size > 0 && limits.self_cache_values_per_token > 0)
-    for (DType t : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
-      out.memory.push_back(memory(limits, out, t));
+    add_memory_of_types(limits, out);
   return out;
 }
 
@@ -303,6 +319,8 @@ nlohmann::ordered_json to_json(const InspectReport& r) {
   if (r.has_source_language) out["source_languages"] = r.languages;
   if (!r.languages.empty()) out["target_languages"] = r.languages;
   if (!r.source_language.empty()) out["default_source_language"] = r.source_language;
+  out["int8_cache"] = {{"self_cache_bytes_per_token", r.int8_self_bytes_per_token},
+                       {"cross_cache_bytes_per_token", r.int8_cross_bytes_per_token}};
   out["memory"] = nlohmann::ordered_json::object();
   for (const Memory& m : r.memory) {
     auto& to = out["memory"][m.dtype];

@@ -55,6 +55,8 @@ struct InspectReport {
   std::string source_language;
   bool has_source_language = false;
   std::map<std::string, TaskParams> tasks;
+  // With keys and values in int8 (and their scales), beside any compute type.
+  uint64_t int8_self_bytes_per_token = 0, int8_cross_bytes_per_token = 0;
   std::vector<Memory>
       memory;  // float32, bfloat16, int8, int4; empty where the shapes are not known
 };

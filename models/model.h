@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernels/core/context.h"
@@ -29,11 +30,12 @@ struct KvCacheSpec {
   DType dtype = DType::kF32;
   // Bytes of one block over all layers: keys and values, and the scales of 8-bit ones.
   size_t block_bytes(int block_size) const {
-    const size_t row = static_cast<size_t>(head_dim) * size_of(dtype) + (has_scales() ? 1 : 0);
+    const std::optional<DType> scale = page_scale_type(dtype);
+    const size_t row =
+        static_cast<size_t>(head_dim) * size_of(dtype) + (scale ? size_of(*scale) : 0);
     return 2 * static_cast<size_t>(num_layers) * static_cast<size_t>(num_heads) *
            static_cast<size_t>(block_size) * row;
   }
-  bool has_scales() const { return dtype == DType::kF8E4M3; }
 };
 
 // Pages of all layers. Owned by the model runner; block b of a sequence is block b in every layer.
@@ -65,6 +67,11 @@ class Model {
   virtual Tensor decode(const StepTensors& in, KvCache& cache) = 0;
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
+  // Whether the best of so many rows comes without their logits; and that (ParallelLMHead).
+  virtual bool takes_best(int64_t) const { return false; }
+  virtual void take_best(const Tensor&, const ops::LinearBestArgs&) {
+    TANDEM_CHECK(false, "the model takes no best");
+  }
   // The same for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids]. Nothing
   // is exchanged; gather_vocabulary() (parallel/layers/layers.h) makes whole rows of it.
   virtual Tensor compute_logits_shard(const Tensor& hidden) = 0;

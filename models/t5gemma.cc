@@ -74,6 +74,7 @@ ModelLimits limits(const ModelConfig& c) {
   const SideConfig& d = extras.decoder;
   out.self_cache_values_per_token = int64_t{2} * d.layers * d.kv_heads * d.head_dim;
   out.cross_cache_values_per_token = out.self_cache_values_per_token;
+  out.cache_heads_per_token = int64_t{d.layers} * d.kv_heads;
   return out;
 }
 

@@ -115,6 +115,7 @@ ModelLimits limits(const ModelConfig& c) {
   out.widest_linear = std::max(ffn, 3 * width);
   out.self_cache_values_per_token = int64_t{2} * decoder.layers * decoder.d_model;
   out.cross_cache_values_per_token = out.self_cache_values_per_token;
+  out.cache_heads_per_token = int64_t{decoder.layers} * decoder.heads;
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/check/check_args.h"
+#include "kernels/check/check_chosen.h"
 #include "kernels/op_table.h"
 
 namespace tandem {
@@ -42,13 +43,12 @@ PackedWeight::PackedWeight(Context& ctx, std::span<const MatrixView> parts, DTyp
 namespace ops {
 namespace {
 
-// The CPU does it here, and a device where the product does not.
-void norm_in_front(Context& ctx, const LinearArgs& args) {
+void check_norm(const Context& ctx, const LinearArgs& args) {
   const LayerNormArgs& norm = *args.norm;
   TANDEM_CHECK(norm.out.raw() == args.x.raw(), "a norm of other rows");
   TANDEM_CHECK_EQ(norm.groups, 1);
-  if (ctx.on_cpu() || args.weight->out_features() == 0) return layer_norm(ctx, norm);
   check_layer_norm(ctx, norm);
+  if (ctx.on_cpu()) return;
   for (const Tensor* from : {&norm.x, &norm.residual})
     TANDEM_CHECK(
         from->raw() != norm.out.raw() && (norm.sum.empty() || from->raw() != norm.sum.raw()),
@@ -71,8 +71,30 @@ void linear(Context& ctx, const LinearArgs& args) {
   if (!args.bias.empty())
     check_vector(args.bias, w.out_features(), ctx.on_cpu() ? DType::kF32 : args.out.dtype());
   if (rows == 0) return;
-  if (args.norm != nullptr) norm_in_front(ctx, args);
-  if (w.out_features() > 0) ops_of(ctx).linear(ctx, args);
+  if (args.norm != nullptr) check_norm(ctx, args);
+  if (w.out_features() > 0) {
+    ops_of(ctx).linear(ctx, args);
+  } else if (args.norm != nullptr) {
+    layer_norm(ctx, *args.norm);
+  }
+}
+
+void linear_best(Context& ctx, const LinearBestArgs& args) {
+  TANDEM_CHECK(args.weight != nullptr);
+  const PackedWeight& w = *args.weight;
+  TANDEM_CHECK(w.quantization() == Quantization::kNone);
+  TANDEM_CHECK_GT(w.out_features(), 0);
+  TANDEM_CHECK_EQ(args.x.rank(), 2);
+  TANDEM_CHECK_EQ(args.rows.rank(), 1);
+  const int64_t rows = args.rows.dim(0);
+  check_activations(ctx, args.x, args.x.dim(0), w.in_features());
+  check_vector(args.rows, rows, DType::kI32);
+  check_range(args.rows, 0, args.x.dim(0));
+  if (!ctx.on_cpu()) TANDEM_CHECK_LE(rows, int64_t{ctx.backend().most_best_rows()});
+  if (!args.bias.empty()) check_vector(args.bias, w.out_features(), DType::kF32);
+  check_vector(args.log_sums, rows, DType::kF32);
+  check_chosen(args.ids, args.values, args.best, rows, 1);
+  if (rows > 0) ops_of(ctx).linear_best(ctx, args);
 }
 
 }  // namespace ops

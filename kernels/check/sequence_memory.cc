@@ -59,4 +59,11 @@ void substitute_ids(Context& ctx, const SubstituteIdsArgs& args) {
   if (args.ids.dim(0) > 0) ops_of(ctx).substitute_ids(ctx, args);
 }
 
+void tell_host(Context& ctx, const TellHostArgs& args) {
+  TANDEM_CHECK_EQ(args.from.rank(), 1);
+  check_vector(args.from, args.from.dim(0), DType::kI32);
+  check_vector(args.to, 2, DType::kI32);
+  if (args.from.dim(0) > 0) ops_of(ctx).tell_host(ctx, args);
+}
+
 }  // namespace tandem::ops

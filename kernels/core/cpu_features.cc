@@ -6,7 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -17,8 +21,19 @@
 namespace tandem {
 namespace {
 
-constexpr CpuIsa kLevels[] = {CpuIsa::kGeneric,    CpuIsa::kAvx2,       CpuIsa::kAvx512,
-                              CpuIsa::kAvx512Vnni, CpuIsa::kAvx512Bf16, CpuIsa::kAmx};
+constexpr CpuIsa kX86Levels[] = {CpuIsa::kGeneric,    CpuIsa::kAvx2,       CpuIsa::kAvx512,
+                                 CpuIsa::kAvx512Vnni, CpuIsa::kAvx512Bf16, CpuIsa::kAmx};
+constexpr CpuIsa kArmLevels[] = {CpuIsa::kGeneric, CpuIsa::kNeon, CpuIsa::kNeonDot,
+                                 CpuIsa::kNeonBf16};
+
+// Of the build's processor, whether this one has them or not.
+std::span<const CpuIsa> levels() {
+#if defined(__aarch64__)
+  return kArmLevels;
+#else
+  return kX86Levels;
+#endif
+}
 
 #if defined(TANDEM_HAVE_AMX)
 // Whether the CPU has AMX for bf16 and int8 and the system lets this process use it.
@@ -45,6 +60,9 @@ CpuIsa find_best() {
   if (get_amx()) return CpuIsa::kAmx;
 #endif
   return CpuIsa::kAvx512Bf16;
+#elif defined(__aarch64__)
+  if (!(getauxval(AT_HWCAP) & HWCAP_ASIMDDP)) return CpuIsa::kNeon;
+  return getauxval(AT_HWCAP2) & HWCAP2_BF16 ? CpuIsa::kNeonBf16 : CpuIsa::kNeonDot;
 #else
   return CpuIsa::kGeneric;
 #endif
@@ -70,6 +88,9 @@ const char* name_of(CpuIsa isa) {
     case CpuIsa::kAvx512Vnni: return "avx512_vnni";
     case CpuIsa::kAvx512Bf16: return "avx512_bf16";
     case CpuIsa::kAmx: return "amx";
+    case CpuIsa::kNeon: return "neon";
+    case CpuIsa::kNeonDot: return "neon_dot";
+    case CpuIsa::kNeonBf16: return "neon_bf16";
   }
   return "?";
 }
@@ -79,23 +100,29 @@ CpuIsa best_cpu_isa() {
   return best;
 }
 
+std::span<const CpuIsa> cpu_isas() {
+  const auto all = levels();
+  const auto best = std::ranges::find(all, best_cpu_isa());
+  return all.first(static_cast<size_t>(best - all.begin()) + 1);
+}
+
 CpuIsa cpu_isa_from_name(std::string_view name) {
-  for (CpuIsa isa : kLevels) {
-    if (name != name_of(isa)) continue;
-    if (isa > best_cpu_isa())
-      throw not_supported("TANDEM_CPU_ISA", "this CPU does not have " + std::string(name) +
-                                                ", its best is " + name_of(best_cpu_isa()));
-    return isa;
-  }
+  const auto named = [&](CpuIsa isa) { return name == name_of(isa); };
+  for (const CpuIsa isa : cpu_isas())
+    if (named(isa)) return isa;
+  if (std::ranges::any_of(kX86Levels, named) || std::ranges::any_of(kArmLevels, named))
+    throw not_supported("TANDEM_CPU_ISA", "this CPU does not have " + std::string(name) +
+                                              ", its best is " + name_of(best_cpu_isa()));
+  std::string known;
+  for (const CpuIsa isa : levels()) known += std::string(known.empty() ? "" : ", ") + name_of(isa);
   throw invalid_request("TANDEM_CPU_ISA",
-                        "expected generic, avx2, avx512, avx512_vnni, avx512_bf16 or amx, got \"" +
-                            std::string(name) + "\"");
+                        "expected one of " + known + ", got \"" + std::string(name) + "\"");
 }
 
 CpuIsa cpu_isa() { return current().load(std::memory_order_relaxed); }
 
 void set_cpu_isa(CpuIsa isa) {
-  TANDEM_CHECK(isa <= best_cpu_isa());
+  TANDEM_CHECK(std::ranges::find(cpu_isas(), isa) != cpu_isas().end());
   current().store(isa, std::memory_order_relaxed);
 }
 

@@ -16,9 +16,10 @@ namespace tandem {
 struct OpTable;
 class ThreadPool;
 
-struct DeviceMemory {
-  size_t free = 0;  // bytes
+struct DeviceMemory {  // bytes
+  size_t free = 0;
   size_t total = 0;
+  size_t scratch = 0;  // what steps have of it so far (DeviceBackend::scratch)
 };
 
 // All work goes to one stream, in the order of the calls, and runs behind the host. Memory is given
@@ -79,6 +80,9 @@ class DeviceBackend {
 
   // Whether attention of several queries may run as tiles on tensor cores.
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
+
+  // Rows of a product whose best entries ops::linear_best takes; 0: none.
+  virtual int most_best_rows() const { return 0; }
 
   // Whether keys and values may be kept in 8-bit floats (KvPages).
   virtual bool f8_pages() const = 0;

@@ -41,6 +41,10 @@ struct DTypeOf<uint16_t> {
   static constexpr DType value = DType::kBF16;
 };
 template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kI8;
+};
+template <>
 struct DTypeOf<uint8_t> {
   static constexpr DType value = DType::kU8;
 };

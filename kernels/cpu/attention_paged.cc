@@ -17,7 +17,10 @@ class PagedAttention {
         qo_(args.qo_indptr.data<int32_t>()),
         kv_(args.kv_indptr.data<int32_t>()) {
     const IsaKernels& isa = isa_kernels();
-    attend_ = args.pages.data.dtype() == DType::kF32 ? isa.paged_attend_f32 : isa.paged_attend_bf16;
+    const DType type = args.pages.data.dtype();
+    attend_ = type == DType::kF32  ? isa.paged_attend_f32
+              : type == DType::kI8 ? isa.paged_attend_i8
+                                   : isa.paged_attend_bf16;
     int64_t longest = 1, most_queries = 1, total = 0, blocks = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
       const int64_t n = ceil_div(queries(s), kPagedQueries);
@@ -100,6 +103,10 @@ class PagedAttention {
     h.queries = static_cast<int>(std::min<int64_t>(kPagedQueries, queries(s) - q0));
     h.k = pages;
     h.v = pages + static_cast<size_t>(strides_.kv) * element;
+    if (!args_.pages.scales.empty()) {
+      h.k_scales = args_.pages.scales.data<float>() + head * strides_.head / strides_.head_dim;
+      h.v_scales = h.k_scales + strides_.kv / strides_.head_dim;
+    }
     h.page_stride = strides_.block;
     h.head_stride = strides_.head;
     h.key_stride = strides_.token;

@@ -12,7 +12,7 @@ namespace {
 // With windows each task packs its own.
 constexpr int64_t kQueriesPerTask = 5 * kRaggedRows;
 constexpr int64_t kQueriesPerWindowTask = 10 * kRaggedRows;
-constexpr int64_t kQueriesPerBf16Task = 4 * kRaggedBf16Rows;
+constexpr int64_t kQueriesPerBf16Task = 4 * kRaggedBf16Rows;  // at least: see lengthen_bf16_tasks()
 
 class RaggedAttention {
  public:
@@ -24,6 +24,8 @@ class RaggedAttention {
         sequences_(args.indptr.dim(0) - 1),
         indptr_(args.indptr.data<int32_t>()),
         kv_indptr_(args.kv_indptr.empty() ? indptr_ : args.kv_indptr.data<int32_t>()) {
+    lengthen_bf16_tasks(ctx.threads());
+    streams_ = args.head_dim % kLanes16 == 0 && passes_caches(args.out);
     int64_t packed = 0, scratch = 0, rows = 0;
     for (int64_t s = 0; s < sequences_; ++s) {
       if (reads_rows(s)) {
@@ -102,8 +104,20 @@ class RaggedAttention {
   }
   int64_t queries_per_task(int64_t s) const {
     if (reads_rows(s)) return kPagedQueries;
-    if (in_bf16(s)) return kQueriesPerBf16Task;
+    if (in_bf16(s)) return bf16_queries_;
     return has_window(s) ? kQueriesPerWindowTask : kQueriesPerTask;
+  }
+  // Two threads that share a head both pack its keys: as few tasks as still even out the threads.
+  void lengthen_bf16_tasks(int threads) {
+    int64_t longest = 0;
+    for (int64_t s = 0; s < sequences_; ++s) longest = std::max(longest, queries(s));
+    const auto tasks_of = [&](int64_t size) {
+      int64_t blocks = 0;
+      for (int64_t s = 0; s < sequences_; ++s) blocks += ceil_div(queries(s), size);
+      return blocks * args_.num_heads;
+    };
+    while (bf16_queries_ < longest && tasks_of(2 * bf16_queries_) >= 16 * threads)
+      bf16_queries_ *= 2;
   }
   int64_t globals(int64_t s) const {
     if (args_.global_rows.empty()) return 0;
@@ -139,6 +153,7 @@ class RaggedAttention {
     h.scratch = h.packed + packed_floats_;
     h.out = args_.out.row<float>(row) + column;
     h.ldo = args_.out.row_stride();
+    h.stream = streams_;
     h.bias = head_bias(args_.bias, head);
     h.back = back(s);
     h.ahead = ahead(s);
@@ -178,9 +193,11 @@ class RaggedAttention {
   int64_t kv_heads_, group_;  // heads of keys, and heads of queries for each
   int64_t sequences_;
   const int32_t *indptr_, *kv_indptr_;
+  int64_t bf16_queries_ = kQueriesPerBf16Task;  // of a task
   int64_t packed_floats_, slice_;
   float* workspace_;
   int64_t* first_;
+  bool streams_;  // outputs go past the caches
 };
 
 }  // namespace

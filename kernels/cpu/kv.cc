@@ -1,5 +1,7 @@
 // The CPU's writes to the KV cache, and copies of its blocks.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/cpu/rotary.h"
@@ -15,6 +17,11 @@ void store_head(const IsaKernels& isa, const float* from, int64_t n, uint16_t* t
   isa.to_bf16(from, n, to);
 }
 
+// Where the key of a token's first head goes.
+int64_t place_of(const KvStrides& s, int32_t slot) {
+  return slot / s.block_size * s.block + slot % s.block_size * s.token;
+}
+
 template <class T>
 void write(Context& ctx, const ops::WriteKvArgs& args) {
   const KvStrides s = kv_strides(args.pages);
@@ -23,9 +30,8 @@ void write(Context& ctx, const ops::WriteKvArgs& args) {
   const IsaKernels& isa = isa_kernels();
   for_rows(ctx, args.k.dim(0), s.num_heads * s.head_dim * 12, [&](int64_t t) {
     if (slots[t] < 0) return;
-    const int64_t block = slots[t] / s.block_size, offset = slots[t] % s.block_size;
     const TokenAngles angles = angles_of(args.rotary, t);
-    T* to = pages + block * s.block + offset * s.token;
+    T* to = pages + place_of(s, slots[t]);
     for (int64_t h = 0; h < s.num_heads; ++h) {
       const float* k = args.k.row<float>(t) + h * s.head_dim;
       T* key = to + h * s.head;
@@ -36,13 +42,40 @@ void write(Context& ctx, const ops::WriteKvArgs& args) {
   });
 }
 
+// A head's scale is of its turned key.
+void write_i8(Context& ctx, const ops::WriteKvArgs& args) {
+  const KvStrides s = kv_strides(args.pages);
+  const int32_t* slots = args.slot_mapping.data<int32_t>();
+  int8_t* pages = args.pages.data.data<int8_t>();
+  float* scales = args.pages.scales.data<float>();
+  const IsaKernels& isa = isa_kernels();
+  for_rows(ctx, args.k.dim(0), s.num_heads * s.head_dim * 12, [&](int64_t t) {
+    if (slots[t] < 0) return;
+    const auto store = [&](const float* from, int64_t at) {
+      scales[at / s.head_dim] = isa.to_i8(from, s.head_dim, pages + at);
+    };
+    const TokenAngles angles = angles_of(args.rotary, t);
+    std::vector<float> turned(static_cast<size_t>(angles.turned > 0 ? s.head_dim : 0));
+    const int64_t place = place_of(s, slots[t]);
+    for (int64_t h = 0; h < s.num_heads; ++h) {
+      const float* k = args.k.row<float>(t) + h * s.head_dim;
+      if (angles.turned > 0) {
+        std::copy_n(k, s.head_dim, turned.data());
+        turn_head(k, angles, turned.data());
+      }
+      store(angles.turned > 0 ? turned.data() : k, place + h * s.head);
+      store(args.v.row<float>(t) + h * s.head_dim, place + s.kv + h * s.head);
+    }
+  });
+}
+
 }  // namespace
 
 void write_kv(Context& ctx, const ops::WriteKvArgs& args) {
-  if (args.pages.data.dtype() == DType::kF32) {
-    write<float>(ctx, args);
-  } else {
-    write<uint16_t>(ctx, args);
+  switch (args.pages.data.dtype()) {
+    case DType::kF32: return write<float>(ctx, args);
+    case DType::kI8: return write_i8(ctx, args);
+    default: return write<uint16_t>(ctx, args);
   }
 }
 

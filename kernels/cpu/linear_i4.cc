@@ -48,9 +48,9 @@ class ProductI4 {
   void operator()(int64_t task, int thread) const {
     const int64_t panels = ceil_div(args_.weight->out_features(), kPanelColumns);
     float* tile = scratch_ + thread * scratch_words(plan_, k_);
-    plan_.run_task(task, rows_, panels, [&](int64_t panel, int64_t row, int64_t rows, bool more) {
-      run_panel(panel, row, rows, more, tile);
-    });
+    const TaskPlan::Range t = plan_.range_of(task, rows_, panels);
+    for (int64_t panel = t.first; panel < t.last; ++panel)
+      run_panel(panel, t.row, t.rows, panel + 1 < t.last, tile);
   }
 
  private:
@@ -78,10 +78,10 @@ class ProductI4 {
       b.x = x_.x + row * x_.ldx + step * isa_.gemm_i8.step_words;
       b.w = slice;
       b.steps = std::min(steps, end * kI4GroupSteps) - step;
-      b.next = end < groups_ || more ? slice : nullptr;
+      b.ends_task = end == groups_ && !more;
       b.accumulate = group > 0;
       b.finish = end == groups_;
-      isa_.gemm_i8.run(b);
+      if (!isa_.gemm_i8.run(b)) isa_.gemm_i8.finish(b);
       group = end;
     } while (group < groups_);
   }
@@ -110,7 +110,8 @@ void linear_i4(Context& ctx, const ops::LinearArgs& args) {
   uint32_t* steps = reinterpret_cast<uint32_t*>(all + scratch);
   uint32_t* groups = steps + rows * step_words;
   float* scales = reinterpret_cast<float*>(groups + rows * group_words);
-  for_rows(ctx, rows, k * 6, [&](int64_t i) {
+  for_rows(ctx, rows, bytes_to_convert(args), [&](int64_t i) {
+    if (args.norm != nullptr) norm_row(*args.norm, i);
     scales[i] = isa.to_i8_steps(args.x.row<float>(i), k, steps + i * step_words);
     if (few) isa.to_i4_groups(steps + i * step_words, k, groups + i * group_words);
   });

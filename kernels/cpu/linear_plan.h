@@ -21,22 +21,24 @@ struct TaskPlan {
     row_blocks = ceil_div(rows, most_rows);
     rows_per_block = round_up(ceil_div(rows, row_blocks), tile_rows);
     row_blocks = ceil_div(rows, rows_per_block);
-    // Enough tasks to even out the threads.
-    const int64_t wanted = ceil_div(int64_t{threads} * 8, row_blocks);
+    // Enough tasks to even out the threads, and where they are alike as many for each.
+    int64_t wanted = ceil_div(int64_t{threads} * 8, row_blocks);
+    if (row_blocks % threads != 0) wanted = round_up(wanted, threads);
     const int64_t least = least_panels(rows_per_block);
     panels_per_task = std::clamp<int64_t>(panels / wanted, least, std::max<int64_t>(least, panels));
     panel_tasks = ceil_div(panels, panels_per_task);
   }
 
   int64_t tasks() const { return row_blocks * panel_tasks; }
-  // Calls body(panel, row, rows, whether the task has more panels behind it) for a task's panels.
-  template <class Body>
-  void run_task(int64_t task, int64_t rows, int64_t panels, const Body& body) const {
+  struct Range {
+    int64_t row, rows;
+    int64_t first, last;  // panels
+  };
+  Range range_of(int64_t task, int64_t rows, int64_t panels) const {
     const int64_t row = task % row_blocks * rows_per_block;
     const int64_t first = task / row_blocks * panels_per_task;
-    const int64_t last = std::min(panels, first + panels_per_task);
-    for (int64_t panel = first; panel < last; ++panel)
-      body(panel, row, std::min(rows_per_block, rows - row), panel + 1 < last);
+    return {row, std::min(rows_per_block, rows - row), first,
+            std::min(panels, first + panels_per_task)};
   }
 };
 
@@ -46,6 +48,11 @@ struct LinearOperand {
   int64_t ldx;
   const float* scales;  // of the rows, with integer weights; else nullptr
 };
+
+// That are touched for a row of x before the product, about.
+inline int64_t bytes_to_convert(const ops::LinearArgs& args) {
+  return args.x.dim(1) * (args.norm != nullptr ? 18 : 6);
+}
 
 // Words from one converted row to the next: rows a power of two apart would share a few sets of the
 // first cache.

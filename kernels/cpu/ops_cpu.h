@@ -18,6 +18,9 @@ Tensor pack_weight(Context& ctx, std::span<const MatrixView> parts, DType dtype)
 TANDEM_OPS(TANDEM_OP_FUNCTION)
 #undef TANDEM_OP_FUNCTION
 
+// A row of layer_norm().
+void norm_row(const ops::LayerNormArgs& args, int64_t row);
+
 // Of heads from `head` on.
 inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {
   if (bias.values.empty()) return {};
@@ -26,6 +29,15 @@ inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
+
+// Whether an output is so large that none of it is left in the second cache for who reads it:
+// reading its lines only to write them is for nothing then.
+inline bool passes_caches(const Tensor& out) {
+  constexpr int64_t kLargeBytes = int64_t{4} << 20, kLeastRows = 256, kLine = 64;
+  const int64_t row_bytes = out.row_stride() * static_cast<int64_t>(sizeof(float));
+  return out.dim(0) >= kLeastRows && out.dim(0) * out.dim(1) * 4 >= kLargeBytes &&
+         row_bytes % kLine == 0 && reinterpret_cast<uintptr_t>(out.raw()) % kLine == 0;
+}
 
 // Calls job(task, thread) for each task. (The closure is one pointer, so that std::function does
 // not allocate.)

@@ -53,21 +53,23 @@ void embedding(Context& ctx, const ops::EmbeddingArgs& args) {
   });
 }
 
-void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
+void norm_row(const ops::LayerNormArgs& args, int64_t row) {
   const IsaKernels& isa = isa_kernels();
   const int64_t size = args.x.dim(1) / args.groups;
   const float* bias = args.rms ? nullptr : args.bias.data<float>();
-  for_rows(ctx, args.x.dim(0), args.x.dim(1) * 12, [&](int64_t t) {
-    const float* x = args.x.row<float>(t);
-    const float* residual = args.residual.empty() ? nullptr : args.residual.row<float>(t);
-    float* sum = args.sum.empty() ? nullptr : args.sum.row<float>(t);
-    float* out = args.out.row<float>(t);
-    for (int64_t i = 0; i < args.x.dim(1); i += size) {
-      isa.layer_norm_row({x + i, residual == nullptr ? nullptr : residual + i,
-                          args.weight.data<float>(), bias, size, args.eps, out + i, args.rms,
-                          sum == nullptr ? nullptr : sum + i});
-    }
-  });
+  const float* x = args.x.row<float>(row);
+  const float* residual = args.residual.empty() ? nullptr : args.residual.row<float>(row);
+  float* sum = args.sum.empty() ? nullptr : args.sum.row<float>(row);
+  float* out = args.out.row<float>(row);
+  for (int64_t i = 0; i < args.x.dim(1); i += size) {
+    isa.layer_norm_row({x + i, residual == nullptr ? nullptr : residual + i,
+                        args.weight.data<float>(), bias, size, args.eps, out + i, args.rms,
+                        sum == nullptr ? nullptr : sum + i});
+  }
+}
+
+void layer_norm(Context& ctx, const ops::LayerNormArgs& args) {
+  for_rows(ctx, args.x.dim(0), args.x.dim(1) * 12, [&](int64_t t) { norm_row(args, t); });
 }
 
 void gated_activation(Context& ctx, const ops::GatedActivationArgs& args) {

@@ -13,6 +13,7 @@
 #include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
+#include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/upload_ring.h"
 
@@ -81,6 +82,11 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   if (cudaMalloc(&workspace, GemmCache::kWorkspaceBytes) != cudaSuccess)
     no_memory(product_.c_str(), GemmCache::kWorkspaceBytes);
   gemms_ = std::make_unique<GemmCache>(workspace);
+  if (cudaMalloc(reinterpret_cast<void**>(&ticket_), sizeof(*ticket_)) != cudaSuccess) {
+    ticket_ = nullptr;
+    no_memory(product_.c_str(), sizeof(*ticket_));
+  }
+  TANDEM_CUDA_CHECK(cudaMemsetAsync(ticket_, 0, sizeof(*ticket_), stream_));
 }
 
 CudaBackend::~CudaBackend() {
@@ -89,6 +95,7 @@ CudaBackend::~CudaBackend() {
   destroy_recordings();
   gemms_.reset();
   uploads_.reset();
+  if (ticket_ != nullptr) cudaFree(ticket_);
   for (void* segment : segments_) cudaFree(segment);
   for (const cudaEvent_t mark : marks_)
     if (mark != nullptr) cudaEventDestroy(mark);
@@ -110,6 +117,7 @@ DeviceMemory CudaBackend::memory() const {
   TANDEM_CUDA_CHECK(cudaSetDevice(index_));
   DeviceMemory m;
   TANDEM_CUDA_CHECK(cudaMemGetInfo(&m.free, &m.total));
+  m.scratch = scratch_bytes_;
   return m;
 }
 
@@ -140,6 +148,7 @@ void CudaBackend::add_segment(size_t at_least) {
   void* data = nullptr;
   if (cudaMalloc(&data, bytes) != cudaSuccess) no_memory(product_.c_str(), bytes);
   segments_.push_back(data);
+  scratch_bytes_ += bytes;
   arena_->add_segment(bytes);
 }
 
@@ -284,6 +293,8 @@ double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
   TANDEM_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_of(from), event_of(to)));
   return milliseconds * 1e-3;
 }
+
+int CudaBackend::most_best_rows() const { return kMostRowsAtOnce; }
 
 bool CudaBackend::attention_tiles(DType dtype, int head_dim) const {
   return tiles_supported(dtype, head_dim, capability_);

@@ -53,6 +53,7 @@ class CudaBackend final : public DeviceBackend {
   void wait(uint64_t mark) override;
   double seconds_between(uint64_t from, uint64_t to) override;
   bool attention_tiles(DType dtype, int head_dim) const override;
+  int most_best_rows() const override;
   bool f8_pages() const override { return capability_ >= 89; }
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
@@ -68,6 +69,8 @@ class CudaBackend final : public DeviceBackend {
   int index() const { return index_; }
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
+  // Counts the blocks of a launch that are done; 0 between launches.
+  int32_t* ticket() const { return ticket_; }
   int capability() const { return capability_; }
   // Whether products make the norms that they read (TANDEM_FUSED_NORMS=1 when this was made).
   bool fuses_norms() const { return fuses_norms_; }
@@ -101,6 +104,7 @@ class CudaBackend final : public DeviceBackend {
   std::unique_ptr<UploadRing> uploads_;  // from the first load() to end_loading()
   std::shared_ptr<ScratchArena> arena_ = std::make_shared<ScratchArena>();
   std::vector<void*> segments_;  // of the arena
+  size_t scratch_bytes_ = 0;     // theirs
   bool recording_ = false, dropped_ = false;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void(std::chrono::nanoseconds)> watch_;
@@ -110,6 +114,7 @@ class CudaBackend final : public DeviceBackend {
   uint64_t asked_for_ = ~uint64_t{0};
   std::chrono::steady_clock::time_point asked_since_;
   std::unique_ptr<GemmCache> gemms_;
+  int32_t* ticket_ = nullptr;
 };
 
 }  // namespace tandem::cuda

@@ -2,30 +2,13 @@
 // exponentials, processors (single entries changed), the k largest. A block for each row.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/row_order.cuh"
+#include "kernels/cuda/row_best.cuh"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarpSize;
-
-struct Best {
-  int key;
-  int32_t id;  // of equals the lower one is better
-};
-__device__ __forceinline__ bool better(const Best& a, const Best& b) {
-  return a.key > b.key || (a.key == b.key && a.id < b.id);
-}
-__device__ __forceinline__ Best warp_best(Best best) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const Best other = {__shfl_xor_sync(kFullWarp, best.key, offset),
-                        __shfl_xor_sync(kFullWarp, best.id, offset)};
-    if (better(other, best)) best = other;
-  }
-  return best;
-}
-__device__ __forceinline__ Best nothing() { return {static_cast<int>(0x80000000), 0x7fffffff}; }
 
 // A thread's entries of a row are i = thread, thread + kThreads, ...: the best of those at `i`.
 __device__ __forceinline__ void take_best(const float (&x)[kAhead], int i, int size, Best& mine) {
@@ -58,12 +41,6 @@ __device__ __forceinline__ Best best_of(int owner, const float* row, int size,
   return warp_best(best);
 }
 
-// Maximum and sum of exponentials over it, of some of the entries.
-struct Peak {
-  float peak;
-  double sum;
-  bool invalid;  // a NaN or +inf
-};
 __device__ __forceinline__ void take(Peak& p, const float (&x)[kAhead]) {
   float peak = p.peak;
 #pragma unroll
@@ -77,15 +54,6 @@ __device__ __forceinline__ void take(Peak& p, const float (&x)[kAhead]) {
 #pragma unroll
   for (int j = 0; j < kAhead; ++j) p.sum += static_cast<double>(expf(x[j] - peak));
 }
-// The same for any order of the two: what is not symmetric is exact.
-__device__ __forceinline__ Peak joined(const Peak& a, const Peak& b) {
-  const float peak = fmaxf(a.peak, b.peak);
-  const auto scaled = [&](const Peak& p) {
-    return p.peak == peak ? p.sum : p.sum * static_cast<double>(expf(p.peak - peak));
-  };
-  return {peak, peak == minus_infinity() ? 0.0 : scaled(a) + scaled(b), a.invalid || b.invalid};
-}
-
 // `mine`: the best of the thread's entries, found on the way.
 __device__ double row_log_sum(const float* row, int size, Best& mine) {
   __shared__ Peak parts[kWarps];
@@ -109,10 +77,7 @@ __device__ double row_log_sum(const float* row, int size, Best& mine) {
   __syncthreads();
   if (threadIdx.x == 0) {
     for (int w = 1; w < kWarps; ++w) p = joined(p, parts[w]);
-    const double nan = static_cast<double>(__int_as_float(0x7fc00000));
-    result = p.invalid                    ? nan
-             : p.peak == minus_infinity() ? static_cast<double>(minus_infinity())
-                                          : static_cast<double>(p.peak) + log(p.sum);
+    result = log_sum_of(p);
   }
   __syncthreads();
   return result;

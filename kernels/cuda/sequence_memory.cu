@@ -1,6 +1,7 @@
 // What the device keeps of sequences: their beginnings, a token more, tokens and pages that only it
 // knows.
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/hardware/system_scope.cuh"
 #include "kernels/cuda/ops_cuda.h"
 
 namespace tandem::cuda {
@@ -52,6 +53,13 @@ __global__ void substitute_pages_kernel(int32_t* indices, int32_t size, const in
       pages[(at >> ops::kPlacePageBits) * stride + (at & ((1 << ops::kPlacePageBits) - 1))];
 }
 
+__global__ void tell_host_kernel(const int32_t* from, int32_t size, const uint32_t* to) {
+  wait_for_earlier_kernels();
+  const int32_t i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  auto* const place = reinterpret_cast<int32_t*>(uint64_t{to[1]} << 32 | to[0]);
+  if (i < size) store_to_host(place + i, from[i]);
+}
+
 unsigned blocks_of(int64_t size) { return static_cast<unsigned>(ceil_div(size, kThreads)); }
 
 }  // namespace
@@ -91,6 +99,14 @@ void substitute_ids(Context& ctx, const ops::SubstituteIdsArgs& args) {
   TANDEM_LAUNCH(substitute_ids_kernel, blocks_of(size), kThreads, 0, stream_of(ctx),
                 args.ids.data<int32_t>(), static_cast<int32_t>(size), args.earlier.data<int32_t>());
   after_launch("substitute_ids");
+}
+
+void tell_host(Context& ctx, const ops::TellHostArgs& args) {
+  const int64_t size = args.from.dim(0);
+  TANDEM_LAUNCH(tell_host_kernel, blocks_of(size), kThreads, 0, stream_of(ctx),
+                args.from.data<int32_t>(), static_cast<int32_t>(size),
+                static_cast<const uint32_t*>(args.to.raw()));
+  after_launch("tell_host");
 }
 
 }  // namespace tandem::cuda

@@ -1,6 +1,7 @@
 // tandem bench throughput and latency: engines of their own, with the flags of tandem generate.
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -109,6 +110,9 @@ std::vector<Item> items_of(const OfflineOptions& o) {
   return o.data.items(Api::kCompletions, random);
 }
 
+// Of this process, all threads; ranks in others have their own.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 std::string engine_name(const OfflineOptions& o) {
   return o.requests.engine.model.empty() ? o.requests.address : o.requests.engine.model;
 }
@@ -189,12 +193,14 @@ std::vector<Item> batch_of(const std::vector<Item>& items, int batch, int number
   return out;
 }
 
-void report_latency(const OfflineOptions& o, const std::vector<double>& times, Json drafts) {
+void report_latency(const OfflineOptions& o, const std::vector<double>& times, double cpu,
+                    Json drafts) {
   const double mean =
       std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
-  Json out = {{"batch_size", o.batch},     {"num_prompts", o.data.num_prompts},
-              {"num_iters", o.iterations}, {"avg_latency", mean},
-              {"latencies", times},        {"percentiles", Json::object()}};
+  Json out = {{"batch_size", o.batch},        {"num_prompts", o.data.num_prompts},
+              {"num_iters", o.iterations},    {"avg_latency", mean},
+              {"latencies", times},           {"avg_cpu", cpu / static_cast<double>(times.size())},
+              {"percentiles", Json::object()}};
   std::printf("%d batches of %d, %d prompts\nAverage latency of a batch: %.4f s\n", o.iterations,
               o.batch, o.data.num_prompts, mean);
   for (const double q : o.output.parse().percentiles) {
@@ -217,18 +223,21 @@ int run_latency(OfflineOptions& o) {
       [&](Backend& backend) {
         std::vector<double> times;
         int64_t tokens = 0;
+        double cpu = 0;
         for (int i = -o.warmup; i < o.iterations; ++i) {
           if (Profile* profile = process_profile()) profile->hold(i < 0);
           const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
           const auto begun = Clock::now();
+          const double cpu_before = cpu_seconds();
           const auto requests = Batch(backend, batch, extra)
                                     .run(i < 0 ? "Warming up" : "Batch " + std::to_string(i + 1));
           if (i >= 0) times.push_back(seconds_since(begun));
+          if (i >= 0) cpu += cpu_seconds() - cpu_before;
           for (const BenchRequest& request : requests)
             if (request.failed()) throw invalid_request("prompt", request.message);
           tokens += output_tokens(requests);
         }
-        report_latency(o, times, report_drafts(backend, tokens));
+        report_latency(o, times, cpu, report_drafts(backend, tokens));
         print_profile();
         return 0;
       });

@@ -111,11 +111,11 @@ EncoderAttention::EncoderAttention(const Weights& w, const Build& b, int64_t d_m
       qkv_(w / o.names.q, w / o.names.k, w / o.names.v, b, d_model, o.heads, o.head_dim, o.bias,
            o.kv_heads) {}
 
-Tensor EncoderAttention::forward(const Tensor& x, const StepTensors& in) const {
+Tensor EncoderAttention::forward(NormedRows& x, const StepTensors& in) const {
   const auto [q, k, v] = qkv_.forward(x);
   const ops::Rotary rotary = ready(q, k, in.encoder_angles);
   if (options_.rotary) ops::rotary(build_.ctx, {k, heads_.kv_count(), heads_.head_dim, rotary});
-  const Tensor out = build_.ctx.make({x.dim(0), heads_.features().size()});
+  const Tensor out = build_.ctx.make({q.dim(0), heads_.features().size()});
   ops::ragged_attention(build_.ctx, {.q = q,
                                      .k = k,
                                      .v = v,

@@ -98,7 +98,7 @@ class EncoderAttention : AttentionLayer {
  public:
   EncoderAttention(const Weights& w, const Build& b, int64_t d_model,
                    const AttentionOptions& options);
-  Tensor forward(const Tensor& x, const StepTensors& in) const;
+  Tensor forward(NormedRows& x, const StepTensors& in) const;
 
  private:
   QKVParallelLinear qkv_;

@@ -34,12 +34,11 @@ class FeedForward {
 
   // The CPU takes many rows of gated layers in pieces: what lies between is read and written three
   // times. No bit depends on them.
-  Tensor forward(const Tensor& x) const {
+  Tensor forward_many(NormedRows& all) const {
+    if (!build_.ctx.on_cpu() || piece_ == kAllRows) return forward(all);
+    const Tensor& x = all.rows();
     const int64_t rows = x.dim(0);
-    if (!build_.ctx.on_cpu() || rows <= piece_) {
-      NormedRows all(x);
-      return forward(all);
-    }
+    if (rows <= piece_) return forward(all);
     const Tensor out = build_.ctx.make({rows, d_model_});
     for (int64_t row = 0; row < rows; row += piece_) {
       const int64_t end = std::min(rows, row + piece_);
@@ -53,10 +52,12 @@ class FeedForward {
  private:
   using First = std::variant<ColumnParallelLinear, GatedParallelLinear>;
 
+  static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
+
   // Measured with T5-base's layers: 1024 rows, 16 MiB.
   static int64_t rows_of_piece(const FeedForwardOptions& o, int64_t width) {
     constexpr int64_t kPieceBytes = int64_t{16} << 20, kLeastRows = 128;
-    if (!o.gated) return std::numeric_limits<int64_t>::max();
+    if (!o.gated) return kAllRows;
     const int64_t row_bytes = 2 * width * static_cast<int64_t>(sizeof(float));
     return std::max(kLeastRows, kPieceBytes / std::max<int64_t>(1, row_bytes));
   }

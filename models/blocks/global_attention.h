@@ -20,13 +20,14 @@ class GlobalAttention : AttentionLayer {
  public:
   GlobalAttention(const Weights& w, const Build& b, int64_t d_model,
                   const AttentionOptions& options, const GlobalAttentionOptions& global);
-  Tensor forward(const Tensor& x, const StepTensors& in) const;
+  Tensor forward(NormedRows& x, const StepTensors& in) const { return forward(x.rows(), in); }
 
   // What a layer needs at once for a token, in widths of its heads: beside its input and output the
   // keys and values of global tokens, and, where all tokens are global, their states and queries.
   static constexpr int kScratchWidths = 7;
 
  private:
+  Tensor forward(const Tensor& x, const StepTensors& in) const;
   Tensor local(const Tensor& x, const StepTensors& in) const;
   void see_everything(const Tensor& x, const StepTensors& in, const Tensor& out) const;
 

@@ -43,20 +43,22 @@ Tensor normed(const Norm& norm, const Residual& state) {
 }
 
 EncoderLayer::EncoderLayer(const Weights& w, const Build& b, const LayerOptions& o)
-    : attention_(make_attention(w / o.names.self_attention, b, o)),
+    : on_cpu_(b.ctx.on_cpu()),
+      attention_(make_attention(w / o.names.self_attention, b, o)),
       attention_norm_(w, b, o, o.names.self_norm, o.names.self_norm_behind),
       feed_forward_(w / o.names.fc1, w / o.names.gate, w / o.names.fc2, b, o.d_model,
                     o.feed_forward),
       final_norm_(w, b, o, o.names.final_norm, o.names.final_norm_behind) {}
 
 Residual EncoderLayer::forward(Residual state, const StepTensors& in) const {
-  // (Of many rows, where a product wins nothing by making the norm.)
   state = attention_norm_.apply(std::move(state), [&](NormedRows& x) {
-    return std::visit([&](const auto& attention) { return attention.forward(x.rows(), in); },
-                      attention_);
+    make_on_device(x);
+    return std::visit([&](const auto& attention) { return attention.forward(x, in); }, attention_);
   });
-  return final_norm_.apply(std::move(state),
-                           [&](NormedRows& x) { return feed_forward_.forward(x.rows()); });
+  return final_norm_.apply(std::move(state), [&](NormedRows& x) {
+    make_on_device(x);
+    return feed_forward_.forward_many(x);
+  });
 }
 
 EncoderLayer::Attention EncoderLayer::make_attention(const Weights& w, const Build& b,

@@ -84,7 +84,12 @@ class EncoderLayer {
  private:
   using Attention = std::variant<EncoderAttention, GlobalAttention>;
   static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
+  // Of many rows a device's product wins nothing by making their norm.
+  void make_on_device(NormedRows& x) const {
+    if (!on_cpu_) x.rows();
+  }
 
+  bool on_cpu_;
   Attention attention_;
   SublayerNorm attention_norm_;
   FeedForward feed_forward_;

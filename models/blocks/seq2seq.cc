@@ -104,13 +104,12 @@ Seq2Seq::Seq2Seq(const ModelConfig& config, const Build& build, Parts parts, con
 
 KvCacheSpec Seq2Seq::kv_cache_spec() const {
   return {static_cast<int>(decoder_layers_.size()), decoder_heads_.kv_count(),
-          decoder_heads_.head_dim,
-          build_.f8_kv_cache ? DType::kF8E4M3 : kv_cache_dtype(build_.dtype)};
+          decoder_heads_.head_dim, build_.kv_cache_dtype.value_or(kv_cache_dtype(build_.dtype))};
 }
 
 StepLayout Seq2Seq::step_layout() const {
   return {encoder_heads_.count(), encoder_heads_.head_dim, decoder_heads_.count(),
-          decoder_heads_.head_dim, build_.f8_kv_cache};
+          decoder_heads_.head_dim, build_.kv_cache_dtype == DType::kF8E4M3};
 }
 
 Tensor Seq2Seq::embed_source(const StepTensors& in) {

@@ -66,6 +66,10 @@ class Seq2Seq : public Model {
   void write_cross_kv(const StepTensors& in, const Tensor& encoder_states, KvCache& cache) override;
   Tensor decode(const StepTensors& in, KvCache& cache) override;
   Tensor compute_logits(const Tensor& hidden) override { return parts_.head.forward(hidden); }
+  bool takes_best(int64_t rows) const override { return parts_.head.takes_best(rows); }
+  void take_best(const Tensor& hidden, const ops::LinearBestArgs& args) override {
+    parts_.head.take_best(hidden, args);
+  }
   Tensor compute_logits_shard(const Tensor& hidden) override {
     return parts_.head.forward_shard(hidden);
   }

@@ -49,6 +49,7 @@ ModelLimits encoder_decoder_limits(const ModelConfig& c) {
   out.widest_linear = std::max(width, 3 * attention);
   out.self_cache_values_per_token = int64_t{2} * c.decoder_layers * c.decoder_heads_width();
   out.cross_cache_values_per_token = out.self_cache_values_per_token;
+  out.cache_heads_per_token = int64_t{c.decoder_layers} * c.decoder_attention_heads;
   return out;
 }
 

@@ -54,6 +54,7 @@ struct ModelLimits {
   // Elements of keys and values over all decoder layers and ranks: for each decoder token in
   // self-attention, for each encoder token in cross-attention.
   int64_t self_cache_values_per_token = 0, cross_cache_values_per_token = 0;
+  int64_t cache_heads_per_token = 0;  // whose keys and values these are, in either cache
 
   size_t scratch_bytes_per_token(DType activations) const {
     return static_cast<size_t>(scratch_values_per_token) * size_of(activations);

@@ -45,12 +45,41 @@ std::vector<AttentionSequence> cross_sequences(const AttentionMetadata& m) {
   return out;
 }
 
-void pad_plan(AttentionPlan& plan) {
-  plan.rows.resize(padded_size(plan.rows.size()));
+// Blocks of attention that a device has at once, roughly: two for each of an H100's
+// multiprocessors, twice. More work than that is the blocks' in turn.
+constexpr int32_t kBlocksAtOnce = 528;
+
+int32_t chunks_of(int32_t keys) { return (keys - 1) / kKeysPerChunk + 1; }
+
+StepShape::Attention shape_of(const AttentionPlan& plan, int32_t limit) {
+  StepShape::Attention shape;
+  int32_t longest = 1;
+  for (const AttentionWork& work : plan.rows) {
+    shape.pieces += work.chunk == 0 ? 1 : 0;
+    longest = std::max(longest, work.key_end);
+  }
+  shape.pieces = padded_size(shape.pieces);
+  shape.keys = listed_keys(longest, limit);
   // There are kernels for 1, up to 4 and up to 8.
-  if (plan.row_queries > 1) plan.row_queries = plan.row_queries <= 4 ? 4 : kRowsPerBlock;
-  plan.partials = doubled_size(plan.partials);
-  plan.tickets = doubled_size(plan.tickets);
+  shape.queries = plan.row_queries <= 1 ? 1 : plan.row_queries <= 4 ? 4 : kRowsPerBlock;
+  return shape;
+}
+
+// `pages`: of its list.
+void fill_up_plan(AttentionPlan& plan, int32_t& pages, const StepShape::Attention& shape,
+                  int32_t tokens, int32_t block_size, int heads) {
+  const int32_t chunks = chunks_of(shape.keys), work = shape.pieces * chunks;
+  const int32_t partials = chunks > 1 ? tokens * chunks : 0;
+  const int32_t listed = shape.pieces * ((shape.keys - 1) / block_size + 1);
+  TANDEM_CHECK_LE(std::ssize(plan.rows), int64_t{work});
+  TANDEM_CHECK_LE(plan.partials, partials);
+  TANDEM_CHECK_LE(pages, listed);
+  plan.rows.resize(static_cast<size_t>(work));
+  plan.row_queries = shape.queries;
+  plan.partials = partials;
+  plan.tickets = chunks > 1 ? shape.pieces : 0;
+  plan.row_blocks = std::clamp((kBlocksAtOnce - 1) / std::max(heads, 1) + 1, shape.pieces, work);
+  pages = listed;
 }
 
 // One list of int32 after another, each from a multiple of 16 bytes.
@@ -101,12 +130,14 @@ struct PlanParts {
         tiles(upload.add(plan.tiles)),
         tickets(upload.add({}, plan.tickets * heads)),
         partials(plan.partials),
-        row_queries(plan.row_queries) {}
+        row_queries(plan.row_queries),
+        row_blocks(plan.row_blocks) {}
   ops::DeviceAttentionPlan of(const Upload& upload) const {
-    return {upload.work(rows), upload.work(tiles), upload.vector(tickets), partials, row_queries};
+    return {upload.work(rows), upload.work(tiles), upload.vector(tickets),
+            partials,          row_queries,        row_blocks};
   }
   size_t rows, tiles, tickets;
-  int32_t partials, row_queries;
+  int32_t partials, row_queries, row_blocks;
 };
 
 StepTensors::Pages borrow_pages(const PageTable& t) {
@@ -126,6 +157,22 @@ Tensor borrow_frames(const EncoderFrames& frames) {
 }
 
 }  // namespace
+
+int32_t listed_keys(int32_t longest, int32_t limit) {
+  int64_t keys = 1024;
+  while (keys < longest) keys *= 2;
+  if (limit > 0 && longest <= limit) keys = std::min<int64_t>(keys, limit);
+  return static_cast<int32_t>(keys);
+}
+
+std::vector<int32_t> StepShape::values() const {
+  return {tokens, self.pieces, self.keys, self.queries, cross.pieces, cross.keys, cross.queries};
+}
+
+StepShape StepShape::of_decoding(int32_t sequences, int32_t self_keys, int32_t cross_keys) {
+  const int32_t n = padded_size(sequences);
+  return {n, {n, self_keys, 1}, {n, cross_keys, 1}};
+}
 
 int32_t doubled_size(int32_t n) {
   int32_t size = 64;
@@ -156,16 +203,17 @@ StepPlan::StepPlan(const Context& ctx, const ModelInput& input, const StepLayout
 
 bool StepPlan::can_pad() const { return tokens > 0 && self.tiles.empty() && cross.tiles.empty(); }
 
-StepShape StepPlan::pad() {
+StepShape StepPlan::shape(const StepRoom& room) const {
   TANDEM_CHECK(can_pad());
-  tokens = padded_size(tokens);
-  pad_plan(self);
-  pad_plan(cross);
-  self_pages = doubled_size(self_pages);
-  cross_pages = doubled_size(cross_pages);
-  return {{tokens, static_cast<int32_t>(self.rows.size()), self_pages, self.partials, self.tickets,
-           self.row_queries, static_cast<int32_t>(cross.rows.size()), cross_pages, cross.partials,
-           cross.tickets, cross.row_queries}};
+  return {padded_size(tokens), shape_of(self, room.self_keys), shape_of(cross, room.cross_keys)};
+}
+
+void StepPlan::fill_up(const StepShape& shape, const StepRoom& room) {
+  TANDEM_CHECK(can_pad());
+  TANDEM_CHECK_LE(tokens, shape.tokens);
+  tokens = shape.tokens;
+  fill_up_plan(self, self_pages, shape.self, tokens, room.block_size, layout.decoder_heads);
+  fill_up_plan(cross, cross_pages, shape.cross, tokens, room.block_size, layout.decoder_heads);
 }
 
 StepTensors::StepTensors(const ModelInput& in)

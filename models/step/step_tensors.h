@@ -2,7 +2,7 @@
 // sent there in one copy, with the plans of its attention.
 #pragma once
 
-#include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,14 +25,35 @@ struct StepLayout {
 // shape that comes again, whatever the encoder had to do before.
 enum class StepHalf : uint8_t { kEncoder, kDecoder };
 
-// A decoder's half is the one recorded earlier (DeviceBackend::record) if it has the same shape:
-// the sizes of all that it uploads and computes. Only halves without tiles have one.
-struct StepShape {
-  // tokens; then for self- and for cross-attention: work, pages, partials, tickets, queries of a
-  // work.
-  std::array<int32_t, 11> sizes{};
-  auto operator<=>(const StepShape&) const = default;
+// How long sequences get, and the pages that they are in.
+struct StepRoom {
+  int32_t block_size = 16;
+  int32_t self_keys = 0, cross_keys = 0;  // of a sequence at most; 0: no limit is known
 };
+
+// A decoder's half is the one recorded earlier (DeviceBackend::record) if it has the same shape:
+// all that it uploads and computes is of sizes that follow from it. Only halves without tiles have
+// one.
+struct StepShape {
+  struct Attention {
+    int32_t pieces = 0;   // groups of up to kRowsPerBlock queries of a sequence
+    int32_t keys = 0;     // there is room for so many of each sequence (listed_keys())
+    int32_t queries = 0;  // of a piece at most
+    auto operator<=>(const Attention&) const = default;
+  };
+  int32_t tokens = 0;
+  Attention self, cross;
+  auto operator<=>(const StepShape&) const = default;
+
+  // For keys of recordings.
+  std::vector<int32_t> values() const;
+  // Of so many sequences that decode one token each.
+  static StepShape of_decoding(int32_t sequences, int32_t self_keys, int32_t cross_keys);
+};
+
+// Lists have room for sequences of 1024 keys, or for the next power of two; for no more than
+// `limit` keys where nothing is longer (0: there is none). So few shapes come as sequences grow.
+int32_t listed_keys(int32_t longest, int32_t limit);
 
 // Everything of a half that goes to a device, before it goes there.
 struct StepPlan {
@@ -45,14 +66,16 @@ struct StepPlan {
   int32_t tokens = 0;  // rows of the decoder
   int32_t self_pages = 0, cross_pages = 0;
 
-  // Whether it has a shape; fills the half up to it: to the next size of a short list, with
-  // tokens that belong to no sequence and write nothing, and with work of no queries.
+  // Whether it has a shape: tokens and pieces are a padded_size().
   bool can_pad() const;
-  StepShape pad();
+  StepShape shape(const StepRoom& room) const;
+  // Fills the half up to the shape: with tokens that belong to no sequence and write nothing, and
+  // with work of no queries, for which there are blocks only as far as the device has room for
+  // them.
+  void fill_up(const StepShape& shape, const StepRoom& room);
 };
 
-// Tokens and pieces of work are filled up to a padded_size(); lists that come and go with lengths
-// to 0, or a power of two from 64. Few shapes; what fills lists up costs bytes only.
+// Of lists that come and go: 0, or a power of two from 64.
 int32_t doubled_size(int32_t n);
 
 struct StepTensors {

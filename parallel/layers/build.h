@@ -1,6 +1,8 @@
 // What layers are built with.
 #pragma once
 
+#include <optional>
+
 #include "kernels/core/context.h"
 #include "kernels/core/quantization.h"
 #include "parallel/communicators/communicator.h"
@@ -14,7 +16,8 @@ struct Build {
   DType dtype;  // compute type of the linear layers: f32, bf16, i8 or i4; f32, f16 or bf16 on CUDA
   // How a device stores the weights of linear layers. Embeddings and the LM head stay in `dtype`.
   Quantization quantization = Quantization::kNone;
-  bool f8_kv_cache = false;      // keys and values in 8 bits (CUDA)
+  // Of keys and values in 8 bits: i8 on the CPU, f8 on CUDA; absent: by `dtype` (models/model.h).
+  std::optional<DType> kv_cache_dtype = {};
   bool without_encoder = false;  // its layers are not loaded: another model's encoder stands for it
 
   // For the layers of an encoder. int8 stands for int4, whose bytes only few rows gain by.

@@ -260,6 +260,19 @@ Tensor ParallelLMHead::forward(const Tensor& x) const {
   return gather_vocabulary(build_, forward_shard(x), vocabulary_);
 }
 
+bool ParallelLMHead::takes_best(int64_t rows) const {
+  const DeviceBackend* backend = build_.ctx.backend_or_null();
+  return backend != nullptr && build_.comm.size() == 1 && soft_cap_ == 0 &&
+         rows <= backend->most_best_rows();
+}
+
+void ParallelLMHead::take_best(const Tensor& x, ops::LinearBestArgs args) const {
+  args.weight = &weight_;
+  args.x = x;
+  args.bias = bias_;
+  ops::linear_best(build_.ctx, args);
+}
+
 namespace {
 
 // Rows of a matrix to those of another, on one device.

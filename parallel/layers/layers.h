@@ -147,6 +147,10 @@ class ParallelLMHead {
                  float soft_cap = 0.0f);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
+  // Whether the best of so many rows comes without logits (ops::linear_best); and that, of some
+  // rows of x: `args` without weight, x and bias.
+  bool takes_best(int64_t rows) const;
+  void take_best(const Tensor& x, ops::LinearBestArgs args) const;
 
  private:
   Build build_;

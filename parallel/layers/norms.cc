@@ -55,19 +55,21 @@ const Tensor& NormedRows::sum() {
 
 Tensor NormedRows::multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,
                             Activation activation) {
-  // On the CPU nothing is won, and the norm may be written over what it reads.
-  if (b.ctx.on_cpu()) rows();
   const Tensor& x = norm_ == nullptr ? rows_ : x_;
   const Tensor out = b.ctx.make({x.dim(0), weight.out_features()});
   if (norm_ == nullptr) {
     ops::linear(b.ctx, {&weight, x, bias, activation, out});
     return out;
   }
-  const auto like_x = [&] { return b.ctx.make({x.dim(0), x.dim(1)}); };
-  const Tensor normed = like_x(), sum = keep_sum_ && !residual_.empty() ? like_x() : Tensor();
+  // The CPU may write the norm, or the sum, over what it reads.
+  const bool adds = !residual_.empty(), sums = keep_sum_ && adds;
+  const auto written = [&](bool over_x) {
+    return over_x && b.ctx.on_cpu() ? x_ : b.ctx.make({x.dim(0), x.dim(1)});
+  };
+  const Tensor normed = written(adds && !sums), sum = sums ? written(true) : Tensor();
   const ops::LayerNormArgs norm = norm_->args(residual_, x_, normed, sum);
   ops::linear(b.ctx, {&weight, normed, bias, activation, out, &norm});
-  made(normed, residual_.empty() ? x_ : sum);
+  made(normed, adds ? sum : x_);
   return out;
 }
 

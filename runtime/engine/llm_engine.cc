@@ -37,7 +37,8 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   start.set_num_host_blocks(loaded.num_host_blocks());
   worker_->start(start);
   SchedulerConfig scheduling = scheduler_config(
-      config, {loaded.num_device_blocks(), loaded.num_host_blocks(), loaded.beam_vocabulary()});
+      config, {loaded.num_device_blocks(), loaded.num_host_blocks(), loaded.beam_vocabulary()},
+      dtype_);
   // A device, which searches beams itself, computes a step while the host reads the one before.
   scheduling.max_steps_in_flight = loaded.beam_vocabulary() > 0 ? 2 : 1;
   loop_.emplace(scheduling, model_config().vocab_size);

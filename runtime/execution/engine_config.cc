@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/core/cpu_features.h"
+#include "kernels/core/padded_size.h"
 #include "kernels/core/plugin.h"
 #include "models/config/limits.h"
 #include "runtime/execution/kv_cache.h"
@@ -21,9 +23,9 @@ namespace {
 
 constexpr int kMostDrafts = 64;
 constexpr size_t kMaxDefaultCacheBytes = size_t{4} << 30;
-constexpr size_t kRecordingBytes = size_t{128} << 10;  // of a device, roughly
-constexpr int kLikelyRecordings = 512;
+constexpr int kMostRecorded = 512;  // sequences, unless more are asked for
 constexpr const char* kNoF8 = "fp8 needs a GPU of compute capability 8.9 or later";
+constexpr const char* kNoI8 = "int8 is for CPUs; a GPU keeps keys and values in 8 bits with fp8";
 
 }  // namespace
 
@@ -53,6 +55,8 @@ void EngineConfig::check() const {
   if (!(gpu_memory_utilization > 0 && gpu_memory_utilization <= 1))
     throw invalid_request("--gpu-memory-utilization",
                           std::to_string(gpu_memory_utilization) + " is not above 0 and up to 1");
+  for (const int size : cudagraph_capture_sizes.value_or(std::vector<int>()))
+    check_range("--cudagraph-capture-sizes", size, 0, 1 << 20);
   if (num_gpu_blocks_override)
     check_range("--num-gpu-blocks-override", *num_gpu_blocks_override, 1, 1 << 28);
 }
@@ -108,7 +112,8 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   const DeviceChoice choice = choose_device(config.device, rank);
   const bool f8_kv_cache = config.kv_cache_dtype == DType::kF8E4M3;
   const char* problem = nullptr;
-  if (f8_kv_cache && choice.device == Device::kCpu) throw not_supported("--kv-cache-dtype", kNoF8);
+  if (f8_kv_cache && choice.device == Device::kCpu)
+    throw not_supported("--kv-cache-dtype", kNoF8 + std::string("; a CPU has int8"));
   if (choice.device == Device::kCpu) {
     if (config.device == "auto" && std::filesystem::exists("/dev/nvidia0"))
       spdlog::warn("the GPU is not used: {}", cuda_problem(rank));
@@ -124,6 +129,7 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
         "int4 with --quantization int4";
   }
   if (problem != nullptr) throw not_supported("--dtype", problem);
+  if (config.kv_cache_dtype == DType::kI8) throw not_supported("--kv-cache-dtype", kNoI8);
   auto backend = cuda_plugin()->make_backend(choice.index);
   if (!config.draft_model.empty())
     throw not_supported("--draft-model", "draft models run on CPUs only so far");
@@ -140,9 +146,8 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
 
 namespace {
 
-// Of recorded steps, and scratch of the largest step, roughly: what is alive at once of a layer,
-// and logits with the room that choosing among them takes: as they were before processors, for
-// those who list them.
+// Scratch of the largest step, roughly: what is alive at once of a layer, and logits with the room
+// that choosing among them takes: as they were before processors, for those who list them.
 size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m) {
   const ModelLimits limits = limits_of(m);
   const int longest =
@@ -151,7 +156,6 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
   const auto logits = static_cast<size_t>(config.max_num_seqs) * static_cast<size_t>(m.vocab_size);
   size_t bytes = tokens * limits.scratch_bytes_per_token(ctx.activations()) +
                  3 * logits * sizeof(float) + (size_t{256} << 20);
-  if (!config.enforce_eager) bytes += kLikelyRecordings * kRecordingBytes;
   // A product of many rows has its weight in the activations' type and its sums in f32.
   if (config.quantization != Quantization::kNone)
     bytes += static_cast<size_t>(limits.widest_linear) *
@@ -161,12 +165,13 @@ size_t step_bytes(const EngineConfig& config, const Context& ctx, const ModelCon
 }
 
 size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const ModelConfig& m,
-                           int ranks_on_host) {
+                           int ranks_on_host, size_t of_recordings) {
   if (const DeviceBackend* backend = ctx.backend_or_null()) {
     const DeviceMemory memory = backend->memory();
     const auto allowed =
         static_cast<size_t>(static_cast<double>(memory.total) * config.gpu_memory_utilization);
-    const size_t taken = memory.total - memory.free + step_bytes(config, ctx, m);
+    const size_t taken = memory.total - memory.free - memory.scratch +
+                         std::max(memory.scratch, step_bytes(config, ctx, m)) + of_recordings;
     return allowed > taken ? allowed - taken : 0;
   }
   // No more than half of what is free, and 4 GiB.
@@ -177,11 +182,12 @@ size_t default_cache_bytes(const EngineConfig& config, const Context& ctx, const
 }  // namespace
 
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model) {
+                         const KvCacheSpec& spec, int ranks_on_host, size_t of_draft_model,
+                         size_t of_recordings) {
   // As many bytes as requests of maximal length could use, if there are so many.
   const size_t bytes = config.kv_cache_memory
                            ? *config.kv_cache_memory
-                           : default_cache_bytes(config, ctx, model, ranks_on_host);
+                           : default_cache_bytes(config, ctx, model, ranks_on_host, of_recordings);
   const auto blocks = [&](size_t pool) {
     return device_blocks_for(spec, config.block_size, pool, config.max_num_seqs, limits_of(model),
                              of_draft_model);
@@ -197,7 +203,7 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
   return size;
 }
 
-SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache) {
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype) {
   SchedulerConfig out;
   out.max_num_seqs = config.max_num_seqs;
   out.max_num_batched_tokens = config.max_num_batched_tokens;
@@ -210,7 +216,24 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.beam_vocabulary = cache.beam_vocabulary;
   out.speculation = config.speculation;
   out.speculation.draft_model = !config.draft_model.empty();
+  out.speculation.rows_of_a_step = rows_of_a_step(dtype, cpu_isa());
   return out;
+}
+
+std::vector<int> recorded_sizes(const EngineConfig& config) {
+  std::vector<int> sizes;
+  if (config.enforce_eager) return sizes;
+  const int most = padded_size(config.max_num_seqs);
+  if (config.cudagraph_capture_sizes) {
+    for (const int size : *config.cudagraph_capture_sizes)
+      if (size > 0) sizes.push_back(std::min(padded_size(size), most));
+  } else {
+    for (int size = 1; size <= std::min(most, kMostRecorded); size = padded_size(size + 1))
+      sizes.push_back(size);
+  }
+  std::sort(sizes.rbegin(), sizes.rend());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
 }
 
 int default_threads() {

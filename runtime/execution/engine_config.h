@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
@@ -22,9 +23,10 @@ struct EngineConfig {
   std::filesystem::path draft_model;  // makes drafts for it; "": there is none
   std::optional<DType> dtype;         // absent: "auto", see resolve_dtype()
   Quantization quantization = Quantization::kNone;
-  std::optional<DType> kv_cache_dtype;  // kF8E4M3; absent: "auto", that of the activations
-  std::string device = "auto";          // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
-  int threads = 0;                      // 0: one per core that this process may use
+  // kI8 on CPUs, kF8E4M3 on GPUs; absent: "auto", that of the activations.
+  std::optional<DType> kv_cache_dtype;
+  std::string device = "auto";  // auto, cpu, cuda or cuda:N (kernels/core/plugin.h)
+  int threads = 0;              // 0: one per core that this process may use
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
   int block_size = 16;
@@ -36,9 +38,12 @@ struct EngineConfig {
   bool enable_encoder_cache = true;     // of requests with the same input
   double gpu_memory_utilization = 0.9;  // of a GPU's memory, weights and all
   bool enforce_eager = false;           // on a GPU: no recorded steps
-  SpeculationConfig speculation = {};   // vocabulary apart
-  bool gemm_tuning = false;             // on a GPU: products' algorithms are measured and kept
-  std::optional<uint64_t> seed;         // of requests without one; absent: random
+  // Numbers of sequences for which steps of decoding are recorded before the first request; 0 is
+  // none. Absent: recorded_sizes().
+  std::optional<std::vector<int>> cudagraph_capture_sizes = {};
+  SpeculationConfig speculation = {};  // vocabulary apart
+  bool gemm_tuning = false;            // on a GPU: products' algorithms are measured and kept
+  std::optional<uint64_t> seed;        // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;
@@ -55,6 +60,11 @@ DType resolve_dtype(const EngineConfig& config, std::optional<DType> checkpoint_
 std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, int threads,
                                       int rank = 0);
 
+// What cudagraph_capture_sizes says: each a padded_size(), none twice, the largest first, no more
+// than max_num_seqs needs. Where it says nothing, all of those up to 512 sequences; none with
+// enforce_eager.
+std::vector<int> recorded_sizes(const EngineConfig& config);
+
 int default_threads();
 
 // The pools of one rank, in blocks.
@@ -66,10 +76,12 @@ struct CacheSize {
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
 // (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the
 // weights and the largest step). of_draft_model: bytes of a block of its, of which there are as
-// many in each pool. Throws InputError (kResource) if not even one block fits.
+// many in each pool. of_recordings: bytes of a device that are kept for recorded steps. Throws
+// InputError (kResource) if not even one block fits.
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
-                         const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0);
-SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache);
+                         const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0,
+                         size_t of_recordings = 0);
+SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.
 size_t parse_bytes(const std::string& text, const std::string& flag);

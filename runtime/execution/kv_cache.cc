@@ -17,8 +17,8 @@ KvCache make_pool(const KvCacheSpec& spec, int block_size, int num_blocks, Alloc
   for (int i = 0; i < spec.num_layers; ++i) {
     KvPages pages;
     pages.data = allocate({num_blocks, 2, spec.num_heads, block_size, spec.head_dim}, spec.dtype);
-    if (spec.has_scales())
-      pages.scales = allocate({num_blocks, 2, spec.num_heads, block_size}, DType::kU8);
+    if (const auto scale = page_scale_type(spec.dtype))
+      pages.scales = allocate({num_blocks, 2, spec.num_heads, block_size}, *scale);
     cache.layers.push_back(std::move(pages));
   }
   return cache;

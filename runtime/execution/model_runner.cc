@@ -70,6 +70,21 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
                                                 num_device_blocks, num_host_blocks);
 }
 
+DeviceDecoder::Prepared EncoderDecoderModelRunner::prepare_decoding(
+    std::span<const int32_t> sizes, const std::function<void(size_t done)>& told) {
+  DeviceDecoder::Prepared out;
+  try {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      out += device_decoder_.prepare_decoding(sizes[i], pools_.device());
+      told(i + 1);
+    }
+  } catch (...) {
+    comm_.abort();
+    throw;
+  }
+  return out;
+}
+
 // --- Steps under way -----------------------------------------------------------------------------
 
 void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {

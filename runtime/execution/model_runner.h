@@ -9,8 +9,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,10 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   int steps_launched() const override { return static_cast<int>(flights_.size()); }
   bool ready() override;
   proto::StepOutput finish() override;
+  // On a device, before the first step: DeviceDecoder::prepare_decoding() for each size, in a group
+  // on all ranks alike. told(done) behind each.
+  DeviceDecoder::Prepared prepare_decoding(std::span<const int32_t> sizes,
+                                           const std::function<void(size_t done)>& told);
   const DecoderStats& decoder_stats() const { return device_decoder_.stats(); }
   void time_decoder() { device_decoder_.time_steps(); }
 

@@ -14,6 +14,7 @@ namespace tandem {
 // What a device's decoder has done.
 struct DecoderStats {
   int64_t run = 0, recorded = 0, replayed = 0;  // steps
+  int64_t prepared = 0;                         // recorded before the first of them
   double seconds = 0;  // the device's, of finished steps that were timed (time_decoder())
 };
 

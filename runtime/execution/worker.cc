@@ -1,12 +1,17 @@
 #include "runtime/execution/worker.h"
 
+#include <spdlog/spdlog.h>
+
+#include <chrono>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/profile/profile.h"
 #include "parallel/communicators/device_communicator.h"
+#include "runtime/execution/device/recording_cost.h"
 #include "runtime/execution/drafts/load_draft_model.h"
 #include "runtime/execution/engine_config.h"
 #include "runtime/execution/model_runner.h"
@@ -15,12 +20,19 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the library
+constexpr double kSecondsBetweenNews = 5;
 
 DType dtype_named(const std::string& name) {
   for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4})
     if (name == name_of(t)) return t;
   throw invalid_request("setup.dtype",
                         "\"" + name + "\" is not float32, float16, bfloat16, int8 or int4");
+}
+
+DType kv_cache_dtype_named(const std::string& name) {
+  for (const DType t : {DType::kI8, DType::kF8E4M3})
+    if (name == name_of(t)) return t;
+  throw invalid_request("setup.kv_cache_dtype", "\"" + name + "\" is not int8 or float8_e4m3");
 }
 
 Quantization quantization_of(const std::string& name) {
@@ -45,9 +57,11 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
   if (setup.has_gpu_memory_utilization()) c.gpu_memory_utilization = setup.gpu_memory_utilization();
   if (setup.has_quantization()) c.quantization = quantization_of(setup.quantization());
   c.enforce_eager = setup.enforce_eager();
+  c.cudagraph_capture_sizes.emplace(setup.cudagraph_capture_sizes().begin(),
+                                    setup.cudagraph_capture_sizes().end());
   c.gemm_tuning = setup.gemm_tuning();
   c.speculation.num_tokens = setup.num_speculative_tokens();
-  if (setup.f8_kv_cache()) c.kv_cache_dtype = DType::kF8E4M3;
+  if (setup.has_kv_cache_dtype()) c.kv_cache_dtype = kv_cache_dtype_named(setup.kv_cache_dtype());
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
     throw invalid_request("setup.rank",
@@ -92,19 +106,18 @@ class ModelWorker final : public Worker {
     warm_up_group();
     const ModelConfig model_config = ModelConfig::load(config_.model);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
-    model_ = load_model(
-        model_config, checkpoint,
-        {*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype.has_value()},
-        progress);
+    const Build build{*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype};
+    model_ = load_model(model_config, checkpoint, build, progress);
     size_t draft_block = 0;
     if (!config_.draft_model.empty()) {
-      draft_model_ = load_draft_model(model_config, checkpoint, config_.draft_model,
-                                      {*ctx_, *comm_, *config_.dtype, config_.quantization},
+      draft_model_ = load_draft_model(model_config, checkpoint, config_.draft_model, build,
                                       /*tokenizers=*/setup.rank() == 0);
       draft_block = draft_model_->model->kv_cache_spec().block_bytes(config_.block_size);
     }
+    if (!ctx_->on_cpu()) sizes_ = recorded_sizes(config_);
+    kept_ = cost_of_recordings(*ctx_, *model_, config_, sizes_, comm_->size());
     const CacheSize cache = cache_size_for(config_, *ctx_, model_config, model_->kv_cache_spec(),
-                                           ranks_here, draft_block);
+                                           ranks_here, draft_block, kept_.all());
     proto::WorkerLoaded out;
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
@@ -118,6 +131,7 @@ class ModelWorker final : public Worker {
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
         start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens,
         config_.max_num_seqs, std::exchange(draft_model_, std::nullopt));
+    if (!sizes_.empty()) prepare_decoding();
   }
 
   proto::StepOutput execute(const proto::StepInput& step) override {
@@ -162,6 +176,31 @@ class ModelWorker final : public Worker {
     comm_ = std::move(joined);
     if (aborted_) comm_->abort();
   }
+  void prepare_decoding() {
+    using Clock = std::chrono::steady_clock;
+    const auto begun = Clock::now();
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(Clock::now() - begun).count();
+    };
+    double told = 0;
+    const auto prepared = runner_->prepare_decoding(sizes_, [&](size_t done) {
+      if (comm_->rank() != 0 || seconds() < told + kSecondsBetweenNews) return;
+      told = seconds();
+      spdlog::info("steps of decoding are recorded: {} of {} sizes, {:.0f} s", done, sizes_.size(),
+                   told);
+    });
+    constexpr double kMebibyte = 1 << 20;
+    if (comm_->rank() == 0)
+      spdlog::info("recorded {} steps of decoding, of {} to {} sequences, in {:.1f} s: {:.1f} MiB",
+                   prepared.count, sizes_.back(), sizes_.front(), seconds(),
+                   static_cast<double>(prepared.bytes) / kMebibyte);
+    if (prepared.bytes > kept_.all())
+      spdlog::warn(
+          "recorded steps take {:.1f} MiB of the device, {:.1f} were kept for them: "
+          "--gpu-memory-utilization is passed by the rest",
+          static_cast<double>(prepared.bytes) / kMebibyte,
+          static_cast<double>(kept_.all()) / kMebibyte);
+  }
   // What a group takes of the device with its first sum is taken before the cache is measured.
   void warm_up_group() {
     if (ctx_->on_cpu() || comm_->size() == 1) return;
@@ -181,6 +220,8 @@ class ModelWorker final : public Worker {
   std::unique_ptr<Model> model_;
   std::optional<LoadedDraftModel> draft_model_;
   std::unique_ptr<EncoderDecoderModelRunner> runner_;
+  std::vector<int> sizes_;  // for which steps are recorded at start
+  RecordingCost kept_;
 };
 
 }  // namespace
@@ -219,9 +260,10 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   out.set_gpu_memory_utilization(config.gpu_memory_utilization);
   out.set_quantization(name_of(config.quantization));
   out.set_enforce_eager(config.enforce_eager);
+  for (const int size : recorded_sizes(config)) out.add_cudagraph_capture_sizes(size);
   out.set_gemm_tuning(config.gemm_tuning);
   out.set_num_speculative_tokens(config.speculation.num_tokens);
-  out.set_f8_kv_cache(config.kv_cache_dtype.has_value());
+  if (config.kv_cache_dtype) out.set_kv_cache_dtype(name_of(*config.kv_cache_dtype));
   return out;
 }
 

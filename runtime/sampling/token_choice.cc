@@ -115,6 +115,9 @@ TokenChoice::TokenChoice(std::span<const DecoderRow> rows, int64_t vocabulary) {
     row.edits = std::move(*changes);
   }
   num_device_ = padded_ = static_cast<int32_t>(order_.size());
+  is_plain_ =
+      host.empty() && k_ == 1 && !draws_ && !has_places_ && raw_rows_.empty() && num_edits_ == 0 &&
+      std::all_of(rows_.begin(), rows_.end(), [](const DeviceRow& row) { return row.flags == 0; });
   padded_raw_ = static_cast<int32_t>(raw_rows_.size());
   if (list_k_ > 0)
     list_k_ = static_cast<int>(
@@ -138,7 +141,8 @@ void TokenChoice::keep_raw(DeviceRow& row, int listed) {
 std::vector<int32_t> TokenChoice::pad() {
   padded_ = padded_size(padded_);
   padded_raw_ = padded_size(padded_raw_);
-  num_edits_ = doubled_size(std::max(num_edits_, 1));
+  num_edits_ =
+      doubled_size(std::max(num_edits_, 2 * padded_));  // an end token forbidden, or forced
   return {padded_, num_edits_, k_, draws_ ? 1 : 0, has_places_ ? 1 : 0, padded_raw_, list_k_};
 }
 

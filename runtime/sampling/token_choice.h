@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
+#include "kernels/ops.h"
 #include "kernels/sampling_ops.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/logits_processors.h"
@@ -47,6 +48,9 @@ class TokenChoice {
   int32_t num_device() const { return num_device_; }
   int32_t padded() const { return padded_; }  // the device's rows, filled up
   int32_t num_host() const { return num_host_; }
+  // Whether all rows are greedy, as the logits are, and nobody asks for more than the token and its
+  // log-probability: ops::linear_best says that.
+  bool is_plain() const { return is_plain_; }
   // Of the rows of the constructor: which one the device's or, behind those, the host's i-th is.
   size_t row(int32_t i) const { return order_[static_cast<size_t>(i)]; }
   // The inverse of row().
@@ -65,6 +69,10 @@ class TokenChoice {
   // `memory`: tokens of the rows with places; those without beams get theirs.
   void choose(Context& ctx, const Tensor& logits, const Answer& out, const Tensor& best,
               const ops::SequenceMemory& memory) const;
+  // The same where is_plain(), of a head that leaves no logits: what it is asked for.
+  ops::LinearBestArgs plain(const Answer& out, const Tensor& best) const {
+    return {nullptr, {}, tokens, {}, out.log_sums, out.ids, out.values, best};
+  }
   // Of the device's row d, from an answer that is on the host.
   proto::SequenceOutput read(int32_t d, const Answer& here) const;
 
@@ -99,7 +107,7 @@ class TokenChoice {
   std::vector<int32_t> raw_rows_;  // of the device's rows, those that are kept raw
   int32_t padded_raw_ = 0;
   int list_k_ = 0;  // listed of each of them; 0: no lists but of the chosen tokens
-  bool draws_ = false, has_places_ = false;
+  bool draws_ = false, has_places_ = false, is_plain_ = false;
   Tensor flags_, edit_indptr_, edits_, rules_;
   Tensor histories_, places_;
   Tensor raw_rows_there_, nothing_;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "runtime/scheduling/drafts/step_cost.h"
+
 namespace tandem {
 
 enum class PreemptionMode : uint8_t { kAuto, kRecompute, kSwap };
@@ -18,6 +20,7 @@ struct SpeculationConfig {
   bool draft_model = false;        // workers have one, which makes drafts too
   // Of its step, as a share of one of the model with as many rows. 0: what workers measure.
   double draft_cost = 0;
+  double rows_of_a_step = kRowsOfAStep;  // step_cost.h
 };
 
 struct SchedulerConfig {

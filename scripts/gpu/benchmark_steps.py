@@ -175,7 +175,7 @@ def online(run):
     url = f"http://127.0.0.1:{port}"
     server = run.start([run.pack / "bin/tandem", "serve", model(run), "--device", run.device, "--dtype", "bfloat16", "--port", port,
                         "--client-port", "0", "--max-num-batched-tokens", "8192", "--no-enable-encoder-cache",
-                        "--no-enable-prefix-caching", "--log-level", "warn"], stdin=subprocess.DEVNULL, stdout=run.log)
+                        "--no-enable-prefix-caching", "--log-level", "warn", *run.at_start], stdin=subprocess.DEVNULL, stdout=run.log)
     rows = []
     try:
         await_server(run, server, url)

@@ -62,6 +62,8 @@ class Run:
             XDG_CACHE_HOME=str(self.kept / "cache"),
             # Two ranks on one GPU: as hosts of their own, which talk over lo (bin/rank).
             NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MNNVL_ENABLE="0", NCCL_CUMEM_ENABLE="0")
+        # An emulated device takes minutes to record steps.
+        self.at_start = ["--cudagraph-capture-sizes", "0"] if about["kind"] == "emulated" else []
         if plugin is not None:
             self.environment["TANDEM_CUDA_PLUGIN"] = str(plugin.resolve())
 
@@ -262,7 +264,7 @@ def judge(run, folder, text):
 def generate(run, name, *arguments):
     folder = run.models / name
     lines = "".join(json.dumps(as_request(c)) + "\n" for c in run.cases(folder))
-    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *arguments, given=lines)
+    status, text = run.tandem("generate", "--jsonl", "--model", folder, "--input", "-", *run.at_start, *arguments, given=lines)
     figures, bad = judge(run, folder, text)
     if status != 0:
         bad.insert(0, f"tandem ended with status {status}")

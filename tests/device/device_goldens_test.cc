@@ -2,11 +2,13 @@
 // shares the batch; steps recorded and eager; short caches; every family.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <ostream>
+#include <set>
 #include <string>
 
+#include "models/family.h"
 #include "tests/support/goldens/golden_engine.h"
+#include "tests/support/goldens/golden_families.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"odd_heads", "bart-odd-heads", false, 2, 2000, PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
 
-// Other families, some of their cases each.
+// The other families, some of their cases each.
 class FamilyGoldens : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FamilyGoldens, Tokens) {
@@ -54,15 +56,20 @@ TEST_P(FamilyGoldens, Tokens) {
   testing::expect_goldens(config, GetParam(), 11, 16);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamilyGoldens,
-                         ::testing::Values("blenderbot-small-tiny", "blenderbot-tiny",
-                                           "flan-t5-untied", "marian-tiny", "mbart50-tiny",
-                                           "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, FamilyGoldens, ::testing::ValuesIn(testing::family_goldens()),
+                         testing::checkpoint_test_name);
+
+// (Those that read frames: frames_goldens_test.cc.)
+TEST(FamiliesOnADevice, AreAllThatReadTokenIds) {
+  std::set<std::string> run{"bart"}, known;
+  for (const char* checkpoint : testing::family_goldens())
+    run.insert(find_family(ModelConfig::load(testing::golden_dir(checkpoint))).model_type);
+  for (const std::string& architecture : architectures()) {
+    const ModelFamily& family = *family_of_architecture(architecture);
+    if (family.encoder_input == EncoderInput::kTokenIds) known.insert(family.model_type);
+  }
+  EXPECT_EQ(run, known);
+}
 
 }  // namespace
 }  // namespace tandem

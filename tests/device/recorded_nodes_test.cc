@@ -16,6 +16,7 @@ namespace {
 struct Way {
   DType dtype = DType::kF32;
   bool fused_norms = false;  // TANDEM_FUSED_NORMS
+  bool processors = false;   // tokens that must not come
 };
 
 // Nodes of a step of so many rows; `tokens` of each, all of the same prompt.
@@ -34,7 +35,10 @@ size_t nodes_of_step(int rows, const Way& way,
   for (int i = 0; i < rows; ++i)
     engine.add_request(std::to_string(i), testing::json{{"prompt_token_ids", {0, 5, 6, 7, 2}}},
                        testing::json{{"max_tokens", 12},
-                                     {"min_tokens", 12},
+                                     {"suppress_tokens",
+                                      way.processors ? testing::json{5} : testing::json::array()},
+                                     {"min_tokens", 0},
+                                     {"forced_bos_token_id", nullptr},
                                      {"num_beams", 1},
                                      {"do_sample", false},
                                      {"no_repeat_ngram_size", 0},
@@ -54,9 +58,10 @@ size_t nodes_of_step(int rows, const Way& way,
 }
 
 // bart-tiny's layers, and what a step has besides them: ids, embedding, rows that choose, head,
-// choice.
+// choice, the answer; those of rows, head and choice are one up to 8 greedy rows.
 constexpr size_t kLayers = 2;
-constexpr size_t kOnce = 5;
+constexpr size_t kOnce = 6;
+constexpr size_t kOnceOfFew = 4;
 constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same kernels
 
 // A layer: 3 norms of sums with residuals, 6 products, 2 attentions, of which self-attention writes
@@ -65,7 +70,14 @@ TEST(RecordedNodes, AStepOfManyRows) {
   EXPECT_EQ(nodes_of_step(12, {}), kLayers * 12 + kOnce);
   EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}), kLayers * 12 + kOnce);
 }
-TEST(RecordedNodes, AStepOfFewRows) { EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnce); }
+TEST(RecordedNodes, AStepOfFewRows) {
+  EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnceOfFew);
+  EXPECT_EQ(nodes_of_step(8, {.dtype = DType::kBF16}), kLayers * 11 + kOnceOfFew);
+}
+// Rows with processors have logits.
+TEST(RecordedNodes, AStepOfFewRowsWithProcessors) {
+  EXPECT_EQ(nodes_of_step(2, {.processors = true}), kLayers * 11 + kOnce);
+}
 
 // Norms and GELU are in the products that follow and go before them; the last layer's norm stays.
 TEST(RecordedNodes, AStepOfManyRowsWithFusedNorms) {
@@ -76,7 +88,8 @@ TEST(RecordedNodes, AStepOfManyRowsWithFusedNorms) {
   ASSERT_EQ(tokens.size(), size_t{12});
   for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
   // Few rows and f32 are as they were.
-  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = true}), kLayers * 11 + kOnce);
+  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = true}),
+            kLayers * 11 + kOnceOfFew);
   EXPECT_EQ(nodes_of_step(12, {.fused_norms = true}), kLayers * 12 + kOnce);
 }
 

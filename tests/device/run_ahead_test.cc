@@ -279,9 +279,11 @@ class Runner {
     runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
                                                           config_.block_size, 200, 0);
     SchedulerConfig scheduling =
-        scheduler_config(config_, CacheSize{.num_device_blocks = 200,
-                                            .num_host_blocks = 0,
-                                            .beam_vocabulary = model_config.vocab_size});
+        scheduler_config(config_,
+                         CacheSize{.num_device_blocks = 200,
+                                   .num_host_blocks = 0,
+                                   .beam_vocabulary = model_config.vocab_size},
+                         DType::kF32);
     scheduling.max_steps_in_flight = 2;
     scheduler_ = std::make_unique<Scheduler>(scheduling);
   }

@@ -70,6 +70,7 @@ void check_limits(const ModelConfig& config) {
   const ModelLimits limits = limits_of(config);
   check(limits.scratch_values_per_token >= 0 && limits.widest_linear >= 0);
   check(limits.self_cache_values_per_token >= 0 && limits.cross_cache_values_per_token >= 0);
+  check(limits.cache_heads_per_token >= 0);
   check(limits.encoder_positions.value_or(0) >= 0 && limits.decoder_positions.value_or(0) >= 0);
   if (!limits.frames) return;
   check(limits.frames->width > 0);

@@ -54,7 +54,8 @@ struct Problem {
   ops::PagedAttentionArgs paged(Random& random, Context& ctx, int32_t block_size, DType dtype,
                                 const ops::PositionBias& bias) const {
     const ShuffledPages pages(random, keys, block_size);
-    const KvPages to{Tensor::zeros({pages.count(), 2, heads, block_size, head_dim}, dtype)};
+    const KvPages to =
+        testing::nan_pages(pages.count(), block_size, heads, head_dim, dtype, KvLayout::kHND);
     ops::write_kv(ctx, {k, v, indices(pages.slots), to});
     return {q,
             to,
@@ -93,7 +94,7 @@ TEST_P(AttentionBiasTest, PagesMatchTheReference) {
   for (int round = 0; round < 25; ++round) {
     const Problem p(random, random.integer(1, 4), random.pick(kHeadDims), false);
     ops::PagedAttentionArgs args =
-        p.paged(random, ctx, random.pick({1, 3, 16, 32}), random.pick({DType::kF32, DType::kBF16}),
+        p.paged(random, ctx, random.pick({1, 3, 16, 32}), random.pick(testing::kPageTypes),
                 random_bias(random, p.heads));
     const Tensor got = args.out;
     ops::paged_attention(ctx, args);
@@ -111,7 +112,7 @@ TEST_P(AttentionBiasTest, AQueryHasItsOwnBits) {
   for (int round = 0; round < 4; ++round) {
     const Problem p(random, 3, random.pick(kHeadDims), false);
     const ops::PositionBias bias = random_bias(random, p.heads);
-    const DType dtype = random.pick({DType::kF32, DType::kBF16});
+    const DType dtype = random.pick(testing::kPageTypes);
     const auto all = p.paged(random, three, 16, dtype, bias);
     ops::paged_attention(three, all);
     const std::vector<int32_t> qo = indptr_of(p.queries), kv = indptr_of(p.keys);

@@ -12,6 +12,16 @@ using testing::near;
 using testing::Random;
 using testing::same_bits;
 
+// The same bits, but of a NaN.
+bool same_pages(const KvPages& a, const KvPages& b) {
+  if (std::memcmp(a.data.raw(), b.data.raw(), a.data.bytes()) != 0) return false;
+  for (int64_t i = 0; i < a.scales.size() && !a.scales.empty(); ++i) {
+    const float x = a.scales.data<float>()[i], y = b.scales.data<float>()[i];
+    if (x != y && !(std::isnan(x) && std::isnan(y))) return false;
+  }
+  return true;
+}
+
 class AttentionTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(AttentionTest);
 
@@ -104,11 +114,7 @@ struct Sequences {
     std::vector<int32_t> order(static_cast<size_t>(blocks));
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random.engine());
-    KvPages pages{layout == KvLayout::kNHD
-                      ? Tensor({blocks, 2, block_size, heads, head_dim}, dtype)
-                      : Tensor({blocks, 2, heads, block_size, head_dim}, dtype),
-                  layout};
-    std::memset(pages.data.raw(), 0xff, pages.data.bytes());  // NaN where nothing is written
+    const KvPages pages = testing::nan_pages(blocks, block_size, heads, head_dim, dtype, layout);
     std::vector<int32_t> qo{0}, kv{0}, last, used;
     for (size_t s = 0; s < keys.size(); ++s) {
       std::vector<int32_t> slots;
@@ -144,7 +150,7 @@ TEST_P(AttentionTest, PagedMatchesTheReference) {
                       random.pick<int64_t>({1, 3, 20}), random.pick<int64_t>({1, 40, 100}));
     ops::PagedAttentionArgs args = s.page(
         ctx, random, random.pick({1, 2, 5, 16, 32}), random.pick({KvLayout::kNHD, KvLayout::kHND}),
-        random.pick({DType::kF32, DType::kBF16}), random.integer(0, 1) == 1);
+        random.pick(testing::kPageTypes), random.integer(0, 1) == 1);
     const Tensor got = args.out;
     ops::paged_attention(ctx, args);
     args.out = Tensor({got.dim(0), got.dim(1)}, DType::kF32);
@@ -156,7 +162,7 @@ TEST_P(AttentionTest, PagedMatchesTheReference) {
 TEST_P(AttentionTest, PagesAndLayoutsGiveTheSameBits) {
   Random random;
   Context one(1), three(3);
-  for (DType dtype : {DType::kF32, DType::kBF16})
+  for (DType dtype : testing::kPageTypes)
     for (bool causal : {false, true}) {
       const Sequences s(random, 4, 3, random.pick(kHeadDims), 20, 60);
       Tensor first;
@@ -180,7 +186,7 @@ TEST_P(AttentionTest, ChunksAndBatchesGiveTheSameBits) {
     const bool causal = round % 2 == 0;
     const Sequences s(random, 3, 2, random.pick(kHeadDims), 20, 60);
     const auto args = s.page(three, random, random.pick({2, 16}), KvLayout::kHND,
-                             random.pick({DType::kF32, DType::kBF16}), causal);
+                             random.pick(testing::kPageTypes), causal);
     ops::paged_attention(three, args);
     const int32_t* qo = args.qo_indptr.data<int32_t>();
     const int32_t* kv = args.kv_indptr.data<int32_t>();
@@ -208,7 +214,7 @@ TEST_P(AttentionTest, BeamsTogetherGiveTheBitsOfEachAlone) {
   Random random;
   Context one(1), three(3);
   for (int head_dim : kHeadDims)
-    for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (DType dtype : testing::kPageTypes) {
       Sequences s(random, 3, static_cast<int>(random.integer(1, 3)), head_dim, 0, 70);
       int32_t total = 0;
       for (int32_t& queries : s.queries)
@@ -238,12 +244,13 @@ TEST_P(AttentionTest, BeamsTogetherGiveTheBitsOfEachAlone) {
     }
 }
 
-TEST(Attention, LevelsGiveTheSameBitsInF32) {
+TEST(Attention, LevelsGiveTheSameBits) {
   Random random;
   Context ctx(2);
   for (int head_dim : kHeadDims) {
     const Sequences s(random, 3, 2, head_dim, 5, 70);
-    const auto args = s.page(ctx, random, 16, KvLayout::kHND, DType::kF32, true);
+    const auto args = s.page(ctx, random, random.pick({5, 16}), KvLayout::kHND,
+                             random.pick(testing::kPageTypes), true);
     Ragged ragged(random, {3, 70, 33}, 2, head_dim);
     Tensor first, first_ragged;
     for (CpuIsa isa : testing::available_isas()) {
@@ -276,32 +283,65 @@ TEST_P(AttentionTest, LargeScores) {
   EXPECT_TRUE(near(r.args.out, expected.out, 1e-2, 1e-2));
 }
 
-TEST(WriteKv, MatchesTheReferenceAndSkipsNegativeSlots) {
+class WriteKvTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(WriteKvTest);
+
+TEST_P(WriteKvTest, MatchesTheReferenceAndSkipsNegativeSlots) {
   Random random;
   Context ctx(2);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 45; ++round) {
     const int heads = static_cast<int>(random.integer(1, 4)), head_dim = random.pick(kHeadDims);
     const int block_size = random.pick({1, 2, 5, 16});
     const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-    const DType dtype = random.pick({DType::kF32, DType::kBF16});
-    const Shape shape = layout == KvLayout::kNHD ? Shape{6, 2, block_size, heads, head_dim}
-                                                 : Shape{6, 2, heads, block_size, head_dim};
+    const DType dtype = random.pick(testing::kPageTypes);
     std::vector<int32_t> slots(static_cast<size_t>(6 * block_size));
     std::iota(slots.begin(), slots.end(), 0);
     std::shuffle(slots.begin(), slots.end(), random.engine());
     slots.resize(static_cast<size_t>(random.integer(1, 6 * block_size)));
     if (random.integer(0, 1)) slots[0] = -1;
     const int64_t t = static_cast<int64_t>(slots.size()), d = int64_t{heads} * head_dim;
-    ops::WriteKvArgs args{random.strided(t, d),
-                          random.strided(t, d),
-                          indices(slots),
-                          {Tensor::zeros(shape, dtype), layout}};
+    const auto pages = [&] {
+      return testing::nan_pages(6, block_size, heads, head_dim, dtype, layout);
+    };
+    ops::WriteKvArgs args{random.strided(t, d), random.strided(t, d), indices(slots), pages()};
     ops::write_kv(ctx, args);
-    const Tensor got = args.pages.data;
-    args.pages.data = Tensor::zeros(shape, dtype);
+    const KvPages got = args.pages;
+    args.pages = pages();
     reference::write_kv(args);
-    EXPECT_EQ(std::memcmp(got.raw(), args.pages.data.raw(), got.bytes()), 0);
+    EXPECT_TRUE(same_pages(got, args.pages)) << name_of(dtype) << ", head_dim " << head_dim;
   }
+}
+
+// Heads without a scale: of zeros, of almost nothing, with a NaN or an infinity. Others reach 127.
+TEST_P(WriteKvTest, ScalesOfInt8) {
+  Random random;
+  Context ctx(1);
+  const int head_dim = random.pick(kHeadDims);
+  const auto pages = [&] {
+    return testing::nan_pages(1, 1, 6, head_dim, DType::kI8, KvLayout::kHND);
+  };
+  const Tensor k = random.matrix(1, 6 * head_dim), v = random.matrix(1, 6 * head_dim, 1e30f);
+  const auto head = [&](int h) { return k.data<float>() + h * head_dim; };
+  const int64_t at = random.integer(0, head_dim - 1);
+  std::fill_n(head(0), head_dim, 0.0f);
+  std::fill_n(head(1), head_dim, -1e-31f);
+  head(2)[at] = std::nanf("");
+  head(3)[at] = -INFINITY;
+  head(4)[at] = -1000;
+  ops::WriteKvArgs args{k, v, indices({0}), pages()};
+  ops::write_kv(ctx, args);
+  const KvPages got = args.pages;
+  const float* scales = got.scales.data<float>();
+  const int8_t* q = got.data.data<int8_t>();
+  EXPECT_EQ(scales[0], 0);
+  EXPECT_EQ(scales[1], 0);
+  EXPECT_TRUE(std::isnan(scales[2]) && std::isnan(scales[3]));
+  EXPECT_TRUE(std::all_of(q, q + 4 * head_dim, [](int8_t x) { return x == 0; }));
+  EXPECT_EQ(scales[4], 1000.0f / 127.0f);
+  EXPECT_EQ(q[4 * head_dim + at], -127);
+  args.pages = pages();
+  reference::write_kv(args);
+  EXPECT_TRUE(same_pages(got, args.pages));
 }
 
 TEST(CopyBlocks, CopiesInOrder) {

@@ -89,6 +89,24 @@ struct ShuffledPages {
   int32_t count() const { return indptr.back(); }
 };
 
+// Pages that hold NaN (as int8 with such scales), where nothing is written.
+inline KvPages nan_pages(int64_t blocks, int64_t block_size, int64_t heads, int64_t head_dim,
+                         DType dtype, KvLayout layout) {
+  Shape shape = layout == KvLayout::kNHD ? Shape{blocks, 2, block_size, heads}
+                                         : Shape{blocks, 2, heads, block_size};
+  KvPages pages;
+  pages.layout = layout;
+  if (const auto scale = page_scale_type(dtype)) pages.scales = Tensor(shape, *scale);
+  shape.push_back(head_dim);
+  pages.data = Tensor(shape, dtype);
+  for (const Tensor& t : {pages.data, pages.scales})
+    if (!t.empty()) std::memset(t.raw(), 0xff, t.bytes());
+  return pages;
+}
+
+// As random.pick() chooses.
+constexpr std::initializer_list<DType> kPageTypes = {DType::kF32, DType::kBF16, DType::kI8};
+
 inline Tensor to_bf16(const Tensor& x) {
   Tensor t(x.shape(), DType::kBF16);
   for (int64_t i = 0; i < x.size(); ++i) t.data<uint16_t>()[i] = float_to_bf16(x.data<float>()[i]);
@@ -133,13 +151,7 @@ inline ::testing::AssertionResult same_bits(const Tensor& a, const Tensor& b) {
   return ::testing::AssertionSuccess();
 }
 
-inline std::vector<CpuIsa> available_isas() {
-  std::vector<CpuIsa> isas;
-  for (CpuIsa isa : {CpuIsa::kGeneric, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni,
-                     CpuIsa::kAvx512Bf16, CpuIsa::kAmx})
-    if (isa <= best_cpu_isa()) isas.push_back(isa);
-  return isas;
-}
+inline std::vector<CpuIsa> available_isas() { return {cpu_isas().begin(), cpu_isas().end()}; }
 
 // A test that runs at every level of this machine.
 class IsaTest : public ::testing::TestWithParam<CpuIsa> {

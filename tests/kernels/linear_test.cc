@@ -117,9 +117,31 @@ TEST_P(LinearTest, EmptySidesAreFine) {
     run(ctx, PackedWeight(ctx, {&no_rows, 1}, dtype), random.matrix(4, 3), Tensor(),
         Activation::kNone);
     const Tensor y = run(ctx, PackedWeight(ctx, {&no_columns, 1}, dtype),
-                         Tensor({7, 0}, DType::kF32), bias, Activation::kNone);
-    for (int64_t i = 0; i < 7; ++i)
+                         Tensor({70, 0}, DType::kF32), bias, Activation::kNone);
+    for (int64_t i = 0; i < 70; ++i)
       EXPECT_EQ(std::memcmp(y.row<float>(i), bias.raw(), 5 * sizeof(float)), 0);
+  }
+}
+
+// Large outputs are written past the caches, if their rows begin at lines; then too only their own
+// columns and rows.
+TEST_P(LinearTest, LargeOutputsHaveTheBitsOfSmallOnes) {
+  if (GetParam() == CpuIsa::kGeneric) GTEST_SKIP() << "slow";
+  Random random;
+  Context ctx(3);
+  const int64_t t = 300, k = 20, n = 3600;
+  const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
+  const MatrixView view = view_of(w);
+  for (const DType dtype : {DType::kBF16, DType::kI8}) {
+    const PackedWeight packed(ctx, {&view, 1}, dtype);
+    const Tensor all = Tensor::zeros({t, n + 32}, DType::kF32), out = all.columns(16, 16 + n);
+    ops::linear(ctx, {&packed, x, bias, Activation::kRelu, out});
+    for (int64_t i = 0; i < t; i += 7) {
+      EXPECT_TRUE(same_bits(out.rows(i, i + 1),
+                            run(ctx, packed, x.rows(i, i + 1), bias, Activation::kRelu)));
+      EXPECT_EQ(all.row<float>(i)[15], 0.0f);
+      EXPECT_EQ(all.row<float>(i)[16 + n], 0.0f);
+    }
   }
 }
 
@@ -149,7 +171,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
   const bool slow = GetParam() == CpuIsa::kGeneric;
   for (int round = 0; round < 12; ++round) {
     const int64_t k = random.pick<int64_t>({1, 56, 193, 385, 1031}),
-                  n = random.pick<int64_t>({16, 64, 100, 200});
+                  n = random.pick<int64_t>({16, 64, 100, 200, 450});
     const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
@@ -185,6 +207,39 @@ TEST_P(LinearTest, EveryNumberOfRowsGivesTheSameBits) {
                               all.rows(begin, begin + t)))
             << t << " rows from " << begin << ", k = " << k;
       }
+    }
+  }
+}
+
+// A norm that the layer makes has the bits of one apart, as have the products behind it, also where
+// it is written over what it reads.
+TEST_P(LinearTest, NormsInFrontHaveTheBitsOfNormsApart) {
+  Random random;
+  Context ctx(2);
+  for (int round = 0; round < 20; ++round) {
+    const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
+    const bool adds = random.integer(0, 2) != 0, sums = adds && random.integer(0, 1) != 0;
+    const bool rms = random.integer(0, 1) != 0;
+    const Tensor w = random.matrix(n, k), bias = random.vector(n), weight = random.vector(k);
+    const Tensor rows = random.matrix(t, k), residual = adds ? random.matrix(t, k) : Tensor();
+    const MatrixView view = view_of(w);
+    ops::LayerNormArgs norm{rows, residual, weight, rms ? Tensor() : random.vector(k)};
+    norm.out = Tensor({t, k}, DType::kF32);
+    if (sums) norm.sum = Tensor({t, k}, DType::kF32);
+    norm.rms = rms;
+    ops::layer_norm(ctx, norm);
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
+      const PackedWeight packed(ctx, {&view, 1}, dtype);
+      ops::LayerNormArgs in_front = norm;
+      in_front.x = Tensor({t, k}, DType::kF32);
+      std::memcpy(in_front.x.raw(), rows.raw(), rows.bytes());
+      in_front.out = sums || !adds ? Tensor({t, k}, DType::kF32) : in_front.x;
+      if (sums) in_front.sum = in_front.x;
+      const Tensor out({t, n}, DType::kF32);
+      ops::linear(ctx, {&packed, in_front.out, bias, Activation::kGelu, out, &in_front});
+      EXPECT_TRUE(same_bits(in_front.out, norm.out));
+      if (sums) EXPECT_TRUE(same_bits(in_front.sum, norm.sum));
+      EXPECT_TRUE(same_bits(out, run(ctx, packed, norm.out, bias, Activation::kGelu)));
     }
   }
 }

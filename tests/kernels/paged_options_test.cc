@@ -76,11 +76,7 @@ struct Problem {
     // One page more, of NaN.
     const int64_t blocks = pages.count() + 1;
     const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-    const KvPages to{layout == KvLayout::kNHD
-                         ? Tensor({blocks, 2, block_size, kv_heads, head_dim}, dtype)
-                         : Tensor({blocks, 2, kv_heads, block_size, head_dim}, dtype),
-                     layout};
-    std::memset(to.data.raw(), 0xff, to.data.bytes());
+    const KvPages to = testing::nan_pages(blocks, block_size, kv_heads, head_dim, dtype, layout);
     ops::write_kv(ctx, {k, v, indices(pages.slots), to});
     ops::PagedAttentionArgs args{q,
                                  to,
@@ -109,7 +105,7 @@ TEST_P(PagedOptionsTest, MatchTheReference) {
     const Problem p(random);
     const Options options = random_options(random, p.heads);
     ops::PagedAttentionArgs args = p.paged(random, ctx, random.pick({1, 3, 5, 16, 32}),
-                                           random.pick({DType::kF32, DType::kBF16}), options);
+                                           random.pick(testing::kPageTypes), options);
     const Tensor got = args.out, sums = args.log_sums;
     ops::paged_attention(ctx, args);
     args.out = Tensor(got.shape(), DType::kF32);
@@ -129,7 +125,7 @@ TEST_P(PagedOptionsTest, AQueryHasItsOwnBits) {
   for (int round = 0; round < 8; ++round) {
     const Problem p(random);
     const Options options = random_options(random, p.heads);
-    const DType dtype = random.pick({DType::kF32, DType::kBF16});
+    const DType dtype = random.pick(testing::kPageTypes);
     const auto all = p.paged(random, three, random.pick({2, 16}), dtype, options);
     ops::paged_attention(three, all);
     const std::vector<int32_t> qo = indptr_of(p.queries);
@@ -163,8 +159,9 @@ TEST_P(PagedOptionsTest, AGroupHasTheBitsOfHeadsOfTheirOwn) {
                       t->row<float>(row) + h * p.head_dim);
     }
     const Options options = random_options(random, p.heads);
-    const auto together = p.paged(random, ctx, 16, DType::kF32, options);
-    const auto each = apart.paged(random, ctx, 16, DType::kF32, options);
+    const DType dtype = random.pick(testing::kPageTypes);
+    const auto together = p.paged(random, ctx, 16, dtype, options);
+    const auto each = apart.paged(random, ctx, 16, dtype, options);
     ops::paged_attention(ctx, together);
     ops::paged_attention(ctx, each);
     EXPECT_TRUE(same_bits(together.out, each.out)) << p.heads << " and " << p.kv_heads;
@@ -179,7 +176,8 @@ TEST_P(PagedOptionsTest, PagesBeforeTheWindowAreNotRead) {
   for (int round = 0; round < 10; ++round) {
     const Problem p(random);
     Options options;
-    const auto all = p.paged(random, ctx, random.pick({1, 5, 16}), DType::kF32, options);
+    const auto all =
+        p.paged(random, ctx, random.pick({1, 5, 16}), random.pick(testing::kPageTypes), options);
     const int32_t block = static_cast<int32_t>(all.pages.data.size() / all.pages.data.dim(0) / 2 /
                                                (p.kv_heads * p.head_dim));
     ops::paged_attention(ctx, all);
@@ -212,7 +210,8 @@ TEST_P(PagedOptionsTest, MergedAttentionIsOneSoftmax) {
     Problem p(random, 1, random.pick({8, 64}), 2, random.pick({1, 3}));
     Options options;
     options.causal = false;
-    auto all = p.paged(random, ctx, 16, DType::kF32, options);
+    const DType dtype = random.pick(testing::kPageTypes);
+    auto all = p.paged(random, ctx, 16, dtype, options);
     reference::paged_attention(all);
     if (p.keys[0] < 2 || p.queries[0] == 0) continue;
     const int32_t cut = static_cast<int32_t>(random.integer(1, p.keys[0] - 1));
@@ -221,8 +220,8 @@ TEST_P(PagedOptionsTest, MergedAttentionIsOneSoftmax) {
     first.k = p.k.rows(0, cut), first.v = p.v.rows(0, cut);
     rest.keys = {p.keys[0] - cut};
     rest.k = p.k.rows(cut, p.keys[0]), rest.v = p.v.rows(cut, p.keys[0]);
-    const auto a = first.paged(random, ctx, 5, DType::kF32, options);
-    const auto b = rest.paged(random, ctx, 16, DType::kF32, options);
+    const auto a = first.paged(random, ctx, 5, dtype, options);
+    const auto b = rest.paged(random, ctx, 16, dtype, options);
     ops::paged_attention(ctx, a);
     ops::paged_attention(ctx, b);
     ops::MergeAttentionArgs merge{a.out, b.out, a.log_sums, b.log_sums,
@@ -247,7 +246,8 @@ TEST(PagedOptions, LevelsGiveTheSameBits) {
   Context ctx(2);
   for (int round = 0; round < 20; ++round) {
     const Problem p(random);
-    const auto args = p.paged(random, ctx, 16, DType::kF32, random_options(random, p.heads));
+    const auto args =
+        p.paged(random, ctx, 16, random.pick(testing::kPageTypes), random_options(random, p.heads));
     Tensor first, first_sums;
     for (const CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/isa/isa.h"
 #include "tests/kernels/kernels_test_util.h"
 
 namespace tandem {
@@ -17,7 +18,7 @@ using testing::same_bits;
 class RaggedBf16Test : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(RaggedBf16Test);
 
-bool computes_bf16() { return cpu_isa() >= CpuIsa::kAvx512Bf16; }
+bool computes_bf16() { return cpu::isa_kernels().ragged_attend_bf16 != nullptr; }
 
 ops::RaggedAttentionArgs random_args(Random& random, const std::vector<int32_t>& lengths,
                                      int head_dim, float spread = 1.0f) {

@@ -93,28 +93,30 @@ TEST(Rotary, TheWriteToTheCacheTurnsKeys) {
     const int block_size = random.pick({1, 5, 16});
     const int64_t blocks = (p.tokens + block_size - 1) / block_size;
     const KvLayout layout = random.pick({KvLayout::kNHD, KvLayout::kHND});
-    const Shape shape = layout == KvLayout::kNHD
-                            ? Shape{blocks, 2, block_size, p.heads, p.head_dim}
-                            : Shape{blocks, 2, p.heads, block_size, p.head_dim};
+    const auto pages = [&](DType type) {
+      KvPages out = testing::nan_pages(blocks, block_size, p.heads, p.head_dim, type, layout);
+      std::memset(out.data.raw(), 0, out.data.bytes());
+      return out;
+    };
     std::vector<int32_t> slots(static_cast<size_t>(p.tokens));
     std::iota(slots.begin(), slots.end(), 0);
     std::shuffle(slots.begin(), slots.end(), random.engine());
-    const DType dtype = random.pick({DType::kF32, DType::kBF16});
+    const DType dtype = random.pick(testing::kPageTypes);
     const Tensor k = random.strided(p.tokens, p.width()), before = copy_of(k);
-    ops::WriteKvArgs args{k,
-                          random.strided(p.tokens, p.width()),
-                          indices(slots),
-                          {Tensor::zeros(shape, dtype), layout},
+    ops::WriteKvArgs args{k, random.strided(p.tokens, p.width()), indices(slots), pages(dtype),
                           p.rotary};
     ops::write_kv(ctx, args);
     EXPECT_TRUE(same_bits(k, before));
-    const Tensor got = args.pages.data;
-    args.pages.data = Tensor::zeros(shape, dtype);
+    const Tensor got = args.pages.data, scales = args.pages.scales;
+    args.pages = pages(dtype);
     ops::rotary(ctx, {before, p.heads, p.head_dim, p.rotary});
     args.k = before;
     args.rotary = {};
     ops::write_kv(ctx, args);
     EXPECT_EQ(std::memcmp(got.raw(), args.pages.data.raw(), got.bytes()), 0);
+    if (!scales.empty()) {
+      EXPECT_EQ(std::memcmp(scales.raw(), args.pages.scales.raw(), scales.bytes()), 0);
+    }
     if (dtype != DType::kF32) continue;
     args.k = k;
     args.rotary = p.rotary;

@@ -50,7 +50,9 @@ TEST_P(RowMathTest, PeaksAreThoseOfPlainLoops) {
     ASSERT_EQ(peak.value, top);
     ASSERT_EQ(peak.has_nan, nan);
     ASSERT_EQ(peak.block, first / kRowBlock * kRowBlock);
-    if (!nan && std::isfinite(top)) ASSERT_EQ(index_of(peak, x), static_cast<int32_t>(first));
+    if (!nan && std::isfinite(top)) {
+      ASSERT_EQ(index_of(peak, x), static_cast<int32_t>(first));
+    }
   }
 }
 

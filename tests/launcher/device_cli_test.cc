@@ -39,10 +39,10 @@ class Variable {
 };
 
 ProcessResult generate(std::vector<std::string> flags) {
-  std::vector<std::string> args{TANDEM_BINARY,       "generate",
-                                "--model",           testing::golden_dir("bart-tiny").string(),
-                                "--max-new-tokens",  "12",
-                                "A few words of it."};
+  std::vector<std::string> args{
+      TANDEM_BINARY,       "generate", "--model",        testing::golden_dir("bart-tiny").string(),
+      "--max-new-tokens",  "12",       "--max-num-seqs", "2",
+      "A few words of it."};
   args.insert(args.end() - 1, flags.begin(), flags.end());
   return testing::run_process(args, {});
 }
@@ -58,7 +58,8 @@ TEST(DeviceCli, BadNames) {
     expect_problem(generate({"--device", name}), {"device"});
   expect_problem(generate({"--device", "cpu", "--dtype", "float16"}), {"--dtype", "float16"});
   expect_problem(generate({"--gpu-memory-utilization", "1.5"}), {"--gpu-memory-utilization"});
-  expect_problem(generate({"--kv-cache-dtype", "int4"}), {"--kv-cache-dtype", "int4", "fp8"});
+  expect_problem(generate({"--kv-cache-dtype", "int4"}),
+                 {"--kv-cache-dtype", "int4", "int8", "fp8"});
   expect_problem(generate({"--device", "cpu", "--kv-cache-dtype", "fp8"}),
                  {"--kv-cache-dtype", "8.9"});
 }
@@ -112,14 +113,47 @@ TEST(DeviceCli, TheCpusTokens) {
   EXPECT_EQ(two.status, 0) << two.err;
   EXPECT_EQ(one.out, two.out);
   EXPECT_FALSE(one.out.empty());
+  expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "int8"}),
+                 {"--kv-cache-dtype", "int8 is for CPUs", "fp8"});
   const Variable ampere("TANDEM_EMULATOR_CAPABILITY", "8.6");
   expect_problem(generate({"--device", "cuda", "--kv-cache-dtype", "fp8"}),
                  {"--kv-cache-dtype", "8.9", "8.6"});
   expect_problem(generate({"--device", "cuda:1"}), {"device", "cuda:1"});
+  // Steps are recorded first, and it is said.
+  const ProcessResult recorded = generate({"--device", "cuda", "--cudagraph-capture-sizes", "1,2",
+                                           "--log-level", "info"}),
+                      none = generate({"--device", "cuda", "--cudagraph-capture-sizes", "0",
+                                       "--log-level", "info"});
+  EXPECT_NE(recorded.err.find("recorded 4 steps of decoding, of 1 to 2 sequences"),
+            std::string::npos)
+      << recorded.err;
+  EXPECT_EQ(none.err.find("steps of decoding"), std::string::npos) << none.err;
+  EXPECT_EQ(none.out, recorded.out);
+  expect_problem(generate({"--cudagraph-capture-sizes", "-1"}),
+                 {"--cudagraph-capture-sizes", "-1"});
   expect_problem(generate({"--device", "cuda", "--dtype", "int8"}),
                  {"--dtype", "int8", "--quantization"});
   expect_problem(generate({"--device", "cuda", "--dtype", "int4"}),
                  {"--dtype", "int4 is for CPUs", "--quantization int4"});
+}
+
+// Keys and values in int8, alone and on two ranks.
+TEST(DeviceCli, Int8KeysAndValuesOfACpu) {
+  for (const char* dtype : {"float32", "bfloat16", "int8", "int4"}) {
+    const std::vector<std::string> flags{"--device",         "cpu", "--dtype", dtype,
+                                         "--kv-cache-dtype", "int8"};
+    std::vector<std::string> split = flags;
+    split.insert(split.end(),
+                 {"--tensor-parallel-size", "2", "--distributed-executor-backend", "threads"});
+    const ProcessResult one = generate(flags), two = generate(split);
+    EXPECT_EQ(one.status, 0) << one.err;
+    EXPECT_EQ(two.status, 0) << two.err;
+    EXPECT_FALSE(one.out.empty());
+    // (Weights in int8 and int4 have other scales on each rank, and so may have other tokens.)
+    if (dtype == std::string("float32")) {
+      EXPECT_EQ(two.out, one.out);
+    }
+  }
 }
 
 TEST(DeviceCli, QuantizationOfACpu) {

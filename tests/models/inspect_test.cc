@@ -52,6 +52,8 @@ TEST(Inspect, BartTiny) {
   EXPECT_EQ(r.memory[3].dtype, "int4");  // the encoder's are int8
   EXPECT_EQ(r.memory[3].weight_bytes, encoder + (r.parameters - encoder) * 17 / 32);
   EXPECT_EQ(r.memory[3].self_bytes_per_token, r.memory[2].self_bytes_per_token);
+  EXPECT_EQ(r.int8_self_bytes_per_token, 2u * 2 * (64 + 4 * sizeof(float)));  // 4 heads
+  EXPECT_EQ(r.int8_cross_bytes_per_token, r.int8_self_bytes_per_token);
   EXPECT_EQ(r.generation["max_length"], 60);
 }
 
@@ -141,6 +143,7 @@ TEST(Inspect, Text) {
         "in float32    weights 9.1 MiB\n", "in bfloat16   weights 4.5 MiB\n",
         "cache 4.0 KiB for each decoder token, 4.0 KiB for each encoder token\n",
         "cache of 32 requests of full length (80 + 80 tokens): 20.0 MiB\n",
+        "--kv-cache-dtype int8: cache 1.1 KiB for each decoder token, 1.1 KiB for each encoder",
         "default       num_beams = 4\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
@@ -156,6 +159,7 @@ TEST(Inspect, Json) {
   EXPECT_EQ(json["generation"]["num_beams"], 4);
   EXPECT_EQ(json["memory"]["float32"]["weight_bytes"], 2385408 * 4);
   EXPECT_EQ(json["memory"]["float32"]["cache_bytes_32_requests"], 32 * 80 * 8192);
+  EXPECT_EQ(json["int8_cache"]["cross_cache_bytes_per_token"], 1024 + 2 * 2 * 4 * 4);
   EXPECT_FALSE(json.dump().empty());  // throws where a string is not UTF-8
 }
 

@@ -49,12 +49,14 @@ with tempfile.TemporaryDirectory() as folder:
 rows = [{"op": op, "what": what, "m": 8, "us": 2.0} for op, what in [*op_steps.OF_A_LAYER, *op_steps.OF_A_STEP]]
 assert [r["us"] for r in op_steps.summed(rows)] == [2.0 * (12 * 12 + 2)]
 assert op_steps.summed(rows[1:]) == []
+best = {"op": op_steps.BEST[0], "what": op_steps.BEST[1], "m": rows[0]["m"], "us": 5.0}
+assert [r["us"] for r in op_steps.summed([*rows, best])] == [2.0 * 12 * 12 + 5.0]
 # ncu's lines, a metric each: the kernels of the last step, by name.
 lines = ['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"']
-for i, kernel in enumerate(["select_kernel", "norm<float>(int)", "norm<float>(int)", "select_kernel", "copy"]):
+for i, kernel in enumerate(["tell_host_kernel", "norm<float>(int)", "norm<float>(int)", "tell_host_kernel", "copy"]):
     lines += [f'"{i}","{kernel}","{op_steps.METRICS[0]}","ns","1,500"', f'"{i}","{kernel}","{op_steps.METRICS[2]}","%","{10 * i}"']
 found = op_steps.by_kernel(op_steps.last_step(op_steps.launches_of("==PROF== hello\n" + "\n".join(lines))))
-assert [(r["kernel"], r["launches"], r["us"]) for r in found] == [("norm", 2, 3.0), ("select_kernel", 1, 1.5)], found
+assert [(r["kernel"], r["launches"], r["us"]) for r in found] == [("norm", 2, 3.0), ("tell_host_kernel", 1, 1.5)], found
 assert found[0]["% of memory"] == 15.0, found
 # What is printed last has all that fits.
 with tempfile.TemporaryDirectory() as folder:

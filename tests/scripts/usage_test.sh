@@ -8,7 +8,7 @@ wrong() {
   echo "FAILED $*"
   failures=$((failures + 1))
 }
-for script in quickstart test test_fresh smoke install_dependencies check_style; do
+for script in quickstart test test_fresh test_aarch64 smoke install_dependencies check_style; do
   file=$repository/scripts/$script
   # test_fresh is for a developer's machine and uses bash, which a bare root has as well.
   [ -x "$file" ] || wrong "$script is not executable"
@@ -27,6 +27,12 @@ done
 status=0
 "$repository/scripts/quickstart" --no-install /no/such/text >/dev/null 2>&1 || status=$?
 [ $status = 2 ] || wrong "quickstart with a file that is not there: exit status $status instead of 2"
+for bad in "--steps nonesuch" "--jobs 0" "--jobs many" "--only" "--goldens /no/such/folder"; do
+  status=0
+  # shellcheck disable=SC2086 # two words
+  "$repository/scripts/test_aarch64" $bad >/dev/null 2>&1 || status=$?
+  [ $status = 2 ] || wrong "test_aarch64 $bad: exit status $status instead of 2"
+done
 for bad in "--steps nonesuch" "--turns 3"; do
   status=0
   # shellcheck disable=SC2086 # two words

@@ -87,7 +87,7 @@ inline void multiply_steps(const uint32_t* x, int64_t ldx, int64_t rows, const u
 #ifdef TANDEM_ISA_AMX
   const int low = rows < kTileRows ? static_cast<int>(rows) : kTileRows;
   run_tiles<StepBf16>(b, 0, {low, static_cast<int>(rows) - low, kTileSteps}, 0, steps / kTileSteps,
-                      {nullptr, 0});
+                      {});
 #else
   gemm<StepBf16>(b);
 #endif
@@ -193,10 +193,16 @@ void ragged_attend_bf16(const RaggedHead& h) {
       const V sum[1] = {soft[i].sum};
       const V inverse = set1(1.0f / reduce_add(sum));
       float* out = h.out + (row + i) * h.ldo;
-      for (int64_t d = 0; d < h.head_dim; d += 16)
-        store_n(out + d, load(acc + i * lda + d) * inverse, lanes_of(h.head_dim - d));
+      for (int64_t d = 0; d < h.head_dim; d += 16) {
+        const V v = load(acc + i * lda + d) * inverse;
+        if (h.stream)
+          _mm512_stream_ps(out + d, v);
+        else
+          store_n(out + d, v, lanes_of(h.head_dim - d));
+      }
     }
   }
+  if (h.stream) _mm_sfence();
 #ifdef TANDEM_ISA_AMX
   release_tiles();
 #endif

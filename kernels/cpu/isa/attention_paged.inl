@@ -1,12 +1,18 @@
 // Attention of some heads over pages. Keys and values are rows of head_dim elements, read once and
 // in order. Pages are scattered, so that the hardware does not foresee them: with each row goes the
 // prefetch of the row that stands kBytesAhead later, into the second cache (the first has too
-// few requests in flight).
+// few requests in flight). Scales of int8 are of whole rows: a score is multiplied by its key's, a
+// weight by its value's.
 
 inline V load_kv(const float* p) { return load(p); }
 inline V load_kv(const uint16_t* p) { return load_bf16(p); }
+inline V load_kv(const int8_t* p) { return float_of_i32(load_i8(p)); }
 inline V load_kv_n(const float* p, int n) { return load_n(p, n); }
 inline V load_kv_n(const uint16_t* p, int n) { return load_bf16_n(p, n); }
+inline V load_kv_n(const int8_t* p, int n) { return float_of_i32(load_i8_n(p, n)); }
+
+template <class T>
+constexpr bool kIsScaled = sizeof(T) == 1;
 
 // 16 elements of a key or value, zero where `rest` (what the head has left) ends.
 template <class T>
@@ -26,6 +32,8 @@ struct Rows {
   const T* ahead;  // the rows to prefetch, or nullptr
   int64_t stride;
   int head_dim;
+  const float* scales;  // of int8
+  int64_t scale_stride;
 
   [[gnu::always_inline]] void prefetch(int64_t key) const {
     if (ahead == nullptr) return;
@@ -69,6 +77,18 @@ struct Rows {
   }
 };
 
+// x[j] *= the scale of row j, for `count` rows.
+template <class T, int kChunks>
+inline void scale_by(const Rows<T, kChunks>& rows, int64_t count, float* x) {
+  if constexpr (kIsScaled<T>) {
+    int64_t j = 0;
+    if (rows.scale_stride == 1) {
+      for (; j + kLanes <= count; j += kLanes) store(x + j, load(x + j) * load(rows.scales + j));
+    }
+    for (; j < count; ++j) x[j] *= rows.scales[j * rows.scale_stride];
+  }
+}
+
 // scores[t][j] = q[t] . k[j] for kQueries queries and `count` keys; q are rows of the scratch.
 template <class T, int kChunks, int kQueries>
 [[gnu::noinline]] void score_keys(const float* q, int64_t ldq, const Rows<T, kChunks>& keys,
@@ -99,6 +119,7 @@ template <class T, int kChunks, int kQueries>
 #pragma GCC unroll 4
     for (int t = 0; t < kQueries; ++t) scores[t * lds + j] = reduce_add(acc[t]);
   }
+  for (int t = 0; t < kQueries; ++t) scale_by(keys, count, scores + t * lds);
 }
 
 // How many of `chunks` accumulators of 16 floats stay in registers for each of `queries`.
@@ -110,10 +131,12 @@ constexpr int chunks_at_a_time(int chunks, int queries) {
   return n;
 }
 
-// acc[t] += p[t][j] v[j] for kQueries queries and `count` values; acc are rows of the scratch.
+// acc[t] += p[t][j] v[j] for kQueries queries and `count` values; acc are rows of the scratch. p
+// is multiplied by the values' scales.
 template <class T, int kChunks, int kQueries>
-[[gnu::noinline]] void add_values(const float* p, int64_t ldp, const Rows<T, kChunks>& values,
+[[gnu::noinline]] void add_values(float* p, int64_t ldp, const Rows<T, kChunks>& values,
                                   int64_t count, float* acc, int64_t ldacc) {
+  for (int t = 0; t < kQueries; ++t) scale_by(values, count, p + t * ldp);
   constexpr int kCount = chunks_at_a_time(kChunks, kQueries);
   for (int d = 0; d < values.head_dim; d += kCount * kLanes16) {
     V a[kQueries][kCount][kParts], v[kParts], weight[kQueries];
@@ -149,16 +172,46 @@ template <class T, int kChunks, int kQueries>
 }
 
 // What is read, in order: for each page its heads, first the keys of all pages, then the values.
-template <class T>
-struct HeadStream {
+template <class T, int kChunks>
+class HeadStream {
+ public:
+  HeadStream(const PagedHeads& heads, int64_t count) : h(heads), pages(count) {}
+  // Number i, with number i + ahead to prefetch, of which the scales are asked for here.
+  Rows<T, kChunks> rows(int64_t i, int64_t ahead) const {
+    const Place place = place_of(i), later = place_of(i + ahead);
+    Rows<T, kChunks> out{at(place), at(later), h.key_stride, h.head_dim, nullptr, 0};
+    if constexpr (kIsScaled<T>) {
+      out.scales = scales_at(place);
+      out.scale_stride = token_scales;
+      const float* next = scales_at(later);
+      for (int j = 0; j < h.block_size; j += kLanes16) __builtin_prefetch(next + j, 0, 2);
+    }
+    return out;
+  }
+
+ private:
+  struct Place {
+    bool values;
+    int64_t page, head;
+  };
+  Place place_of(int64_t i) const {
+    const int64_t page = i / h.heads;
+    const int64_t index = page < pages ? page : page < 2 * pages ? page - pages : pages - 1;
+    return {page >= pages, h.pages[index], i % h.heads};
+  }
+  const T* at(const Place& p) const {
+    return static_cast<const T*>(p.values ? h.v : h.k) + p.page * h.page_stride +
+           p.head * h.head_stride;
+  }
+  const float* scales_at(const Place& p) const {
+    return (p.values ? h.v_scales : h.k_scales) + p.page * page_scales + p.head * head_scales;
+  }
+
   const PagedHeads& h;
   int64_t pages;
-  const T* operator[](int64_t i) const {
-    const int64_t page = i / h.heads, head = i % h.heads;
-    const T* base = static_cast<const T*>(page < pages ? h.k : h.v);
-    const int64_t index = page < pages ? page : page < 2 * pages ? page - pages : pages - 1;
-    return base + h.pages[index] * h.page_stride + head * h.head_stride;
-  }
+  int64_t page_scales = kIsScaled<T> ? h.page_stride / h.head_dim : 0;  // strides of scales
+  int64_t head_scales = kIsScaled<T> ? h.head_stride / h.head_dim : 0;
+  int64_t token_scales = kIsScaled<T> ? h.key_stride / h.head_dim : 0;
 };
 
 constexpr int64_t kBytesAhead = 8192;
@@ -199,7 +252,7 @@ struct QueryCount {
 template <class T, int kChunks, class Body>
 [[gnu::always_inline]] inline void for_pages(const PagedHeads& h, int64_t first_page, int64_t pages,
                                              const Body& body) {
-  const HeadStream<T> stream{h, pages};
+  const HeadStream<T, kChunks> stream(h, pages);
   const int64_t bytes = static_cast<int64_t>(h.head_dim * sizeof(T)) * h.block_size;
   const int64_t ahead = (kBytesAhead + bytes - 1) / bytes;
   const int count_of_rows = rows_of(h);
@@ -210,7 +263,7 @@ template <class T, int kChunks, class Body>
       return left < h.block_size ? left : h.block_size;
     };
     for (int head = 0; head < h.heads; ++head, ++at) {
-      Rows<T, kChunks> rows{stream[at], stream[at + ahead], h.key_stride, h.head_dim};
+      Rows<T, kChunks> rows = stream.rows(at, ahead);
       for (int i = 0; i < count_of_rows;) {
         const int row = head * count_of_rows + i, left = count_of_rows - i;
         const int64_t count = seen(i);

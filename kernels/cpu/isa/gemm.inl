@@ -13,7 +13,7 @@
 // keeps the accumulators in memory otherwise.
 
 // Measured on Zen 4; flat around these. Both halves of a block's product fit the second cache.
-constexpr GemmBlocking kVectorBlocking = {kMaxTileRows, 96, 256};
+constexpr GemmBlocking kVectorBlocking = {kMaxTileRows, 96, 256, 96, 0};
 
 struct Tile {
   const void* x;
@@ -71,8 +71,32 @@ struct StepBf16 {
 };
 #endif
 
-// A word of x that was stored as the bits of a float or of two int16.
+// A word of x that was stored as the bits of a float, of two int16 or bf16, or of four int8.
 typedef float StoredBits __attribute__((may_alias));
+
+#ifdef TANDEM_ISA_SDOT
+// All products of a word in one instruction of ARM, both factors as they are stored.
+template <class Dot>
+struct StepOfWords {
+  typedef StoredBits Word;
+  static constexpr int kWords = 1;
+  static constexpr bool kIntegers = Dot::kIntegers, kOffset = false;
+  template <int kRows, int kVectors>
+  [[gnu::always_inline]] static void multiply(V (&acc)[kRows * kVectors], const Word* x,
+                                              int64_t ldx, const float* w) {
+    V wv[kVectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < kVectors; ++j) wv[j] = load(w + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V xv = set1(x[i * ldx]);
+#pragma GCC unroll 16
+      for (int j = 0; j < kVectors; ++j)
+        acc[i * kVectors + j] = Dot::add_products(acc[i * kVectors + j], wv[j], xv);
+    }
+  }
+};
+#endif
 
 // A step whose words of w are taken apart: first their low, then their high parts. A word of x for
 // each.
@@ -108,7 +132,15 @@ struct StepInParts {
   }
 };
 
-#ifndef TANDEM_ISA_BF16
+#if defined(TANDEM_ISA_BFDOT)
+struct DotBf16 {
+  static constexpr bool kIntegers = false;
+  [[gnu::always_inline]] static V add_products(V acc, V w, V x) {
+    return add_bf16_products(acc, w, x);
+  }
+};
+typedef StepOfWords<DotBf16> StepBf16;
+#elif !defined(TANDEM_ISA_BF16)
 // Two bf16 products with w widened, first the even, then the odd k; x is in (rounded) floats.
 struct Bf16Parts {
   static constexpr bool kIntegers = false;
@@ -119,7 +151,7 @@ struct Bf16Parts {
 typedef StepInParts<Bf16Parts> StepBf16;
 #endif
 
-#ifdef TANDEM_ISA_VNNI
+#if defined(TANDEM_ISA_VNNI)
 // Four products of int8 in one instruction. It takes x as uint8: x + 128, which the sums of the
 // columns of w make up for in the end (wrapping around on the way changes nothing).
 struct StepI8 {
@@ -142,6 +174,14 @@ struct StepI8 {
     }
   }
 };
+#elif defined(TANDEM_ISA_SDOT)
+struct DotI8 {
+  static constexpr bool kIntegers = true;
+  [[gnu::always_inline]] static V add_products(V acc, V w, V x) {
+    return add_i8_products(acc, w, x);
+  }
+};
+typedef StepOfWords<DotI8> StepI8;
 #else
 // Four products of int8, widened to int16: of k 0 and 2, then of 1 and 3. (Pairs of products in
 // int16, as vpmaddubsw gives them, would overflow.)
@@ -230,37 +270,60 @@ inline V bias_at(const GemmBlock& b, int j) {
   return rest >= kLanes ? load(b.bias + j) : load_n(b.bias + j, rest);
 }
 
-// Row i goes to where it is wanted.
-inline void move_row(const GemmBlock& b, int64_t i) {
-  const float* c = b.c + i * b.ldc;
-  float* out = b.out + i * b.ldo;
-  int j = 0;
-  for (; j + kLanes <= b.columns; j += kLanes) store(out + j, load(c + j));
-  if (j < b.columns) store_n(out + j, load(c + j), b.columns - j);
-}
+inline V unchanged(V x) { return x; }
 
-// Row i ends: integer sums become floats, times the scales of their columns and of the row; then
-// the bias and the activation. (All 64 columns of c may be written.)
-template <class Step>
-inline void finish_row(const GemmBlock& b, int64_t i) {
-  float* c = b.c + i * b.ldc;
-  if (Step::kIntegers || b.bias != nullptr) {
+// Rows [row, row + rows) end: integer sums become floats, times the scales of their columns and of
+// the row; then come the bias and the activation, and they go to where they are wanted. (All 64
+// columns of c may be written.)
+template <class Step, V (*F)(V)>
+[[gnu::noinline]] void finish_with(const GemmBlock& b, int64_t row, int64_t rows) {
+  for (int64_t i = row; i < row + rows; ++i) {
+    float* c = b.c + i * b.ldc;
+    float* out = b.out == nullptr ? c : b.out + i * b.ldo;
     const V scale = Step::kIntegers ? set1(b.row_scales[i]) : zero();
-    for (int j = 0; j < b.columns; j += kLanes) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kPanelColumns; j += kLanes) {
+      if (j >= b.columns) break;
       V v = load(c + j);
       if constexpr (Step::kIntegers) {
         if (Step::kOffset) v = subtract_i32(v, load(b.column_offsets + j));
         v = float_of_i32(v) * load(b.column_scales + j) * scale;
       }
-      store(c + j, b.bias != nullptr ? v + bias_at(b, j) : v);
+      if (b.bias != nullptr) v = v + bias_at(b, j);
+      v = F(v);
+#ifdef TANDEM_ISA_AMX
+      if (b.stream) {
+        _mm512_stream_ps(out + j, v);
+        continue;
+      }
+#endif
+      if (b.out == nullptr || b.columns - j >= kLanes) {
+        store(out + j, v);
+      } else {
+        store_n(out + j, v, b.columns - j);
+      }
     }
   }
-  if (b.activation != Activation::kNone) activate(b.activation, c, b.columns);
-  if (b.out != nullptr) move_row(b, i);
+}
+
+template <class Step>
+void finish_rows(const GemmBlock& b, int64_t row, int64_t rows) {
+  const bool nothing = !Step::kIntegers && b.bias == nullptr && b.out == nullptr;
+  if (nothing && b.activation == Activation::kNone) return;
+  switch (b.activation) {
+    case Activation::kNone: return finish_with<Step, unchanged>(b, row, rows);
+    case Activation::kRelu: return finish_with<Step, relu>(b, row, rows);
+    case Activation::kGelu: return finish_with<Step, gelu>(b, row, rows);
+    case Activation::kGeluTanh: return finish_with<Step, gelu_tanh>(b, row, rows);
+    case Activation::kQuickGelu: return finish_with<Step, quick_gelu>(b, row, rows);
+    case Activation::kSilu: return finish_with<Step, silu>(b, row, rows);
+    case Activation::kTanh: return finish_with<Step, tanh_of>(b, row, rows);
+    case Activation::kSigmoid: return finish_with<Step, sigmoid>(b, row, rows);
+  }
 }
 
 // Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several
-// share the lines of the next block among the first of them.
+// share the lines of the next block, of as many steps, among the first of them.
 struct PrefetchPlan {
   int passes;  // that prefetch
   int lines;   // per step of a pass
@@ -274,7 +337,7 @@ inline PrefetchPlan plan_prefetch(const GemmBlock& b, int64_t passes) {
 constexpr int64_t kStreamAhead = 4096;  // bytes
 
 template <class Step>
-void gemm(const GemmBlock& b) {
+bool gemm(const GemmBlock& b) {
   using Word = typename Step::Word;
   const int64_t groups = (b.rows + kMaxTileRows - 1) / kMaxTileRows;
   const int64_t small = b.rows / groups, larger = b.rows % groups;  // groups of small + 1 rows
@@ -302,8 +365,8 @@ void gemm(const GemmBlock& b) {
       (narrow ? NarrowTable<Step>::table[rows - 1]
               : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
     }
-    if (b.finish)
-      for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
+    if (b.finish) finish_rows<Step>(b, row, rows);
     row += rows;
   }
+  return true;
 }

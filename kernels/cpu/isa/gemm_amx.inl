@@ -13,8 +13,8 @@ constexpr int kTileRows = 16;
 
 // Measured on Granite Rapids: a slice of a panel and of the rows of a pass share the first cache,
 // the rows of a block of x stay in the second.
-constexpr GemmBlocking kTileBlockingBf16 = {2 * kTileRows, 256, 128};
-constexpr GemmBlocking kTileBlockingI8 = {2 * kTileRows, 256, 192};
+constexpr GemmBlocking kTileBlockingBf16 = {2 * kTileRows, 256, 128, 2 * kTileRows, 200 << 10};
+constexpr GemmBlocking kTileBlockingI8 = {2 * kTileRows, 256, 192, 2 * kTileRows, 200 << 10};
 
 // Tiles 0 to 3 are of c, 4 and 5 of x, 6 and 7 of w.
 struct alignas(64) TileConfig {
@@ -60,6 +60,24 @@ inline void release_tiles() {
   configured = {};
 }
 
+// The end of an earlier block, in shares, beside as many blocks of tiles: vectors have little to do
+// while tiles are multiplied.
+struct Beside {
+  const GemmBlock* b;
+  void (*finish)(const GemmBlock& b, int64_t row, int64_t rows);
+  int64_t blocks;    // of tiles
+  int64_t row = 0;   // that is next
+  int64_t rest = 0;  // of rows * blocks gone by, over blocks
+
+  void go_on() {
+    rest += b->rows;
+    int64_t rows = 0;
+    for (; rest >= blocks; rest -= blocks) ++rows;
+    if (rows > 0) finish(*b, row, rows);
+    row += rows;
+  }
+};
+
 // Of 16 rows by 64 columns, or of 32 by 32.
 struct TilePass {
   const char* x;  // 64 bytes of a row are a tile's
@@ -70,6 +88,7 @@ struct TilePass {
   int64_t blocks;  // of the steps of a tile
   bool accumulate;
   const char* prefetch;  // advances by the pass's lines each block
+  Beside* beside;        // goes on with each block; nullptr: there is none
 };
 
 // c += x w of one pair of tiles.
@@ -82,14 +101,14 @@ struct TilePass {
 
 constexpr int64_t kTileBytes = kTileSteps * kPanelColumns * 4;  // from block to block of w
 
-// With few rows the first pass over a panel runs ahead in its stream, into the first cache. With
-// more, the passes over a block share the lines of the next one, which the second cache gets.
-constexpr int kTileLines = kTileSteps * 4;  // of w
+// What no other rows read is prefetched ahead in its stream, into the first cache; what comes
+// behind the block, into the second.
+constexpr int kTileLines = kTileSteps * 4;  // of a block of tiles of w
+constexpr int kNextLines = 32;              // at most
 template <int kLines>
 [[gnu::always_inline]] inline void prefetch_lines(const char* p) {
 #pragma GCC unroll 64
-  for (int line = 0; line < kLines; ++line)
-    __builtin_prefetch(p + 64 * line, 0, kLines == kTileLines ? 3 : 2);
+  for (int line = 0; line < kLines; ++line) __builtin_prefetch(p + 64 * line, 0, 2);
 }
 
 template <class Step, int kLines>
@@ -120,6 +139,7 @@ template <class Step, int kLines>
     TANDEM_MULTIPLY_TILES(3, 4, 7);
     prefetch_lines<kLines>(ahead);
     ahead += 64 * kLines;
+    if (p.beside != nullptr) p.beside->go_on();
     x += 64;
     w += kTileBytes;
   }
@@ -158,6 +178,7 @@ template <class Step, int kLines>
     TANDEM_MULTIPLY_TILES(3, 5, 7);
     prefetch_lines<kLines>(ahead);
     ahead += 64 * kLines;
+    if (p.beside != nullptr) p.beside->go_on();
     x += 64;
     high_x += 64;
     w += kTileBytes;
@@ -169,27 +190,34 @@ template <class Step, int kLines>
 }
 #undef TANDEM_MULTIPLY_TILES
 
-// Where the passes over a block prefetch.
 struct TilePrefetch {
-  const char* from;  // nullptr: nowhere
-  int lines;         // of a pass, for each block of tiles
+  const char* from = nullptr;
+  int lines = 0;  // for each block of tiles
+};
+// What goes on beside the passes over some rows.
+struct TileCompany {
+  TilePrefetch first, second;  // of the first pass, and of the second one over the same rows
+  Beside* beside = nullptr;
 };
 
 template <class Step>
 void run_pass(const TilePass& p, bool wide, int lines) {
   typedef void (*Pass)(const TilePass&);
-  static constexpr Pass kWide[] = {tiles_32x32<Step, 0>, tiles_32x32<Step, 8>,
-                                   tiles_32x32<Step, 16>, tiles_32x32<Step, kTileLines>};
-  static constexpr Pass kLow[] = {tiles_16x64<Step, 0>, tiles_16x64<Step, 8>, tiles_16x64<Step, 16>,
-                                  tiles_16x64<Step, kTileLines>};
-  const int of_lines = lines == 0 ? 0 : lines == 8 ? 1 : lines == 16 ? 2 : 3;
-  (wide ? kWide : kLow)[of_lines](p);
+  static constexpr Pass kWide[] = {tiles_32x32<Step, 0>,          tiles_32x32<Step, 4>,
+                                   tiles_32x32<Step, 8>,          tiles_32x32<Step, 16>,
+                                   tiles_32x32<Step, kNextLines>, tiles_32x32<Step, kTileLines>};
+  static constexpr Pass kLow[] = {tiles_16x64<Step, 0>,          tiles_16x64<Step, 4>,
+                                  tiles_16x64<Step, 8>,          tiles_16x64<Step, 16>,
+                                  tiles_16x64<Step, kNextLines>, tiles_16x64<Step, kTileLines>};
+  int i = 0;
+  for (int n = 2; n < lines; n *= 2) ++i;
+  (wide ? kWide : kLow)[i](p);
 }
 
 // Rows [row, row + low + high): `blocks` of `shape.steps` steps from `first` on.
 template <class Step>
 void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t first,
-               int64_t blocks, TilePrefetch ahead) {
+               int64_t blocks, TileCompany company) {
   configure(shape);
   TilePass p{static_cast<const char*>(b.x) + (row * b.ldx + first) * 4,
              b.ldx * 4,
@@ -198,46 +226,80 @@ void run_tiles(const GemmBlock& b, int64_t row, const TileShape& shape, int64_t 
              b.ldc * 4,
              blocks,
              b.accumulate || first > 0,
-             ahead.from};
+             company.first.from,
+             company.beside};
   const bool wide = shape.high != 0;
-  run_pass<Step>(p, wide, ahead.lines);
+  run_pass<Step>(p, wide, company.first.lines);
   if (!wide) return;
   p.w += 128;
   p.c += 128;
-  p.prefetch += blocks * ahead.lines * 64;
-  run_pass<Step>(p, wide, ahead.lines == kTileLines ? 0 : ahead.lines);
+  p.prefetch = company.second.from;
+  run_pass<Step>(p, wide, company.second.lines);
 }
 
-// Of the pass over the rows from `row` on.
-inline TilePrefetch plan_tile_prefetch(const GemmBlock& b, int64_t row) {
-  if (b.rows <= 2 * kTileRows)
-    return {static_cast<const char*>(b.w) + kStreamAhead, row == 0 ? kTileLines : 0};
-  const int lines = b.rows > 4 * kTileRows ? 8 : 16;  // two passes for each 32 rows
-  const int64_t begin = row / kTileRows * lines, all = b.steps / kTileSteps * 64;
-  if (b.next == nullptr || begin >= kTileLines) return {nullptr, 0};
-  return {static_cast<const char*>(b.next) + begin * all, lines};
-}
+// Shares of what a block prefetches for each block of tiles of its passes.
+class NextLines {
+ public:
+  // blocks: of tiles of all passes
+  NextLines(const GemmBlock& b, int64_t blocks)
+      : at_(static_cast<const char*>(b.next)), end_(at_ + b.next_lines * 64) {
+    while (lines_ < kNextLines && lines_ * blocks < b.next_lines) lines_ *= 2;
+  }
+  TilePrefetch take(int64_t blocks) {
+    if (at_ >= end_) return {};
+    const char* from = at_;
+    at_ += blocks * lines_ * 64;
+    return {from, lines_};
+  }
+
+ private:
+  const char *at_, *end_;
+  int lines_ = 4;
+};
 
 template <class Step>
-void gemm_amx(const GemmBlock& b) {
+bool gemm_amx(const GemmBlock& b) {
   static_assert(Step::kWords == 1);
   const int64_t blocks = b.steps / kTileSteps;
   const int rest = static_cast<int>(b.steps % kTileSteps);
+  int64_t all = 0;  // blocks of all passes
+  for (int64_t row = 0; row < b.rows; row += 2 * kTileRows)
+    all += blocks * (b.rows - row > kTileRows ? 2 : 1);
+  NextLines next(b, b.w_once ? blocks : all);
+  Beside beside{b.beside, finish_rows<Step>, all};
   for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
     const int rows = static_cast<int>(b.rows - row < 2 * kTileRows ? b.rows - row : 2 * kTileRows);
     const int low = rows < kTileRows ? rows : kTileRows, high = rows - low;
-    const TilePrefetch ahead = plan_tile_prefetch(b, row);
-    if (blocks > 0 || rest == 0) run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, ahead);
-    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, {nullptr, 0});
-    if (b.finish)
-      for (int i = 0; i < rows; ++i) finish_row<Step>(b, row + i);
+    TileCompany company;
+    if (b.w_once)
+      company.first = {static_cast<const char*>(b.w) + kStreamAhead, kTileLines};
+    else
+      company.first = next.take(blocks);
+    if (high > 0) company.second = next.take(blocks);
+    if (b.beside != nullptr) company.beside = &beside;
+    if (blocks > 0 || rest == 0)
+      run_tiles<Step>(b, row, {low, high, kTileSteps}, 0, blocks, company);
+    if (rest != 0) run_tiles<Step>(b, row, {low, high, rest}, blocks * kTileSteps, 1, {});
   }
-  if (b.next == nullptr) release_tiles();
+  if (b.beside != nullptr) finish_rows<Step>(*b.beside, beside.row, b.beside->rows - beside.row);
+  if (b.ends_task) release_tiles();
+  return !b.finish;
+}
+
+template <class Step>
+void finish_all(const GemmBlock& b) {
+  finish_rows<Step>(b, 0, b.rows);
+  if (b.stream) _mm_sfence();  // of all blocks of the task: this is the last one
 }
 
 // A row or two are faster without tiles.
 constexpr int64_t kRowsWithoutTiles = 2;
 
-void gemm_amx_i8(const GemmBlock& b) {
-  (b.rows <= kRowsWithoutTiles ? gemm<StepI8> : gemm_amx<StepI8>)(b);
+bool gemm_amx_i8(const GemmBlock& b) {
+  if (b.rows > kRowsWithoutTiles) return gemm_amx<StepI8>(b);
+  if (b.beside != nullptr) finish_all<StepI8>(*b.beside);
+  gemm<StepI8>(b);
+  if (b.stream) _mm_sfence();
+  if (b.ends_task) release_tiles();
+  return true;
 }

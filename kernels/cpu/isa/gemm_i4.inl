@@ -15,11 +15,14 @@ inline V low_nibbles(V w) { return (V)((Words16)w & 0x0f0f); }
 inline V high_nibbles(V w) { return (V)(((Words16)w >> 4) & 0x0f0f); }
 
 // Lanes hold sums in int32, or in two int16 that are added up in the end.
-#ifdef TANDEM_ISA_VNNI
+#if defined(TANDEM_ISA_VNNI)
 inline V add_group_products(V acc, V w, V x) {
   return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), _mm512_castps_si512(w),
                                                  _mm512_castps_si512(x)));
 }
+inline Words32 group_sum(V acc) { return (Words32)acc; }
+#elif defined(TANDEM_ISA_SDOT)
+inline V add_group_products(V acc, V w, V x) { return add_i8_products(acc, w, x); }
 inline Words32 group_sum(V acc) { return (Words32)acc; }
 #else
 inline V add_group_products(V acc, V w, V x) { return add_u4_i8_products(acc, w, x); }
@@ -34,7 +37,7 @@ void to_i4_groups(const uint32_t* i8_steps, int64_t k, uint32_t* out) {
   for (int64_t step = 0; step < steps; step += kI4GroupSteps, out += kI4GroupWords) {
     const int64_t n = steps - step < kI4GroupSteps ? steps - step : kI4GroupSteps;
     int8_t q[kI4GroupInputs] = {};
-#ifdef TANDEM_ISA_VNNI
+#if defined(TANDEM_ISA_VNNI) || defined(TANDEM_ISA_SDOT)
     uint32_t words[kI4GroupSteps];
     for (int i = 0; i < kI4GroupSteps; ++i)
       words[i] = i < n ? i8_steps[step + i] ^ kQuantisedZero : 0;
@@ -50,7 +53,7 @@ void to_i4_groups(const uint32_t* i8_steps, int64_t k, uint32_t* out) {
       low += q[i] + q[i + 1];
       high += q[i + 2] + q[i + 3];
     }
-#ifdef TANDEM_ISA_VNNI
+#if defined(TANDEM_ISA_VNNI) || defined(TANDEM_ISA_SDOT)
     out[0] = static_cast<uint32_t>(-8 * (low + high));
 #else
     out[0] = (static_cast<uint32_t>(-8 * low) & 0xffffu) | static_cast<uint32_t>(-8 * high) << 16;
@@ -137,7 +140,7 @@ constexpr TileFunctionI4 kTilesI4[kMaxTileRows] = {
     tile_i4<3, tile_columns(3) / kLanes>, tile_i4<4, tile_columns(4) / kLanes>,
     tile_i4<5, tile_columns(5) / kLanes>, tile_i4<6, tile_columns(6) / kLanes>};
 
-// Of finish_row().
+// Of finish_rows().
 struct SumsI4 {
   static constexpr bool kIntegers = true, kOffset = false;
 };
@@ -157,7 +160,7 @@ void gemm_i4(const GemmBlock& b) {
                           b.steps, b.c + row * b.ldc + column, b.ldc,
                           first ? w + kStreamAhead : w});
     }
-    for (int i = 0; i < rows; ++i) finish_row<SumsI4>(b, row + i);
+    finish_rows<SumsI4>(b, row, rows);
     row += rows;
   }
 }

@@ -20,6 +20,10 @@ const IsaKernels& isa_kernels() {
     case CpuIsa::kAvx512Vnni: return kAvx512VnniKernels;
     case CpuIsa::kAvx512: return kAvx512Kernels;
     case CpuIsa::kAvx2: return kAvx2Kernels;
+#elif defined(__aarch64__)
+    case CpuIsa::kNeonBf16: return kNeonBf16Kernels;
+    case CpuIsa::kNeonDot: return kNeonDotKernels;
+    case CpuIsa::kNeon: return kNeonKernels;
 #endif
     default: return kGenericKernels;
   }

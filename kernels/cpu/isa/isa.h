@@ -38,14 +38,18 @@ struct GemmBlock {
   int64_t rows;
   const void* w;  // [steps][64], 4 bytes each
   int64_t steps;
-  const void* next;  // block to prefetch meanwhile, of as many steps; nullptr: the last of a task
-  int columns;       // of the panel that matter, 1..64
-  float* c;          // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
+  const void* next;    // to prefetch meanwhile; nullptr: nothing
+  int64_t next_lines;  // of 64 bytes; as a rule a block of as many steps
+  bool w_once;         // no other block reads w: it comes from memory
+  bool ends_task;      // the last block of a task
+  int columns;         // of the panel that matter, 1..64
+  float* c;            // [rows][64]: all 64 are written (in int8 the bits of int32 until `finish`)
   int64_t ldc;
   bool accumulate;  // start from c, else from 0
-  bool finish;      // then add the bias and apply the activation, to `columns`
+  bool finish;      // the sums are complete then: add the bias, apply the activation, to `columns`
   float* out;       // where `finish` puts `columns` of each row; nullptr: they stay in c
   int64_t ldo;
+  bool stream;  // past the caches where the level can: 64 columns, rows at multiples of 64 bytes
   const float* bias;  // [columns] or nullptr
   Activation activation;
   // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
@@ -53,18 +57,24 @@ struct GemmBlock {
   const float* row_scales;      // [rows]
   const float* column_scales;   // [64]
   const float* column_offsets;  // [64]
+  const GemmBlock* beside;      // an earlier block that was left to be finished, or nullptr
 };
 
 // How a product is cut: none of it changes a bit of the result.
 struct GemmBlocking {
   int64_t tile_rows;        // that a pass over a block takes; up to them K is not cut
-  int64_t rows_per_block;   // at most
+  int64_t rows_per_block;   // of a task, at most
   int64_t words_per_block;  // of a row of x, at most
+  int64_t rows_per_run;     // of a call, at most
+  int64_t bytes_together;   // of panels, about, that the rows of a task pass by at a time
 };
 
 struct GemmKernel {
-  void (*run)(const GemmBlock&);
-  int step_words;  // of x
+  // Whether the block's `finish` is done, or nothing is to be finished; else it is left to be done
+  // beside a later block, or by finish().
+  bool (*run)(const GemmBlock&);
+  void (*finish)(const GemmBlock&);  // nullptr: run() leaves nothing, and takes no block beside
+  int step_words;                    // of x
   GemmBlocking blocking;
 };
 
@@ -89,6 +99,7 @@ struct RaggedHead {
   float* scratch;  // ragged_scratch_floats()
   float* out;      // [queries][ldo]
   int64_t ldo;
+  bool stream;  // past the caches where the level can: `out` and its rows begin at 64 bytes
   HeadBias bias;
   int64_t position;        // of the first query
   int64_t back, ahead;     // how far a query sees
@@ -112,6 +123,8 @@ struct PagedHeads {
   int64_t ldq;
   const void* k;  // of page 0, the first head
   const void* v;
+  const float* k_scales;  // of i8: as k, strides divided by head_dim
+  const float* v_scales;
   int64_t page_stride;  // elements
   int64_t head_stride;  // elements
   int64_t key_stride;   // elements from key to key in a page
@@ -159,6 +172,7 @@ struct IsaKernels {
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);  // as float_to_bf16
   // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
+  float (*to_i8)(const float* x, int64_t n, int8_t* out);  // the same bytes, one after the other
   void (*activate)(Activation, float* x, int64_t n);
   void (*multiply)(float* x, const float* y, int64_t n);  // x = x * y
   void (*soft_cap)(float cap, float* x, int64_t n);       // x = cap * tanh(x / cap)
@@ -172,6 +186,7 @@ struct IsaKernels {
   void (*window_attend)(const RaggedHead&);
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
+  void (*paged_attend_i8)(const PagedHeads&);
   // Of kernels/row_math.h. find_peak goes on from what `peak` holds.
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);
@@ -192,6 +207,9 @@ extern const IsaKernels kAvx512Kernels;
 extern const IsaKernels kAvx512VnniKernels;
 extern const IsaKernels kAvx512Bf16Kernels;
 extern const IsaKernels kAmxKernels;
+extern const IsaKernels kNeonKernels;
+extern const IsaKernels kNeonDotKernels;
+extern const IsaKernels kNeonBf16Kernels;
 
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();

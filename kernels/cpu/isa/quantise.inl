@@ -25,7 +25,7 @@ inline uint32_t largest_magnitude(const float* x, int64_t k) {
   return largest;
 }
 
-#ifdef TANDEM_ISA_VNNI
+#if defined(TANDEM_ISA_VNNI)
 // Bytes q + 128, four in a word; those beyond k are 128.
 constexpr uint32_t kQuantisedZero = 0x80808080u;
 
@@ -52,6 +52,21 @@ inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) 
                           _mm_xor_si128(bytes, _mm512_castsi512_si128(offset)));
   }
 }
+#elif defined(TANDEM_ISA_SDOT)
+// Bytes q, four in a word; those beyond k are 0.
+constexpr uint32_t kQuantisedZero = 0;
+
+inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) {
+  for (int64_t i = 0; i < k; i += kLanes16) {
+    const int64_t n = k - i < kLanes16 ? k - i : kLanes16;
+    V v[kParts];
+    load16(v, x + i, n);
+#pragma GCC unroll 4
+    for (int p = 0; p < kParts; ++p) v[p] = v[p] * set1(scale);
+    const V bytes = to_i8(v);
+    __builtin_memcpy(out + i / 4, &bytes, static_cast<size_t>((n + 3) / 4) * 4);
+  }
+}
 #else
 // int16, in pairs of k 0 and 2, and 1 and 3, of a step: two words; those beyond k are 0.
 constexpr uint32_t kQuantisedZero = 0;
@@ -75,14 +90,42 @@ inline void quantise_row(const float* x, int64_t k, float scale, uint32_t* out) 
 }
 #endif
 
-float to_i8_steps(const float* x, int64_t k, uint32_t* out) {
+// The scale of a row; 0 or NaN: its q are 0, else they are those of 127 / *largest.
+inline float scale_of_row(const float* x, int64_t k, float* largest) {
   const uint32_t bits = largest_magnitude(x, k);
+  __builtin_memcpy(largest, &bits, sizeof *largest);
+  if (bits >= kInfinityBits) return __builtin_nanf("");
+  return *largest < kLeastRange ? 0.0f : *largest / 127.0f;
+}
+
+float to_i8_steps(const float* x, int64_t k, uint32_t* out) {
   float largest;
-  __builtin_memcpy(&largest, &bits, sizeof largest);
-  if (bits >= kInfinityBits || largest < kLeastRange) {
+  const float scale = scale_of_row(x, k, &largest);
+  if (scale > 0)
+    quantise_row(x, k, 127.0f / largest, out);
+  else
     for (int64_t i = 0; i < (k + 3) / 4 * StepI8::kWords; ++i) out[i] = kQuantisedZero;
-    return bits >= kInfinityBits ? __builtin_nanf("") : 0.0f;
+  return scale;
+}
+
+float to_i8(const float* x, int64_t n, int8_t* out) {
+  float largest;
+  const float scale = scale_of_row(x, n, &largest);
+  if (!(scale > 0)) {
+    for (int64_t i = 0; i < n; ++i) out[i] = 0;
+    return scale;
   }
-  quantise_row(x, k, 127.0f / largest, out);
-  return largest / 127.0f;
+  const V by = set1(127.0f / largest);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int rest = n - i < kLanes ? static_cast<int>(n - i) : kLanes;
+#ifdef __AVX512BW__
+    _mm_mask_storeu_epi8(out + i, first_lanes(rest),
+                         _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(load_n(x + i, rest) * by)));
+#else
+    float q[kLanes];
+    store(q, round_nearest(load_n(x + i, rest) * by));
+    for (int j = 0; j < rest; ++j) out[i + j] = static_cast<int8_t>(q[j]);
+#endif
+  }
+  return scale;
 }

@@ -36,6 +36,12 @@ void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
   if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
 }
+#elif defined(TANDEM_ISA_BFDOT)
+void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
+  int64_t i = 0;
+  for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
+  if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
+}
 #else
 void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   for (int64_t i = 0; i < k; ++i) out[i] = round_to_bf16(x[i]);

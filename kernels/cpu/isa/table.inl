@@ -1,16 +1,17 @@
 // The table of one level.
 extern const IsaKernels TANDEM_ISA_TABLE = {
-    {gemm<StepF32>, 1, kVectorBlocking},
+    {gemm<StepF32>, nullptr, 1, kVectorBlocking},
 #ifdef TANDEM_ISA_AMX
-    {gemm_amx<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
-    {gemm_amx_i8, StepI8::kWords, kTileBlockingI8},
+    {gemm_amx<StepBf16>, finish_all<StepBf16>, StepBf16::kWords, kTileBlockingBf16},
+    {gemm_amx_i8, finish_all<StepI8>, StepI8::kWords, kTileBlockingI8},
 #else
-    {gemm<StepBf16>, StepBf16::kWords, kVectorBlocking},
-    {gemm<StepI8>, StepI8::kWords, kVectorBlocking},
+    {gemm<StepBf16>, nullptr, StepBf16::kWords, kVectorBlocking},
+    {gemm<StepI8>, nullptr, StepI8::kWords, kVectorBlocking},
 #endif
     to_bf16_steps,
     to_bf16,
     to_i8_steps,
+    to_i8,
     activate,
     multiply,
     soft_cap,
@@ -28,6 +29,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     window_attend,
     paged_attend<float>,
     paged_attend<uint16_t>,
+    paged_attend<int8_t>,
     find_peak,
     exp_all,
     sum_exp,

@@ -18,6 +18,7 @@ void for_work(AttentionParams p, const ops::DeviceAttentionPlan& plan, const Row
     kernel(p);
   };
   p.most_queries = plan.row_queries;
+  p.blocks = plan.row_blocks;
   launch(plan.rows, rows);
   launch(plan.tiles, tiles);
   after_launch("attention");

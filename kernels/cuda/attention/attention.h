@@ -33,6 +33,9 @@ struct AttentionParams {
 
   const AttentionWork* work;  // 16-byte aligned
   int32_t work_count;
+  // attention_rows: so many blocks take works in turn, for each head, up to the first without
+  // queries (0: a block for each).
+  int32_t blocks = 0;
   int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (AttentionPlan's
                                          // row_queries; 1 and up to 4 have kernels of their own)
   float* partials;   // [slots, num_heads, head_dim + 2]: sums, then the maximum and the divisor

@@ -133,8 +133,8 @@ constexpr double kLog2e = 1.4426950408889634;
 
 // Blocks of a grid: an item in x, a head of keys and values in z, and in y `parts` of the heads of
 // queries that share it: blocks that read the same keys run at about the same time.
-inline dim3 attention_grid(const AttentionParams& p, int parts) {
-  return {static_cast<unsigned>(p.work_count), static_cast<unsigned>(parts),
+inline dim3 attention_grid(const AttentionParams& p, int32_t items, int parts) {
+  return {static_cast<unsigned>(items), static_cast<unsigned>(parts),
           static_cast<unsigned>(p.num_heads / p.group)};
 }
 inline __device__ int kv_head_of_block() { return static_cast<int>(blockIdx.z); }

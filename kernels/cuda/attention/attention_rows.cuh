@@ -11,12 +11,13 @@
 // Each attention_rows*.cu compiles some of its variants.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/cuda/attention/attention_common.cuh"
 #include "kernels/cuda/attention/attention_key_rows.cuh"
 #include "kernels/cuda/attention/attention_lanes.cuh"
-#include "kernels/cuda/attention/attention_options.cuh"
+#include "kernels/cuda/attention/attention_scores.cuh"
 
 namespace tandem::cuda::rows {
 
@@ -197,44 +198,6 @@ __device__ void write_rows(const AttentionParams& p, const AttentionWork& work, 
   }
 }
 
-// Of a block's query i: bias(score, i, key): what a score becomes; sees(i, key): whether a window
-// has it; query(i): which of the item it is. all_see: all queries all keys of [first, last].
-struct NoWindow {
-  static constexpr bool kOptions = false;
-  using Which = HeadQueries;
-  __device__ int query(int i) const { return i; }
-  __device__ bool sees(int, int32_t) const { return true; }
-  __device__ bool all_see(const AttentionWork&, int32_t, int32_t) const { return true; }
-};
-struct NoBias : NoWindow {
-  __device__ NoBias(const AttentionParams&, const AttentionWork&, const HeadQueries&) {}
-  __device__ float operator()(float score, int, int32_t) const { return score; }
-};
-struct WithBias : NoWindow {
-  BiasRow row;
-  __device__ WithBias(const AttentionParams& p, const AttentionWork& work, const HeadQueries& which)
-      : row(p, work, which.head(0)) {}
-  __device__ float operator()(float score, int query, int32_t key) const {
-    return row.add(score, key - query);
-  }
-};
-struct WithOptions : SoftCap, WindowEdges {
-  static constexpr bool kOptions = true;
-  using Which = GroupQueries;
-  const AttentionParams& p;
-  const AttentionWork& work;
-  const GroupQueries& which;
-  __device__ WithOptions(const AttentionParams& params, const AttentionWork& item,
-                         const GroupQueries& queries)
-      : SoftCap(params), WindowEdges(params, item), p(params), work(item), which(queries) {}
-  __device__ int query(int i) const { return which.query(i); }
-  __device__ bool sees(int i, int32_t key) const { return WindowEdges::sees(query(i), key); }
-  __device__ float operator()(float score, int i, int32_t key) const {
-    score = capped(score);
-    return p.bias == nullptr ? score : BiasRow(p, work, which.head(i)).add(score, key - query(i));
-  }
-};
-
 // kDepth: batches whose loads are in flight together, as registers allow.
 template <class V, int kQueries, int kDepth>
 __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work,
@@ -310,13 +273,13 @@ struct Variant {
 };
 
 template <class V, int kQueries>
-__device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
+__device__ __forceinline__ void attend_item(const AttentionKernelParams& p, int item) {
   using Type = typename V::Type;
   constexpr int kDepth = kQueries == 1 && V::kOneVector ? 2 : 1;
   __shared__ WarpSums<V::kDim, kQueries> shared;
   __shared__ Queries<Type, V::kDim, kQueries> queries;
   __shared__ int32_t pages[kKeysPerChunk + 1];
-  AttentionWork work = load_work(p.args.work, static_cast<int>(blockIdx.x));
+  AttentionWork work = load_work(p.args.work, item);
   if (work.queries == 0) return;
   if constexpr (V::Bias::kOptions) {
     constexpr int kStep = Lanes<Type, V::kDim>::kGroups * kBatch;
@@ -339,6 +302,29 @@ __device__ __forceinline__ void attend_item(const AttentionKernelParams& p) {
   if (work.chunks > 1) merge_chunks<Type, V::Bias::kOptions>(p.args, work, which);
 }
 
+// The item that the block takes behind that one; below 0: none. Works without queries are the last.
+inline __device__ int item_behind(const AttentionParams& p, int item) {
+  const int next = item + static_cast<int>(gridDim.x);
+  return next < p.work_count && p.work[next].queries > 0 ? next : -1;
+}
+
+// The block's items. (The next one's number is looked up while the first is under way, and waits in
+// shared memory, where it takes no registers.)
+template <class V, int kQueries>
+__device__ __forceinline__ void attend_items(const AttentionKernelParams& p) {
+  __shared__ int next;
+  for (int item = static_cast<int>(blockIdx.x); item >= 0; item = next) {
+    const bool shares = p.args.work_count > static_cast<int>(gridDim.x);
+    if (shares) {
+      __syncthreads();
+      if (threadIdx.x == 0) next = item_behind(p.args, item);
+    }
+    attend_item<V, kQueries>(p, item);
+    if (!shares) return;
+    __syncthreads();
+  }
+}
+
 template <class V, int kQueries>
 __global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 : 1)
     rows_kernel(const __grid_constant__ AttentionKernelParams p) {
@@ -348,7 +334,7 @@ __global__ void __launch_bounds__(kThreads, kQueries <= 4 && V::kOneVector ? 2 :
     __trap();  // DeviceBackend::f8_pages says so
   else
 #endif
-    attend_item<V, kQueries>(p);
+    attend_items<V, kQueries>(p);
 }
 
 template <class Type, class Stored, class Bias, int kDim, bool kAligned>
@@ -357,9 +343,11 @@ void launch(const AttentionKernelParams& p, LaunchStream stream) {
   constexpr int kOne = kAligned ? 1 : 8, kFew = kAligned ? 4 : 8;
   // With options the queries of a block are those of all heads that share its keys.
   const int queries = p.args.most_queries * (Bias::kOptions ? p.args.group : 1);
-  const dim3 grid = attention_grid(
-      p.args, Bias::kOptions ? static_cast<int>(ceil_div(queries, queries > kFew ? 8 : kFew))
-                             : p.args.group);
+  const int32_t works = p.args.work_count;
+  const dim3 grid =
+      attention_grid(p.args, p.args.blocks > 0 ? std::min(p.args.blocks, works) : works,
+                     Bias::kOptions ? static_cast<int>(ceil_div(queries, queries > kFew ? 8 : kFew))
+                                    : p.args.group);
   if (queries > kFew) {
     TANDEM_LAUNCH((rows_kernel<V, 8>), grid, kThreads, 0, stream, p);
   } else if (queries > 1) {

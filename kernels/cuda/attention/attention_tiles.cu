@@ -318,7 +318,7 @@ void launch_variant(const AttentionKernelParams& p, LaunchStream stream) {
   if (kShared > 48 * 1024)
     TANDEM_CUDA_CHECK(cudaFuncSetAttribute(tiles_kernel<Type, kDim, kWith>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-  const dim3 grid = attention_grid(p.args, p.args.group);
+  const dim3 grid = attention_grid(p.args, p.args.work_count, p.args.group);
   TANDEM_LAUNCH((tiles_kernel<Type, kDim, kWith>), grid, kThreads, kShared, stream, p);
   TANDEM_CUDA_CHECK(cudaGetLastError());
 }

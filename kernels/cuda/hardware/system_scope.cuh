@@ -15,6 +15,10 @@ __device__ __forceinline__ uint32_t load_acquire_system(uint32_t* at) {
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
+// To page-locked memory of the host, which reads it when the kernel has ended.
+__device__ __forceinline__ void store_to_host(int32_t* at, int32_t value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
 // Of a clock that runs on while the device works; its steps may be of a microsecond.
 __device__ __forceinline__ uint64_t global_nanoseconds() {
   uint64_t value;

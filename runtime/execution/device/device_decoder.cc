@@ -2,6 +2,7 @@
 #include "runtime/execution/device/device_decoder.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "kernels/core/padded_size.h"
@@ -11,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kMaxRecordings = 512;
+constexpr size_t kMaxRecordings = 1024;
 constexpr int64_t kFirstTokens = 1024;
 constexpr int kMostReserved = 1 << 20;  // sequences
 
@@ -30,6 +31,8 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
     : ctx_(ctx),
       model_(model),
       record_(record),
+      room_{block_size, model.limits().decoder_positions.value_or(0),
+            model.limits().encoder_positions.value_or(0)},
       sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {
   if (ctx.on_cpu() || max_sequences == 0) return;
   sequences_.reserve_for(max_sequences);
@@ -52,8 +55,16 @@ void DeviceDecoder::reserve_tokens(int32_t rows) {
   tokens_ = larger;
 }
 
+// What the host will read of it is told at its end, to where `work` says.
 DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Work& work,
                                              Tensor* hidden) {
+  const Result out = compute_answer(step, work, hidden);
+  if (!out.answer.empty()) ops::tell_host(ctx_, {out.answer, work.landing});
+  return out;
+}
+
+DeviceDecoder::Result DeviceDecoder::compute_answer(const StepTensors& step, const Work& work,
+                                                    Tensor* hidden) {
   Result out;
   const TokenChoice& choice = work.choice;
   const ops::SequenceMemory& memory = sequences_.memory();
@@ -64,6 +75,11 @@ DeviceDecoder::Result DeviceDecoder::compute(const StepTensors& step, const Work
   if (hidden != nullptr) *hidden = states;
   const int64_t padded = choice.padded(), rows = padded + choice.num_host();
   if (rows == 0) return out;
+  if (work.takes_best) {
+    out.answer = ctx_.make({choice.answer_size()}, DType::kI32);
+    model_.take_best(states, choice.plain(choice.divide(out.answer), tokens_));
+    return out;
+  }
   const Tensor chosen = ctx_.make({rows, states.dim(1)});
   ops::gather_rows(ctx_, {states, choice.tokens, chosen});
   const Tensor logits = model_.compute_logits(chosen);
@@ -89,7 +105,9 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
   if (r.seen++ == 0 || r.refused) return compute(step, work, nullptr);
   if (!r.recorded) {
     r.key = next_key_++;
+    const size_t free = ctx_.backend().memory().free;
     r.refused = !ctx_.backend().record(r.key, [&] { r.result = compute(step, work, nullptr); });
+    recording_bytes_ += free - std::min(free, ctx_.backend().memory().free);
     if (r.refused) {
       r.result = {};
       return compute(step, work, nullptr);
@@ -113,59 +131,117 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   ++stats_.run;
   // (No make_unique: the constructor is ours alone.)
   std::unique_ptr<Flight> flight(new Flight(TokenChoice(rows, model_.config().vocab_size), {}));
-  TokenChoice& choice = flight->choice_;
-  BeamRounds& rounds = flight->rounds_;
+  const TokenChoice& choice = flight->choice_;
   for (const Round& r : rounds_of_step) {
     ops::BeamRound round = r.round;
     round.first_row = choice.index_of(r.row);
     TANDEM_CHECK_LE(round.first_row + round.rows, choice.num_device());
-    rounds.add(round, *rows[r.row].sequence.params, r.beams);
+    flight->rounds_.add(round, *rows[r.row].sequence.params, r.beams);
   }
-  const auto& pages = in.attention.self_pages.page_indices;
-  const Work work = {choice, rounds, cache,
-                     std::any_of(pages.begin(), pages.end(), [](int32_t p) { return p < 0; })};
   StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
-  std::vector<int32_t> shape;
+  std::optional<StepShape> shape;
   if (record_ && hidden == nullptr && choice.num_host() == 0 && choice.num_device() > 0 &&
-      plan.can_pad()) {
-    const StepShape padded = plan.pad();
-    shape.assign(padded.sizes.begin(), padded.sizes.end());
-    for (const auto& sizes : {choice.pad(), rounds.pad()})
-      shape.insert(shape.end(), sizes.begin(), sizes.end());
-    shape.push_back(work.refers_to_pages ? 1 : 0);
-  }
-  reserve_tokens(std::max(choice.padded() + rounds.padded(), 1));
-  const std::vector<int32_t> along[] = {choice.packed(), rounds.packed()};
-  Tensor there[2];
-  const StepTensors step(ctx_, plan, along, there);
-  choice.take(there[0]);
-  rounds.take(there[1]);
-  if (timed_) flight->begin_ = ctx_.backend().mark();
-  const Result result =
-      shape.empty() ? compute(step, work, hidden) : compute_recorded(step, work, shape);
-  choice.forget_uploads();
-  rounds.forget_uploads();
-  flight->logits_ = result.logits;
-  fetch(result, rows.size(), *flight);
+      plan.can_pad())
+    shape = plan.shape(room_);
+  flight->logits_ = run(plan, shape, *flight, cache, hidden).logits;
+  flight->ids_.resize(rows.size(), 0);
+  for (int32_t d = 0; d < choice.num_device(); ++d) flight->ids_[choice.row(d)] = -1 - d;
+  flight->end_ = ctx_.backend().mark();
   return flight;
 }
 
-// What the host will read, in the stream's order.
-void DeviceDecoder::fetch(const Result& result, size_t rows, Flight& flight) {
-  const TokenChoice& choice = flight.choice_;
-  flight.ids_.resize(rows, 0);
-  for (int32_t d = 0; d < choice.num_device(); ++d) flight.ids_[choice.row(d)] = -1 - d;
-  if (choice.num_device() > 0) {
-    const int64_t size = result.answer.dim(0);
-    if (!landings_.empty()) {
-      flight.landing_ = std::move(landings_.back());
-      landings_.pop_back();
-    }
-    if (flight.landing_.size() < size)
-      flight.landing_ = ctx_.backend().allocate_host({2 * size}, DType::kI32);
-    ctx_.backend().copy_out(result.answer, flight.landing_.rows(0, size));
+// A place for so many words of an answer, which none under way has, and the words that say where it
+// is.
+std::vector<int32_t> DeviceDecoder::land(Flight& flight, int64_t size) {
+  if (!landings_.empty()) {
+    flight.landing_ = std::move(landings_.back());
+    landings_.pop_back();
   }
-  flight.end_ = ctx_.backend().mark();
+  if (flight.landing_.size() < size)
+    flight.landing_ = ctx_.backend().allocate_host({2 * size}, DType::kI32);
+  const auto address = reinterpret_cast<uintptr_t>(flight.landing_.raw());
+  return {static_cast<int32_t>(address), static_cast<int32_t>(address >> 32)};
+}
+
+// `shape`: what the plan is filled up to, to be recorded.
+DeviceDecoder::Result DeviceDecoder::run(StepPlan& plan, const std::optional<StepShape>& shape,
+                                         Flight& flight, KvCache& cache, Tensor* hidden,
+                                         bool may_take_best) {
+  TokenChoice& choice = flight.choice_;
+  BeamRounds& rounds = flight.rounds_;
+  const auto& pages = plan.in.attention.self_pages.page_indices;
+  std::vector<int32_t> sizes;
+  if (shape) {
+    plan.fill_up(*shape, room_);
+    sizes = shape->values();
+    for (const auto& more : {choice.pad(), rounds.pad()})
+      sizes.insert(sizes.end(), more.begin(), more.end());
+  }
+  const bool refers = std::any_of(pages.begin(), pages.end(), [](int32_t p) { return p < 0; });
+  const bool best = may_take_best && choice.is_plain() && model_.takes_best(choice.padded());
+  Work work = {choice, rounds, cache, refers, best, {}};
+  if (shape) sizes.insert(sizes.end(), {refers ? 1 : 0, best ? 1 : 0});
+  reserve_tokens(std::max(choice.padded() + rounds.padded(), 1));
+  const int64_t size = choice.padded() > 0 ? choice.answer_size() + rounds.answer_size() : 0;
+  const std::vector<int32_t> along[] = {choice.packed(), rounds.packed(), land(flight, size)};
+  Tensor there[3];
+  const StepTensors step(ctx_, plan, along, there);
+  choice.take(there[0]);
+  rounds.take(there[1]);
+  work.landing = there[2];
+  if (timed_) flight.begin_ = ctx_.backend().mark();
+  const Result result = shape ? compute_recorded(step, work, sizes) : compute(step, work, hidden);
+  choice.forget_uploads();
+  rounds.forget_uploads();
+  return result;
+}
+
+namespace {
+
+// What listed_keys() gives up to the limit.
+std::vector<int32_t> key_lists(int32_t limit) {
+  constexpr int32_t kLongest = 1 << 14;
+  std::vector<int32_t> out{listed_keys(1, limit)};
+  while (limit > out.back() && out.back() < kLongest)
+    out.push_back(listed_keys(out.back() + 1, limit));
+  return out;
+}
+
+}  // namespace
+
+// Each shape once as it is, and once recorded: as its first steps would be.
+DeviceDecoder::Prepared DeviceDecoder::prepare_decoding(int32_t sequences, KvCache& cache) {
+  proto::SamplingParams greedy;
+  greedy.set_max_tokens(std::numeric_limits<int32_t>::max());
+  std::vector<DecoderRow> rows(static_cast<size_t>(sequences));
+  for (int32_t i = 0; i < sequences; ++i)
+    rows[static_cast<size_t>(i)] = {{&greedy, {}, {}, {}, 0}, i, -1};
+  ModelInput in;
+  in.input_ids.assign(rows.size(), 0);
+  in.positions.assign(rows.size(), 0);
+  const DecoderStats before = stats_;
+  Prepared out;
+  for (const int32_t self_keys : key_lists(room_.self_keys)) {
+    for (const int32_t cross_keys : key_lists(room_.cross_keys)) {
+      const StepShape shape = StepShape::of_decoding(sequences, self_keys, cross_keys);
+      // With logits, and without: rows with processors have them.
+      const int ways = model_.takes_best(shape.tokens) ? 2 : 1;
+      for (int turn = 0; turn < 2 * ways; ++turn) {
+        ctx_.backend().begin_step();
+        Flight flight(TokenChoice(rows, model_.config().vocab_size), {});
+        StepPlan plan(ctx_, in, model_.step_layout(), StepHalf::kDecoder);
+        run(plan, shape, flight, cache, nullptr, /*may_take_best=*/turn % ways == 1);
+        landings_.push_back(std::move(flight.landing_));  // (nobody reads it)
+      }
+    }
+  }
+  ctx_.backend().synchronize();
+  ctx_.backend().begin_step();
+  out.count = static_cast<int>(stats_.recorded - before.recorded);
+  out.bytes = std::exchange(recording_bytes_, 0);
+  stats_ = before;
+  stats_.prepared += out.count;
+  return out;
 }
 
 DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
@@ -185,8 +261,8 @@ DeviceDecoder::Answer DeviceDecoder::finish(Flight& flight,
     const BeamRounds& rounds = flight.rounds_;
     for (size_t i = 0; i < rounds.size(); ++i)
       out.rounds.push_back(rounds.read(i, flight.landing_.rows(size, size + rounds.answer_size())));
-    landings_.push_back(std::move(flight.landing_));
   }
+  if (!flight.landing_.empty()) landings_.push_back(std::move(flight.landing_));
   if (num_host > 0) TANDEM_CHECK_EQ(sequences.size(), out.rows.size());
   ctx_.pool().run(num_host, [&](int64_t i, int) {
     const size_t row = choice.row(num_device + static_cast<int32_t>(i));

@@ -81,6 +81,20 @@ class DeviceDecoder {
   // Recorded steps know where things lie: they are made anew when something has moved.
   void forget_recordings();
 
+  // Before the first step: computes and records steps of so many sequences that decode greedily,
+  // one token each, of all lengths that lists are made for. They belong to no sequence, and write
+  // nothing. Recordings that the device could not make are not counted.
+  struct Prepared {
+    int count = 0;
+    size_t bytes = 0;  // of the device's memory, as it says
+    Prepared& operator+=(const Prepared& other) {
+      count += other.count;
+      bytes += other.bytes;
+      return *this;
+    }
+  };
+  Prepared prepare_decoding(int32_t sequences, KvCache& cache);
+
   const DecoderStats& stats() const { return stats_; }
   // From now on steps are timed on the device: from the first kernel to the answer's copy.
   void time_steps() { timed_ = true; }
@@ -96,20 +110,27 @@ class DeviceDecoder {
     const BeamRounds& rounds;
     KvCache& cache;
     bool refers_to_pages;  // that only the device knows
+    bool takes_best;       // Model::take_best
+    Tensor landing;        // ops::TellHostArgs::to
   };
   struct Recording;
   void reserve_tokens(int32_t rows);
   Result compute(const StepTensors& step, const Work& work, Tensor* hidden);
+  Result compute_answer(const StepTensors& step, const Work& work, Tensor* hidden);
   Result compute_recorded(const StepTensors& step, const Work& work,
                           const std::vector<int32_t>& shape);
-  void fetch(const Result& result, size_t rows, Flight& flight);
+  Result run(StepPlan& plan, const std::optional<StepShape>& shape, Flight& flight, KvCache& cache,
+             Tensor* hidden, bool may_take_best = true);
+  std::vector<int32_t> land(Flight& flight, int64_t size);
 
   Context& ctx_;
   Model& model_;
   bool record_;
+  StepRoom room_;
   DeviceSequences sequences_;
   std::map<std::vector<int32_t>, Recording> recordings_;
   uint64_t next_key_ = 0;
+  size_t recording_bytes_ = 0;    // that recordings took
   Tensor tokens_;                 // what the last step's device rows chose, then its beams
   std::vector<Tensor> landings_;  // that no step uses
   DecoderStats stats_;

@@ -10,6 +10,9 @@ namespace tandem {
 
 class DraftCost {
  public:
+  explicit DraftCost(double rows_of_a_step = kRowsOfAStep)
+      : draft_{rows_of_a_step}, target_{rows_of_a_step} {}
+
   void add_draft(int rows, double seconds) { draft_.add(rows, seconds); }
   void add_target(int rows, double seconds) { target_.add(rows, seconds); }
   // 0: nothing has been measured.
@@ -20,9 +23,9 @@ class DraftCost {
 
  private:
   struct Side {
-    double work = 0, seconds = 0;
+    double rows_of_a_step, work = 0, seconds = 0;
     void add(int rows, double more) {
-      work = work * kMemory + kRowsOfAStep + rows;
+      work = work * kMemory + rows_of_a_step + rows;
       seconds = seconds * kMemory + more;
     }
   };

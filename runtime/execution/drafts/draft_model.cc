@@ -31,7 +31,8 @@ DraftModel::DraftModel(Context& ctx, Communicator& comm, LoadedDraftModel model,
       shares_encoder_(model.shares_encoder),
       block_size_(block_size),
       pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
-      slots_(block_size, num_device_blocks, num_host_blocks) {}
+      slots_(block_size, num_device_blocks, num_host_blocks),
+      cost_(model.rows_of_a_step) {}
 
 // What this step writes is not the draft model's any more.
 void DraftModel::begin_step(const proto::StepInput& step,

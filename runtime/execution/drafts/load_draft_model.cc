@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "kernels/core/cpu_features.h"
 #include "models/family.h"
 
 namespace tandem {
@@ -109,7 +110,8 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   if (build.comm.rank() == 0)
     spdlog::info("drafts by {}{}", draft.string(),
                  build.without_encoder ? ", which shares the encoder" : "");
-  return {load_model(config, checkpoint, build), build.without_encoder};
+  return {load_model(config, checkpoint, build), build.without_encoder,
+          rows_of_a_step(build.dtype, cpu_isa())};
 }
 
 }  // namespace tandem

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "runtime/scheduling/drafts/step_cost.h"
 
 namespace tandem {
 namespace {
@@ -13,13 +12,13 @@ constexpr double kMemoryOfAll = 0.995;
 constexpr double kWeightOfAll = 3;  // trials of its own that count as much
 constexpr int kExploreOneIn = 16;
 
-// What a row costs, in tokens, when so many sequences run.
-double row_cost(int num_running) {
-  const double n = std::max(1, num_running);
-  return n / (n + kRowsOfAStep);
-}
-
 }  // namespace
+
+// What a row costs, in tokens, when so many sequences run.
+double ModelDrafts::row_cost(int num_running) const {
+  const double n = std::max(1, num_running);
+  return n / (n + rows_of_a_step_);
+}
 
 void ModelDrafts::Rate::record(bool hit, double memory) {
   hits = hits * memory + (hit ? 1 : 0);

@@ -7,10 +7,14 @@
 #include <span>
 #include <unordered_map>
 
+#include "runtime/scheduling/drafts/step_cost.h"
+
 namespace tandem {
 
 class ModelDrafts {
  public:
+  explicit ModelDrafts(double rows_of_a_step = kRowsOfAStep) : rows_of_a_step_(rows_of_a_step) {}
+
   // A request's encoder runs while so many sequences run, its own included: is the draft model to
   // be prepared for it? Now and then one is if it seems not worth while, to see whether it is.
   bool prepares(int num_running);
@@ -49,7 +53,9 @@ class ModelDrafts {
     Rate begun{0, 0}, right{0, 0};
   };
   static double of(const Rate& own, const Rate& all);
+  double row_cost(int num_running) const;
 
+  double rows_of_a_step_;
   double cost_ = 0.2;  // until it is measured
   // Of all sequences: that it said anything when it was asked, and that what it said was right.
   Rate begun_{8, 8}, right_{6.4, 8};

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "runtime/scheduling/drafts/step_cost.h"
 
 namespace tandem {
 namespace {
@@ -25,7 +24,7 @@ bool speculates(const SequenceGroup& group) { return group.beams() == nullptr &&
 }  // namespace
 
 Speculator::Speculator(const SchedulerConfig& config, BlockManager& blocks)
-    : config_(config.speculation), blocks_(blocks) {
+    : config_(config.speculation), blocks_(blocks), model_(config_.rows_of_a_step) {
   stats_.accepted_per_position.resize(static_cast<size_t>(config_.num_tokens));
   if (config_.draft_cost > 0) model_.set_cost(config_.draft_cost);
 }
@@ -44,11 +43,11 @@ bool Speculator::too_many(const GroupQueues& queues) const {
   return queues.num_running_seqs() > config_.disable_by_batch_size;
 }
 
-// With n rows a step takes kRowsOfAStep + n: a token in it costs an n-th of that, and a draft 1. It
-// must save that, on average.
+// With n rows a step takes rows_of_a_step + n: a token in it costs an n-th of that, and a draft 1.
+// It must save that, on average.
 double Speculator::least_likelihood(const GroupQueues& queues) const {
   const double n = std::max(1, queues.num_running_seqs());
-  return n / (n + kRowsOfAStep);
+  return n / (n + config_.rows_of_a_step);
 }
 
 bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "kernels/cuda/hardware/system_scope.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "tests/support/ranks/device_array.h"
 
@@ -188,6 +189,40 @@ TEST_F(EmulatedRuntime, CopiesFromPinnedMemoryAreLate) {
   EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
   EXPECT_EQ(*pinned, 16);
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+__global__ void tell(int32_t* host, const int32_t* value) {
+  wait_for_earlier_kernels();
+  cuda::store_to_host(host, *value);
+}
+
+// What kernels store to the host's memory is seen by who waits for them, in a recording too.
+TEST_F(EmulatedRuntime, StoresToTheHostAreLate) {
+  DeviceArray<int32_t> value({3});
+  int32_t* host = nullptr;
+  ASSERT_EQ(cudaMallocHost(&host, 4), cudaSuccess);
+  *host = 1;
+  TANDEM_LAUNCH(tell, 1, 1, 0, stream_, host, value.get());
+  EXPECT_EQ(*host, 1);
+  EXPECT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
+  EXPECT_EQ(*host, 3);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  TANDEM_LAUNCH(tell, 1, 1, 0, stream_, host, value.get());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t recording = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&recording, graph, 0), cudaSuccess);
+  *host = 1;
+  EXPECT_EQ(cudaGraphLaunch(recording, stream_), cudaSuccess);
+  EXPECT_EQ(*host, 1);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(*host, 3);
+  EXPECT_EQ(cudaGraphExecDestroy(recording), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(host), cudaSuccess);
 }
 
 TEST_F(EmulatedRuntime, TheDevice) {

@@ -66,6 +66,33 @@ TEST(CudaAppendTokens, IsTheCpus) {
   }
 }
 
+// Each call to a place of its own, read when the device is there.
+TEST(CudaTellHost, IsACopy) {
+  Random random;
+  Context ctx = testing::cuda_context(DType::kBF16);
+  for (const int64_t size : {1, 127, 128, 1000}) {
+    const Tensor from = random_ids(random, {size});
+    const Tensor there = to_device(ctx, from);
+    for (int turn = 0; turn < 2; ++turn) {
+      const Tensor place = ctx.backend().allocate_host({size + 1}, DType::kI32);
+      place.data<int32_t>()[size] = -7;
+      const auto address = reinterpret_cast<uintptr_t>(place.raw());
+      const Tensor to = to_device(
+          ctx, indices({static_cast<int32_t>(address), static_cast<int32_t>(address >> 32)}));
+      ops::tell_host(ctx, {there, to});
+      ctx.backend().wait(ctx.backend().mark());
+      EXPECT_EQ(std::memcmp(place.raw(), from.raw(), from.bytes()), 0);
+      EXPECT_EQ(place.data<int32_t>()[size], -7);
+    }
+  }
+  Context cpu(1);
+  const Tensor from = random_ids(random, {5}), place({5}, DType::kI32);
+  const auto address = reinterpret_cast<uintptr_t>(place.raw());
+  ops::tell_host(
+      cpu, {from, indices({static_cast<int32_t>(address), static_cast<int32_t>(address >> 32)})});
+  EXPECT_EQ(std::memcmp(place.raw(), from.raw(), from.bytes()), 0);
+}
+
 TEST(CudaSubstitutePages, IsTheCpus) {
   Random random;
   Context cpu(1), ctx = testing::cuda_context(DType::kBF16);

@@ -275,7 +275,8 @@ TEST(Attention, EncoderWithAWindowThatIsWiderAhead) {
       const ModelInput input = encoder_input(kTokens);
       StepTensors in(input);
       in.encoder_angles = {angles_of(b, input.encoder_positions)};
-      return layer.forward(x, in);
+      NormedRows rows_of_x(x);
+      return layer.forward(rows_of_x, in);
     });
   }
 }

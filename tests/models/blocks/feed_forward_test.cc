@@ -73,7 +73,8 @@ TEST_P(FeedForwardTest, RowsOfAPieceHaveTheBitsThatTheyHaveAlone) {
         Context ctx(1);
         const Build b{ctx, comm, GetParam()};
         const FeedForward layer(w / "fc1", w / "gate", w / "fc2", b, kInputs, o);
-        const Tensor all = layer.forward(x);
+        NormedRows many(x);
+        const Tensor all = layer.forward_many(many);
         for (const int64_t row : {int64_t{0}, int64_t{1023}, int64_t{1024}, kMany - 1}) {
           NormedRows one(x.rows(row, row + 1));
           const Tensor alone = layer.forward(one);

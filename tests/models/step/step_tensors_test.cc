@@ -4,13 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,14 @@ class HostDevice final : public DeviceBackend {
 
 constexpr StepLayout kLayout = {4, 16, 2, 32};
 constexpr int32_t kBlock = 16;
+constexpr int32_t kLimit = 1600;  // keys of a sequence
+constexpr StepRoom kRoom = {kBlock, kLimit, kLimit};
+
+StepShape fill_up(StepPlan& plan) {
+  const StepShape shape = plan.shape(kRoom);
+  plan.fill_up(shape, kRoom);
+  return shape;
+}
 
 class Random {
  public:
@@ -168,18 +177,23 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     const StepPlan before(ctx, in, kLayout, StepHalf::kDecoder);
     StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
     ASSERT_TRUE(plan.can_pad());
-    const StepShape shape = plan.pad();
-    EXPECT_EQ(shape.sizes[0], padded_size(static_cast<int32_t>(in.input_ids.size())));
-    EXPECT_EQ(shape.sizes[1], static_cast<int32_t>(plan.self.rows.size()));
-    for (size_t i : {2, 3, 4, 7, 8, 9}) {  // lists that come and go with lengths
-      const int32_t n = shape.sizes[i];
-      EXPECT_TRUE(n == 0 || (n >= 64 && (n & (n - 1)) == 0)) << i << ": " << n;
-    }
-    // Kernels are made for so many queries of a work, or for any number.
-    for (const auto& [padded, exact] : {std::pair(shape.sizes[5], before.self.row_queries),
-                                        std::pair(shape.sizes[10], before.cross.row_queries)}) {
-      EXPECT_GE(padded, exact);
-      EXPECT_TRUE(padded == 1 || padded == 4 || padded == kRowsPerBlock) << padded;
+    const StepShape shape = fill_up(plan);
+    EXPECT_EQ(shape.tokens, padded_size(static_cast<int32_t>(in.input_ids.size())));
+    for (const auto& [side, filled, exact, pages] :
+         {std::tuple(&shape.self, &plan.self, &before.self, plan.self_pages),
+          std::tuple(&shape.cross, &plan.cross, &before.cross, plan.cross_pages)}) {
+      EXPECT_EQ(side->pieces, padded_size(sequences));
+      EXPECT_TRUE(side->keys == 1024 || side->keys == kLimit) << side->keys;
+      const int32_t chunks = (side->keys - 1) / kKeysPerChunk + 1;
+      EXPECT_LE(std::ssize(filled->rows), int64_t{side->pieces} * chunks);
+      EXPECT_EQ(pages, side->pieces * ((side->keys + kBlock - 1) / kBlock));
+      // Blocks for all pieces, and for all work as far as there is room at once.
+      EXPECT_GE(filled->row_blocks, side->pieces);
+      EXPECT_GE(filled->row_blocks, std::min<int32_t>(static_cast<int32_t>(filled->rows.size()),
+                                                      528 / kLayout.decoder_heads));
+      // Kernels are made for so many queries of a work, or for any number.
+      EXPECT_GE(side->queries, exact->row_queries);
+      EXPECT_TRUE(side->queries == 1 || side->queries == 4 || side->queries == kRowsPerBlock);
     }
     const StepTensors step(ctx, plan);
     EXPECT_EQ(device.copies, 1);
@@ -193,6 +207,7 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
     expect_idle_beyond(step.self_plan()->rows, before.self.rows);
     expect_idle_beyond(step.cross_plan()->rows, before.cross.rows);
     EXPECT_GE(step.self_plan()->partials, before.self.partials);
+    EXPECT_EQ(step.self_plan()->row_blocks, plan.self.row_blocks);
     expect_filled(step.self_plan()->tickets, {}, plan.self.tickets * kLayout.decoder_heads, 0);
     expect_filled(step.cross_plan()->tickets, {}, plan.cross.tickets * kLayout.decoder_heads, 0);
     // Lists begin where vectors of 16 bytes may.
@@ -201,15 +216,16 @@ TEST(StepPlan, IsFilledUpWithNothingToDo) {
   }
 }
 
-// Decoding the same sequences for long takes few shapes: steps are recorded to be replayed.
-TEST(StepPlan, FewShapesForALongGeneration) {
+// Decoding the same sequences for long takes one shape, whatever their lengths: a step that was
+// recorded is replayed to the end.
+TEST(StepPlan, OneShapeForALongGeneration) {
   Random random;
   Context ctx(1, std::make_unique<HostDevice>(true), DType::kF16);
-  std::map<StepShape, int> shapes;
-  ModelInput in = step_of(random, 32, 1, 400);
-  for (int32_t step = 0; step < 128; ++step) {
+  std::set<StepShape> shapes;
+  ModelInput in = step_of(random, 32, 1, 900);
+  for (int32_t step = 0; step < 120; ++step) {
     StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
-    ++shapes[plan.pad()];
+    shapes.insert(fill_up(plan));
     AttentionMetadata& m = in.attention;
     PageTable pages;
     for (size_t s = 0; s < m.seq_lens.size(); ++s) {
@@ -218,7 +234,33 @@ TEST(StepPlan, FewShapesForALongGeneration) {
     }
     m.self_pages = pages;
   }
-  EXPECT_LE(shapes.size(), 16u);
+  EXPECT_EQ(shapes, std::set{StepShape::of_decoding(32, 1024, 1024)});
+}
+
+TEST(StepShape, ListsGrowByDoubling) {
+  EXPECT_EQ(listed_keys(1, 0), 1024);
+  EXPECT_EQ(listed_keys(1025, 0), 2048);
+  EXPECT_EQ(listed_keys(1, 448), 448);
+  EXPECT_EQ(listed_keys(448, 448), 448);
+  EXPECT_EQ(listed_keys(449, 448), 1024) << "longer than the model says";
+  EXPECT_EQ(listed_keys(1025, 1500), 1500);
+  EXPECT_EQ(listed_keys(5000, 16384), 8192);
+}
+
+// What a step without sequences is filled up to: all of it writes nothing.
+TEST(StepPlan, AStepOfNobody) {
+  auto owned = std::make_unique<HostDevice>(true);
+  Context ctx(1, std::move(owned), DType::kBF16);
+  ModelInput in;
+  in.input_ids = in.positions = std::vector<int32_t>(12, 0);
+  StepPlan plan(ctx, in, kLayout, StepHalf::kDecoder);
+  plan.fill_up(StepShape::of_decoding(12, 1024, 2048), kRoom);
+  const StepTensors step(ctx, plan);
+  EXPECT_EQ(values(step.slot_mapping), std::vector<int32_t>(12, -1));
+  expect_idle_beyond(step.self_plan()->rows, {});
+  expect_idle_beyond(step.cross_plan()->rows, {});
+  EXPECT_EQ(step.cross_plan()->rows.dim(0), 12 * 4);
+  EXPECT_EQ(step.cross_plan()->partials, 12 * 4);
 }
 
 TEST(StepPlan, LongPromptsHaveNoShape) {
@@ -237,13 +279,13 @@ TEST(StepPlan, HalvesAreApart) {
   Context ctx(1, std::make_unique<HostDevice>(true), DType::kBF16);
   ModelInput in = step_of(random, 2, 1, 50);
   StepPlan alone(ctx, in, kLayout, StepHalf::kDecoder);
-  const StepShape shape = alone.pad();
+  const StepShape shape = fill_up(alone);
   in.encoder_input_ids = in.encoder_positions = {0, 1, 2};
   in.attention.encoder_seq_lens = {3};
   in.attention.encoder_start_loc = {0, 3};
   in.attention.cross_slot_mapping = {5, 6, 7};
   StepPlan beside(ctx, in, kLayout, StepHalf::kDecoder);
-  EXPECT_EQ(beside.pad(), shape);
+  EXPECT_EQ(fill_up(beside), shape);
   EXPECT_EQ(StepTensors(ctx, beside).encoder_input_ids.size(), 0);
   const StepPlan encoder(ctx, in, kLayout, StepHalf::kEncoder);
   EXPECT_FALSE(encoder.can_pad());

@@ -10,6 +10,7 @@
 
 #include "runtime/engine/llm_engine.h"
 #include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/golden_families.h"
 
 namespace tandem {
 namespace {
@@ -45,7 +46,7 @@ std::vector<json> single_sequence_cases(const std::string& checkpoint) {
 
 // Room for the longest request, and a little more.
 int few_blocks(const std::string& checkpoint, int block_size) {
-  size_t longest = 128;
+  size_t longest = 64;
   for (const json& c : single_sequence_cases(checkpoint))
     longest = std::max({longest, c.at("encoder_ids").size(), c.at("output_ids").size()});
   return 2 * (static_cast<int>(longest) / block_size) + 4;
@@ -148,17 +149,10 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
   EXPECT_GT(engine.scheduler().block_manager().cache_stats().evicted_blocks, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Bart, EngineGoldens,
-                         ::testing::Values("bart-tiny", "bart-base-shape", "bart-odd-heads",
-                                           "bart-model-only", "bart-pickle", "bart-sharded",
-                                           "blenderbot-small-tiny", "blenderbot-tiny", "byt5-tiny",
-                                           "flan-t5-untied", "marian-tiny", "mbart50-tiny",
-                                           "mvp-tiny", "plbart-tiny", "t5-tiny", "umt5-tiny"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, EngineGoldens, ::testing::ValuesIn(testing::text_goldens()),
+                         testing::checkpoint_test_name);
+INSTANTIATE_TEST_SUITE_P(Twins, EngineGoldens, ::testing::Values("bart-pickle", "bart-sharded"),
+                         testing::checkpoint_test_name);
 
 // --- Batch invariance
 // --------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ TEST_P(IntegerTypes, ResultsDoNotDependOnTheCpu) {
   const std::vector<json> cases = testing::generated_cases(checkpoint_);
   set_cpu_isa(CpuIsa::kGeneric);
   const Results generic = together(config_, cases, 1);
-  for (const CpuIsa isa : {CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Vnni}) {
-    if (isa > best_cpu_isa()) continue;
+  for (const CpuIsa isa : cpu_isas()) {
+    if (isa == CpuIsa::kAvx512Bf16 || isa == CpuIsa::kAmx) continue;
     set_cpu_isa(isa);
     EXPECT_EQ(together(config_, cases, 1), generic) << name_of(isa);
   }
@@ -114,6 +114,32 @@ INSTANTIATE_TEST_SUITE_P(Goldens, IntegerTypes,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name + "_" + name_of(std::get<1>(info.param));
                          });
+
+TEST(IntegerTypesWorker, SaysTheTypeOfKeysAndValues) {
+  EngineConfig config = config_for("bart-tiny", DType::kI8);
+  EXPECT_FALSE(setup_for(config, DType::kI8).has_kv_cache_dtype());
+  config.kv_cache_dtype = DType::kI8;
+  proto::WorkerSetup setup = setup_for(config, DType::kI8);
+  setup.set_size(1);
+  const auto worker = [] {
+    return make_model_worker([](const proto::WorkerSetup&) { return make_local_communicator(); });
+  };
+  config.kv_cache_dtype.reset();
+  proto::WorkerSetup bf16 = setup_for(config, DType::kI8);
+  for (proto::WorkerSetup* s : {&setup, &bf16}) s->set_size(1), s->set_kv_cache_memory(1 << 20);
+  EXPECT_GT(worker()->load(setup, {}).num_device_blocks(),
+            worker()->load(bf16, {}).num_device_blocks());
+  for (const auto& [name, words] : std::map<std::string, std::string>{
+           {"int3", "int8 or float8_e4m3"}, {"float8_e4m3", "fp8 needs a GPU"}}) {
+    setup.set_kv_cache_dtype(name);
+    try {
+      worker()->load(setup, {});
+      FAIL();
+    } catch (const InputError& e) {
+      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+    }
+  }
+}
 
 TEST(IntegerTypesWorker, LoadsByTheNameOfTheType) {
   const auto worker = [] {

@@ -322,7 +322,7 @@ cudaError_t cudaHostGetDevicePointer(void** to, void* host, unsigned) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   if (const cudaError_t error = device_error()) return failed(error);
   *total = total_memory();
-  *free = *total - std::min(*total, allocated_bytes());
+  *free = *total - std::min(*total, allocated_bytes() + recordings_bytes());
   return cudaSuccess;
 }
 

@@ -1,7 +1,15 @@
 // What the files of the emulated runtime share.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "cuda_runtime_api.h"
+
+using CapturedWork = std::vector<std::function<void()>>;  // in the order of capture
+struct CUgraph_st {
+  CapturedWork work;
+};
 
 namespace cuda_emulator {
 
@@ -22,6 +30,10 @@ void expect_closed(const void* memory);
 
 // Appends a line, the number of its nodes, to the file of TANDEM_EMULATOR_GRAPHS, if there is one.
 void tell_graph(size_t nodes);
+
+// What recordings take of the device's memory.
+constexpr size_t kBytesOfNode = 4096;
+size_t recordings_bytes();
 
 // Whether this is the event that TANDEM_EMULATOR_FAULT names (faults.cc).
 bool fault_happens(const char* kind);

@@ -8,25 +8,19 @@
 // what it has seen of the others (a vector clock): what the first one has not seen at the end has
 // not been joined.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "runtime.h"
 
-using Work = std::vector<std::function<void()>>;
 using Clock = std::chrono::steady_clock;
-
-struct CUgraph_st {
-  Work work;
-};
-struct CUgraphExec_st {
-  Work work;
-};
 
 namespace {
 
@@ -72,6 +66,8 @@ std::set<cudaStream_t>& streams = *new std::set<cudaStream_t>;
 std::set<std::shared_ptr<Capture>>& captures = *new std::set<std::shared_ptr<Capture>>;
 unsigned long long last_capture = 0;
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+// Of the kernels that this thread runs, to memory of the host.
+thread_local std::vector<std::pair<int32_t*, int32_t>> late_stores;
 
 // Lets what is late happen, up to that number.
 void catch_up(cudaStream_t stream, uint64_t until = ~uint64_t{0}) {
@@ -157,7 +153,23 @@ cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
       if (each == stream || (!stream && each->waits_for_legacy)) catch_up(each);
   }
   work();
+  if (!late_stores.empty()) {
+    const auto store = [stores = std::exchange(late_stores, {})] {
+      for (const auto& [at, value] : stores) *at = value;
+    };
+    if (!stream) return store(), cudaSuccess;
+    std::lock_guard lock(mutex);
+    stream->late.push_back(store);
+  }
   return cudaSuccess;
+}
+
+void store_late(int32_t* at, int32_t value) {
+  cudaPointerAttributes place{};
+  cudaPointerGetAttributes(&place, at);
+  if (place.type != cudaMemoryTypeHost)
+    fail("stores to memory of the host that is not page-locked");
+  late_stores.emplace_back(at, value);
 }
 
 void launch_kernel(Kernel kernel, cudaStream_t stream) {
@@ -367,34 +379,5 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, thread_mode);
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  if (!graph) return failed(cudaErrorInvalidValue);
-  tell_graph(graph->work.size());
-  return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
-}
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
-  if (!graph) return failed(cudaErrorInvalidValue);
-  *count = graph->work.size();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
-  return failed(exec ? cudaSuccess : cudaErrorInvalidValue);
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  if (!exec) return failed(cudaErrorInvalidValue);
-  if (fault_happens("graph_launch")) return failed(lose_device(cudaErrorIllegalAddress));
-  return failed(submit(stream, [work = exec->work] {
-    for (const auto& each : work) each();
-  }));
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  delete exec;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
   return cudaSuccess;
 }

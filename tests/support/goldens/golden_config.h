@@ -18,6 +18,7 @@ inline EngineConfig golden_config(const std::string& checkpoint) {
   config.kv_cache_memory = size_t{64} << 20;
   config.swap_space = size_t{16} << 20;
   config.seed = 1;
+  config.cudagraph_capture_sizes.emplace();  // nothing is recorded at start
   return config;
 }
 
@@ -29,6 +30,7 @@ inline EngineConfig small_config(const std::filesystem::path& model) {
   config.block_size = 4;
   config.num_gpu_blocks_override = 64;
   config.threads = 1;
+  config.cudagraph_capture_sizes.emplace();
   return config;
 }
 

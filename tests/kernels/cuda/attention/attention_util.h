@@ -33,6 +33,7 @@ class AttentionRun {
   AttentionRun(const AttentionProblem& problem, const AttentionLayout& layout, Random& random)
       : problem_(problem), layout_(layout) {
     constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+    if (random.integer(0, 1) == 1) blocks_ = static_cast<int32_t>(random.integer(1, 6));
     stride_ = problem.width() + (layout.odd_strides ? 1 : 8 * random.integer(0, 2));
     kv_stride_ = problem.kv_width() + (layout.odd_strides ? 1 : 8 * random.integer(0, 2));
     int32_t rows = 1, keys = 0, pages = 0;
@@ -120,6 +121,7 @@ class AttentionRun {
     for (int i = 0; i < times; ++i) {
       p.work = static_cast<const AttentionWork*>(rows.get());
       p.work_count = static_cast<int32_t>(plan.rows.size());
+      p.blocks = blocks_;
       p.most_queries = layout_.any_queries ? kRowsPerBlock : std::max(1, plan.row_queries);
       cuda::attention_rows(p, nullptr);
       p.work = static_cast<const AttentionWork*>(tiles.get());
@@ -204,6 +206,7 @@ class AttentionRun {
   const AttentionProblem& problem_;
   AttentionLayout layout_;
   int64_t stride_, kv_stride_;
+  int32_t blocks_ = 0;  // that take works in turn
   std::vector<AttentionSequence> sequences_;
   std::vector<float> q_, k_, v_, pages_;
   std::vector<int32_t> page_indices_;

@@ -38,6 +38,7 @@ class Problem {
         slots_(to_device(ctx, indices(slots_of_rows_))),
         page_indices_(to_device(ctx, indices(page_numbers_))) {
     const int64_t kv_heads = c.heads / c.group;
+    planned_.plan.row_blocks = static_cast<int32_t>(random.integer(0, 3));
     layout_ = random.pick({KvLayout::kNHD, KvLayout::kHND});
     const bool nhd = layout_ == KvLayout::kNHD;
     shape_ = {std::ssize(page_numbers_), 2, nhd ? c.block_size : kv_heads,

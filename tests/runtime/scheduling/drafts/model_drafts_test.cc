@@ -35,6 +35,20 @@ TEST(ModelDrafts, FewerAmongMany) {
   EXPECT_LT(drafts.least_likelihood(1), drafts.least_likelihood(8));
 }
 
+// Where a step's rows cost little, more sequences get drafts.
+TEST(ModelDrafts, CheapRows) {
+  EXPECT_EQ(rows_of_a_step(DType::kI8, CpuIsa::kAvx512Vnni), kRowsOfAStep);
+  EXPECT_EQ(rows_of_a_step(DType::kF32, CpuIsa::kAmx), kRowsOfAStep);
+  ModelDrafts drafts(rows_of_a_step(DType::kI8, CpuIsa::kAmx));
+  drafts.set_cost(0.05);
+  EXPECT_TRUE(drafts.prepares(1));
+  drafts.add(1);
+  for (int i = 0; i < 200; ++i) drafts.record(1, 1, 1, i % 10 < 8);
+  EXPECT_LT(drafts.least_likelihood(8), with_record(8).least_likelihood(8));
+  EXPECT_GT(drafts.plan(1, 8, kMost).count, with_record(8).plan(1, 8, kMost).count);
+  EXPECT_EQ(drafts.plan(1, 32, kMost).count, 0);
+}
+
 TEST(ModelDrafts, ACostlyModelSaysLess) {
   ModelDrafts drafts = with_record(8);
   const auto cheap = drafts.plan(1, 1, kMost);

@@ -94,6 +94,9 @@ void maybe_yield();
 // For a thread that waits for another device: lets others run, of other OS threads too.
 void spin();
 
+// To page-locked memory: there when something waits for what the stream has done so far.
+void store_late(int32_t* at, int32_t value);
+
 // Copies that have been issued and not awaited (cp.async), of the thread that runs.
 void async_copy(void* to, const void* from, size_t size, bool zero);
 void async_commit();

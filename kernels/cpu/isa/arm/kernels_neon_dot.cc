@@ -1,0 +1,36 @@
+// The kernels of CpuIsa::kNeonDot; compiled with the flags of that level (kernels/CMakeLists.txt).
+#include <arm_neon.h>
+
+#include "kernels/cpu/isa/isa.h"
+
+#define TANDEM_ISA_SDOT 1
+
+namespace tandem::cpu {
+namespace {
+#include "kernels/cpu/isa/arm/simd_neon.inl"
+//
+#include "kernels/cpu/isa/arm/dot.inl"
+//
+#include "kernels/cpu/isa/math.inl"
+//
+#include "kernels/cpu/isa/gemm.inl"
+#include "kernels/cpu/isa/rows.inl"
+//
+#include "kernels/cpu/isa/quantise.inl"
+//
+#include "kernels/cpu/isa/gemm_i4.inl"
+//
+#include "kernels/cpu/isa/softmax.inl"
+//
+#include "kernels/cpu/isa/attention_paged.inl"
+#include "kernels/cpu/isa/attention_ragged.inl"
+//
+#include "kernels/cpu/isa/attention_window.inl"
+//
+#include "kernels/cpu/isa/row_math.inl"
+}  // namespace
+
+#define TANDEM_ISA_TABLE kNeonDotKernels
+#include "kernels/cpu/isa/table.inl"
+
+}  // namespace tandem::cpu

@@ -1,0 +1,195 @@
+// The head of greedy rows: the product of few rows with a vocabulary, and of each row the best
+// entry and the log of the sum of exponentials, without a logit in memory.
+//
+// A warp takes some features after the other (lane_sums.cuh, with weight_rows' bits), and keeps the
+// best and the sum of what it has seen of each row; warps of a block are joined in shared memory,
+// blocks by the last of them to end. Which features a warp has, and the order in which parts are
+// joined, depend on the vocabulary and the number of rows alone.
+#include <algorithm>
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/linear/lane_sums.cuh"
+#include "kernels/cuda/linear/weight_path.h"
+#include "kernels/cuda/ops_cuda.h"
+#include "kernels/cuda/row_best.cuh"
+
+namespace tandem::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kMostBlocks = 264;  // two for each of an H100's multiprocessors
+
+// Of a row: what some features gave.
+struct Part {
+  Best best;
+  float value;  // of the best
+  Peak peak;
+};
+
+__device__ __forceinline__ Part no_part() {
+  return {nothing(), minus_infinity(), {minus_infinity(), 0.0, false}};
+}
+__device__ __forceinline__ Part joined(const Part& a, const Part& b) {
+  const bool first = better(a.best, b.best);
+  return {first ? a.best : b.best, first ? a.value : b.value, joined(a.peak, b.peak)};
+}
+__device__ __forceinline__ Part of_lane_beside(const Part& p, int offset) {
+  return {{__shfl_xor_sync(kFullWarp, p.best.key, offset),
+           __shfl_xor_sync(kFullWarp, p.best.id, offset)},
+          __shfl_xor_sync(kFullWarp, p.value, offset),
+          {__shfl_xor_sync(kFullWarp, p.peak.peak, offset),
+           __shfl_xor_sync(kFullWarp, p.peak.sum, offset),
+           __shfl_xor_sync(kFullWarp, static_cast<int>(p.peak.invalid), offset) != 0}};
+}
+__device__ __forceinline__ void add(Part& part, float x, int32_t id) {
+  const Best one = {order_key(x), id};
+  const bool invalid = x != x || x == plus_infinity();
+  const Peak peak = {x == x ? x : minus_infinity(), x > minus_infinity() ? 1.0 : 0.0, invalid};
+  part = joined(part, {one, x, peak});
+}
+
+struct BestProduct {
+  WeightProduct product;  // `rows` of them; x is addressed by x_rows
+  const int32_t* x_rows;
+  Part* parts;      // [rows, blocks]
+  int32_t* ticket;  // 0 before and behind
+  float* log_sums;
+  int32_t* ids;
+  float* values;
+  int32_t* best;  // or null
+};
+
+// The last block: a warp for each row.
+__device__ __forceinline__ void join_blocks(const BestProduct& p) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int64_t row = static_cast<int64_t>(threadIdx.x) / kWarpSize;
+  if (row >= p.product.rows) return;
+  const auto blocks = static_cast<int>(gridDim.x);
+  Part all = no_part();
+  for (int i = lane; i < blocks; i += kWarpSize) all = joined(all, p.parts[row * blocks + i]);
+  for (int offset = 1; offset < kWarpSize; offset *= 2) {
+    const Part other = of_lane_beside(all, offset);
+    all = (lane & offset) == 0 ? joined(all, other) : joined(other, all);
+  }
+  if (lane != 0) return;
+  p.log_sums[row] = static_cast<float>(log_sum_of(all.peak));
+  p.ids[row] = all.best.id;
+  p.values[row] = all.value;
+  if (p.best != nullptr) p.best[row] = all.best.id;
+}
+
+// The lane's row and feature, of the features from `first` on.
+template <class S>
+__device__ __forceinline__ void take_features(const BestProduct& b, int64_t first, float sum,
+                                              Part& mine) {
+  constexpr int kLanes = kWarpSize / (S::kRows * S::kFeatures);  // that have one sum
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int64_t feature = first + lane / kLanes % S::kFeatures;
+  if (lane % kLanes != 0 || feature >= b.product.n) return;
+  const auto* bias = static_cast<const float*>(b.product.epilogue.bias);
+  add(mine, fmaf(sum, 1.0f, bias == nullptr ? 0.0f : bias[feature]), static_cast<int32_t>(feature));
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(kWarps* kWarpSize, 2)
+    linear_best_kernel(const __grid_constant__ BestProduct b, bool early) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int64_t own = (int64_t{blockIdx.x} * kWarps + warp) * S::kFeatures;
+  const int64_t step = int64_t{gridDim.x} * kWarps * S::kFeatures;
+  constexpr int kFeatures = S::kFeatures;
+  if (early) prefetch_features<kFeatures>(b.product, own, lane);
+  wait_for_earlier_kernels();
+  static_assert(S::kRows <= kWarps, "the last block has a warp for each row");
+  __shared__ Part of_warps[kWarps][S::kRows];
+  __shared__ bool is_last;
+  const WeightProduct& p = b.product;
+  Part mine = no_part();  // of row lane / (kWarpSize / kRows)
+#pragma unroll 1
+  for (int64_t first = own; first < p.n; first += step) {
+    LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) {
+      return static_cast<int64_t>(b.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
+    });
+    of_lane.add_all();
+    take_features<S>(b, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
+  }
+  for (int offset = 1; offset < kWarpSize / S::kRows; offset *= 2) {
+    const Part other = of_lane_beside(mine, offset);
+    mine = (lane & offset) == 0 ? joined(mine, other) : joined(other, mine);
+  }
+  if (lane % (kWarpSize / S::kRows) == 0) of_warps[warp][lane / (kWarpSize / S::kRows)] = mine;
+  __syncthreads();
+  if (static_cast<int64_t>(threadIdx.x) < min(static_cast<int64_t>(S::kRows), p.rows)) {
+    Part all = of_warps[0][threadIdx.x];
+    for (int w = 1; w < kWarps; ++w) all = joined(all, of_warps[w][threadIdx.x]);
+    b.parts[int64_t{threadIdx.x} * gridDim.x + blockIdx.x] = all;
+    __threadfence();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(b.ticket, 1) == static_cast<int>(gridDim.x) - 1;
+    __threadfence();
+    if (is_last) *b.ticket = 0;
+  }
+  __syncthreads();
+  if (is_last) join_blocks(b);
+}
+
+template <class T, class S>
+int blocks_of(int64_t n) {
+  return static_cast<int>(std::min<int64_t>(ceil_div(n, kWarps * S::kFeatures), kMostBlocks));
+}
+
+template <class T, class S>
+void launch(Context& ctx, BestProduct b) {
+  const int blocks = blocks_of<T, S>(b.product.n);
+  const Tensor parts =
+      ctx.make({b.product.rows * blocks * static_cast<int64_t>(sizeof(Part) / sizeof(int32_t))},
+               DType::kI32);
+  b.parts = static_cast<Part*>(parts.raw());
+  const LaunchStream stream = stream_of(ctx);
+  TANDEM_LAUNCH((linear_best_kernel<T, S>), static_cast<unsigned>(blocks), kWarps * kWarpSize, 0,
+                stream, b, stream.overlaps);
+}
+
+// The shapes of weight_rows, so that sums are its own.
+template <class T>
+void run(Context& ctx, const BestProduct& b) {
+  const WeightProduct& p = b.product;
+  const int64_t x_bytes = p.x_stride * static_cast<int64_t>(sizeof(T));
+  if (p.k % kVector<T> != 0 || !aligned_16(p.x, x_bytes) || !aligned_16(p.weight, p.pitch))
+    return p.rows <= 4 ? launch<T, Shape<4, 2, 1, false>>(ctx, b)
+                       : launch<T, Shape<8, 2, 1, false>>(ctx, b);
+  if (p.rows == 1) return launch<T, Shape<1, 2, 4, true>>(ctx, b);
+  if (p.rows <= 4) return launch<T, Shape<4, 2, 2, true>>(ctx, b);
+  launch<T, Shape<8, 2, 2, true>>(ctx, b);
+}
+
+}  // namespace
+
+static_assert(kMostRowsAtOnce == kWarps);
+
+void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
+  const PackedWeight& w = *args.weight;
+  auto& backend = static_cast<CudaBackend&>(ctx.backend());
+  BestProduct b{};
+  b.product.x = args.x.raw();
+  b.product.x_stride = args.x.row_stride();
+  b.product.rows = args.rows.dim(0);
+  b.product.k = w.in_features();
+  b.product.n = w.out_features();
+  b.product.type = args.x.dtype();
+  b.product.weight = w.data().raw();
+  b.product.pitch = w.data().dim(1) * static_cast<int64_t>(size_of(w.data().dtype()));
+  b.product.epilogue.bias = args.bias.empty() ? nullptr : args.bias.raw();
+  b.x_rows = args.rows.data<int32_t>();
+  b.ticket = backend.ticket();
+  b.log_sums = args.log_sums.data<float>();
+  b.ids = args.ids.data<int32_t>();
+  b.values = args.values.data<float>();
+  b.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
+  with_type(args.x.dtype(), [&](auto tag) { run<typename decltype(tag)::type>(ctx, b); });
+  after_launch("linear_best");
+}
+
+}  // namespace tandem::cuda
