@@ -270,6 +270,9 @@ struct Variant {
   static constexpr int kDim = kDim_;
   static constexpr bool kAligned = kAligned_;
   static constexpr bool kOneVector = Lanes<Type, kDim>::kVectors == 1;
+  // Whether a block may take several items. (8-bit pages with options use every register without
+  // the loop: they would spill.)
+  static constexpr bool kManyItems = !(Bias::kOptions && std::is_same_v<Stored, F8>);
 };
 
 template <class V, int kQueries>
@@ -312,16 +315,20 @@ inline __device__ int item_behind(const AttentionParams& p, int item) {
 // shared memory, where it takes no registers.)
 template <class V, int kQueries>
 __device__ __forceinline__ void attend_items(const AttentionKernelParams& p) {
-  __shared__ int next;
-  for (int item = static_cast<int>(blockIdx.x); item >= 0; item = next) {
-    const bool shares = p.args.work_count > static_cast<int>(gridDim.x);
-    if (shares) {
+  if constexpr (!V::kManyItems) {
+    attend_item<V, kQueries>(p, static_cast<int>(blockIdx.x));
+  } else {
+    __shared__ int next;
+    for (int item = static_cast<int>(blockIdx.x); item >= 0; item = next) {
+      const bool shares = p.args.work_count > static_cast<int>(gridDim.x);
+      if (shares) {
+        __syncthreads();
+        if (threadIdx.x == 0) next = item_behind(p.args, item);
+      }
+      attend_item<V, kQueries>(p, item);
+      if (!shares) return;
       __syncthreads();
-      if (threadIdx.x == 0) next = item_behind(p.args, item);
     }
-    attend_item<V, kQueries>(p, item);
-    if (!shares) return;
-    __syncthreads();
   }
 }
 
@@ -344,10 +351,10 @@ void launch(const AttentionKernelParams& p, LaunchStream stream) {
   // With options the queries of a block are those of all heads that share its keys.
   const int queries = p.args.most_queries * (Bias::kOptions ? p.args.group : 1);
   const int32_t works = p.args.work_count;
-  const dim3 grid =
-      attention_grid(p.args, p.args.blocks > 0 ? std::min(p.args.blocks, works) : works,
-                     Bias::kOptions ? static_cast<int>(ceil_div(queries, queries > kFew ? 8 : kFew))
-                                    : p.args.group);
+  const dim3 grid = attention_grid(
+      p.args, V::kManyItems && p.args.blocks > 0 ? std::min(p.args.blocks, works) : works,
+      Bias::kOptions ? static_cast<int>(ceil_div(queries, queries > kFew ? 8 : kFew))
+                     : p.args.group);
   if (queries > kFew) {
     TANDEM_LAUNCH((rows_kernel<V, 8>), grid, kThreads, 0, stream, p);
   } else if (queries > 1) {
