@@ -1,7 +1,11 @@
 // What this machine can do at this moment, as one JSON object: operations a second of its product
 // instructions in each type, and bytes a second of buffers of given sizes.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/support/product_probes.h"
@@ -21,20 +25,13 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   Context ctx(threads);
-  std::printf("{\"isa\": \"%s\", \"threads\": %d, \"gflops\": {", name_of(cpu_isa()),
-              ctx.threads());
-  const char* separator = "";
+  nlohmann::ordered_json out = {{"isa", name_of(cpu_isa())}, {"threads", ctx.threads()}};
+  const auto in_thousand_millions = [](double rate) { return std::round(rate * 1e-7) / 100; };
   for (const auto& [name, type] :
-       {std::pair{"float32", DType::kF32}, {"bfloat16", DType::kBF16}, {"int8", DType::kI8}}) {
-    std::printf("%s\"%s\": %.1f", separator, name, bench::product_rate(ctx, type, tries) * 1e-9);
-    separator = ", ";
-  }
-  std::printf("}, \"gbytes\": {");
-  separator = "";
-  for (const int64_t size : megabytes) {
-    std::printf("%s\"%lld\": %.2f", separator, static_cast<long long>(size),
-                bench::read_rate(ctx, size << 20, tries) * 1e-9);
-    separator = ", ";
-  }
-  std::printf("}}\n");
+       {std::pair{"float32", DType::kF32}, {"bfloat16", DType::kBF16}, {"int8", DType::kI8}})
+    out["gflops"][name] = in_thousand_millions(bench::product_rate(ctx, type, tries));
+  for (const int64_t size : megabytes)
+    out["gbytes"][std::to_string(size)] =
+        in_thousand_millions(bench::read_rate(ctx, size << 20, tries));
+  std::printf("%s\n", out.dump().c_str());
 }

@@ -319,8 +319,9 @@ nlohmann::ordered_json to_json(const InspectReport& r) {
   if (r.has_source_language) out["source_languages"] = r.languages;
   if (!r.languages.empty()) out["target_languages"] = r.languages;
   if (!r.source_language.empty()) out["default_source_language"] = r.source_language;
-  out["int8_cache"] = {{"self_cache_bytes_per_token", r.int8_self_bytes_per_token},
-                       {"cross_cache_bytes_per_token", r.int8_cross_bytes_per_token}};
+  if (!r.memory.empty())
+    out["int8_cache"] = {{"self_cache_bytes_per_token", r.int8_self_bytes_per_token},
+                         {"cross_cache_bytes_per_token", r.int8_cross_bytes_per_token}};
   out["memory"] = nlohmann::ordered_json::object();
   for (const Memory& m : r.memory) {
     auto& to = out["memory"][m.dtype];

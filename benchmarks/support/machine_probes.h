@@ -111,6 +111,29 @@ inline double run_chains(int rounds) {
   return chains_scalar(rounds / 16);
 }
 
+// Bytes a second of a buffer, read once by all threads: read(first float, how many).
+inline double read_rate(Context& ctx, const Tensor& buffer,
+                        const std::function<void(const float*, size_t)>& read) {
+  constexpr int64_t kParts = 64;
+  const int64_t part = buffer.size() / kParts;
+  const double seconds = seconds_of([&] {
+    ctx.pool().run(kParts, [&](int64_t i, int) {
+      read(buffer.data<float>() + i * part, static_cast<size_t>(part));
+    });
+  });
+  return static_cast<double>(part * kParts) * sizeof(float) / seconds;
+}
+
+// Operations a second of all threads: operate() says how many it did.
+inline double operation_rate(Context& ctx, const std::function<double()>& operate) {
+  std::vector<double> done(static_cast<size_t>(ctx.threads()));
+  const double seconds = seconds_of([&] {
+    ctx.pool().run(ctx.threads() * 4,
+                   [&](int64_t, int thread) { done[static_cast<size_t>(thread)] += operate(); });
+  });
+  return std::accumulate(done.begin(), done.end(), 0.0) / seconds;
+}
+
 // The rates of this moment; a best that only rises.
 class Probes {
  public:
@@ -118,24 +141,8 @@ class Probes {
     std::memset(memory_.raw(), 0, memory_.bytes());
   }
   void measure() {
-    constexpr int64_t kParts = 64;
-    const int64_t part = memory_.size() / kParts;
-    const double read = seconds_of([&] {
-      ctx_.pool().run(kParts, [&](int64_t i, int) {
-        read_memory(memory_.data<float>() + i * part, static_cast<size_t>(part));
-      });
-    });
-    bandwidth_ = std::max(bandwidth_, static_cast<double>(memory_.bytes()) / read);
-    std::atomic<double> operations{0};
-    const double multiply = seconds_of([&] {
-      ctx_.pool().run(ctx_.threads() * 4, [&](int64_t, int) {
-        const double n = run_chains(20000);
-        double seen = operations;
-        while (!operations.compare_exchange_weak(seen, seen + n)) {
-        }
-      });
-    });
-    rate_ = std::max(rate_, operations / multiply);
+    bandwidth_ = std::max(bandwidth_, read_rate(ctx_, memory_, read_memory));
+    rate_ = std::max(rate_, operation_rate(ctx_, [] { return run_chains(20000); }));
   }
   double bandwidth() const { return bandwidth_; }
   double rate() const { return rate_; }

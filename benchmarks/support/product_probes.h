@@ -3,10 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <functional>
-#include <vector>
 
 #include "benchmarks/support/machine_probes.h"
 
@@ -117,33 +114,17 @@ inline void read_lines(const float* p, size_t n) {
 // Operations a second.
 inline double product_rate(Context& ctx, DType type, int tries) {
   double best = 0;
-  for (int i = 0; i < tries; ++i) {
-    std::vector<double> done(static_cast<size_t>(ctx.threads()));
-    const double seconds = seconds_of([&] {
-      ctx.pool().run(ctx.threads() * 4, [&](int64_t, int thread) {
-        done[static_cast<size_t>(thread)] += run_products(type, 200'000);
-      });
-    });
-    best = std::max(best, std::accumulate(done.begin(), done.end(), 0.0) / seconds);
-  }
+  for (int i = 0; i < tries; ++i)
+    best = std::max(best, operation_rate(ctx, [type] { return run_products(type, 200'000); }));
   return best;
 }
 
 // Bytes a second of a buffer of so many, read again and again: a small one comes out of a cache.
 inline double read_rate(Context& ctx, int64_t bytes, int tries) {
-  const Tensor buffer({bytes / 4}, DType::kF32);
-  std::memset(const_cast<void*>(buffer.raw()), 0, buffer.bytes());
-  constexpr int64_t kParts = 64;
-  const int64_t part = buffer.size() / kParts;
+  Tensor buffer({bytes / 4}, DType::kF32);
+  std::memset(buffer.raw(), 0, buffer.bytes());
   double best = 0;
-  for (int i = 0; i < tries; ++i) {
-    const double seconds = seconds_of([&] {
-      ctx.pool().run(kParts, [&](int64_t p, int) {
-        read_lines(buffer.data<float>() + p * part, static_cast<size_t>(part));
-      });
-    });
-    best = std::max(best, static_cast<double>(part * kParts * 4) / seconds);
-  }
+  for (int i = 0; i < tries; ++i) best = std::max(best, read_rate(ctx, buffer, read_lines));
   return best;
 }
 

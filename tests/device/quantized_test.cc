@@ -95,12 +95,7 @@ class RoundedCheckpoint {
 
 std::map<std::string, json> generate(const EngineConfig& config, const std::vector<json>& cases) {
   LLMEngine engine(config);
-  for (const json& c : cases) {
-    json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
-    if (c.contains("decoder_prompt_ids"))
-      prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
-    engine.add_request(c.at("name"), prompt, c.at("generation"));
-  }
+  for (const json& c : cases) testing::add_case(engine, c);
   std::map<std::string, json> out;
   for (int i = 0; engine.has_unfinished_requests(); ++i) {
     if (i >= 100000) ADD_FAILURE() << "no progress";

@@ -100,6 +100,18 @@ TEST(Inspect, CopiesOfTheEmbeddingAndOtherTypes) {
   EXPECT_EQ(untied.parameters, 6u);
 }
 
+TEST(Inspect, NoMemoryOfAModelThatIsNotKnown) {
+  TempDir dir;
+  dir.write("config.json", R"({"architectures": ["UnheardOfModel"], "model_type": "unheard_of"})");
+  dir.write("model.safetensors",
+            test::safetensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "wwww"));
+  const InspectReport r = inspect_directory(dir.path());
+  EXPECT_FALSE(r.supported);
+  EXPECT_TRUE(r.memory.empty());
+  EXPECT_FALSE(to_json(r).contains("int8_cache"));
+  EXPECT_EQ(to_text(r).find("--kv-cache-dtype int8"), std::string::npos) << to_text(r);
+}
+
 // The cache is as wide as the heads are, whatever the model's width; positions may differ, or have
 // no end.
 TEST(Inspect, HeadsOfAnotherWidthThanTheModel) {

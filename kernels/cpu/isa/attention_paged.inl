@@ -9,7 +9,11 @@ inline V load_kv(const uint16_t* p) { return load_bf16(p); }
 inline V load_kv(const int8_t* p) { return float_of_i32(load_i8(p)); }
 inline V load_kv_n(const float* p, int n) { return load_n(p, n); }
 inline V load_kv_n(const uint16_t* p, int n) { return load_bf16_n(p, n); }
-inline V load_kv_n(const int8_t* p, int n) { return float_of_i32(load_i8_n(p, n)); }
+inline V load_kv_n(const int8_t* p, int n) {
+  int8_t part[kLanes] = {};
+  __builtin_memcpy(part, p, static_cast<size_t>(n));
+  return load_kv(part);
+}
 
 template <class T>
 constexpr bool kIsScaled = sizeof(T) == 1;
@@ -175,16 +179,16 @@ template <class T, int kChunks, int kQueries>
 template <class T, int kChunks>
 class HeadStream {
  public:
-  HeadStream(const PagedHeads& heads, int64_t count) : h(heads), pages(count) {}
+  HeadStream(const PagedHeads& heads, int64_t count) : heads_(heads), pages_(count) {}
   // Number i, with number i + ahead to prefetch, of which the scales are asked for here.
   Rows<T, kChunks> rows(int64_t i, int64_t ahead) const {
     const Place place = place_of(i), later = place_of(i + ahead);
-    Rows<T, kChunks> out{at(place), at(later), h.key_stride, h.head_dim, nullptr, 0};
+    Rows<T, kChunks> out{at(place), at(later), heads_.key_stride, heads_.head_dim, nullptr, 0};
     if constexpr (kIsScaled<T>) {
       out.scales = scales_at(place);
-      out.scale_stride = token_scales;
+      out.scale_stride = token_scales_;
       const float* next = scales_at(later);
-      for (int j = 0; j < h.block_size; j += kLanes16) __builtin_prefetch(next + j, 0, 2);
+      for (int j = 0; j < heads_.block_size; j += kLanes16) __builtin_prefetch(next + j, 0, 2);
     }
     return out;
   }
@@ -195,23 +199,25 @@ class HeadStream {
     int64_t page, head;
   };
   Place place_of(int64_t i) const {
-    const int64_t page = i / h.heads;
-    const int64_t index = page < pages ? page : page < 2 * pages ? page - pages : pages - 1;
-    return {page >= pages, h.pages[index], i % h.heads};
+    const int64_t page = i / heads_.heads;
+    const int64_t index = page < pages_ ? page : page < 2 * pages_ ? page - pages_ : pages_ - 1;
+    return {page >= pages_, heads_.pages[index], i % heads_.heads};
   }
   const T* at(const Place& p) const {
-    return static_cast<const T*>(p.values ? h.v : h.k) + p.page * h.page_stride +
-           p.head * h.head_stride;
+    return static_cast<const T*>(p.values ? heads_.v : heads_.k) + p.page * heads_.page_stride +
+           p.head * heads_.head_stride;
   }
   const float* scales_at(const Place& p) const {
-    return (p.values ? h.v_scales : h.k_scales) + p.page * page_scales + p.head * head_scales;
+    return (p.values ? heads_.v_scales : heads_.k_scales) + p.page * page_scales_ +
+           p.head * head_scales_;
   }
 
-  const PagedHeads& h;
-  int64_t pages;
-  int64_t page_scales = kIsScaled<T> ? h.page_stride / h.head_dim : 0;  // strides of scales
-  int64_t head_scales = kIsScaled<T> ? h.head_stride / h.head_dim : 0;
-  int64_t token_scales = kIsScaled<T> ? h.key_stride / h.head_dim : 0;
+  const PagedHeads& heads_;
+  int64_t pages_;
+  int64_t page_scales_ =
+      kIsScaled<T> ? heads_.page_stride / heads_.head_dim : 0;  // strides of scales
+  int64_t head_scales_ = kIsScaled<T> ? heads_.head_stride / heads_.head_dim : 0;
+  int64_t token_scales_ = kIsScaled<T> ? heads_.key_stride / heads_.head_dim : 0;
 };
 
 constexpr int64_t kBytesAhead = 8192;

@@ -289,7 +289,7 @@ bool gemm_amx(const GemmBlock& b) {
 template <class Step>
 void finish_all(const GemmBlock& b) {
   finish_rows<Step>(b, 0, b.rows);
-  if (b.stream) _mm_sfence();  // of all blocks of the task: this is the last one
+  _mm_sfence();  // of the task's blocks, of which earlier ones may have streamed
 }
 
 // A row or two are faster without tiles.

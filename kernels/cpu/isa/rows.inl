@@ -27,18 +27,14 @@ inline uint32_t round_to_bf16(float x) {
   return (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
 }
 
-#ifdef TANDEM_ISA_BF16
+#if defined(TANDEM_ISA_BF16) || defined(TANDEM_ISA_BFDOT)
 void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
   int64_t i = 0;
+#ifdef TANDEM_ISA_BF16
   for (; i + 32 <= k; i += 32)
     _mm512_storeu_si512(out + i / 2, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16),
                                                                   _mm512_loadu_ps(x + i)));
-  for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
-  if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
-}
-#elif defined(TANDEM_ISA_BFDOT)
-void to_bf16_steps(const float* x, int64_t k, uint32_t* out) {
-  int64_t i = 0;
+#endif
   for (; i + 2 <= k; i += 2) out[i / 2] = round_to_bf16(x[i]) >> 16 | round_to_bf16(x[i + 1]);
   if (i < k) out[i / 2] = round_to_bf16(x[i]) >> 16;
 }

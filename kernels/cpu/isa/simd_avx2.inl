@@ -81,11 +81,6 @@ inline V load_i8(const int8_t* p) {
   return _mm256_castsi256_ps(
       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
-inline V load_i8_n(const int8_t* p, int n) {
-  int8_t t[kLanes] = {};
-  for (int i = 0; i < n; ++i) t[i] = p[i];
-  return load_i8(t);
-}
 inline V float_of_i32(V a) { return _mm256_cvtepi32_ps(_mm256_castps_si256(a)); }
 inline V subtract_i32(V a, V b) {
   return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));

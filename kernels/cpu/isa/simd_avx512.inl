@@ -71,9 +71,6 @@ inline V load_i8(const int8_t* p) {
   return _mm512_castsi512_ps(
       _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-inline V load_i8_n(const int8_t* p, int n) {
-  return _mm512_castsi512_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes(n), p)));
-}
 inline V float_of_i32(V a) { return _mm512_cvtepi32_ps(_mm512_castps_si512(a)); }
 inline V subtract_i32(V a, V b) {
   return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));

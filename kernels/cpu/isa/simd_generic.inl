@@ -143,11 +143,6 @@ inline V add_u4_i8_products(V acc, V w, V x) {
 }
 // Bytes with a sign as int32.
 inline V load_i8(const int8_t* p) { return (V)(VI32{p[0], p[1], p[2], p[3]}); }
-inline V load_i8_n(const int8_t* p, int n) {
-  int8_t t[kLanes] = {};
-  for (int i = 0; i < n; ++i) t[i] = p[i];
-  return load_i8(t);
-}
 inline V float_of_i32(V a) { return __builtin_convertvector((VI32)a, V); }
 inline V subtract_i32(V a, V b) { return (V)((VI32)a - (VI32)b); }
 inline V max_i32(V a, V b) {

@@ -14,12 +14,6 @@ constexpr int kExploreOneIn = 16;
 
 }  // namespace
 
-// What a row costs, in tokens, when so many sequences run.
-double ModelDrafts::row_cost(int num_running) const {
-  const double n = std::max(1, num_running);
-  return n / (n + rows_of_a_step_);
-}
-
 void ModelDrafts::Rate::record(bool hit, double memory) {
   hits = hits * memory + (hit ? 1 : 0);
   trials = trials * memory + 1;
@@ -30,11 +24,11 @@ double ModelDrafts::of(const Rate& own, const Rate& all) {
 }
 
 double ModelDrafts::least_likelihood(int num_running) const {
-  return row_cost(num_running) + cost_;
+  return row_cost(num_running, rows_of_a_step_) + cost_;
 }
 
 bool ModelDrafts::prepares(int num_running) {
-  const double row = row_cost(num_running);
+  const double row = row_cost(num_running, rows_of_a_step_);
   explores_ = false;
   if (row + cost_ >= 1) return false;
   const double begun = begun_.hits / begun_.trials;
@@ -54,7 +48,7 @@ ModelDrafts::Plan ModelDrafts::plan(int64_t seq_id, int num_running, int most) c
   const Record& record = it->second;
   const double begun = of(record.begun, record.explores ? none : begun_);
   const double right = of(record.right, record.explores ? hopeful : right_);
-  const double row = row_cost(num_running);
+  const double row = row_cost(num_running, rows_of_a_step_);
   Plan out;
   double likely = right;
   for (; out.count < most; likely *= right) {

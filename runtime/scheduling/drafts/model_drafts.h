@@ -53,7 +53,6 @@ class ModelDrafts {
     Rate begun{0, 0}, right{0, 0};
   };
   static double of(const Rate& own, const Rate& all);
-  double row_cost(int num_running) const;
 
   double rows_of_a_step_;
   double cost_ = 0.2;  // until it is measured

@@ -43,11 +43,9 @@ bool Speculator::too_many(const GroupQueues& queues) const {
   return queues.num_running_seqs() > config_.disable_by_batch_size;
 }
 
-// With n rows a step takes rows_of_a_step + n: a token in it costs an n-th of that, and a draft 1.
-// It must save that, on average.
+// A draft must save what its row costs, on average.
 double Speculator::least_likelihood(const GroupQueues& queues) const {
-  const double n = std::max(1, queues.num_running_seqs());
-  return n / (n + config_.rows_of_a_step);
+  return row_cost(queues.num_running_seqs(), config_.rows_of_a_step);
 }
 
 bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {

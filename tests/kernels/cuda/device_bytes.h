@@ -42,11 +42,13 @@ inline std::vector<std::byte> to_type(std::span<const float> values, DType dtype
 inline std::vector<float> from_type(std::span<const std::byte> bytes, DType dtype) {
   std::vector<float> values(bytes.size() / size_of(dtype));
   for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t half = 0;
-    std::memcpy(dtype == DType::kF32 ? static_cast<void*>(&values[i]) : &half,
-                bytes.data() + i * size_of(dtype), size_of(dtype));
-    if (dtype != DType::kF32)
+    if (dtype == DType::kF32) {
+      std::memcpy(&values[i], bytes.data() + i * 4, 4);
+    } else {
+      uint16_t half;
+      std::memcpy(&half, bytes.data() + i * 2, 2);
       values[i] = dtype == DType::kF16 ? f16_to_float(half) : bf16_to_float(half);
+    }
   }
   return values;
 }

@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "tests/support/engine/random_requests.h"
-#include "tests/support/goldens/golden_engine.h"
 #include "tests/support/goldens/golden_families.h"
+#include "tests/support/goldens/golden_results.h"
 
 namespace tandem {
 namespace {
@@ -20,7 +19,8 @@ using nlohmann::json;
 using testing::Asked;
 using testing::expect_same;
 using testing::RandomRequests;
-using Results = std::map<std::string, json>;
+using testing::Results;
+using testing::together;
 
 constexpr size_t kCases = 12;  // of a checkpoint
 
@@ -30,49 +30,6 @@ EngineConfig config_of(const std::string& checkpoint, DType dtype, bool i8 = tru
   config.block_size = 4;
   if (i8) config.kv_cache_dtype = DType::kI8;
   return config;
-}
-
-void add(LLMEngine& engine, const json& c) {
-  json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
-  if (c.contains("decoder_prompt_ids"))
-    prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
-  engine.add_request(c.at("name"), prompt, c.at("generation"));
-}
-
-// Tokens and scores of all that ends.
-void finish(LLMEngine& engine, Results& results) {
-  for (int i = 0; engine.has_unfinished_requests(); ++i) {
-    ASSERT_LT(i, 100000) << "no progress";
-    for (const auto& output : engine.step()) {
-      if (!output.finished()) continue;
-      json& sequences = results[output.request_id()];
-      for (const auto& o : output.outputs())
-        sequences.push_back({std::vector<int>(o.token_ids().begin(), o.token_ids().end()),
-                             o.score(), o.cumulative_logprob()});
-    }
-  }
-  engine.check_integrity();
-}
-
-Results alone(const EngineConfig& config, const std::vector<json>& cases) {
-  LLMEngine engine(config);
-  Results results;
-  for (const json& c : cases) {
-    add(engine, c);
-    finish(engine, results);
-  }
-  EXPECT_EQ(results.size(), cases.size());
-  return results;
-}
-
-Results together(const EngineConfig& config, std::vector<json> cases, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::shuffle(cases.begin(), cases.end(), random);
-  LLMEngine engine(config);
-  Results results;
-  for (const json& c : cases) add(engine, c);
-  finish(engine, results);
-  return results;
 }
 
 class KvCacheI8 : public ::testing::TestWithParam<const char*> {};
@@ -87,7 +44,7 @@ TEST_P(KvCacheI8, ResultsDoNotDependOnTheBatch) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
     SCOPED_TRACE(name_of(dtype));
     EngineConfig config = config_of(GetParam(), dtype);
-    const Results expected = alone(config, cases);
+    const Results expected = testing::one_by_one(config, cases);
     EXPECT_NE(together(config_of(GetParam(), dtype, false), cases, seed), expected)
         << "the whole cache under another name";
     config.threads = 3;

@@ -4,73 +4,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <tuple>
 
 #include "base/error.h"
 #include "kernels/core/cpu_features.h"
-#include "runtime/engine/llm_engine.h"
 #include "runtime/execution/worker.h"
-#include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/golden_results.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-using Results = std::map<std::string, json>;
+using testing::one_by_one;
+using testing::Results;
+using testing::together;
 
 EngineConfig config_for(const std::string& checkpoint, DType dtype) {
   EngineConfig config = testing::golden_config(checkpoint);
   config.dtype = dtype;
   config.block_size = 4;
   return config;
-}
-
-// All that ends, by request: the sequences of each, with scores and log-probabilities.
-void run_all(LLMEngine& engine, Results& results) {
-  for (int i = 0; engine.has_unfinished_requests(); ++i) {
-    ASSERT_LT(i, 100000) << "no progress";
-    for (const auto& output : engine.step()) {
-      if (!output.finished()) continue;
-      json& sequences = results[output.request_id()];
-      for (const auto& c : output.outputs())
-        sequences.push_back(
-            {{"tokens", std::vector<int>(c.token_ids().begin(), c.token_ids().end())},
-             {"score", c.score()},
-             {"cumulative_logprob", c.cumulative_logprob()}});
-    }
-  }
-  engine.check_integrity();
-}
-
-void add(LLMEngine& engine, const json& c) {
-  json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
-  if (c.contains("decoder_prompt_ids"))
-    prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
-  engine.add_request(c.at("name"), prompt, c.at("generation"));
-}
-
-Results one_by_one(const EngineConfig& config, const std::vector<json>& cases) {
-  LLMEngine engine(config);
-  EXPECT_EQ(engine.dtype(), config.dtype);
-  Results results;
-  for (const json& c : cases) {
-    add(engine, c);
-    run_all(engine, results);
-  }
-  EXPECT_EQ(results.size(), cases.size());
-  return results;
-}
-
-Results together(const EngineConfig& config, std::vector<json> cases, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::shuffle(cases.begin(), cases.end(), random);
-  LLMEngine engine(config);
-  Results results;
-  for (const json& c : cases) add(engine, c);
-  run_all(engine, results);
-  return results;
 }
 
 using Case = std::tuple<const char*, DType>;

@@ -41,7 +41,7 @@ TEST(Multipart, Boundaries) {
   EXPECT_EQ(boundary_of("Multipart/Form-Data;charset=utf-8 ; Boundary=\"a b:c\""), "a b:c");
   EXPECT_EQ(boundary_of("multipart/form-data; boundary=----=_Part_0/1;"), "----=_Part_0/1");
   EXPECT_EQ(boundary_of("multipart/form-data; boundary=" + std::string(70, 'x')).size(), 70u);
-  for (const std::string type :
+  for (const std::string& type :
        {std::string("application/json"), std::string("multipart/mixed; boundary=b"),
         std::string("multipart/form-data"), std::string("multipart/form-data; boundary="),
         std::string("multipart/form-data; boundary=\"\""),

@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/llm_engine.h"
-#include "tests/support/goldens/golden_config.h"
+#include "tests/support/goldens/golden_results.h"
 
 namespace tandem::testing {
 
-using nlohmann::json;
 using Ids = std::vector<int>;
 
 // HuggingFace pads what ends before the longest; beams with their end token where pad is token 0.
@@ -52,12 +50,7 @@ inline void expect_goldens(const EngineConfig& config, const std::string& checkp
   std::mt19937 random(seed);
   std::shuffle(cases.begin(), cases.end(), random);
   if (cases.size() > most) cases.resize(most);
-  for (const json& c : cases) {
-    json prompt = {{"encoder_prompt", {{"prompt_token_ids", c.at("encoder_ids")}}}};
-    if (c.contains("decoder_prompt_ids"))
-      prompt["decoder_prompt"] = {{"prompt_token_ids", c.at("decoder_prompt_ids")}};
-    engine.add_request(c.at("name"), prompt, c.at("generation"));
-  }
+  for (const json& c : cases) add_case(engine, c);
   std::map<std::string, proto::RequestOutput> results;
   for (int i = 0; engine.has_unfinished_requests(); ++i) {
     ASSERT_LT(i, 100000) << "no progress";

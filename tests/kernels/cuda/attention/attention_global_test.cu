@@ -21,9 +21,9 @@ using testing::to_device;
 struct Problem {
   DType dtype;
   int heads = 2, kv_heads = 1, head_dim = 16;
-  std::vector<int32_t> indptr{0}, global_rows, global_indptr{0};
-  Tensor q, k, v;
-  ops::Window window;
+  std::vector<int32_t> indptr{0}, global_rows = {}, global_indptr{0};
+  Tensor q = {}, k = {}, v = {};
+  ops::Window window = {};
   ops::PositionBias bias = {};
   float soft_cap = 0.0f;
 

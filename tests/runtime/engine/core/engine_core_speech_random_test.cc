@@ -144,8 +144,9 @@ class SpeechLife : public SpeechDriver {
       EXPECT_EQ(essence(request.output), essence(want));
     } else {
       EXPECT_TRUE(request.over);
-      if (request.output.outputs_size() > 0)
+      if (request.output.outputs_size() > 0) {
         EXPECT_TRUE(want.outputs(0).text().starts_with(request.output.outputs(0).text()));
+      }
     }
   }
 

@@ -209,7 +209,9 @@ TEST_F(CoreSpeech, EndsWithTheWorkers) {
   work();
   EXPECT_EQ(core().num_requests(), 0u);
   for (const auto& chunk : chunks(kHere))
-    if (chunk.finished()) EXPECT_EQ(chunk.error().type(), "unavailable_error");
+    if (chunk.finished()) {
+      EXPECT_EQ(chunk.error().type(), "unavailable_error");
+    }
 }
 
 TEST_F(CoreSpeech, WithoutSoundItIsWrong) {
