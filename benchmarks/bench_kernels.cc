@@ -65,7 +65,7 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
     copies.emplace_back(ctx, std::span(&view, 1), dtype);
   } while (copies.size() * copies[0].bytes() < (size_t{256} << 20));
   const double bytes = static_cast<double>(copies[0].bytes());
-  for (int64_t t : {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024}) {
+  for (int64_t t : {1, 2, 4, 8, 12, 16, 24, 32, 64, 128, 256, 1024}) {
     if (t > 32 && n > 10000) continue;
     const Tensor x = random_matrix(t, k), out({t, n}, DType::kF32);
     auto run = [&](int i) {
