@@ -1,5 +1,7 @@
-// Parameters on their way to a device.
+// Parameters on their way to a device, and memory of the host that is asked for ahead.
 #include "kernels/core/context.h"
+
+#include <algorithm>
 
 namespace tandem {
 
@@ -13,6 +15,22 @@ Tensor Context::resident_bias(const Tensor& host, DType type) {
     to[i] = type == DType::kF16 ? float_to_f16(x) : float_to_bf16(x);
   }
   return resident(rounded);
+}
+
+void Context::commit(const Tensor& t, size_t bytes) {
+  constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;  // any size would be right
+  bytes = std::min(bytes, t.bytes());
+  auto* first = static_cast<volatile std::byte*>(t.raw());
+  pool().run(static_cast<int64_t>((bytes + kHugePage - 1) / kHugePage), [&](int64_t task, int) {
+    const size_t begin = static_cast<size_t>(task) * kHugePage;
+    for (size_t i = begin; i < std::min(bytes, begin + kHugePage); i += kPage) first[i] = {};
+  });
+}
+
+void Context::commit_scratch(size_t bytes) {
+  commit(scratch_.make({static_cast<int64_t>(bytes)}, DType::kU8), bytes);
+  workspace(bytes);
+  commit(workspace_, bytes);
 }
 
 }  // namespace tandem

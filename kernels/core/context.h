@@ -75,6 +75,12 @@ class Context {
     return here;
   }
 
+  // Has the system commit the first bytes of a tensor on the host, at most so many, now and not
+  // when they are first written: zeroing a huge page can take milliseconds. They are lost.
+  void commit(const Tensor& t, size_t bytes);
+  // The same for what make() and workspace() give out first.
+  void commit_scratch(size_t bytes);
+
   // Where the CPU's make() takes its memory.
   const HostScratch& host_scratch() const { return scratch_; }
 

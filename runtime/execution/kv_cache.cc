@@ -32,9 +32,22 @@ size_t read_number(const char* file, size_t otherwise) {
   return std::stoull(word);
 }
 
+// Of all layers: what a few requests need.
+constexpr size_t kCommitted = size_t{32} << 20;
+
+// Blocks go out in ascending order, and those that came back go out first.
+void commit_first_blocks(Context& ctx, const KvCache& cache) {
+  for (const KvPages& pages : cache.layers) {
+    const size_t bytes = kCommitted / cache.layers.size();
+    ctx.commit(pages.data, bytes);
+    if (!pages.scales.empty())
+      ctx.commit(pages.scales, bytes * pages.scales.bytes() / pages.data.bytes());
+  }
+}
+
 }  // namespace
 
-// On the CPU pages are committed by the system when they are first written.
+// On the CPU the system commits most pages when they are first written.
 KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size,
                            int num_device_blocks, int num_host_blocks)
     : device_(make_pool(spec, block_size, num_device_blocks,
@@ -44,7 +57,9 @@ KvCachePools::KvCachePools(Context& ctx, const KvCacheSpec& spec, int block_size
                         })),
       host_(make_pool(spec, block_size, num_host_blocks, [&](const Shape& shape, DType dtype) {
         return ctx.on_cpu() ? Tensor(shape, dtype) : ctx.backend().allocate_host(shape, dtype);
-      })) {}
+      })) {
+  if (ctx.on_cpu()) commit_first_blocks(ctx, device_);
+}
 
 void KvCachePools::apply_copies(Context& ctx, const proto::StepInput& step) {
   copy(ctx, device_, host_, step.swap_out(), "swap_out");

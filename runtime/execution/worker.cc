@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kFirstSum = 1 << 19;  // floats; more than goes without the library
 constexpr double kSecondsBetweenNews = 5;
+constexpr size_t kCommittedScratch = size_t{8} << 20;  // of a step with some hundred tokens
 
 DType dtype_named(const std::string& name) {
   for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4})
@@ -131,6 +132,7 @@ class ModelWorker final : public Worker {
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
         start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens,
         config_.max_num_seqs, std::exchange(draft_model_, std::nullopt));
+    if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
   }
 

@@ -2,6 +2,8 @@
 #include "runtime/execution/kv_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace tandem {
 namespace {
@@ -35,6 +37,32 @@ TEST(KvCache, WithoutALimitAsManyAsFit) {
 TEST(KvCache, HoldsBlocksOfBothModels) {
   const size_t own = kSpec.block_bytes(kBlockSize);
   EXPECT_EQ(device_blocks_for(kSpec, kBlockSize, 12 * own, kRequests, {}, own / 2), 8);
+}
+
+// Whether the system has committed the page of an element.
+bool is_committed(const Tensor& t, int64_t element) {
+  const auto page = static_cast<uintptr_t>(getpagesize());
+  const uintptr_t at = reinterpret_cast<uintptr_t>(t.data<float>() + element) / page * page;
+  unsigned char resident = 0;
+  EXPECT_EQ(mincore(reinterpret_cast<void*>(at), page, &resident), 0);
+  return (resident & 1) != 0;
+}
+
+// The first blocks are there when the first request comes; the many others are not paid for.
+TEST(KvCache, FirstBlocksAreCommitted) {
+  Context ctx(2);
+  KvCacheSpec spec{2, 4, 64, DType::kF32};
+  KvCachePools pools(ctx, spec, kBlockSize, /*num_device_blocks=*/4096, /*num_host_blocks=*/4096);
+  for (const KvPages& pages : pools.device().layers) {
+    const int64_t floats = pages.data.size();
+    ASSERT_EQ(floats * 4, int64_t{128} << 20);
+    for (int64_t at = 0; at < (int64_t{16} << 20) / 4; at += 1 << 16)
+      EXPECT_TRUE(is_committed(pages.data, at)) << at;
+    EXPECT_FALSE(is_committed(pages.data, floats / 2));
+    EXPECT_FALSE(is_committed(pages.data, floats - 1));
+  }
+  // Small pools are there as a whole, and nothing behind them is written.
+  const KvCachePools small(ctx, kSpec, kBlockSize, 3, 0);
 }
 
 }  // namespace
