@@ -45,10 +45,11 @@ struct HostScratch::Memory {
     arena = ScratchArena();
   }
 
-  // Once nothing is held, one segment takes the place of several.
+  // Once nothing is held, one segment takes the place of many; few stay, for another one's pages
+  // would have to be zeroed again.
   void allocate(size_t size, ScratchArena::Place& place) {
-    constexpr size_t kFirstSegment = size_t{1} << 20;
-    if (segments.size() > 1 && arena.used() == 0) {
+    constexpr size_t kFirstSegment = size_t{1} << 20, kMostSegments = 8;
+    if (segments.size() > kMostSegments && arena.used() == 0) {
       const size_t all = bytes();
       drop_segments();
       add_segment(all);

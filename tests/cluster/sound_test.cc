@@ -61,7 +61,8 @@ class SoundAtAServer : public ::testing::Test {
 TEST_F(SoundAtAServer, WorkersAreKilledInTheMiddle) {
   const auto& want = undisturbed_texts();
   for (const auto& text : want) EXPECT_GE(segments(text), 2);
-  Server busy = server({"--tp", "2", "--max-restarts", "1000"});
+  // Few at a time, so that fast machines are not done too soon.
+  Server busy = server({"--tp", "2", "--max-restarts", "1000", "--max-num-seqs", "2"});
   auto client = client::Client::connect(busy.client_options());
   auto handles = submit_all(client);
   const auto all_done = [&] {
@@ -70,7 +71,7 @@ TEST_F(SoundAtAServer, WorkersAreKilledInTheMiddle) {
   int kills = 0;
   for (; kills < 3; ++kills) {
     ASSERT_TRUE(handles[static_cast<size_t>(kills)].next_chunk());
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(50ms);
     ASSERT_FALSE(all_done()) << "too fast to be disturbed";
     const auto workers = busy.workers();
     ASSERT_EQ(workers.size(), 2u);

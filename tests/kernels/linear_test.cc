@@ -223,8 +223,9 @@ TEST_P(LinearTest, NormsInFrontHaveTheBitsOfNormsApart) {
     const Tensor w = random.matrix(n, k), bias = random.vector(n), weight = random.vector(k);
     const Tensor rows = random.matrix(t, k), residual = adds ? random.matrix(t, k) : Tensor();
     const MatrixView view = view_of(w);
-    ops::LayerNormArgs norm{rows, residual, weight, rms ? Tensor() : random.vector(k), 1e-5f,
-                            Tensor({t, k}, DType::kF32)};
+    ops::LayerNormArgs norm{rows,   residual,
+                            weight, rms ? Tensor() : random.vector(k),
+                            1e-5f,  Tensor({t, k}, DType::kF32)};
     if (sums) norm.sum = Tensor({t, k}, DType::kF32);
     norm.rms = rms;
     ops::layer_norm(ctx, norm);
