@@ -38,22 +38,9 @@ struct HostScratch::Memory {
     arena.add_segment(bytes);
   }
 
-  void drop_segments() {
-    for (const Tensor& segment : segments)
-      ASAN_UNPOISON_MEMORY_REGION(segment.raw(), segment.bytes());
-    segments.clear();
-    arena = ScratchArena();
-  }
-
-  // Once nothing is held, one segment takes the place of many; few stay, for another one's pages
-  // would have to be zeroed again.
+  // Segments stay as they are: one in the place of several would be of fresh pages again.
   void allocate(size_t size, ScratchArena::Place& place) {
-    constexpr size_t kFirstSegment = size_t{1} << 20, kMostSegments = 8;
-    if (segments.size() > kMostSegments && arena.used() == 0) {
-      const size_t all = bytes();
-      drop_segments();
-      add_segment(all);
-    }
+    constexpr size_t kFirstSegment = size_t{1} << 20;
     if (arena.allocate(size, place)) return;
     // As much again as there is: few segments, however large steps become.
     add_segment(std::max({size + ScratchArena::kAlignment, kFirstSegment, bytes()}));

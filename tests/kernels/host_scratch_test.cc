@@ -66,7 +66,7 @@ TEST(HostScratch, OutlivedByItsTensors) {
   EXPECT_TRUE(holds(t, 7));
 }
 
-// What a step took is what the next one takes, in one piece.
+// What a step took is what the next one takes, in the same places.
 TEST(HostScratch, GrowsToTheLargestStep) {
   Context ctx(1);
   const auto step = [&] {

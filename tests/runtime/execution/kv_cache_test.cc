@@ -61,7 +61,7 @@ TEST(KvCache, FirstBlocksAreCommitted) {
     EXPECT_FALSE(is_committed(pages.data, floats / 2));
     EXPECT_FALSE(is_committed(pages.data, floats - 1));
   }
-  // Small pools are there as a whole, and nothing behind them is written.
+  // Of a small pool nothing behind its end is written: AddressSanitizer would say so.
   const KvCachePools small(ctx, kSpec, kBlockSize, 3, 0);
 }
 
