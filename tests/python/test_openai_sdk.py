@@ -200,9 +200,10 @@ def test_errors(client, server):
     assert "num_beams" in e.value.message
     with pytest.raises(openai.BadRequestError):
         list(client.completions.create(model=MODEL, prompt="a", temperature=-1, stream=True))
-    # One that its deadline overtakes.
+    # One that its deadline overtakes. Beams have no drafts: 400 steps take any machine longer.
     with pytest.raises(openai.APIStatusError) as e:
-        client.completions.create(model=MODEL, prompt="a", max_tokens=400, extra_body={"ignore_eos": True, "timeout": 0.01})
+        client.completions.create(model=MODEL, prompt="a", max_tokens=400,
+                                  extra_body={"ignore_eos": True, "num_beams": 8, "timeout": 0.01})
     assert e.value.status_code == 408
 
 
@@ -256,7 +257,7 @@ def test_no_stream_breaks_when_a_worker_dies(start_server, texts):
     expected = {t: client.completions.create(model=MODEL, prompt=t, max_tokens=400, extra_body={"ignore_eos": True})
                 .choices[0].text for t in texts}
     seen, got, failures = set(), {}, []
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     def watch_health():
         while not stop.is_set():
@@ -268,7 +269,11 @@ def test_no_stream_breaks_when_a_worker_dies(start_server, texts):
         try:
             stream = client.completions.create(model=MODEL, prompt=text, max_tokens=400, stream=True,
                                                extra_body={"ignore_eos": True})
-            got[i] = "".join(chunk.choices[0].text for chunk in stream) == expected[text]
+            pieces = []
+            for chunk in stream:
+                begun.set()
+                pieces.append(chunk.choices[0].text)
+            got[i] = "".join(pieces) == expected[text]
         except Exception as e:  # noqa: BLE001
             failures.append(e)
 
@@ -277,7 +282,7 @@ def test_no_stream_breaks_when_a_worker_dies(start_server, texts):
     readers = [threading.Thread(target=read, args=(i,)) for i in range(16)]
     for reader in readers:
         reader.start()
-    time.sleep(0.3)
+    assert begun.wait(60)
     os.kill(server.workers()[0], signal.SIGKILL)
     for reader in readers:
         reader.join()

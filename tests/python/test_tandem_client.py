@@ -176,7 +176,7 @@ def test_errors(client):
     with pytest.raises(tc.NotFoundError):
         client.complete("a", model="another")
     with pytest.raises(tc.DeadlineError):
-        client.complete("a", max_tokens=400, ignore_eos=True, timeout=0.01)
+        client.complete("a", max_tokens=400, ignore_eos=True, num_beams=8, timeout=0.01)
 
 
 def test_keys(start_server):
