@@ -119,7 +119,7 @@ struct LinearArgs {
 void linear(Context& ctx, const LinearArgs& args);
 
 // linear() of some rows to f32, and of each row of that what select() says of one without
-// processors; the products themselves are nowhere. For as many rows as the context takes
+// processors; the products themselves are nowhere. On a device for as many rows as it takes
 // (DeviceBackend::most_best_rows), of a weight that is not quantised.
 struct LinearBestArgs {
   const PackedWeight* weight;

@@ -71,13 +71,49 @@ double sum_exp(std::span<const float> values, float top) {
   return cpu::isa_kernels().sum_exp(values.data(), static_cast<int64_t>(values.size()), top);
 }
 
-double log_sum_exp(std::span<const float> values, const Peak& peak) {
-  if (peak.has_nan || peak.value == kInfinity) return std::numeric_limits<double>::quiet_NaN();
-  if (peak.value == -kInfinity) return -kInfinity;
-  return peak.value + std::log(sum_exp(values, peak.value));
+void sum_blocks(std::span<const float> values, float* peaks, float* sums) {
+  cpu::isa_kernels().sum_blocks(values.data(), static_cast<int64_t>(values.size()), peaks, sums);
 }
 
-double log_sum_exp(std::span<const float> values) { return log_sum_exp(values, find_peak(values)); }
+Peak peak_of_blocks(std::span<const float> peaks) {
+  Peak peak;
+  for (size_t i = 0; i < peaks.size(); ++i) {
+    if (std::isnan(peaks[i])) {
+      peak.has_nan = true;
+      peak.block = i * kSumBlock;
+      break;
+    }
+    if (peaks[i] <= peak.value) continue;
+    peak.value = peaks[i];
+    peak.block = i * kSumBlock;
+  }
+  return peak;
+}
+
+double log_sum_of_blocks(std::span<const float> peaks, std::span<const float> sums,
+                         const Peak& peak) {
+  if (peak.has_nan || peak.value == kInfinity) return std::numeric_limits<double>::quiet_NaN();
+  if (peak.value == -kInfinity) return -kInfinity;
+  std::array<float, kSumBlock> factors;
+  double sum = 0;
+  for (size_t i = 0; i < peaks.size(); i += factors.size()) {
+    const size_t count = std::min(factors.size(), peaks.size() - i);
+    exp_all(peaks.subspan(i, count), peak.value, factors);
+    for (size_t j = 0; j < count; ++j)
+      sum += static_cast<double>(factors[j]) * static_cast<double>(sums[i + j]);
+  }
+  return peak.value + std::log(sum);
+}
+
+RowSum sum_row(std::span<const float> values) {
+  static thread_local std::vector<float> parts;
+  const size_t blocks = (values.size() + kSumBlock - 1) / kSumBlock;
+  if (parts.size() < 2 * blocks) parts.resize(2 * blocks);
+  const std::span<float> peaks(parts.data(), blocks), sums(parts.data() + blocks, blocks);
+  sum_blocks(values, peaks.data(), sums.data());
+  const Peak peak = peak_of_blocks(peaks);
+  return {peak, log_sum_of_blocks(peaks, sums, peak)};
+}
 
 void log_softmax(std::span<float> values, double log_sum) {
   for (float& x : values) x = static_cast<float>(x - log_sum);

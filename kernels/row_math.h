@@ -39,10 +39,15 @@ inline float exp_nonpositive(float x) {
 
 // Values are summed in float within a block, in double across blocks.
 inline constexpr size_t kRowBlock = 256;
+// Of the sum behind log_sum_exp(), blocks that have each its own largest value: so that a product
+// which never has the whole row gives the same bits (ops::linear_best).
+inline constexpr size_t kSumBlock = 64;
 
 struct Peak {
   float value = -std::numeric_limits<float>::infinity();  // largest value that is not NaN
-  size_t block = 0;  // start of the block of its first occurrence
+  // Start of a block: of its first occurrence; with peak_of_blocks(), of the first NaN if there is
+  // one.
+  size_t block = 0;
   bool has_nan = false;
 
   // Whether exp(x - value) makes a distribution: no NaN, and the largest value is finite.
@@ -62,10 +67,21 @@ double sum_exp(std::span<const float> values, float top);
 float sum_block(std::span<const float> values);
 double sum_all(std::span<const float> values);
 
+// Of each kSumBlock consecutive values: the largest (NaN if one is NaN), and the sum of
+// exp(value - largest), 0 if that is not finite. ceil(values / kSumBlock) of both.
+void sum_blocks(std::span<const float> values, float* peaks, float* sums);
+Peak peak_of_blocks(std::span<const float> peaks);
+double log_sum_of_blocks(std::span<const float> peaks, std::span<const float> sums,
+                         const Peak& peak);
+
 // log(sum(exp(values))) to about 1e-7 relative; NaN if a value is NaN or +inf, -inf if all are
-// -inf. `peak`: theirs.
-double log_sum_exp(std::span<const float> values, const Peak& peak);
-double log_sum_exp(std::span<const float> values);
+// -inf.
+struct RowSum {
+  Peak peak;
+  double log_sum;
+};
+RowSum sum_row(std::span<const float> values);  // reads them once
+inline double log_sum_exp(std::span<const float> values) { return sum_row(values).log_sum; }
 // Subtracts a log-sum in double.
 void log_softmax(std::span<float> values, double log_sum);
 

@@ -3,6 +3,7 @@
 // Tasks are blocks of rows times groups of panels. With few rows a task streams its panels from
 // memory once; with many, a block of rows of x stays in the second cache while slices of panels
 // pass by.
+#include "kernels/cpu/best_logits.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/linear_plan.h"
 
@@ -33,13 +34,14 @@ struct Ahead {
   static constexpr int64_t kLine = 64;
 };
 
-// One op.
+// One op. best: takes the products of each task, or nullptr: they go to `out`.
 class Product {
  public:
   Product(const ops::LinearArgs& args, const LinearOperand& x, float* tiles, const TaskPlan& plan,
-          const GemmKernel& gemm, int threads)
+          const GemmKernel& gemm, int threads, BestLogits* best)
       : args_(args),
         x_(x),
+        best_(best),
         tiles_(tiles),
         plan_(plan),
         gemm_(gemm),
@@ -51,7 +53,7 @@ class Product {
                              : gemm.blocking.words_per_block / gemm.step_words),
         panel_bytes_(panel_bytes(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)),
-        streams_(gemm.finish != nullptr && passes_caches(args.out)) {}
+        streams_(gemm.finish != nullptr && best == nullptr && passes_caches(args.out)) {}
 
   // A scratch tile per thread: for the panel that N does not fill, and for sums that are taken up
   // again (rows of `out` that lie a power of two apart would drive each other out of the caches).
@@ -72,7 +74,7 @@ class Product {
     // (Of one group of rows K may be 0, and is not cut.)
     const int64_t slices =
         groups == 1 ? 1 : std::max<int64_t>(1, ceil_div(steps_, steps_per_block_));
-    State state{tiles_ + thread * tile_floats(plan_, gemm_)};
+    State state{tiles_ + thread * tile_floats(plan_, gemm_), destination(args_, best_, t, thread)};
     for (int64_t first = t.first; first < t.last; first += together) {
       const int64_t last = std::min(t.last, first + together);
       if (groups > 1)
@@ -85,12 +87,14 @@ class Product {
         }
     }
     if (state.left.rows > 0) gemm_.finish(state.left);
+    if (best_ != nullptr) best_->take(t, thread);
   }
 
  private:
   // Of a task.
   struct State {
     float* tile;
+    Destination out;
     int64_t turn = 0;     // which of the two tiles
     GemmBlock left = {};  // to be finished; no rows: nothing is
     Ahead ahead = {};
@@ -125,7 +129,7 @@ class Product {
         gemm_.finish == nullptr && steps_per_block_ >= steps_ && rows <= gemm_.blocking.tile_rows;
     float* tile = state.tile + state.turn * gemm_.blocking.rows_per_run * kPanelColumns;
     GemmBlock b =
-        block_of_panel(args_, x_, panel, row, rows, direct, tile, w + steps_ * kStepBytes);
+        block_of_panel(args_, x_, state.out, panel, row, rows, direct, tile, w + steps_ * kStepBytes);
     b.w_once = plan_.row_blocks == 1 && rows == rows_;
     b.stream = streams_ && b.columns == kPanelColumns;
     bool finished = true;
@@ -156,6 +160,7 @@ class Product {
 
   const ops::LinearArgs& args_;
   const LinearOperand x_;
+  BestLogits* best_;
   float* tiles_;
   const TaskPlan& plan_;
   const GemmKernel& gemm_;
@@ -174,14 +179,17 @@ const GemmKernel& kernel_of(const IsaKernels& isa, DType dtype) {
 
 }  // namespace
 
-void linear(Context& ctx, const ops::LinearArgs& args) {
+void linear(Context& ctx, const ops::LinearArgs& args) { linear(ctx, args, nullptr); }
+
+void linear(Context& ctx, const ops::LinearArgs& args, BestLogits* best) {
   const PackedWeight& w = *args.weight;
-  if (w.dtype() == DType::kI4) return linear_i4(ctx, args);
+  if (w.dtype() == DType::kI4) return linear_i4(ctx, args, best);
   const IsaKernels& isa = isa_kernels();
   const int64_t rows = args.x.dim(0), k = w.in_features(), steps = steps_of(k, w.dtype());
   const GemmKernel& kernel = kernel_of(isa, w.dtype());
-  const TaskPlan plan = make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps,
-                                  kernel.blocking, ctx.threads());
+  TaskPlan plan = make_plan(rows, ceil_div(w.out_features(), kPanelColumns), steps, kernel.blocking,
+                            ctx.threads());
+  if (best != nullptr) best->cut(plan);
   const bool f32 = w.dtype() == DType::kF32, i8 = w.dtype() == DType::kI8;
   // Workspace: the tiles, then x converted, then the scales of its rows.
   const int64_t tile_floats = Product::tile_floats(plan, kernel) * ctx.threads();
@@ -206,7 +214,7 @@ void linear(Context& ctx, const ops::LinearArgs& args) {
     });
     x = {converted, row_words, i8 ? row_scales : nullptr};
   }
-  const Product product(args, x, tiles, plan, kernel, ctx.threads());
+  const Product product(args, x, tiles, plan, kernel, ctx.threads(), best);
   run_tasks(ctx, plan.tasks(), product);
 }
 

@@ -1,6 +1,7 @@
 // The CPU's linear layers over weights in int4. With few rows a task streams its panels from memory
 // once, four bits at a time; with many, slices of panels are expanded to int8 beside the cores and
 // multiplied as those of an int8 weight. The bits are the same.
+#include "kernels/cpu/best_logits.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/linear_plan.h"
 
@@ -22,13 +23,14 @@ TaskPlan make_plan_i4(int64_t rows, int64_t panels, int64_t panel_bytes, const G
           [&](int64_t) { return ceil_div(kTaskBytes, panel_bytes); }};
 }
 
-// One op. x: as gemm_i8 takes it or, of few rows, as gemm_i4 does.
+// One op. x: as gemm_i8 takes it or, of few rows, as gemm_i4 does. best: as in linear.cc.
 class ProductI4 {
  public:
   ProductI4(const ops::LinearArgs& args, const LinearOperand& x, float* scratch,
-            const TaskPlan& plan, const IsaKernels& isa)
+            const TaskPlan& plan, const IsaKernels& isa, BestLogits* best)
       : args_(args),
         x_(x),
+        best_(best),
         scratch_(scratch),
         plan_(plan),
         isa_(isa),
@@ -49,17 +51,20 @@ class ProductI4 {
     const int64_t panels = ceil_div(args_.weight->out_features(), kPanelColumns);
     float* tile = scratch_ + thread * scratch_words(plan_, k_);
     const TaskPlan::Range t = plan_.range_of(task, rows_, panels);
+    const Destination out = destination(args_, best_, t, thread);
     for (int64_t panel = t.first; panel < t.last; ++panel)
-      run_panel(panel, t.row, t.rows, panel + 1 < t.last, tile);
+      run_panel(panel, t.row, t.rows, panel + 1 < t.last, tile, out);
+    if (best_ != nullptr) best_->take(t, thread);
   }
 
  private:
-  void run_panel(int64_t panel, int64_t row, int64_t rows, bool more, float* tile) const {
+  void run_panel(int64_t panel, int64_t row, int64_t rows, bool more, float* tile,
+                 const Destination& out) const {
     const bool few = rows_ <= kFewRows, direct = few || groups_ <= kSliceGroups;
     const std::byte* w =
         static_cast<const std::byte*>(args_.weight->data().raw()) + panel * i4_panel_bytes(k_);
     GemmBlock b =
-        block_of_panel(args_, x_, panel, row, rows, direct, tile, w + groups_ * kI4GroupBytes);
+        block_of_panel(args_, x_, out, panel, row, rows, direct, tile, w + groups_ * kI4GroupBytes);
     if (!few) return run_slices(b, row, w, more, tile + tile_floats(plan_));
     b.x = x_.x + row * x_.ldx;
     b.w = w;
@@ -88,6 +93,7 @@ class ProductI4 {
 
   const ops::LinearArgs& args_;
   const LinearOperand x_;
+  BestLogits* best_;
   float* scratch_;
   const TaskPlan& plan_;
   const IsaKernels& isa_;
@@ -96,11 +102,12 @@ class ProductI4 {
 
 }  // namespace
 
-void linear_i4(Context& ctx, const ops::LinearArgs& args) {
+void linear_i4(Context& ctx, const ops::LinearArgs& args, BestLogits* best) {
   const IsaKernels& isa = isa_kernels();
   const int64_t rows = args.x.dim(0), k = args.weight->in_features();
-  const TaskPlan plan = make_plan_i4(rows, ceil_div(args.weight->out_features(), kPanelColumns),
-                                     i4_panel_bytes(k), isa.gemm_i8.blocking, ctx.threads());
+  TaskPlan plan = make_plan_i4(rows, ceil_div(args.weight->out_features(), kPanelColumns),
+                               i4_panel_bytes(k), isa.gemm_i8.blocking, ctx.threads());
+  if (best != nullptr) best->cut(plan);
   const bool few = rows <= kFewRows;
   const int64_t step_words = padded_row_words(steps_of(k, DType::kI8) * isa.gemm_i8.step_words);
   const int64_t group_words = few ? padded_row_words(i4_groups_of(k) * kI4GroupWords) : 0;
@@ -117,7 +124,7 @@ void linear_i4(Context& ctx, const ops::LinearArgs& args) {
   });
   const LinearOperand x =
       few ? LinearOperand{groups, group_words, scales} : LinearOperand{steps, step_words, scales};
-  const ProductI4 product(args, x, all, plan, isa);
+  const ProductI4 product(args, x, all, plan, isa, best);
   run_tasks(ctx, plan.tasks(), product);
 }
 

@@ -61,23 +61,34 @@ inline int64_t padded_row_words(int64_t words) {
   return (ceil_div(words, kLine) | 1) * kLine;
 }
 
+// Where products go: the element of a row and of a panel's first feature.
+struct Destination {
+  float* base;
+  int64_t stride;
+  int64_t row = 0, panel = 0;  // of `base`
+
+  float* at(int64_t r, int64_t p) const {
+    return base + (r - row) * stride + (p - panel) * kPanelColumns;
+  }
+};
+
 // A panel's product with some rows but for the steps. tile: for sums, if they are not to arise
 // where they go (a panel that N does not fill never is). scales: behind the panel's weights.
-inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand& x, int64_t panel,
-                                int64_t row, int64_t rows, bool direct, float* tile,
-                                const std::byte* scales) {
+inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand& x,
+                                const Destination& to, int64_t panel, int64_t row, int64_t rows,
+                                bool direct, float* tile, const std::byte* scales) {
   const int64_t column = panel * kPanelColumns;
   const int64_t columns = std::min<int64_t>(kPanelColumns, args.weight->out_features() - column);
   direct = direct && columns == kPanelColumns;
-  float* out = args.out.row<float>(row) + column;
+  float* out = to.at(row, panel);
   GemmBlock b{};
   b.ldx = x.ldx;
   b.rows = rows;
   b.columns = static_cast<int>(columns);
   b.c = direct ? out : tile;
-  b.ldc = direct ? args.out.row_stride() : kPanelColumns;
+  b.ldc = direct ? to.stride : kPanelColumns;
   b.out = direct ? nullptr : out;
-  b.ldo = args.out.row_stride();
+  b.ldo = to.stride;
   b.bias = args.bias.empty() ? nullptr : args.bias.data<float>() + column;
   b.activation = args.activation;
   if (x.scales != nullptr) {

@@ -81,8 +81,7 @@ FeatureRange range_of_feature(const Row& row, int64_t k) {
   return {finite && largest >= kLeast ? largest : 0, finite};
 }
 
-// The int4 parts of pack_weight() and linear().
+// The int4 part of pack_weight().
 Tensor pack_weight_i4(Context& ctx, std::span<const MatrixView> parts);
-void linear_i4(Context& ctx, const ops::LinearArgs& args);
 
 }  // namespace tandem::cpu

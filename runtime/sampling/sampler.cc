@@ -1,5 +1,5 @@
-// Greedy choice and sampling (sampler.h). The greedy path without processors reads the row twice
-// (max, sum of exponentials) and copies nothing.
+// Greedy choice and sampling (sampler.h). The greedy path without processors reads the row once and
+// copies nothing.
 #include "runtime/sampling/sampler.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Chosen choose(const SamplerSequence& seq, std::span<float> logits) {
     Chosen out{index_of(peak, logits)};
     if (params.processed_logprobs())
       out.logprob =
-          static_cast<float>(logits[static_cast<size_t>(out.token)] - log_sum_exp(logits, peak));
+          static_cast<float>(logits[static_cast<size_t>(out.token)] - log_sum_exp(logits));
     return out;
   }
   const double uniform = uniform_draw(params.seed(), seq.seq_index, seq.output_ids.size());
@@ -80,6 +80,11 @@ proto::TokenLogprobs token_logprobs(std::span<const float> logits, int32_t token
   return logprobs_with(logits, token, k, log_sum_exp(logits));
 }
 
+bool needs_logits(const SamplerSequence& seq) {
+  const proto::SamplingParams& params = *seq.params;
+  return uses_beams(params) || params.do_sample() || params.has_logprobs() || needs_processing(seq);
+}
+
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits) {
   TANDEM_CHECK(!logits.empty());
   if (uses_beams(*seq.params)) {
@@ -87,8 +92,8 @@ proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits
     *out.mutable_candidates() = beam_candidates(seq, logits);
     return out;
   }
-  const Peak peak = find_peak(logits);
-  const double normaliser = log_sum_exp(logits, peak);
+  const RowSum sum = sum_row(logits);
+  const auto normaliser = static_cast<float>(sum.log_sum);  // as a head without logits says it
   static thread_local std::vector<float> copy;
   std::span<const float> raw = logits;
   Chosen chosen;
@@ -98,14 +103,14 @@ proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits
     raw = copy;
     chosen = choose(seq, logits);
   } else {
-    chosen.token = index_of(peak, logits);
+    chosen.token = index_of(sum.peak, logits);
   }
   const int32_t token = chosen.token;
   proto::SequenceOutput out;
   out.set_token_id(token);
   out.set_logprob(changes && seq.params->processed_logprobs()
                       ? chosen.logprob
-                      : static_cast<float>(raw[static_cast<size_t>(token)] - normaliser));
+                      : raw[static_cast<size_t>(token)] - normaliser);
   if (seq.params->has_logprobs())
     *out.mutable_logprobs() = logprobs_with(raw, token, seq.params->logprobs(), normaliser);
   return out;

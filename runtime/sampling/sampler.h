@@ -16,6 +16,9 @@ namespace tandem {
 // For a beam its candidates instead.
 proto::SequenceOutput sample(const SamplerSequence& seq, std::span<float> logits);
 
+// Whether sample() looks at more than the best logit and their log-sum.
+bool needs_logits(const SamplerSequence& seq);
+
 // A row of a beam: the best num_beam_candidates() (beam_search.h) of its processed log softmax;
 // `logits` is overwritten.
 proto::BeamCandidates beam_candidates(const SamplerSequence& seq, std::span<float> logits);

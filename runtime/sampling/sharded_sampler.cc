@@ -12,6 +12,7 @@
 #include "parallel/layers/layers.h"
 #include "parallel/layers/shard.h"
 #include "runtime/sampling/beam_search.h"
+#include "runtime/sampling/sampler.h"
 
 namespace tandem {
 namespace {
@@ -25,11 +26,6 @@ struct Piece {
   float value = 0;
   int32_t id = -1;  // -1: this rank has nothing to say
 };
-
-bool needs_whole_row(const SamplerSequence& row) {
-  return uses_beams(*row.params) || row.params->do_sample() || row.params->has_logprobs() ||
-         needs_processing(row);
-}
 
 Piece piece_of(std::span<const float> values, int64_t first_id) {
   if (values.empty()) return {};
@@ -81,7 +77,7 @@ class ShardedSampler {
     // Lists of log-probabilities and beams are for rank 0; the rest is dealt out.
     int next = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (!needs_whole_row(rows[i])) continue;
+      if (!needs_logits(rows[i])) continue;
       whole_.push_back(static_cast<int64_t>(i));
       const bool lists = rows[i].params->has_logprobs() || uses_beams(*rows[i].params);
       owners_[i] = lists ? 0 : next++ % comm.size();

@@ -3,7 +3,10 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
 
 #include "tests/kernels/kernels_test_util.h"
 
@@ -85,6 +88,58 @@ TEST_P(RowMathTest, ExponentialsAndTheirSumsHaveTheSameBits) {
     } else {
       ASSERT_EQ(std::bit_cast<uint64_t>(got_sum), std::bit_cast<uint64_t>(sum));
     }
+  }
+}
+
+// Of one block: the largest (NaN if there is one), and the sum by 16 lanes and their tree.
+std::pair<float, float> block_sum(std::span<const float> x) {
+  float top = -kInfinity;
+  for (const float v : x) {
+    if (std::isnan(v)) return {kNan, 0.0f};
+    top = std::max(top, v);
+  }
+  if (!std::isfinite(top)) return {top, 0.0f};
+  std::array<float, 16> part{};
+  for (size_t i = 0; i < x.size(); ++i) part[i % 16] += exp_nonpositive(x[i] - top);
+  for (size_t width = 8; width > 0; width /= 2)
+    for (size_t i = 0; i < width; ++i) part[i] += part[i + width];
+  return {top, part[0]};
+}
+
+TEST_P(RowMathTest, BlocksHaveTheBitsOfPlainLoops) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<float> x = random_row(random);
+    const size_t blocks = (x.size() + kSumBlock - 1) / kSumBlock;
+    std::vector<float> peaks(blocks), sums(blocks);
+    sum_blocks(x, peaks.data(), sums.data());
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t first = b * kSumBlock;
+      const auto [peak, sum] =
+          block_sum(std::span(x).subspan(first, std::min(kSumBlock, x.size() - first)));
+      ASSERT_TRUE(peaks[b] == peak || (std::isnan(peak) && std::isnan(peaks[b]))) << peak;
+      ASSERT_EQ(std::bit_cast<uint32_t>(sums[b]), std::bit_cast<uint32_t>(sum)) << "block " << b;
+    }
+  }
+}
+
+TEST_P(RowMathTest, ASumOfARowKnowsItsPeak) {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<float> x = random_row(random);
+    const RowSum sum = sum_row(x);
+    const Peak peak = find_peak(x);
+    ASSERT_EQ(sum.peak.has_nan, peak.has_nan);
+    ASSERT_EQ(index_of(sum.peak, x), index_of(peak, x));
+    if (!peak.finite()) {
+      ASSERT_TRUE(peak.value == -kInfinity && !peak.has_nan ? sum.log_sum == -kInfinity
+                                                            : std::isnan(sum.log_sum));
+      continue;
+    }
+    ASSERT_EQ(sum.peak.value, peak.value);
+    double expected = 0;
+    for (const float v : x) expected += std::exp(static_cast<double>(v) - peak.value);
+    ASSERT_NEAR(sum.log_sum, peak.value + std::log(expected), 1e-6);
   }
 }
 

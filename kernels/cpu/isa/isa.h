@@ -191,6 +191,7 @@ struct IsaKernels {
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);
   double (*sum_exp)(const float* x, int64_t n, float top);
+  void (*sum_blocks)(const float* x, int64_t n, float* peaks, float* sums);
   // Of few rows over a panel in int4 (gemm_i4.inl), all of K at once: `steps` are groups, a row of
   // x is as to_i4_groups makes it, offsets are not read.
   void (*gemm_i4)(const GemmBlock&);

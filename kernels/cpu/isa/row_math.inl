@@ -75,3 +75,40 @@ double sum_exp(const float* x, int64_t n, float top) {
   }
   return sum;
 }
+
+// A block of 64 values: the largest, and the sum by 16 lanes and their tree.
+inline void sum_block_of_64(const float* x, float* peak, float* sum) {
+  V top[kParts];
+  bool nan = false;
+  for (int p = 0; p < kParts; ++p) top[p] = set1(-__builtin_inff());
+#pragma GCC unroll 4
+  for (int j = 0; j < kPanelColumns; j += kLanes16)
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) {
+      const V v = load(x + j + p * kLanes);
+      top[p] = max(v, top[p]);  // the second, where v is a NaN
+      nan |= any_nan(v);
+    }
+  const float best = reduce_max(top);
+  *peak = nan ? __builtin_nanf("") : best;
+  *sum = 0;
+  if (nan || !(best - best == 0)) return;
+  alignas(64) float exps[kPanelColumns];
+  exp_all(x, kPanelColumns, best, exps);
+  V part[kParts];
+  for (int p = 0; p < kParts; ++p) part[p] = zero();
+#pragma GCC unroll 4
+  for (int j = 0; j < kPanelColumns; j += kLanes16)
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) part[p] = part[p] + load(exps + j + p * kLanes);
+  *sum = reduce_add(part);
+}
+
+void sum_blocks(const float* x, int64_t n, float* peaks, float* sums) {
+  int64_t i = 0;
+  for (; i + kPanelColumns <= n; i += kPanelColumns) sum_block_of_64(x + i, peaks++, sums++);
+  if (i == n) return;
+  alignas(64) float rest[kPanelColumns];  // what is not there adds nothing
+  for (int j = 0; j < kPanelColumns; ++j) rest[j] = i + j < n ? x[i + j] : -__builtin_inff();
+  sum_block_of_64(rest, peaks, sums);
+}

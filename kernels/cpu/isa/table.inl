@@ -33,6 +33,7 @@ extern const IsaKernels TANDEM_ISA_TABLE = {
     find_peak,
     exp_all,
     sum_exp,
+    sum_blocks,
     gemm_i4,
     to_i4_groups,
     expand_i4,

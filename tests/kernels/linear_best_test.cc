@@ -1,0 +1,99 @@
+// The CPU's head without logits: tokens, logits and log-sums bit for bit those of rows of linear(),
+// in every type, over ties, NaNs and infinities, however the work is cut.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/row_math.h"
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem {
+namespace {
+
+using testing::indices;
+using testing::Random;
+using testing::view_of;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+class LinearBestTest : public testing::IsaTest {};
+TANDEM_FOR_EACH_ISA(LinearBestTest);
+
+struct Case {
+  int64_t rows, in, out;
+  DType dtype;
+  int threads;
+  bool bias, ties;
+};
+
+Tensor some_bias(Random& random, int64_t size) {
+  const Tensor bias = random.vector(size);
+  float* b = bias.data<float>();
+  const int64_t kind = random.integer(0, 6);
+  if (kind == 0) b[random.integer(0, size - 1)] = std::nanf("");
+  if (kind == 1) b[random.integer(0, size - 1)] = kInf;
+  if (kind == 2)
+    for (int64_t i = 0; i < size; ++i)
+      if (random.integer(0, 2) > 0) b[i] = -kInf;
+  if (kind == 3) std::fill_n(b, size, -kInf);
+  return bias;
+}
+
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+void check(Random& random, const Case& c) {
+  SCOPED_TRACE(::testing::Message() << name_of(c.dtype) << ", " << c.rows << " x " << c.in << " x "
+                                    << c.out << ", " << c.threads << " threads");
+  Context ctx(c.threads);
+  const int64_t all_rows = c.rows + 3;
+  const Tensor x = random.strided(all_rows, c.in), w = random.matrix(c.out, c.in);
+  if (c.ties)
+    for (int64_t i = 1; i < c.out; ++i)
+      if (random.integer(0, 1) == 0) std::copy_n(w.row<float>(i - 1), c.in, w.row<float>(i));
+  const Tensor bias = c.bias ? some_bias(random, c.out) : Tensor();
+  std::vector<int32_t> rows(static_cast<size_t>(c.rows));
+  for (int32_t& row : rows) row = static_cast<int32_t>(random.integer(0, all_rows - 1));
+  const MatrixView view = view_of(w);
+  const PackedWeight packed(ctx, {&view, 1}, c.dtype);
+
+  const Tensor logits({all_rows, c.out}, DType::kF32);
+  ops::linear(ctx, {&packed, x, bias, Activation::kNone, logits});
+  const Tensor log_sums({c.rows}, DType::kF32), values({c.rows, 1}, DType::kF32),
+      ids({c.rows, 1}, DType::kI32), best({c.rows + 1}, DType::kI32);
+  ops::linear_best(ctx, {&packed, x, indices(rows), bias, log_sums, ids, values, best});
+  for (int64_t i = 0; i < c.rows; ++i) {
+    const std::span<const float> row(logits.row<float>(rows[static_cast<size_t>(i)]),
+                                     static_cast<size_t>(c.out));
+    const int32_t id = argmax(row);
+    ASSERT_EQ(ids.data<int32_t>()[i], id) << "row " << i;
+    ASSERT_EQ(best.data<int32_t>()[i], id);
+    ASSERT_TRUE(same(values.data<float>()[i], row[static_cast<size_t>(id)])) << "row " << i;
+    const auto sum = static_cast<float>(log_sum_exp(row));
+    ASSERT_TRUE(same(log_sums.data<float>()[i], sum)) << log_sums.data<float>()[i] << ", not " << sum;
+  }
+}
+
+TEST_P(LinearBestTest, IsLinearAndTheBestOfEachRow) {
+  Random random;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4})
+    for (int round = 0; round < 25; ++round)
+      check(random, {random.pick<int64_t>({1, 2, 3, 7, 8, 13, 33, 100}), random.integer(1, 90),
+                     random.pick<int64_t>({1, 5, 63, 64, 65, 128, 500, 1500}), dtype,
+                     static_cast<int>(random.integer(1, 4)), random.integer(0, 2) > 0,
+                     random.integer(0, 1) == 0});
+}
+
+// Many tasks for each thread, and more logits than a task has room for.
+TEST_P(LinearBestTest, LargeVocabularies) {
+  Random random;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
+    check(random, {1, 16, 30011, dtype, 3, true, true});
+    check(random, {40, 24, 9001, dtype, 2, true, false});
+  }
+}
+
+}  // namespace
+}  // namespace tandem
