@@ -48,9 +48,10 @@ class Product {
         threads_(threads),
         rows_(args.x.dim(0)),
         steps_(steps_of(args.weight->in_features(), args.weight->dtype())),
-        steps_per_block_(rows_ <= gemm.blocking.tile_rows
-                             ? steps_
-                             : gemm.blocking.words_per_block / gemm.step_words),
+        slices_(first_cache_bytes() < kLargeFirstCache ? gemm.blocking.small_slices
+                                                       : gemm.blocking.slices),
+        steps_per_block_(rows_ <= gemm.blocking.tile_rows ? steps_
+                                                          : slices_.words / gemm.step_words),
         panel_bytes_(panel_bytes(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)),
         streams_(gemm.finish != nullptr && best == nullptr && passes_caches(args.out)) {}
@@ -132,6 +133,7 @@ class Product {
         block_of_panel(args_, x_, state.out, panel, row, rows, direct, tile, w + steps_ * kStepBytes);
     b.w_once = plan_.row_blocks == 1 && rows == rows_;
     b.stream = streams_ && b.columns == kPanelColumns;
+    b.next_to_first = slices_.to_first;
     bool finished = true;
     int64_t step = 0;
     do {  // once for K = 0
@@ -165,7 +167,9 @@ class Product {
   const TaskPlan& plan_;
   const GemmKernel& gemm_;
   int threads_;
-  int64_t rows_, steps_, steps_per_block_, panel_bytes_, panels_;
+  int64_t rows_, steps_;
+  GemmSlices slices_;
+  int64_t steps_per_block_, panel_bytes_, panels_;
   bool streams_;
 };
 

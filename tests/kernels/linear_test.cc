@@ -11,6 +11,7 @@ namespace {
 using testing::near;
 using testing::Random;
 using testing::same_bits;
+using cpu::set_first_cache_bytes;
 using testing::view_of;
 
 class LinearTest : public testing::IsaTest {};
@@ -142,6 +143,25 @@ TEST_P(LinearTest, LargeOutputsHaveTheBitsOfSmallOnes) {
       EXPECT_EQ(all.row<float>(i)[15], 0.0f);
       EXPECT_EQ(all.row<float>(i)[16 + n], 0.0f);
     }
+  }
+}
+
+// How K is cut, and where prefetches go, is by the machine's caches.
+TEST_P(LinearTest, CachesChangeNoBit) {
+  Random random;
+  Context ctx(2);
+  const int64_t t = 23, k = 1200, n = 130;
+  const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
+  const MatrixView view = view_of(w);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
+    const PackedWeight packed(ctx, {&view, 1}, dtype);
+    set_first_cache_bytes(32 << 10);
+    const Tensor small = run(ctx, packed, x, bias, Activation::kRelu);
+    set_first_cache_bytes(48 << 10);
+    const Tensor large = run(ctx, packed, x, bias, Activation::kRelu);
+    set_first_cache_bytes(-1);
+    EXPECT_TRUE(same_bits(small, large)) << name_of(dtype);
+    EXPECT_TRUE(same_bits(small.rows(4, 5), run(ctx, packed, x.rows(4, 5), bias, Activation::kRelu)));
   }
 }
 

@@ -12,12 +12,13 @@
 // Micro-kernels must not be inlined, and loops over accumulators must be unrolled in full: g++ 12
 // keeps the accumulators in memory otherwise.
 
-// Words of a row of x: with 512-bit vectors so many that the slice of a panel stays in the first
-// cache while the rows pass by, and so does the next, which is prefetched (measured on Zen 5); with
-// less work for each weight both stay in the second one (measured on Zen 4; flat around these).
-constexpr int64_t kWordsPerBlock = kLanes == 16 ? 96 : 256;
-constexpr int kLocality = kLanes == 16 ? 3 : 2;  // of __builtin_prefetch
-constexpr GemmBlocking kVectorBlocking = {kMaxTileRows, 96, kWordsPerBlock, 96, 0};
+// With 512-bit vectors and a first cache that has room for two slices of a panel, the one that the
+// rows pass by and the next, they are there (measured on Zen 5, 48 KB); else in the second one
+// (measured on Zen 4, 32 KB, where prefetches to the first cost a quarter at 8 to 16 rows; AVX2 has
+// less work for each weight).
+constexpr GemmSlices kInSecondCache = {256, false};
+constexpr GemmSlices kSlices = kLanes == 16 ? GemmSlices{96, true} : kInSecondCache;
+constexpr GemmBlocking kVectorBlocking = {kMaxTileRows, 96, 96, 0, kSlices, kInSecondCache};
 
 struct Tile {
   const void* x;
@@ -200,7 +201,7 @@ struct I8Parts {
 typedef StepInParts<I8Parts> StepI8;
 #endif
 
-template <class Step, int kRows, int kVectors, int kPrefetch>
+template <class Step, int kRows, int kVectors, int kPrefetch, int kLocality>
 [[gnu::noinline]] void tile(const Tile& t) {
   using Word = typename Step::Word;
   V acc[kRows * kVectors];
@@ -219,7 +220,7 @@ template <class Step, int kRows, int kVectors, int kPrefetch>
     w += kPanelColumns;
 #pragma GCC unroll 16
     for (int j = 0; j < kPrefetch; ++j)
-      __builtin_prefetch(ahead + 64 * j, 0, kPrefetch == 4 ? 3 : kLocality);
+      __builtin_prefetch(ahead + 64 * j, 0, kLocality);
     ahead += kPanelColumns * 4;
   }
 #pragma GCC unroll 16
@@ -236,36 +237,40 @@ constexpr int tile_columns(int rows) {
 
 typedef void (*TileFunction)(const Tile&);
 
-// By rows - 1 and by the lines prefetched in a step.
-template <class Step, int kPrefetch>
+// By rows - 1, by the lines prefetched in a step and by __builtin_prefetch's locality.
+template <class Step, int kPrefetch, int kLocality>
 struct TileTable {
   static constexpr TileFunction table[kMaxTileRows] = {
-      tile<Step, 1, tile_columns(1) / kLanes, kPrefetch>,
-      tile<Step, 2, tile_columns(2) / kLanes, kPrefetch>,
-      tile<Step, 3, tile_columns(3) / kLanes, kPrefetch>,
-      tile<Step, 4, tile_columns(4) / kLanes, kPrefetch>,
-      tile<Step, 5, tile_columns(5) / kLanes, kPrefetch>,
-      tile<Step, 6, tile_columns(6) / kLanes, kPrefetch>};
+      tile<Step, 1, tile_columns(1) / kLanes, kPrefetch, kLocality>,
+      tile<Step, 2, tile_columns(2) / kLanes, kPrefetch, kLocality>,
+      tile<Step, 3, tile_columns(3) / kLanes, kPrefetch, kLocality>,
+      tile<Step, 4, tile_columns(4) / kLanes, kPrefetch, kLocality>,
+      tile<Step, 5, tile_columns(5) / kLanes, kPrefetch, kLocality>,
+      tile<Step, 6, tile_columns(6) / kLanes, kPrefetch, kLocality>};
 };
 // For the last columns of a panel.
 template <class Step>
 struct NarrowTable {
   static constexpr TileFunction table[kMaxTileRows] = {
-      tile<Step, 1, 16 / kLanes, 0>, tile<Step, 2, 16 / kLanes, 0>, tile<Step, 3, 16 / kLanes, 0>,
-      tile<Step, 4, 16 / kLanes, 0>, tile<Step, 5, 16 / kLanes, 0>, tile<Step, 6, 16 / kLanes, 0>};
+      tile<Step, 1, 16 / kLanes, 0, 0>, tile<Step, 2, 16 / kLanes, 0, 0>,
+      tile<Step, 3, 16 / kLanes, 0, 0>, tile<Step, 4, 16 / kLanes, 0, 0>,
+      tile<Step, 5, 16 / kLanes, 0, 0>, tile<Step, 6, 16 / kLanes, 0, 0>};
 };
 
 template <class Step>
-TileFunction select_tile(int rows, int prefetch) {
+TileFunction select_tile(int rows, int prefetch, bool to_first) {
   if constexpr (kLanes >= 8) {
-    switch (prefetch) {
-      case 4: return TileTable<Step, 4>::table[rows - 1];
-      case 2: return TileTable<Step, 2>::table[rows - 1];
-      case 1: return TileTable<Step, 1>::table[rows - 1];
-      default: break;
-    }
+    if (prefetch == 4) return TileTable<Step, 4, 3>::table[rows - 1];
   }
-  return TileTable<Step, 0>::table[rows - 1];
+  if constexpr (kLanes == 16) {
+    if (to_first && prefetch == 2) return TileTable<Step, 2, 3>::table[rows - 1];
+    if (to_first && prefetch == 1) return TileTable<Step, 1, 3>::table[rows - 1];
+  }
+  if constexpr (kLanes >= 8) {
+    if (prefetch == 2) return TileTable<Step, 2, 2>::table[rows - 1];
+    if (prefetch == 1) return TileTable<Step, 1, 2>::table[rows - 1];
+  }
+  return TileTable<Step, 0, 0>::table[rows - 1];
 }
 
 // The lanes of the bias at column j, of those that matter.
@@ -367,7 +372,7 @@ bool gemm(const GemmBlock& b) {
       ++pass;
       const bool narrow = b.columns - column <= 16 && width > 16;
       (narrow ? NarrowTable<Step>::table[rows - 1]
-              : select_tile<Step>(rows, ahead ? plan.lines : 0))(t);
+              : select_tile<Step>(rows, ahead ? plan.lines : 0, b.next_to_first))(t);
     }
     if (b.finish) finish_rows<Step>(b, row, rows);
     row += rows;

@@ -13,8 +13,11 @@ constexpr int kTileRows = 16;
 
 // Measured on Granite Rapids: a slice of a panel and of the rows of a pass share the first cache,
 // the rows of a block of x stay in the second.
-constexpr GemmBlocking kTileBlockingBf16 = {2 * kTileRows, 256, 128, 2 * kTileRows, 200 << 10};
-constexpr GemmBlocking kTileBlockingI8 = {2 * kTileRows, 256, 192, 2 * kTileRows, 200 << 10};
+constexpr GemmBlocking tile_blocking(int64_t words) {
+  return {2 * kTileRows, 256, 2 * kTileRows, 200 << 10, {words, true}, {words, true}};
+}
+constexpr GemmBlocking kTileBlockingBf16 = tile_blocking(128);
+constexpr GemmBlocking kTileBlockingI8 = tile_blocking(192);
 
 // Tiles 0 to 3 are of c, 4 and 5 of x, 6 and 7 of w.
 struct alignas(64) TileConfig {

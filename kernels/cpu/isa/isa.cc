@@ -1,12 +1,30 @@
 // The table of the level in use.
 #include "kernels/cpu/isa/isa.h"
 
+#include <unistd.h>
+
+#include <atomic>
+
 #include "kernels/core/cpu_features.h"
 
 namespace tandem::cpu {
 namespace {
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+int64_t ask_first_cache() {
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  const int64_t bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  return bytes > 0 ? bytes : 0;
+#else
+  return 0;
+#endif
+}
+
+std::atomic<int64_t>& first_cache() {
+  static std::atomic<int64_t> bytes{ask_first_cache()};
+  return bytes;
+}
 
 }  // namespace
 
@@ -27,6 +45,12 @@ const IsaKernels& isa_kernels() {
 #endif
     default: return kGenericKernels;
   }
+}
+
+int64_t first_cache_bytes() { return first_cache().load(std::memory_order_relaxed); }
+
+void set_first_cache_bytes(int64_t bytes) {
+  first_cache().store(bytes < 0 ? ask_first_cache() : bytes, std::memory_order_relaxed);
 }
 
 int64_t ragged_packed_floats(int64_t keys, int head_dim) {

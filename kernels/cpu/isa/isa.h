@@ -40,6 +40,7 @@ struct GemmBlock {
   int64_t steps;
   const void* next;    // to prefetch meanwhile; nullptr: nothing
   int64_t next_lines;  // of 64 bytes; as a rule a block of as many steps
+  bool next_to_first;  // to the first cache, else the second (where the level heeds it)
   bool w_once;         // no other block reads w: it comes from memory
   bool ends_task;      // the last block of a task
   int columns;         // of the panel that matter, 1..64
@@ -60,14 +61,22 @@ struct GemmBlock {
   const GemmBlock* beside;      // an earlier block that was left to be finished, or nullptr
 };
 
+// How K is cut: words of a row of x at most, and where the next slice of the panel is prefetched.
+struct GemmSlices {
+  int64_t words;
+  bool to_first;
+};
+
 // How a product is cut: none of it changes a bit of the result.
 struct GemmBlocking {
-  int64_t tile_rows;        // that a pass over a block takes; up to them K is not cut
-  int64_t rows_per_block;   // of a task, at most
-  int64_t words_per_block;  // of a row of x, at most
-  int64_t rows_per_run;     // of a call, at most
-  int64_t bytes_together;   // of panels, about, that the rows of a task pass by at a time
+  int64_t tile_rows;       // that a pass over a block takes; up to them K is not cut
+  int64_t rows_per_block;  // of a task, at most
+  int64_t rows_per_run;    // of a call, at most
+  int64_t bytes_together;  // of panels, about, that the rows of a task pass by at a time
+  GemmSlices slices;
+  GemmSlices small_slices;  // with a first cache below kLargeFirstCache
 };
+constexpr int64_t kLargeFirstCache = 48 << 10;
 
 struct GemmKernel {
   // Whether the block's `finish` is done, or nothing is to be finished; else it is left to be done
@@ -214,6 +223,11 @@ extern const IsaKernels kNeonBf16Kernels;
 
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();
+
+// Of data, of a core; 0: not known.
+int64_t first_cache_bytes();
+// Between ops only. For tests and benchmarks; negative: the machine's again.
+void set_first_cache_bytes(int64_t bytes);
 
 // Sizes of scratch memory, in floats; multiples of 16. Of windows: the keys that a call packs or
 // that kRaggedRows queries see, with those before them in their panel, and the global ones; both
