@@ -54,7 +54,7 @@ class Product {
                                                           : slices_.words / gemm.step_words),
         panel_bytes_(panel_bytes(args.weight->in_features(), args.weight->dtype())),
         panels_(ceil_div(args.weight->out_features(), kPanelColumns)),
-        streams_(gemm.finish != nullptr && best == nullptr && passes_caches(args.out)) {}
+        streams_(best == nullptr && passes_caches(args.out)) {}
 
   // A scratch tile per thread: for the panel that N does not fill, and for sums that are taken up
   // again (rows of `out` that lie a power of two apart would drive each other out of the caches).
@@ -132,7 +132,7 @@ class Product {
     GemmBlock b =
         block_of_panel(args_, x_, state.out, panel, row, rows, direct, tile, w + steps_ * kStepBytes);
     b.w_once = plan_.row_blocks == 1 && rows == rows_;
-    b.stream = streams_ && b.columns == kPanelColumns;
+    b.stream = streams_;
     b.next_to_first = slices_.to_first;
     bool finished = true;
     int64_t step = 0;

@@ -300,12 +300,12 @@ template <class Step, V (*F)(V)>
       }
       if (b.bias != nullptr) v = v + bias_at(b, j);
       v = F(v);
-#ifdef TANDEM_ISA_AMX
-      if (b.stream) {
-        _mm512_stream_ps(out + j, v);
-        continue;
+      if constexpr (kStreams) {
+        if (b.stream && b.columns == kPanelColumns) {
+          stream(out + j, v);
+          continue;
+        }
       }
-#endif
       if (b.out == nullptr || b.columns - j >= kLanes) {
         store(out + j, v);
       } else {
@@ -376,6 +376,9 @@ bool gemm(const GemmBlock& b) {
     }
     if (b.finish) finish_rows<Step>(b, row, rows);
     row += rows;
+  }
+  if constexpr (kStreams) {
+    if (b.stream && b.ends_task) end_streams();
   }
   return true;
 }

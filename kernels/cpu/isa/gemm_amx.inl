@@ -292,7 +292,7 @@ bool gemm_amx(const GemmBlock& b) {
 template <class Step>
 void finish_all(const GemmBlock& b) {
   finish_rows<Step>(b, 0, b.rows);
-  _mm_sfence();  // of the task's blocks, of which earlier ones may have streamed
+  if (b.stream) end_streams();
 }
 
 // A row or two are faster without tiles.
@@ -302,7 +302,6 @@ bool gemm_amx_i8(const GemmBlock& b) {
   if (b.rows > kRowsWithoutTiles) return gemm_amx<StepI8>(b);
   if (b.beside != nullptr) finish_all<StepI8>(*b.beside);
   gemm<StepI8>(b);
-  if (b.stream) _mm_sfence();
   if (b.ends_task) release_tiles();
   return true;
 }

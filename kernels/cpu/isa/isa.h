@@ -50,7 +50,9 @@ struct GemmBlock {
   bool finish;      // the sums are complete then: add the bias, apply the activation, to `columns`
   float* out;       // where `finish` puts `columns` of each row; nullptr: they stay in c
   int64_t ldo;
-  bool stream;  // past the caches where the level can: 64 columns, rows at multiples of 64 bytes
+  // Of the whole task: panels of 64 columns go past the caches where the level can; rows of `out`
+  // are at multiples of 64 bytes.
+  bool stream;
   const float* bias;  // [columns] or nullptr
   Activation activation;
   // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128

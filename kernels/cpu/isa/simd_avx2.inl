@@ -6,6 +6,10 @@ inline V zero() { return _mm256_setzero_ps(); }
 inline V set1(float x) { return _mm256_set1_ps(x); }
 inline V load(const float* p) { return _mm256_loadu_ps(p); }
 inline void store(float* p, V v) { _mm256_storeu_ps(p, v); }
+// Not past the caches here.
+constexpr bool kStreams = false;
+inline void stream(float* p, V v) { store(p, v); }
+inline void end_streams() {}
 alignas(64) const int32_t kMaskWords[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 inline __m256i first_lanes(int n) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMaskWords + 8 - n));

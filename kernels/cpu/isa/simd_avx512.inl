@@ -6,6 +6,10 @@ inline V zero() { return _mm512_setzero_ps(); }
 inline V set1(float x) { return _mm512_set1_ps(x); }
 inline V load(const float* p) { return _mm512_loadu_ps(p); }
 inline void store(float* p, V v) { _mm512_storeu_ps(p, v); }
+// Past the caches, to multiples of 64 bytes; seen by other threads after end_streams().
+constexpr bool kStreams = true;
+inline void stream(float* p, V v) { _mm512_stream_ps(p, v); }
+inline void end_streams() { _mm_sfence(); }
 inline __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 // The first n lanes, 0 <= n <= kLanes; the others are zero, or are not touched.
 inline V load_n(const float* p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }

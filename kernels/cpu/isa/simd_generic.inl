@@ -10,6 +10,10 @@ inline V load(const float* p) {
   return v;
 }
 inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+// Not past the caches here.
+constexpr bool kStreams = false;
+inline void stream(float* p, V v) { store(p, v); }
+inline void end_streams() {}
 // The first n lanes, 0 <= n <= kLanes; the others are zero, or are not touched.
 inline V load_n(const float* p, int n) {
   V v = zero();

@@ -6,6 +6,10 @@ inline V zero() { return vdupq_n_f32(0.0f); }
 inline V set1(float x) { return vdupq_n_f32(x); }
 inline V load(const float* p) { return vld1q_f32(p); }
 inline void store(float* p, V v) { vst1q_f32(p, v); }
+// Not past the caches here.
+constexpr bool kStreams = false;
+inline void stream(float* p, V v) { store(p, v); }
+inline void end_streams() {}
 // The first n lanes, 0 <= n <= kLanes; the others are zero, or are not touched.
 inline V load_n(const float* p, int n) {
   float t[kLanes] = {};
