@@ -3,8 +3,8 @@
 // Tasks are blocks of rows times groups of panels. With few rows a task streams its panels from
 // memory once; with many, a block of rows of x stays in the second cache while slices of panels
 // pass by.
-#include "kernels/cpu/best_logits.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/linear_best.h"
 #include "kernels/cpu/linear_plan.h"
 
 namespace tandem::cpu {
@@ -38,7 +38,7 @@ struct Ahead {
 class Product {
  public:
   Product(const ops::LinearArgs& args, const LinearOperand& x, float* tiles, const TaskPlan& plan,
-          const GemmKernel& gemm, int threads, BestLogits* best)
+          const GemmKernel& gemm, int threads, LinearBest* best)
       : args_(args),
         x_(x),
         best_(best),
@@ -129,8 +129,8 @@ class Product {
     const bool direct =
         gemm_.finish == nullptr && steps_per_block_ >= steps_ && rows <= gemm_.blocking.tile_rows;
     float* tile = state.tile + state.turn * gemm_.blocking.rows_per_run * kPanelColumns;
-    GemmBlock b =
-        block_of_panel(args_, x_, state.out, panel, row, rows, direct, tile, w + steps_ * kStepBytes);
+    GemmBlock b = block_of_panel(args_, x_, state.out, panel, row, rows, direct, tile,
+                                 w + steps_ * kStepBytes);
     b.w_once = plan_.row_blocks == 1 && rows == rows_;
     b.stream = streams_;
     b.next_to_first = slices_.to_first;
@@ -162,7 +162,7 @@ class Product {
 
   const ops::LinearArgs& args_;
   const LinearOperand x_;
-  BestLogits* best_;
+  LinearBest* best_;
   float* tiles_;
   const TaskPlan& plan_;
   const GemmKernel& gemm_;
@@ -185,7 +185,7 @@ const GemmKernel& kernel_of(const IsaKernels& isa, DType dtype) {
 
 void linear(Context& ctx, const ops::LinearArgs& args) { linear(ctx, args, nullptr); }
 
-void linear(Context& ctx, const ops::LinearArgs& args, BestLogits* best) {
+void linear(Context& ctx, const ops::LinearArgs& args, LinearBest* best) {
   const PackedWeight& w = *args.weight;
   if (w.dtype() == DType::kI4) return linear_i4(ctx, args, best);
   const IsaKernels& isa = isa_kernels();

@@ -1,8 +1,8 @@
 // The CPU's linear layers over weights in int4. With few rows a task streams its panels from memory
 // once, four bits at a time; with many, slices of panels are expanded to int8 beside the cores and
 // multiplied as those of an int8 weight. The bits are the same.
-#include "kernels/cpu/best_logits.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/linear_best.h"
 #include "kernels/cpu/linear_plan.h"
 
 namespace tandem::cpu {
@@ -27,7 +27,7 @@ TaskPlan make_plan_i4(int64_t rows, int64_t panels, int64_t panel_bytes, const G
 class ProductI4 {
  public:
   ProductI4(const ops::LinearArgs& args, const LinearOperand& x, float* scratch,
-            const TaskPlan& plan, const IsaKernels& isa, BestLogits* best)
+            const TaskPlan& plan, const IsaKernels& isa, LinearBest* best)
       : args_(args),
         x_(x),
         best_(best),
@@ -93,7 +93,7 @@ class ProductI4 {
 
   const ops::LinearArgs& args_;
   const LinearOperand x_;
-  BestLogits* best_;
+  LinearBest* best_;
   float* scratch_;
   const TaskPlan& plan_;
   const IsaKernels& isa_;
@@ -102,7 +102,7 @@ class ProductI4 {
 
 }  // namespace
 
-void linear_i4(Context& ctx, const ops::LinearArgs& args, BestLogits* best) {
+void linear_i4(Context& ctx, const ops::LinearArgs& args, LinearBest* best) {
   const IsaKernels& isa = isa_kernels();
   const int64_t rows = args.x.dim(0), k = args.weight->in_features();
   TaskPlan plan = make_plan_i4(rows, ceil_div(args.weight->out_features(), kPanelColumns),

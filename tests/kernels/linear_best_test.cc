@@ -72,7 +72,8 @@ void check(Random& random, const Case& c) {
     ASSERT_EQ(best.data<int32_t>()[i], id);
     ASSERT_TRUE(same(values.data<float>()[i], row[static_cast<size_t>(id)])) << "row " << i;
     const auto sum = static_cast<float>(log_sum_exp(row));
-    ASSERT_TRUE(same(log_sums.data<float>()[i], sum)) << log_sums.data<float>()[i] << ", not " << sum;
+    ASSERT_TRUE(same(log_sums.data<float>()[i], sum))
+        << log_sums.data<float>()[i] << ", not " << sum;
   }
 }
 

@@ -8,10 +8,10 @@
 namespace tandem {
 namespace {
 
+using cpu::set_first_cache_bytes;
 using testing::near;
 using testing::Random;
 using testing::same_bits;
-using cpu::set_first_cache_bytes;
 using testing::view_of;
 
 class LinearTest : public testing::IsaTest {};
@@ -161,7 +161,8 @@ TEST_P(LinearTest, CachesChangeNoBit) {
     const Tensor large = run(ctx, packed, x, bias, Activation::kRelu);
     set_first_cache_bytes(-1);
     EXPECT_TRUE(same_bits(small, large)) << name_of(dtype);
-    EXPECT_TRUE(same_bits(small.rows(4, 5), run(ctx, packed, x.rows(4, 5), bias, Activation::kRelu)));
+    EXPECT_TRUE(
+        same_bits(small.rows(4, 5), run(ctx, packed, x.rows(4, 5), bias, Activation::kRelu)));
   }
 }
 

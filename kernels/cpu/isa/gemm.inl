@@ -219,8 +219,7 @@ template <class Step, int kRows, int kVectors, int kPrefetch, int kLocality>
     x += Step::kWords;
     w += kPanelColumns;
 #pragma GCC unroll 16
-    for (int j = 0; j < kPrefetch; ++j)
-      __builtin_prefetch(ahead + 64 * j, 0, kLocality);
+    for (int j = 0; j < kPrefetch; ++j) __builtin_prefetch(ahead + 64 * j, 0, kLocality);
     ahead += kPanelColumns * 4;
   }
 #pragma GCC unroll 16

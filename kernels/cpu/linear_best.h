@@ -7,9 +7,9 @@
 
 namespace tandem::cpu {
 
-class BestLogits {
+class LinearBest {
  public:
-  BestLogits(Context& ctx, int64_t rows, int64_t ids);
+  LinearBest(Context& ctx, int64_t rows, int64_t ids);
 
   // Makes tasks smaller where their logits would be too many.
   void cut(TaskPlan& plan);
@@ -24,19 +24,19 @@ class BestLogits {
   Context& ctx_;
   int64_t rows_, ids_, panels_;
   int64_t panels_per_task_ = 1, rows_per_block_ = 0, stride_ = 0;
-  Tensor logits_;       // [threads * rows_per_block, stride]
+  Tensor logits_;        // [threads * rows_per_block, stride]
   Tensor peaks_, sums_;  // [rows, panels]: of blocks
   Tensor best_;          // [rows, tasks] i32: the id of the best of a task's logits
 };
 
-inline Destination destination(const ops::LinearArgs& args, const BestLogits* best,
+inline Destination destination(const ops::LinearArgs& args, const LinearBest* best,
                                const TaskPlan::Range& task, int thread) {
   if (best != nullptr) return best->destination(task, thread);
   return {args.out.data<float>(), args.out.row_stride()};
 }
 
 // linear(), its products to `best` rather than to `out`, unless that is nullptr.
-void linear(Context& ctx, const ops::LinearArgs& args, BestLogits* best);
-void linear_i4(Context& ctx, const ops::LinearArgs& args, BestLogits* best);
+void linear(Context& ctx, const ops::LinearArgs& args, LinearBest* best);
+void linear_i4(Context& ctx, const ops::LinearArgs& args, LinearBest* best);
 
 }  // namespace tandem::cpu
