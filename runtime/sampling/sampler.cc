@@ -56,12 +56,10 @@ Chosen choose(const SamplerSequence& seq, std::span<float> logits) {
   const proto::SamplingParams& params = *seq.params;
   if (needs_processing(seq)) process_logits(seq, logits);
   if (!params.do_sample()) {
-    const Peak peak = find_peak(logits);
-    Chosen out{index_of(peak, logits)};
-    if (params.processed_logprobs())
-      out.logprob =
-          static_cast<float>(logits[static_cast<size_t>(out.token)] - log_sum_exp(logits));
-    return out;
+    if (!params.processed_logprobs()) return {argmax(logits)};
+    const RowSum sum = sum_row(logits);
+    const int32_t token = index_of(sum.peak, logits);
+    return {token, static_cast<float>(logits[static_cast<size_t>(token)] - sum.log_sum)};
   }
   const double uniform = uniform_draw(params.seed(), seq.seq_index, seq.output_ids.size());
   const auto candidates = warp_candidates(params, logits);

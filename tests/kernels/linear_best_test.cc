@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "kernels/row_math.h"
-#include "tests/kernels/kernels_test_util.h"
+#include "tests/kernels/best_problem.h"
 
 namespace tandem {
 namespace {
 
 using testing::indices;
 using testing::Random;
+using testing::repeat_rows;
+using testing::some_bias;
+using testing::some_rows;
 using testing::view_of;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 class LinearBestTest : public testing::IsaTest {};
 TANDEM_FOR_EACH_ISA(LinearBestTest);
@@ -27,19 +27,6 @@ struct Case {
   bool bias, ties;
 };
 
-Tensor some_bias(Random& random, int64_t size) {
-  const Tensor bias = random.vector(size);
-  float* b = bias.data<float>();
-  const int64_t kind = random.integer(0, 6);
-  if (kind == 0) b[random.integer(0, size - 1)] = std::nanf("");
-  if (kind == 1) b[random.integer(0, size - 1)] = kInf;
-  if (kind == 2)
-    for (int64_t i = 0; i < size; ++i)
-      if (random.integer(0, 2) > 0) b[i] = -kInf;
-  if (kind == 3) std::fill_n(b, size, -kInf);
-  return bias;
-}
-
 bool same(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
 }
@@ -50,12 +37,9 @@ void check(Random& random, const Case& c) {
   Context ctx(c.threads);
   const int64_t all_rows = c.rows + 3;
   const Tensor x = random.strided(all_rows, c.in), w = random.matrix(c.out, c.in);
-  if (c.ties)
-    for (int64_t i = 1; i < c.out; ++i)
-      if (random.integer(0, 1) == 0) std::copy_n(w.row<float>(i - 1), c.in, w.row<float>(i));
+  if (c.ties) repeat_rows(random, w);
   const Tensor bias = c.bias ? some_bias(random, c.out) : Tensor();
-  std::vector<int32_t> rows(static_cast<size_t>(c.rows));
-  for (int32_t& row : rows) row = static_cast<int32_t>(random.integer(0, all_rows - 1));
+  const std::vector<int32_t> rows = some_rows(random, c.rows, all_rows);
   const MatrixView view = view_of(w);
   const PackedWeight packed(ctx, {&view, 1}, c.dtype);
 

@@ -3,20 +3,26 @@
 
 constexpr int64_t kRowPart = 256;  // kRowBlock
 
+// The largest of n values that is not NaN, a multiple of 16; nan: whether one is.
+[[gnu::always_inline]] inline float largest_value(const float* x, int64_t n, bool& nan) {
+  V top[kParts];
+  nan = false;
+  for (int p = 0; p < kParts; ++p) top[p] = set1(-__builtin_inff());
+  for (int64_t j = 0; j < n; j += kLanes16)
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) {
+      const V v = load(x + j + p * kLanes);
+      top[p] = max(v, top[p]);  // the second, where v is a NaN
+      nan |= any_nan(v);
+    }
+  return reduce_max(top);
+}
+
 void find_peak(const float* x, int64_t n, RowPeak& peak) {
   int64_t i = 0;
   for (; i + kRowPart <= n; i += kRowPart) {
-    V top[kParts];
-    bool nan = false;
-    for (int p = 0; p < kParts; ++p) top[p] = set1(-__builtin_inff());
-    for (int64_t j = i; j < i + kRowPart; j += kLanes16)
-#pragma GCC unroll 16
-      for (int p = 0; p < kParts; ++p) {
-        const V v = load(x + j + p * kLanes);
-        top[p] = max(v, top[p]);  // the second, where v is a NaN
-        nan |= any_nan(v);
-      }
-    const float best = reduce_max(top);
+    bool nan;
+    const float best = largest_value(x + i, kRowPart, nan);
     peak.has_nan |= nan;
     if (best > peak.value) {
       peak.value = best;
@@ -78,18 +84,8 @@ double sum_exp(const float* x, int64_t n, float top) {
 
 // A block of 64 values: the largest, and the sum by 16 lanes and their tree.
 inline void sum_block_of_64(const float* x, float* peak, float* sum) {
-  V top[kParts];
-  bool nan = false;
-  for (int p = 0; p < kParts; ++p) top[p] = set1(-__builtin_inff());
-#pragma GCC unroll 4
-  for (int j = 0; j < kPanelColumns; j += kLanes16)
-#pragma GCC unroll 16
-    for (int p = 0; p < kParts; ++p) {
-      const V v = load(x + j + p * kLanes);
-      top[p] = max(v, top[p]);  // the second, where v is a NaN
-      nan |= any_nan(v);
-    }
-  const float best = reduce_max(top);
+  bool nan;
+  const float best = largest_value(x, kPanelColumns, nan);
   *peak = nan ? __builtin_nanf("") : best;
   *sum = 0;
   if (nan || !(best - best == 0)) return;

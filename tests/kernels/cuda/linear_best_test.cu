@@ -2,9 +2,9 @@
 // and the CPU's, over ties, NaNs and infinities, one launch after the other.
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
+#include "tests/kernels/best_problem.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {
@@ -14,10 +14,11 @@ using testing::DeviceMatrix;
 using testing::indices;
 using testing::kActivations;
 using testing::Random;
+using testing::repeat_rows;
 using testing::rounded;
+using testing::some_bias;
+using testing::some_rows;
 using testing::to_device;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 struct Said {
   Tensor log_sums, ids, values, best;
@@ -32,20 +33,6 @@ struct Said {
     return out;
   }
 };
-
-// Logits are small integers here and there, so that some are equal.
-Tensor some_bias(Random& random, int64_t size) {
-  const Tensor bias = random.matrix(1, size).reshape({size});
-  float* b = bias.data<float>();
-  const int64_t kind = random.integer(0, 6), at = random.integer(0, size - 1);
-  if (kind == 0) b[at] = std::nanf("");
-  if (kind == 1) b[at] = kInf;
-  if (kind == 2)
-    for (int64_t i = 0; i < size; ++i)
-      if (random.integer(0, 2) > 0) b[i] = -kInf;
-  if (kind == 3) std::fill_n(b, size, -kInf);
-  return bias;
-}
 
 void expect_same(const Said& got, const Said& want, bool bits) {
   for (int64_t i = 0; i < want.ids.dim(0); ++i) {
@@ -75,12 +62,9 @@ void check(Random& random, Context& ctx, const Case& c) {
   const int64_t all_rows = c.rows + 3;
   const Tensor x = rounded(random.matrix(all_rows, c.in), dtype),
                w = rounded(random.matrix(c.out, c.in), dtype);
-  if (c.ties)
-    for (int64_t i = 1; i < c.out; ++i)
-      if (random.integer(0, 1) == 0) std::copy_n(w.row<float>(i - 1), c.in, w.row<float>(i));
+  if (c.ties) repeat_rows(random, w);
   const Tensor bias = c.bias ? some_bias(random, c.out) : Tensor();
-  std::vector<int32_t> rows(static_cast<size_t>(c.rows));
-  for (int32_t& row : rows) row = static_cast<int32_t>(random.integer(0, all_rows - 1));
+  const std::vector<int32_t> rows = some_rows(random, c.rows, all_rows);
   const MatrixView view = testing::view_of(w);
   const PackedWeight packed(ctx, {&view, 1}, dtype);
   const DeviceMatrix there(ctx, random, x, dtype, c.step);

@@ -1,0 +1,42 @@
+// What the tests of ops::linear_best ask on the CPU and on devices: rows of a product in which some
+// entries are equal, infinite or not numbers.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/kernels_test_util.h"
+
+namespace tandem::testing {
+
+// Of logits: as it is, or with a NaN, an infinity, many or only entries of -infinity.
+inline Tensor some_bias(Random& random, int64_t size) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const Tensor bias = random.vector(size);
+  float* b = bias.data<float>();
+  const int64_t kind = random.integer(0, 6), at = random.integer(0, size - 1);
+  if (kind == 0) b[at] = std::nanf("");
+  if (kind == 1) b[at] = kInf;
+  if (kind == 2)
+    for (int64_t i = 0; i < size; ++i)
+      if (random.integer(0, 2) > 0) b[i] = -kInf;
+  if (kind == 3) std::fill_n(b, size, -kInf);
+  return bias;
+}
+
+// Makes half of a weight's rows those before them, so that logits are equal.
+inline void repeat_rows(Random& random, const Tensor& w) {
+  for (int64_t i = 1; i < w.dim(0); ++i)
+    if (random.integer(0, 1) == 0) std::copy_n(w.row<float>(i - 1), w.dim(1), w.row<float>(i));
+}
+
+// `count` rows of `all`, in any order, some of them twice.
+inline std::vector<int32_t> some_rows(Random& random, int64_t count, int64_t all) {
+  std::vector<int32_t> rows(static_cast<size_t>(count));
+  for (int32_t& row : rows) row = static_cast<int32_t>(random.integer(0, all - 1));
+  return rows;
+}
+
+}  // namespace tandem::testing
