@@ -13,6 +13,7 @@
 #include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
+#include "kernels/cuda/linear/norm_tiles.h"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/upload_ring.h"
@@ -48,10 +49,16 @@ void refuse_recording(bool recording, const char* what) {
   if (recording) throw RecordingRefused(what);
 }
 
-// What is off until a GPU has shown what it brings.
-bool is_wanted(const char* variable) {
-  const char* wanted = std::getenv(variable);
-  return wanted != nullptr && std::string_view(wanted) == "1";
+bool environment_says(const char* variable, std::string_view value) {
+  const char* said = std::getenv(variable);
+  return said != nullptr && said == value;
+}
+
+// Up to 64 rows a launch less counts for more than a norm that several blocks make, above it perhaps
+// not (docs/gpu.md): estimates, which TANDEM_FUSED_NORMS overrules.
+int normed_rows_wanted() {
+  if (environment_says("TANDEM_FUSED_NORMS", "0")) return 0;
+  return environment_says("TANDEM_FUSED_NORMS", "1") ? kMostNormTileRows : 64;
 }
 
 }  // namespace
@@ -65,8 +72,8 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
-  overlaps_ = capability_ >= 90 && is_wanted("TANDEM_DEPENDENT_LAUNCH");
-  fuses_norms_ = is_wanted("TANDEM_FUSED_NORMS");
+  overlaps_ = capability_ >= 90 && environment_says("TANDEM_DEPENDENT_LAUNCH", "1");
+  most_normed_rows_ = normed_rows_wanted();
   shared_limit_ = properties.sharedMemPerBlockOptin;
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);

@@ -72,8 +72,9 @@ class CudaBackend final : public DeviceBackend {
   // Counts the blocks of a launch that are done; 0 between launches.
   int32_t* ticket() const { return ticket_; }
   int capability() const { return capability_; }
-  // Whether products make the norms that they read (TANDEM_FUSED_NORMS=1 when this was made).
-  bool fuses_norms() const { return fuses_norms_; }
+  // Products of up to so many rows make the norms that they read: 64, or what TANDEM_FUSED_NORMS
+  // said when this was made (0: none, 1: all that norm_tiles takes).
+  int64_t most_normed_rows() const { return most_normed_rows_; }
   // Bytes of shared memory that a block may ask for.
   size_t shared_limit() const { return shared_limit_; }
 
@@ -95,7 +96,8 @@ class CudaBackend final : public DeviceBackend {
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
-  bool overlaps_ = false, fuses_norms_ = false;
+  bool overlaps_ = false;
+  int most_normed_rows_ = 0;
   size_t shared_limit_ = 0;
   std::string product_;
   cudaStream_t stream_ = nullptr;

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step, TooLong, fused_norms, overlapped
+from check_steps import Failed, NotRun, Step, TooLong, norms_apart, norms_fused, overlapped
 
 BATCHES = "1,32,64,128"
 REPEAT = 7
@@ -217,8 +217,10 @@ STEPS = [
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 75, 30, tandem(BATCHES, REPEAT)),
     Step("bench.overlapped", "the same with dependent launches, beside without", 60, 20,
          overlapped(tandem(BATCHES, REPEAT, beside="of plain"))),
-    Step("bench.fused_norms", "the same with norms in the products that read them, beside apart", 50, 20,
-         fused_norms(tandem("32,64,128", 5, beside="of apart"))),
+    Step("bench.norms_apart", "the same with norms apart from products, beside in them", 35, 12,
+         norms_apart(tandem("32,64", 5, beside="of fused"))),
+    Step("bench.norms_fused", "the same with norms in products of 128 rows too, beside apart", 25, 10,
+         norms_fused(tandem("128", 5, beside="of apart"))),
     Step("bench.tuned", "the same with --gemm-tuning on, beside off", 75, 25, tandem("64,128", 5, "--gemm-tuning", beside="of untuned")),
     Step("bench.f8_cache", "the same with keys and values in 8 bits, beside bf16", 45, 15,
          tandem("64,128", 3, "--kv-cache-dtype", "fp8", beside="of bf16")),

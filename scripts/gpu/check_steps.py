@@ -188,11 +188,11 @@ def engine_goldens(run):
     return google_test(run, "device_test", arguments=some)
 
 
-def setting(variable):
-    """What makes a step of another, run with that variable at 1."""
+def setting(variable, value="1"):
+    """What makes a step of another, run with that variable at that value."""
     def of(body):
         def with_setting(run):
-            run.environment[variable] = "1"
+            run.environment[variable] = value
             try:
                 return body(run)
             finally:
@@ -202,7 +202,8 @@ def setting(variable):
 
 
 overlapped = setting("TANDEM_DEPENDENT_LAUNCH")  # kernels are launched before those in front of them have ended
-fused_norms = setting("TANDEM_FUSED_NORMS")  # products of 9 to 128 rows make the norms that they read
+norms_apart = setting("TANDEM_FUSED_NORMS", "0")  # products never make the norms that they read (else those of 9 to 64 rows do)
+norms_fused = setting("TANDEM_FUSED_NORMS")  # those of 9 to 128 rows do
 
 
 # --- HuggingFace's goldens through the program ----------------------------------------------------------------------------

@@ -15,8 +15,8 @@ namespace {
 
 struct Way {
   DType dtype = DType::kF32;
-  bool fused_norms = false;  // TANDEM_FUSED_NORMS
-  bool processors = false;   // tokens that must not come
+  std::string fused_norms = {};  // TANDEM_FUSED_NORMS; empty: nobody says
+  bool processors = false;       // tokens that must not come
 };
 
 // Nodes of a step of so many rows; `tokens` of each, all of the same prompt.
@@ -25,7 +25,10 @@ size_t nodes_of_step(int rows, const Way& way,
   const test::TempDir folder;
   const std::string file = (folder.path() / "graphs").string();
   setenv("TANDEM_EMULATOR_GRAPHS", file.c_str(), 1);
-  setenv("TANDEM_FUSED_NORMS", way.fused_norms ? "1" : "0", 1);
+  if (way.fused_norms.empty())
+    unsetenv("TANDEM_FUSED_NORMS");
+  else
+    setenv("TANDEM_FUSED_NORMS", way.fused_norms.c_str(), 1);
   EngineConfig config = testing::golden_config("bart-tiny");
   config.device = "cuda";
   config.dtype = way.dtype;
@@ -65,10 +68,19 @@ constexpr size_t kOnceOfFew = 4;
 constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same kernels
 
 // A layer: 3 norms of sums with residuals, 6 products, 2 attentions, of which self-attention writes
-// its own keys and values; GELU apart above 8 rows.
+// its own keys and values; GELU apart above 8 rows. In 16 bits up to 64 rows the norms and GELU
+// are in the products that follow and go before them; the last layer's norm stays.
+constexpr size_t kApart = kLayers * 12 + kOnce;
+constexpr size_t kFused = kLayers * 8 + 1 + kOnce;
+static_assert(kLargeLayers * 8 + 1 + kOnce <= 110);
 TEST(RecordedNodes, AStepOfManyRows) {
-  EXPECT_EQ(nodes_of_step(12, {}), kLayers * 12 + kOnce);
-  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}), kLayers * 12 + kOnce);
+  std::vector<std::vector<int32_t>> tokens;
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}, &tokens), kFused);
+  ASSERT_EQ(tokens.size(), size_t{12});
+  for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
+  EXPECT_EQ(nodes_of_step(64, {.dtype = DType::kF16}), kFused);
+  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kF16}), kApart);
+  EXPECT_EQ(nodes_of_step(12, {}), kApart);
 }
 TEST(RecordedNodes, AStepOfFewRows) {
   EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnceOfFew);
@@ -79,18 +91,13 @@ TEST(RecordedNodes, AStepOfFewRowsWithProcessors) {
   EXPECT_EQ(nodes_of_step(2, {.processors = true}), kLayers * 11 + kOnce);
 }
 
-// Norms and GELU are in the products that follow and go before them; the last layer's norm stays.
-TEST(RecordedNodes, AStepOfManyRowsWithFusedNorms) {
-  std::vector<std::vector<int32_t>> tokens;
-  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = true}, &tokens),
-            kLayers * 8 + 1 + kOnce);
-  static_assert(kLargeLayers * 8 + 1 + kOnce <= 110);
-  ASSERT_EQ(tokens.size(), size_t{12});
-  for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
-  // Few rows and f32 are as they were.
-  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = true}),
+TEST(RecordedNodes, TheEnvironmentSaysWhereNormsAre) {
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = "0"}), kApart);
+  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kBF16, .fused_norms = "1"}), kFused);
+  // Few rows and f32 are as they are without.
+  EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = "1"}),
             kLayers * 11 + kOnceOfFew);
-  EXPECT_EQ(nodes_of_step(12, {.fused_norms = true}), kLayers * 12 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.fused_norms = "1"}), kApart);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ WeightProduct product_of(const ops::LinearArgs& args) {
 // Whether the product makes the norm of its rows too.
 bool run_with_norm(Context& ctx, const ops::LayerNormArgs& norm, const WeightProduct& product) {
   const auto& backend = static_cast<CudaBackend&>(ctx.backend());
-  if (!backend.fuses_norms()) return false;
+  if (product.rows > backend.most_normed_rows()) return false;
   NormProduct p{};
   p.product = product;
   p.x = norm.x.raw();

@@ -25,7 +25,6 @@ constexpr int kTokenGroups = kWarps / kFeatureGroups;
 constexpr int kStep = 64;  // elements of k
 constexpr int kStages = 4;
 constexpr int kPiece = 8;  // elements of 16 bytes
-constexpr int kMostRows = 128;
 constexpr int64_t kMostNormed = 2048;
 
 // Half a step of each feature after the other: 64 bytes of a row and of the next are in different
@@ -306,7 +305,7 @@ bool aligned_16(const void* data, int64_t row_bytes) {
 
 int norm_tile_tokens(const NormProduct& p, int capability, size_t shared) {
   const WeightProduct& of = p.product;
-  const bool fits = of.rows > kMostRowsAtOnce && of.rows <= kMostRows && capability >= 80 &&
+  const bool fits = of.rows > kMostRowsAtOnce && of.rows <= kMostNormTileRows && capability >= 80 &&
                     of.type != DType::kF32 && of.quantization == Quantization::kNone &&
                     of.k % kPiece == 0 && of.k <= kMostNormed && aligned_16(p.x, 2 * p.x_stride) &&
                     aligned_16(p.residual, 2 * p.residual_stride) &&

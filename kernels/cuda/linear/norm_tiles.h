@@ -1,5 +1,5 @@
-// A norm and the product that reads it in one launch (norm_tiles.cu), off until a GPU has shown
-// what it brings: CudaBackend::fuses_norms.
+// A norm and the product that reads it in one launch (norm_tiles.cu), for up to
+// CudaBackend::most_normed_rows.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,8 @@ struct NormProduct {
   void* sum;  // x + residual, rounded; or null
   int64_t sum_stride;
 };
+
+constexpr int kMostNormTileRows = 128;
 
 // Tokens of a block where `shared` bytes of shared memory may be asked for; 0: this is not for
 // norm_tiles. Of 9 to 128 rows, 16-bit types, up to 2048 features, rows at multiples of 16 bytes.
