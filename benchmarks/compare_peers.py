@@ -58,7 +58,7 @@ def parse(argv):
     p.add_argument("--new-tokens", type=int, default=64)
     p.add_argument("--beams", type=int, default=1)
     p.add_argument("--mixed", type=int, default=0, metavar="N", help="N requests of mixed lengths instead")
-    p.add_argument("--compare", type=int, default=32, metavar="N", help="requests whose tokens are compared")
+    p.add_argument("--compare", type=int, default=32, metavar="N", help="requests whose tokens are compared with HuggingFace's; 0: none")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--repeat", type=int, default=2, help="runs of an engine in a round; the fastest counts")
@@ -75,6 +75,8 @@ def parse(argv):
     args.config = json.loads((args.model / "config.json").read_text())
     args.bins = args.config.get("num_mel_bins") if args.config["model_type"] == "whisper" else None
     args.windows = args.cache / "windows.f32"
+    if args.compare < 0:
+        p.error("--compare: 0 or more requests")
     if args.bins and (args.mixed or args.beams > 1):
         p.error("of sound: greedily, windows of one length")
     if args.mixed and args.beams > 1:
@@ -355,6 +357,16 @@ def markdown(report):
     return "\n".join(lines) + "\n"
 
 
+def compare_all(args, engines, judge, requests, new_tokens):
+    """Each engine's tokens of the first requests beside those of HuggingFace, the judge."""
+    print("tokens:", flush=True)
+    some, lengths = requests[:args.compare], new_tokens[:args.compare]
+    want = judge.run(some, lengths, max(args.batches))["token_ids"]
+    print(f"  hf: {len({t for row in want for t in row})} different tokens", flush=True)
+    return {name: compare_tokens(name, args, judge, some, engine.run(some, lengths, max(args.batches))["token_ids"], want)
+            for name, engine in engines.items() if name != "hf"}
+
+
 def main():
     args = parse(sys.argv[1:])
     if args.install:
@@ -364,14 +376,7 @@ def main():
         write_windows(args)
     engines = {name: start(name, args) for name in args.engines}
     judge = engines["hf"] if "hf" in engines else start("hf", args)
-
-    print("tokens:", flush=True)
-    some, lengths = requests[:args.compare], new_tokens[:args.compare]
-    want = judge.run(some, lengths, max(args.batches))["token_ids"]
-    print(f"  hf: {len({t for row in want for t in row})} different tokens", flush=True)
-    agreement = {name: compare_tokens(name, args, judge, some,
-                                      engine.run(some, lengths, max(args.batches))["token_ids"], want)
-                 for name, engine in engines.items() if name != "hf"}
+    agreement = compare_all(args, engines, judge, requests, new_tokens) if args.compare else {}
 
     report = {"model": args.model.name, "source_tokens": args.source_tokens, "new_tokens": args.new_tokens, "speech": args.bins is not None,
               "beams": args.beams, "mixed": args.mixed, "sources": list(map(len, requests)), "targets": new_tokens,

@@ -54,8 +54,8 @@ bool environment_says(const char* variable, std::string_view value) {
   return said != nullptr && said == value;
 }
 
-// Up to 64 rows a launch less counts for more than a norm that several blocks make, above it perhaps
-// not (docs/gpu.md): estimates, which TANDEM_FUSED_NORMS overrules.
+// Up to 64 rows a launch less counts for more than a norm that several blocks make, above it
+// perhaps not (docs/gpu.md): estimates, which TANDEM_FUSED_NORMS overrules.
 int normed_rows_wanted() {
   if (environment_says("TANDEM_FUSED_NORMS", "0")) return 0;
   return environment_says("TANDEM_FUSED_NORMS", "1") ? kMostNormTileRows : 64;

@@ -34,7 +34,7 @@ def parse(argv):
     p.add_argument("--with-models", action="store_true", help="the goldens too, for a machine without the repository")
     p.add_argument("--several-gpus", action="store_true", help="what several GPUs need too: MPI, and the benchmark of their sums")
     p.add_argument("--alone", action="store_true", help="the repository does not travel beside it: the pack alone has to fit")
-    p.add_argument("--preset", type=int, choices=range(10), default=1, help="of xz: more is smaller and slower")
+    p.add_argument("--preset", type=int, choices=range(10), default=4, help="of xz: more is smaller and slower")
     p.add_argument("--list", action="store_true", help="print what is packed, with sizes")
     return p.parse_args(argv)
 
