@@ -31,7 +31,7 @@ Engines: tandem, ct2, openvino, hf in float32; tandem-bf16, tandem-int8, tandem-
 in int8 as well), tandem-bf16-kv8, ct2-int8, ct2-bf16, hf-bf16, openvino-bf16, openvino-int8 (its weights; it computes in
 bf16): their agreement is reported only. Of sound: tandem…, hf, hf-bf16, faster-whisper (float32), faster-whisper-int8.
 """
-import argparse, datetime, json, os, pathlib, platform, random, statistics, subprocess, sys, tempfile, time
+import argparse, datetime, json, os, pathlib, random, statistics, subprocess, sys, tempfile, time
 
 import machine_limits
 
@@ -319,16 +319,6 @@ def summarise(batch, rows, new_tokens):
     return results
 
 
-def cpu_name():
-    try:
-        for line in open("/proc/cpuinfo"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def markdown(report):
     work = (f"{report['mixed']} requests of {min(report['sources'])} to {max(report['sources'])} source tokens and "
             f"{min(report['targets'])} to {max(report['targets'])} new tokens" if report["mixed"] else
@@ -380,7 +370,7 @@ def main():
 
     report = {"model": args.model.name, "source_tokens": args.source_tokens, "new_tokens": args.new_tokens, "speech": args.bins is not None,
               "beams": args.beams, "mixed": args.mixed, "sources": list(map(len, requests)), "targets": new_tokens,
-              "threads": args.threads, "rounds": args.rounds, "repeat": args.repeat, "seed": args.seed, "cpu": cpu_name(),
+              "threads": args.threads, "rounds": args.rounds, "repeat": args.repeat, "seed": args.seed, "cpu": machine_limits.cpu_name(),
               "date": datetime.date.today().isoformat(), "versions": {n: e.version for n, e in engines.items()},
               "agreement": agreement, "results": []}
     limits = Limits(args)

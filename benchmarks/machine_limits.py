@@ -5,11 +5,21 @@ plus, for each step of the decoder, the larger of reading its weights once and m
 and values of what came before. Nothing else costs anything: no attention of the encoder, norms, rounding, or choice of
 tokens; every operand is in a register when it is needed. Weights and keys come at the rate at which this machine reads
 a buffer of the size of the weights (which a large last-level cache may hold)."""
-import json, re, struct, subprocess
+import json, platform, re, struct, subprocess
 
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1, "int4": 17 / 32}
 PRODUCTS = {"int4": "int8"}  # in which type the others are multiplied
 CROSS = re.compile(r"(encoder_attn|EncDecAttention|crossattention)\.(k|v|k_proj|v_proj)\.weight$")
+
+
+def cpu_name():
+    try:
+        for line in open("/proc/cpuinfo"):
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
 
 
 class Shapes:

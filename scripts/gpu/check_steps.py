@@ -202,8 +202,6 @@ def setting(variable, value="1"):
 
 
 overlapped = setting("TANDEM_DEPENDENT_LAUNCH")  # kernels are launched before those in front of them have ended
-norms_apart = setting("TANDEM_FUSED_NORMS", "0")  # products never make the norms that they read (else those of 9 to 64 rows do)
-norms_fused = setting("TANDEM_FUSED_NORMS")  # those of 9 to 128 rows do
 
 
 # --- HuggingFace's goldens through the program ----------------------------------------------------------------------------
