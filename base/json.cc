@@ -1,4 +1,5 @@
-// nlohmann's parser between guards: size and depth before it, errors made readable behind it.
+// nlohmann's parser between guards: size and depth before it, errors made readable behind it; and
+// its writer, with the ends of lines that it leaves.
 #include "base/json.h"
 
 #include <algorithm>
@@ -44,6 +45,24 @@ size_t too_deep(std::string_view text) {
   return std::string_view::npos;
 }
 
+// All of them stand in strings: nowhere else is JSON anything but ASCII.
+constexpr struct {
+  std::string_view text, escape;
+} kLineEnds[] = {{"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
+
+std::string with_escaped_ends(std::string text) {
+  for (const auto& end : kLineEnds)
+    for (size_t at = text.find(end.text); at != std::string::npos; at = text.find(end.text, at))
+      text.replace(at, end.text.size(), end.escape);
+  return text;
+}
+
+template <class Json>
+std::string on_one_line(const Json& value) {
+  return with_escaped_ends(
+      value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
+}
+
 }  // namespace
 
 std::string json_error(std::string_view text, const nlohmann::json::exception& error, size_t byte) {
@@ -73,6 +92,9 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
     throw invalid_model(where, "malformed JSON: " + printable(e.what()));
   }
 }
+
+std::string dump_line(const nlohmann::json& value) { return on_one_line(value); }
+std::string dump_ordered_line(const nlohmann::ordered_json& value) { return on_one_line(value); }
 
 nlohmann::json load_json(const std::filesystem::path& file) {
   const auto mapped = MappedFile::open(file);

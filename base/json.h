@@ -1,4 +1,5 @@
-// JSON of unknown origin: bounded in size and depth, errors with line and column.
+// JSON of unknown origin: bounded in size and depth, errors with line and column; and JSON to
+// strangers: on one line, whatever they take for the end of one.
 #pragma once
 
 #include <filesystem>
@@ -17,5 +18,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& where);
 
 // Why nlohmann rejected a text, without its prefix, printable and short: "line 2, column 5: ...".
 std::string json_error(std::string_view text, const nlohmann::json::exception& error, size_t byte);
+
+// The value on one line, without its end: UTF-8, in which invalid bytes are U+FFFD, and U+0085,
+// U+2028 and U+2029 are escaped, at which many readers end a line (str.splitlines() of Python,
+// httpx).
+std::string dump_line(const nlohmann::json& value);
+std::string dump_ordered_line(const nlohmann::ordered_json& value);
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/json.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"
 #include "launcher/options.h"

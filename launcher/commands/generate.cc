@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/json.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"

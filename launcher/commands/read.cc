@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/json.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "runtime/media/image/image_file.h"

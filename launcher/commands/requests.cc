@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "actors/in_process_engine.h"
+#include "base/json.h"
 #include "base/readable_text.h"
 #include "launcher/backend.h"
 #include "launcher/cluster/prepare_host.h"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "client/tandem_client.h"
 #include "launcher/commands/command.h"

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/input.h"

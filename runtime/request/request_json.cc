@@ -158,8 +158,4 @@ json error_to_json(const InputError& error, const json& id) {
             {"param", error.param().empty() ? json() : json(readable(error.param()))}}}};
 }
 
-std::string dump_line(const json& value) {
-  return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-}
-
 }  // namespace tandem

@@ -52,7 +52,4 @@ nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
 // {"id", "error": {"message", "type", "param"}}
 nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
 
-// One line, whatever bytes are inside (invalid UTF-8 becomes U+FFFD).
-std::string dump_line(const nlohmann::json& value);
-
 }  // namespace tandem

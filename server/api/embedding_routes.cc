@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
@@ -117,10 +118,10 @@ class EmbeddingJob final : public EngineJob {
       data.push_back(
           {{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(embedding)}});
     }
-    return dump({{"object", "list"},
-                 {"data", std::move(data)},
-                 {"model", request.model},
-                 {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+    return dump_ordered_line({{"object", "list"},
+                              {"data", std::move(data)},
+                              {"model", request.model},
+                              {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
   }
 
   const EmbeddingRequest request_;

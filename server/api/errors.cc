@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/readable_text.h"
 #include "runtime/request/request_json.h"
 
@@ -41,8 +42,7 @@ std::string error_body(int status, const std::string& message, const std::string
   error["param"] =
       param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(readable(param));
   error["code"] = status;
-  return nlohmann::ordered_json({{"error", error}})
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return dump_ordered_line({{"error", error}});
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type,

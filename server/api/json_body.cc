@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/json_line.h"
 #include "runtime/request/request_json.h"
 #include "server/http/body_budget.h"

@@ -12,11 +12,6 @@ namespace tandem::server {
 
 using Json = nlohmann::ordered_json;
 
-// One line; invalid UTF-8 becomes U+FFFD.
-inline std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // The body as an object. Throws InputError: malformed, too deep, not UTF-8, another type.
 nlohmann::json parse_body(const HttpRequest& request);
 

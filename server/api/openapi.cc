@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/json.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
 
@@ -180,7 +181,7 @@ std::string openapi_document(const std::string& version) {
                    {"components",
                     {{"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}},
                      {"schemas", Json::parse(kSchemas)}}}};
-  return dump(document);
+  return dump_ordered_line(document);
 }
 
 }  // namespace tandem::server

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
@@ -66,13 +67,13 @@ class ScoreJob final : public EngineJob {
                       {"object", "score"},
                       {"score", cosine(parts_[pairs_.first_of(i)].embedding,
                                        parts_[pairs_.first.size() + i].embedding)}});
-    exchange_->respond(
-        {.body = dump({{"id", "score-" + exchange_->request().id},
-                       {"object", "list"},
-                       {"created", std::time(nullptr)},
-                       {"model", model_},
-                       {"data", data},
-                       {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
+    exchange_->respond({.body = dump_ordered_line(
+                            {{"id", "score-" + exchange_->request().id},
+                             {"object", "list"},
+                             {"created", std::time(nullptr)},
+                             {"model", model_},
+                             {"data", data},
+                             {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
   }
 
   const std::string model_;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "server/api/errors.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
@@ -44,7 +45,7 @@ Json model_object(const AppContext& app, const std::string& name) {
 void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   Json data = Json::array();
   for (const std::string& name : app.config.model_names) data.push_back(model_object(app, name));
-  exchange->respond({.body = dump({{"object", "list"}, {"data", data}})});
+  exchange->respond({.body = dump_ordered_line({{"object", "list"}, {"data", data}})});
 }
 
 void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
@@ -52,24 +53,24 @@ void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const auto& names = app.config.model_names;
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw unknown_model(app.config, name);
-  exchange->respond({.body = dump(model_object(app, name))});
+  exchange->respond({.body = dump_ordered_line(model_object(app, name))});
 }
 
 // Follows the engine: 503 unless requests are being computed.
 void get_health(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const EngineStatus status = app.engine.status();
   if (status.ready && !status.draining)
-    return exchange->respond({.body = dump({{"status", "ok"}})});
+    return exchange->respond({.body = dump_ordered_line({{"status", "ok"}})});
   exchange->respond(
       error_response(503, status.draining ? "the server is shutting down" : status.reason));
 }
 
 void get_live(AppContext&, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond({.body = dump({{"status", "ok"}})});
+  exchange->respond({.body = dump_ordered_line({{"status", "ok"}})});
 }
 
 void get_version(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond({.body = dump({{"version", app.version}})});
+  exchange->respond({.body = dump_ordered_line({{"version", app.version}})});
 }
 
 void get_metrics(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
@@ -101,21 +102,22 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                         {"encoder_seconds", stats.encoder_seconds()}});
   }
   const Metrics::Totals totals = app.metrics.totals();
-  exchange->respond({.body = dump({{"ready", status.ready},
-                                   {"draining", status.draining},
-                                   {"reason", status.reason},
-                                   {"version", app.version},
-                                   {"model", app.config.model_names.front()},
-                                   {"dtype", status.info.dtype()},
-                                   {"tensor_parallel_size", status.info.tensor_parallel_size()},
-                                   {"num_requests", status.info.num_requests()},
-                                   {"expected_wait", status.info.expected_wait()},
-                                   {"num_restarts", status.info.num_restarts()},
-                                   {"num_connections", app.num_connections()},
-                                   {"prompts_under_way", app.prompts_under_way.load()},
-                                   {"prompt_tokens", totals.prompt_tokens},
-                                   {"generation_tokens", totals.generation_tokens},
-                                   {"replicas", replicas}})});
+  exchange->respond(
+      {.body = dump_ordered_line({{"ready", status.ready},
+                                  {"draining", status.draining},
+                                  {"reason", status.reason},
+                                  {"version", app.version},
+                                  {"model", app.config.model_names.front()},
+                                  {"dtype", status.info.dtype()},
+                                  {"tensor_parallel_size", status.info.tensor_parallel_size()},
+                                  {"num_requests", status.info.num_requests()},
+                                  {"expected_wait", status.info.expected_wait()},
+                                  {"num_restarts", status.info.num_restarts()},
+                                  {"num_connections", app.num_connections()},
+                                  {"prompts_under_way", app.prompts_under_way.load()},
+                                  {"prompt_tokens", totals.prompt_tokens},
+                                  {"generation_tokens", totals.generation_tokens},
+                                  {"replicas", replicas}})});
 }
 
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange) {

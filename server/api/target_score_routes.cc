@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/engine_job.h"
@@ -74,7 +75,7 @@ class TargetScoreJob final : public EngineJob {
                       {"token_logprobs", values}});
     }
     exchange_->respond(
-        {.body = dump(
+        {.body = dump_ordered_line(
              {{"id", "targetscores-" + exchange_->request().id},
               {"object", "list"},
               {"created", std::time(nullptr)},

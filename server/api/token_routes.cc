@@ -1,5 +1,6 @@
 // Text ↔ token ids.
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "server/api/errors.h"
 #include "server/api/generation/generation_request.h"
@@ -23,7 +24,7 @@ HttpResponse tokenized(const AppContext& app, const std::string& text, const std
       for (const int32_t id : ids) texts.push_back(app.tokenizer.token_bytes(id));
       answer["token_strs"] = texts;
     }
-    return {.body = dump(answer)};
+    return {.body = dump_ordered_line(answer)};
   } catch (const InputError& e) {
     return error_response(e);
   } catch (const std::exception&) {
@@ -66,7 +67,7 @@ void post_detokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange)
                                           id.dump().substr(0, 40));
     ids.push_back(id.get<int32_t>());
   }
-  exchange->respond({.body = dump({{"prompt", app.tokenizer.decode(ids, skip)}})});
+  exchange->respond({.body = dump_ordered_line({{"prompt", app.tokenizer.decode(ids, skip)}})});
 }
 
 }  // namespace tandem::server

@@ -25,6 +25,23 @@ TEST(Json, TheLastDuplicateWins) {
   EXPECT_EQ(load_json(dir.write("a.json", R"({"a": 1, "a": 2})"))["a"], 2);
 }
 
+// Readers of lines that end them where Unicode does (str.splitlines() of Python) see one too.
+TEST(Json, ADumpedLineIsOneLine) {
+  const std::string text =
+      "a\xc2\x85"
+      "b\xe2\x80\xa8\xe2\x80\xa8"
+      "c\xe2\x80\xa9\n\v\f\x1c\x1d\x1e"
+      "é\xe2\x80\xaa";
+  const nlohmann::json value{{text, text}};
+  const std::string line = dump_line(value);
+  const std::string once = R"("a\u0085b\u2028\u2028c\u2029\n\u000b\f\u001c\u001d\u001eé)"
+                           "\xe2\x80\xaa\"";
+  EXPECT_EQ(line, "{" + once + ":" + once + "}");
+  EXPECT_EQ(nlohmann::json::parse(line), value);
+  EXPECT_EQ(dump_ordered_line({{text, text}}), line);
+  EXPECT_EQ(dump_line("\xc2"), "\"\xef\xbf\xbd\"");
+}
+
 TEST(JsonErrors, Files) {
   TempDir dir;
   EXPECT_INPUT_ERROR(load_json(dir / "none.json"), (dir / "none.json").string(),

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "runtime/media/sound/language_names.h"
 
 namespace tandem {
@@ -83,9 +84,7 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
           {"segments", std::move(segments)}};
 }
 
-std::string line_of(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
+std::string line_of(const ordered_json& value) { return dump_ordered_line(value) + "\n"; }
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "server/api/generation/generation_format.h"
 
 #include "base/code_points.h"
+#include "base/json.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::server {
@@ -107,7 +108,7 @@ std::string GenerationFormat::translations(const std::vector<Choice>& choices,
                                     {"finish_reason", text_or_null(choice.finish_reason)}});
   body["model"] = request_.model;
   body["usage"] = usage_json(usage);
-  return dump(body);
+  return dump_ordered_line(body);
 }
 
 std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
@@ -120,7 +121,7 @@ std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Us
   // vLLM has them in the choices of completions, and here for chats.
   if (request_.endpoint == Endpoint::kChat && choices.front().prompt_logprobs != nullptr)
     body["prompt_logprobs"] = prompt_logprobs_json(*choices.front().prompt_logprobs);
-  return dump(body);
+  return dump_ordered_line(body);
 }
 
 std::string GenerationFormat::chunk(Json choices, const Usage* usage) const {
@@ -128,7 +129,7 @@ std::string GenerationFormat::chunk(Json choices, const Usage* usage) const {
       envelope(request_.endpoint == Endpoint::kChat ? "chat.completion.chunk" : "text_completion");
   body["choices"] = std::move(choices);
   if (usage != nullptr) body["usage"] = usage_json(*usage);
-  return frame(dump(body));
+  return frame(dump_ordered_line(body));
 }
 
 std::string GenerationFormat::first_event(int index, const Usage& usage) const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/json.h"
 #include "runtime/media/sound/language_names.h"
 #include "runtime/protocol/encoder_input.h"
 #include "server/api/errors.h"
@@ -103,7 +104,9 @@ void SpeechJob::begin_stream() {
                            .headers = {{"x-accel-buffering", "no"}}});
 }
 
-void SpeechJob::send(const Json& event) { exchange_->write(GenerationFormat::frame(dump(event))); }
+void SpeechJob::send(const Json& event) {
+  exchange_->write(GenerationFormat::frame(dump_ordered_line(event)));
+}
 
 // The text so far, but for blanks around it: those at its end may yet be in its middle.
 void SpeechJob::send_text() {
@@ -171,7 +174,7 @@ std::string SpeechJob::whole() const {
     if (request_.words) body["words"] = words_json(result_.outputs(0).segments());
   }
   body["usage"] = usage();
-  return dump(body);
+  return dump_ordered_line(body);
 }
 
 }  // namespace tandem::server
