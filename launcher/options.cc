@@ -11,6 +11,7 @@
 namespace tandem::launcher {
 namespace {
 
+constexpr int kDraftsLookedUp = 8;
 constexpr int kDraftsOfModel = 5;  // vLLM's examples have as many
 
 enum class Kind { kInt, kFloat, kFlag, kJson, kString };
@@ -182,10 +183,10 @@ void EngineOptions::add_engine(CLI::App& app) {
                "do not");
   app.add_flag("--enable-encoder-cache,!--no-enable-encoder-cache", config.enable_encoder_cache,
                "Keep the encoder's result for requests with the same input (as it is), or do not");
-  app.add_option("--num-speculative-tokens", config.speculation.num_tokens,
+  app.add_option("--num-speculative-tokens", num_speculative_tokens,
                  "Guess up to that many tokens of a sequence from its source and its text so far, "
-                 "and verify them in one step; tokens stay the same (CPUs only; 0: off)")
-      ->capture_default_str();
+                 "where that saves time, and verify them in one step; tokens stay the same (CPUs "
+                 "only, there 8 without this flag; 0: off)");
   app.add_option("--draft-model", draft_model,
                  "A smaller model of the same vocabulary, which guesses as well: a directory or an "
                  "id at the hub; without --num-speculative-tokens, up to 5 tokens (CPUs only)")
@@ -202,8 +203,10 @@ void EngineOptions::add_engine(CLI::App& app) {
 EngineConfig EngineOptions::parse() const {
   EngineConfig c = config;
   std::string drafts_by = draft_model;
-  if (!drafts_by.empty() && c.speculation.num_tokens == 0)
-    c.speculation.num_tokens = kDraftsOfModel;
+  c.drafts_if_possible =
+      !num_speculative_tokens && draft_model.empty() && speculative_config.empty();
+  c.speculation.num_tokens =
+      num_speculative_tokens.value_or(draft_model.empty() ? kDraftsLookedUp : kDraftsOfModel);
   if (!speculative_config.empty()) read_speculation(speculative_config, c.speculation, drafts_by);
   c.draft_model = drafts_by;
   c.model = model;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,7 @@ struct EngineOptions : ModelOptions {
   std::string swap_space = "1GiB";
   std::string preemption = "auto";
   std::string gemm_tuning = "off";
+  std::optional<int> num_speculative_tokens;
   std::string speculative_config;  // JSON
   std::string draft_model;         // a directory or a name, as `model`
   EngineConfig config;

@@ -36,9 +36,7 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
   start.set_num_device_blocks(loaded.num_device_blocks());
   start.set_num_host_blocks(loaded.num_host_blocks());
   worker_->start(start);
-  SchedulerConfig scheduling = scheduler_config(
-      config, {loaded.num_device_blocks(), loaded.num_host_blocks(), loaded.beam_vocabulary()},
-      dtype_);
+  SchedulerConfig scheduling = scheduler_config(config, cache_of(loaded), dtype_);
   // A device, which searches beams itself, computes a step while the host reads the one before.
   scheduling.max_steps_in_flight = loaded.beam_vocabulary() > 0 ? 2 : 1;
   loop_.emplace(scheduling, model_config().vocab_size);

@@ -102,6 +102,15 @@ bool StepLoop::schedule_step(double now, proto::StepInput& step) {
   return true;
 }
 
+namespace {
+
+void check_measured(const char* what, double value) {
+  if (!(value >= 0 && std::isfinite(value)))
+    throw std::runtime_error(std::string("step output: ") + what + ": " + std::to_string(value));
+}
+
+}  // namespace
+
 void StepLoop::check_answer(const proto::StepOutput& output) const {
   const uint64_t expected = scheduler_.steps_in_flight().oldest_number();
   if (expected == 0)
@@ -110,11 +119,9 @@ void StepLoop::check_answer(const proto::StepOutput& output) const {
   if (output.step() != expected)
     throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
                              std::to_string(expected));
-  if (!(output.encoder_seconds() >= 0 && std::isfinite(output.encoder_seconds())))
-    throw std::runtime_error("step output: encoder_seconds: " +
-                             std::to_string(output.encoder_seconds()));
-  if (!(output.draft_cost() >= 0 && std::isfinite(output.draft_cost())))
-    throw std::runtime_error("step output: draft_cost: " + std::to_string(output.draft_cost()));
+  check_measured("seconds", output.seconds());
+  check_measured("encoder_seconds", output.encoder_seconds());
+  check_measured("draft_cost", output.draft_cost());
   for (const auto& group : output.outputs()) {
     if (group.has_embedding() && group.embedding().values().empty())
       throw std::runtime_error("step output: request \"" + group.request_id() +

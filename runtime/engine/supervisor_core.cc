@@ -124,7 +124,8 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
                        std::to_string(report.num_host_blocks()) + " blocks");
   if (report.beam_vocabulary() < 0)
     fail("loaded", "beam_vocabulary " + std::to_string(report.beam_vocabulary()));
-  rank.cache = {report.num_device_blocks(), report.num_host_blocks(), report.beam_vocabulary()};
+  if (report.max_drafts() < 0) fail("loaded", "max_drafts " + std::to_string(report.max_drafts()));
+  rank.cache = cache_of(report);
   rank.stage = Stage::kLoaded;
   if (!all_at_least(Stage::kLoaded)) return;
   CacheSize least = ranks_[0].cache;
@@ -132,6 +133,7 @@ void SupervisorCore::loaded(Rank& rank, const proto::WorkerLoaded& report) {
     least.num_device_blocks = std::min(least.num_device_blocks, r.cache.num_device_blocks);
     least.num_host_blocks = std::min(least.num_host_blocks, r.cache.num_host_blocks);
     if (r.cache.beam_vocabulary != least.beam_vocabulary) least.beam_vocabulary = 0;
+    least.max_drafts = std::min(least.max_drafts, r.cache.max_drafts);
   }
   for (int r = 0; r < config_.size; ++r) {
     ranks_[static_cast<size_t>(r)].cache = least;

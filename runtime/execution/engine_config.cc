@@ -133,7 +133,7 @@ std::unique_ptr<Context> make_context(const EngineConfig& config, DType dtype, i
   auto backend = cuda_plugin()->make_backend(choice.index);
   if (!config.draft_model.empty())
     throw not_supported("--draft-model", "draft models run on CPUs only so far");
-  if (config.speculation.num_tokens > 0)
+  if (config.speculation.num_tokens > 0 && !config.drafts_if_possible)
     throw not_supported("--num-speculative-tokens", "drafts are verified on CPUs only so far");
   if (f8_kv_cache && !backend->f8_pages())
     throw not_supported("--kv-cache-dtype", kNoF8 + ("; this is " + backend->name()));
@@ -203,6 +203,11 @@ CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const M
   return size;
 }
 
+CacheSize cache_of(const proto::WorkerLoaded& worker) {
+  return {worker.num_device_blocks(), worker.num_host_blocks(), worker.beam_vocabulary(),
+          worker.max_drafts()};
+}
+
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype) {
   SchedulerConfig out;
   out.max_num_seqs = config.max_num_seqs;
@@ -215,6 +220,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& ca
   out.num_host_blocks = cache.num_host_blocks;
   out.beam_vocabulary = cache.beam_vocabulary;
   out.speculation = config.speculation;
+  out.speculation.num_tokens = std::min(config.speculation.num_tokens, cache.max_drafts);
   out.speculation.draft_model = !config.draft_model.empty();
   out.speculation.rows_of_a_step = rows_of_a_step(dtype, cpu_isa());
   return out;

@@ -42,8 +42,10 @@ struct EngineConfig {
   // none. Absent: recorded_sizes().
   std::optional<std::vector<int>> cudagraph_capture_sizes = {};
   SpeculationConfig speculation = {};  // vocabulary apart
-  bool gemm_tuning = false;            // on a GPU: products' algorithms are measured and kept
-  std::optional<uint64_t> seed;        // of requests without one; absent: random
+  // Nobody asked for drafts: workers that verify none, on GPUs, go without.
+  bool drafts_if_possible = false;
+  bool gemm_tuning = false;      // on a GPU: products' algorithms are measured and kept
+  std::optional<uint64_t> seed;  // of requests without one; absent: random
 
   // Throws InputError naming the flag.
   void check() const;
@@ -71,7 +73,9 @@ int default_threads();
 struct CacheSize {
   int num_device_blocks = 0;
   int num_host_blocks = 0;
-  int beam_vocabulary = 0;  // not of the cache, but workers say it with it: SchedulerConfig's
+  // Not of the cache, but workers say it with it: SchedulerConfig's.
+  int beam_vocabulary = 0;
+  int max_drafts = 0;  // of a sequence in a step, which they verify
 };
 // From kv_cache_memory, num_gpu_blocks_override and swap_space, or from need and from what is free
 // (shared with `ranks_on_host` ranks; on a GPU what gpu_memory_utilization leaves beside the
@@ -81,6 +85,7 @@ struct CacheSize {
 CacheSize cache_size_for(const EngineConfig& config, const Context& ctx, const ModelConfig& model,
                          const KvCacheSpec& spec, int ranks_on_host = 1, size_t of_draft_model = 0,
                          size_t of_recordings = 0);
+CacheSize cache_of(const proto::WorkerLoaded& worker);
 SchedulerConfig scheduler_config(const EngineConfig& config, const CacheSize& cache, DType dtype);
 
 // "4GiB", "512M", "1073741824" → bytes. Throws InputError with the flag's name.

@@ -40,6 +40,10 @@ PromptRows prompt_rows(const SampleRow& row) {
   return {first, std::min(row.num_tokens, std::max(0, prompt - first))};
 }
 
+double seconds_since(std::chrono::steady_clock::time_point begun) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
 proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
   return *std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
                        [&](const auto* group) { return group->request_id() == request_id; });
@@ -89,6 +93,7 @@ DeviceDecoder::Prepared EncoderDecoderModelRunner::prepare_decoding(
 
 void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   ProfileSpan span(kStepSpan);
+  const auto begun = std::chrono::steady_clock::now();
   // The step before this one may go on beside it, but for what the host has to choose in it.
   complete_all_but(1);
   if (!flights_.empty() && flights_.back().decoder && flights_.back().decoder->needs_host())
@@ -120,6 +125,7 @@ void EncoderDecoderModelRunner::launch(const proto::StepInput& step) {
   }
   table_.advance(scheduled);
   append_tokens(batch, flight);
+  if (ctx_.on_cpu()) flight.out.set_seconds(seconds_since(begun));
   flights_.push_back(std::move(flight));
 }
 
@@ -269,9 +275,8 @@ void EncoderDecoderModelRunner::decode(const Batch& batch, Flight& flight) {
                                    [](const SampleRow& row) { return row.seq().drafted; });
   if (!drafted) return;
   // Its steps have been measured under the same load.
-  draft_model_->cost().add_target(
-      static_cast<int>(batch.input.input_ids.size()),
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+  draft_model_->cost().add_target(static_cast<int>(batch.input.input_ids.size()),
+                                  seconds_since(begun));
   flight.out.set_draft_cost(draft_model_->cost().ratio());
 }
 
@@ -302,8 +307,7 @@ void EncoderDecoderModelRunner::run_encoder(const std::vector<WorkerGroup*>& sch
         pool(host_floats(ctx_, states.rows(rows.first, rows.end)), rows.group->params.pooling());
   }
   if (!ctx_.on_cpu()) return;
-  flight.out.set_encoder_seconds(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+  flight.out.set_encoder_seconds(seconds_since(begun));
 }
 
 namespace {

@@ -62,6 +62,7 @@ EngineConfig config_of(const proto::WorkerSetup& setup) {
                                     setup.cudagraph_capture_sizes().end());
   c.gemm_tuning = setup.gemm_tuning();
   c.speculation.num_tokens = setup.num_speculative_tokens();
+  c.drafts_if_possible = setup.drafts_if_possible();
   if (setup.has_kv_cache_dtype()) c.kv_cache_dtype = kv_cache_dtype_named(setup.kv_cache_dtype());
   c.check();
   if (setup.size() < 1 || setup.rank() < 0 || setup.rank() >= setup.size())
@@ -123,6 +124,7 @@ class ModelWorker final : public Worker {
     out.set_num_device_blocks(cache.num_device_blocks);
     out.set_num_host_blocks(cache.num_host_blocks);
     if (!ctx_->on_cpu()) out.set_beam_vocabulary(model_config.vocab_size);
+    out.set_max_drafts(max_drafts());
     return out;
   }
 
@@ -130,8 +132,8 @@ class ModelWorker final : public Worker {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
     runner_ = std::make_unique<EncoderDecoderModelRunner>(
         *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
-        start.num_host_blocks(), !config_.enforce_eager, config_.speculation.num_tokens,
-        config_.max_num_seqs, std::exchange(draft_model_, std::nullopt));
+        start.num_host_blocks(), !config_.enforce_eager, max_drafts(), config_.max_num_seqs,
+        std::exchange(draft_model_, std::nullopt));
     if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
   }
@@ -169,6 +171,8 @@ class ModelWorker final : public Worker {
   }
 
  private:
+  // Drafts are verified on CPUs only.
+  int max_drafts() const { return ctx_->on_cpu() ? config_.speculation.num_tokens : 0; }
   // On devices the group's data goes from device to device; what the ranks of the host's group say
   // to each other is only how to find each other.
   void join_device_group(const proto::WorkerSetup& setup) {
@@ -265,6 +269,7 @@ proto::WorkerSetup setup_for(const EngineConfig& config, DType dtype) {
   for (const int size : recorded_sizes(config)) out.add_cudagraph_capture_sizes(size);
   out.set_gemm_tuning(config.gemm_tuning);
   out.set_num_speculative_tokens(config.speculation.num_tokens);
+  out.set_drafts_if_possible(config.drafts_if_possible);
   if (config.kv_cache_dtype) out.set_kv_cache_dtype(name_of(*config.kv_cache_dtype));
   return out;
 }

@@ -85,7 +85,7 @@ proto::StepInput Scheduler::schedule(double now) {
 void Scheduler::schedule(double now, proto::StepInput& message) {
   TANDEM_CHECK(steps_in_flight().size() < config_.max_steps_in_flight,
                "the oldest step was not completed");
-  if (speculator_.enabled() && speculator_.waits(queues_, steps_in_flight())) return;
+  if (speculator_.enabled() && speculator_.waits(queues_, steps_in_flight(), now)) return;
   draft_.begin(now, config_.max_num_batched_tokens);
   planner_.plan(draft_);
   if (speculator_.enabled()) speculator_.add_drafts(queues_, draft_);

@@ -23,12 +23,7 @@ double ModelDrafts::of(const Rate& own, const Rate& all) {
   return (own.hits + kWeightOfAll * all.hits / all.trials) / (own.trials + kWeightOfAll);
 }
 
-double ModelDrafts::least_likelihood(int num_running) const {
-  return row_cost(num_running, rows_of_a_step_) + cost_;
-}
-
-bool ModelDrafts::prepares(int num_running) {
-  const double row = row_cost(num_running, rows_of_a_step_);
+bool ModelDrafts::prepares(double row) {
   explores_ = false;
   if (row + cost_ >= 1) return false;
   const double begun = begun_.hits / begun_.trials;
@@ -41,14 +36,13 @@ void ModelDrafts::add(int64_t seq_id) { seqs_.try_emplace(seq_id, Record{explore
 
 // A step's first draft is worth `begun * right` tokens. It costs the draft model's step, said or
 // not, and if it is said a row. Later ones have been said after all that came before.
-ModelDrafts::Plan ModelDrafts::plan(int64_t seq_id, int num_running, int most) const {
+ModelDrafts::Plan ModelDrafts::plan(int64_t seq_id, double row, int most) const {
   const auto it = seqs_.find(seq_id);
   if (it == seqs_.end() || most <= 0) return {};
   const Rate none{8, 8}, hopeful{6.4, 8};
   const Record& record = it->second;
   const double begun = of(record.begun, record.explores ? none : begun_);
   const double right = of(record.right, record.explores ? hopeful : right_);
-  const double row = row_cost(num_running, rows_of_a_step_);
   Plan out;
   double likely = right;
   for (; out.count < most; likely *= right) {

@@ -7,30 +7,28 @@
 #include <span>
 #include <unordered_map>
 
-#include "runtime/scheduling/drafts/step_cost.h"
-
 namespace tandem {
 
 class ModelDrafts {
  public:
-  explicit ModelDrafts(double rows_of_a_step = kRowsOfAStep) : rows_of_a_step_(rows_of_a_step) {}
+  // Below, `row` is what a draft costs the model that verifies it (StepTimes::draft_cost()).
 
-  // A request's encoder runs while so many sequences run, its own included: is the draft model to
-  // be prepared for it? Now and then one is if it seems not worth while, to see whether it is.
-  bool prepares(int num_running);
+  // A request's encoder runs: is the draft model to be prepared for it? Now and then one is if it
+  // seems not worth while, to see whether it is.
+  bool prepares(double row);
   // A sequence of such a request, which may be known from before a preemption.
   void add(int64_t seq_id);
   void forget(int64_t seq_id) { seqs_.erase(seq_id); }
 
-  // How many tokens to ask for, at most `most`, while so many sequences run; and how many will be
-  // right, on average, and what they are worth in tokens, less what all of them cost.
+  // How many tokens to ask for, at most `most`; and how many will be right, on average, and what
+  // they are worth in tokens, less what all of them cost.
   struct Plan {
     int count = 0;
     double gain = 0, value = 0;
   };
-  Plan plan(int64_t seq_id, int num_running, int most) const;
+  Plan plan(int64_t seq_id, double row, int most) const;
   // All drafts of a sequence must be right with that likelihood to be worth a row.
-  double least_likelihood(int num_running) const;
+  double least_likelihood(double row) const { return row + cost_; }
 
   // Of `asked` tokens it said some, and so many of these were right.
   void record(int64_t seq_id, int asked, int said, int right);
@@ -54,7 +52,6 @@ class ModelDrafts {
   };
   static double of(const Rate& own, const Rate& all);
 
-  double rows_of_a_step_;
   double cost_ = 0.2;  // until it is measured
   // Of all sequences: that it said anything when it was asked, and that what it said was right.
   Rate begun_{8, 8}, right_{6.4, 8};

@@ -7,9 +7,6 @@
 namespace tandem {
 namespace {
 
-// What a step loses that was not scheduled ahead, as a share of it.
-constexpr double kPause = 0.05;
-
 // What follows an end does not matter.
 void cut_behind_end(const SamplingParams& params, std::vector<int32_t>& drafts) {
   const auto& ends = params.eos_token_id();
@@ -24,7 +21,10 @@ bool speculates(const SequenceGroup& group) { return group.beams() == nullptr &&
 }  // namespace
 
 Speculator::Speculator(const SchedulerConfig& config, BlockManager& blocks)
-    : config_(config.speculation), blocks_(blocks), model_(config_.rows_of_a_step) {
+    : config_(config.speculation),
+      runs_ahead_(config.max_steps_in_flight > 1),
+      blocks_(blocks),
+      times_(config_.rows_of_a_step) {
   stats_.accepted_per_position.resize(static_cast<size_t>(config_.num_tokens));
   if (config_.draft_cost > 0) model_.set_cost(config_.draft_cost);
 }
@@ -43,15 +43,38 @@ bool Speculator::too_many(const GroupQueues& queues) const {
   return queues.num_running_seqs() > config_.disable_by_batch_size;
 }
 
-// A draft must save what its row costs, on average.
-double Speculator::least_likelihood(const GroupQueues& queues) const {
-  return row_cost(queues.num_running_seqs(), config_.rows_of_a_step);
+void Speculator::measure(const StepInFlight& step, const proto::StepOutput& answer) {
+  if (answer.draft_cost() > 0 && config_.draft_cost == 0) model_.set_cost(answer.draft_cost());
+  computed_until_.reset();
+  if (answer.seconds() <= 0) return;
+  if (step.alone) computed_until_ = step.scheduled_at + answer.seconds();
+  if (!step.only_decodes) return;
+  int drafts = 0;
+  for (const SequenceInFlight& scheduled : step.seqs) {
+    if (scheduled.asked_drafts > 0) return;  // the draft model's steps are in it
+    drafts += static_cast<int>(scheduled.drafts.size());
+  }
+  times_.add_step(static_cast<int>(step.seqs.size()), drafts, answer.seconds());
 }
 
-bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {
-  if (steps.size() == 0) return false;
+// Whoever was in the step goes on at once: else nobody waited.
+void Speculator::measure_pause(const GroupQueues& queues, double now) {
+  if (computed_until_ && queues.num_running_seqs() > 0) times_.add_pause(now - *computed_until_);
+  computed_until_.reset();
+}
+
+bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps, double now) {
+  if (steps.size() == 0) {
+    measure_pause(queues, now);
+    return false;
+  }
   if (steps.has_drafts()) return true;
-  if (too_many(queues)) return false;
+  return !too_many(queues) && is_worth_a_pause(queues, /*in_flight=*/true);
+}
+
+// Whether the sequences that wait for a token of a step in flight, or those that do not, could have
+// drafts behind it that save more than it costs to wait for the step that verifies them.
+bool Speculator::is_worth_a_pause(const GroupQueues& queues, bool in_flight) {
   double gain = 0;
   for (const QueuedGroup* queued : queues.running()) {
     const SequenceGroup& group = *queued->group;
@@ -59,21 +82,23 @@ bool Speculator::waits(const GroupQueues& queues, const StepsInFlight& steps) {
     for (const auto& seq : group.seqs()) {
       const int pending = seq->num_pending_tokens();
       const int left = group.params().max_tokens() - seq->output_len() - 1;
-      if (seq->finished() || pending == 0 || left <= 0) continue;
+      if (seq->finished() || (pending > 0) != in_flight || left <= 0) continue;
       gain += choose(queues, group, *seq, pending, std::min(left, config_.num_tokens), said_).gain;
     }
   }
-  return gain > kPause * queues.num_running_seqs();
+  const int running = queues.num_running_seqs();
+  return gain > times_.pause_cost(running) * running;
 }
 
-// The one that is worth more. Rows of either cost the same; the draft model's steps besides.
+// The one that is worth more. Drafts must save what they cost, on average: those of either have
+// rows, the draft model's its steps besides.
 Speculator::Choice Speculator::choose(const GroupQueues& queues, const SequenceGroup& group,
                                       const Sequence& seq, int pending, int most,
                                       std::vector<int32_t>& looked_up) {
-  const double row = least_likelihood(queues);
+  const double row = times_.draft_cost(queues.num_running_seqs());
   const double gain = lookup_of(group, seq).draft(pending, most, row, looked_up);
   if (!config_.draft_model) return {0, gain};
-  const auto asked = model_.plan(seq.seq_id(), queues.num_running_seqs(), most);
+  const auto asked = model_.plan(seq.seq_id(), row, most);
   if (asked.value <= gain - row * static_cast<double>(looked_up.size())) return {0, gain};
   looked_up.clear();
   return {asked.count, asked.value};
@@ -84,7 +109,7 @@ Speculator::Choice Speculator::choose(const GroupQueues& queues, const SequenceG
 void Speculator::prepare(const GroupQueues& queues, StepDraft::Group& scheduled) {
   if (!config_.draft_model || !scheduled.in_full || too_many(queues)) return;
   const SequenceGroup& group = *scheduled.queued->group;
-  if (!speculates(group) || !model_.prepares(queues.num_running_seqs())) return;
+  if (!speculates(group) || !model_.prepares(times_.draft_cost(queues.num_running_seqs()))) return;
   scheduled.prepare_drafts = scheduled.compute_encoder;
   for (const auto& seq : group.seqs())
     if (!seq->finished()) model_.add(seq->seq_id());
@@ -103,6 +128,8 @@ int Speculator::room_for(const SequenceGroup& group, const Sequence& seq, int sp
 void Speculator::add_drafts(const GroupQueues& queues, StepDraft& draft) {
   for (StepDraft::Group& scheduled : draft.groups()) prepare(queues, scheduled);
   if (!draft.room || too_many(queues)) return;
+  // Without drafts the next step could be scheduled ahead of this one's answer.
+  if (runs_ahead_ && !is_worth_a_pause(queues, /*in_flight=*/false)) return;
   for (StepDraft::Group& scheduled : draft.groups()) {
     const SequenceGroup& group = *scheduled.queued->group;
     if (scheduled.in_full || !speculates(group)) continue;
@@ -115,7 +142,8 @@ void Speculator::add_drafts(const GroupQueues& queues, StepDraft& draft) {
       const int most = std::min(draft.budget, room_for(group, *chunk.seq, spare));
       if (most <= 0) continue;
       chunk.asked_drafts = choose(queues, group, *chunk.seq, 0, most, chunk.drafts).asked;
-      chunk.least_likelihood = std::min(1.0, model_.least_likelihood(queues.num_running_seqs()));
+      chunk.least_likelihood =
+          std::min(1.0, model_.least_likelihood(times_.draft_cost(queues.num_running_seqs())));
       cut_behind_end(group.params(), chunk.drafts);
       append_slots(chunk);
       draft.budget -= chunk.num_drafts();
@@ -151,6 +179,7 @@ void Speculator::count(const SequenceInFlight& scheduled,
 }
 
 void Speculator::check_integrity(const GroupQueues& queues) const {
+  times_.check_integrity();
   size_t found = 0;
   for (const auto& [id, queued] : queues.all())
     for (const auto& seq : queued->group->seqs()) {

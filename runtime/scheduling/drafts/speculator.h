@@ -11,6 +11,7 @@
 #include "runtime/scheduling/blocks/block_manager.h"
 #include "runtime/scheduling/drafts/draft_lookup.h"
 #include "runtime/scheduling/drafts/model_drafts.h"
+#include "runtime/scheduling/drafts/step_times.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/steps/step_draft.h"
@@ -34,18 +35,16 @@ class Speculator {
 
   // Nothing is scheduled until the steps in flight have been completed: one of them has drafts, so
   // that nobody knows how long its sequences are; or drafts that are worth more than the pause
-  // could be made then.
-  bool waits(const GroupQueues& queues, const StepsInFlight& steps);
+  // could be made then. now: of the clock by which steps are scheduled.
+  bool waits(const GroupQueues& queues, const StepsInFlight& steps, double now);
   // The step has been planned: its decodes get drafts, with what is left of the budget, and blocks
   // that nobody is short of; and those that come in may be prepared for the draft model.
   void add_drafts(const GroupQueues& queues, StepDraft& draft);
   // So many of a sequence's drafts were right. said: by the draft model, if it was asked and could.
   void count(const SequenceInFlight& scheduled, const std::optional<std::vector<int32_t>>& said,
              size_t accepted);
-  // What a worker has measured (proto::StepOutput); 0: nothing.
-  void set_draft_cost(double cost) {
-    if (cost > 0 && config_.draft_cost == 0) model_.set_cost(cost);
-  }
+  // What workers have measured of a step that has landed.
+  void measure(const StepInFlight& step, const proto::StepOutput& answer);
   // It has ended.
   void forget(const Sequence& seq) {
     lookups_.erase(seq.seq_id());
@@ -53,6 +52,7 @@ class Speculator {
   }
 
   const SpeculationStats& stats() const { return stats_; }
+  const StepTimes& times() const { return times_; }
   // Each look-up has read what its sequence has known.
   void check_integrity(const GroupQueues& queues) const;
 
@@ -69,15 +69,21 @@ class Speculator {
   void prepare(const GroupQueues& queues, StepDraft::Group& scheduled);
   DraftLookup& lookup_of(const SequenceGroup& group, const Sequence& seq);
   bool too_many(const GroupQueues& queues) const;
-  double least_likelihood(const GroupQueues& queues) const;
+  void measure_pause(const GroupQueues& queues, double now);
+  bool is_worth_a_pause(const GroupQueues& queues, bool in_flight);
   int room_for(const SequenceGroup& group, const Sequence& seq, int spare_blocks) const;
   void append_slots(SequenceChunk& chunk);
 
   const SpeculationConfig& config_;
+  const bool runs_ahead_;
   BlockManager& blocks_;
   HitRates rates_;
   std::unordered_map<int64_t, DraftLookup> lookups_;  // by sequence id
   ModelDrafts model_;
+  StepTimes times_;
+  // When a step was scheduled that then landed with no other in flight, and with it the time that
+  // workers needed: what passes until the next one is scheduled is a pause.
+  std::optional<double> computed_until_;
   SpeculationStats stats_;
   std::vector<int32_t> said_;
 };

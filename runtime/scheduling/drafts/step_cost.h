@@ -1,7 +1,5 @@
-// What drafts are weighed with (docs/scheduling.md §10).
+// What steps are believed to cost before any has been seen (docs/scheduling.md §10).
 #pragma once
-
-#include <algorithm>
 
 #include "kernels/core/cpu_features.h"
 #include "kernels/core/types.h"
@@ -17,13 +15,6 @@ inline constexpr double kRowsOfAStep = 2.5;
 inline double rows_of_a_step(DType dtype, CpuIsa isa) {
   const bool tiles = isa == CpuIsa::kAmx && (dtype == DType::kBF16 || dtype == DType::kI8);
   return tiles ? 10 : kRowsOfAStep;
-}
-
-// What a row costs, in tokens, when so many sequences run. With n rows a step takes rows_of_a_step
-// + n: a token in it costs an n-th of that, and a row 1.
-inline double row_cost(int num_running, double rows_of_a_step) {
-  const double n = std::max(1, num_running);
-  return n / (n + rows_of_a_step);
 }
 
 }  // namespace tandem

@@ -4,9 +4,23 @@
 #include <utility>
 
 namespace tandem {
+namespace {
+
+bool only_decodes(const StepDraft& draft) {
+  if (!draft.swap_out.empty() || !draft.swap_in.empty()) return false;
+  const auto& groups = draft.groups();
+  return std::none_of(groups.begin(), groups.end(), [](const StepDraft::Group& group) {
+    return group.in_full || group.compute_encoder || group.queued->group->pools() ||
+           std::any_of(group.chunks.begin(), group.chunks.end(),
+                       [](const SequenceChunk& chunk) { return chunk.tokens != 1; });
+  });
+}
+
+}  // namespace
 
 uint64_t StepFlight::take_off(StepDraft& draft) {
   StepInFlight& step = steps_.begin(draft.now);
+  step.only_decodes = only_decodes(draft);
   step.groups.reserve(draft.groups().size());
   step.seqs.reserve(draft.groups().size());
   for (const bool in_full : {true, false})  // as in the message

@@ -39,8 +39,7 @@ class StepFlight {
   void land(uint64_t number, const Answers& answers) {
     StepInFlight& step = steps_.oldest(number);
     answers_.read(step, answers);
-    if constexpr (std::is_same_v<Answers, proto::StepOutput>)
-      speculator_.set_draft_cost(answers.draft_cost());
+    if constexpr (std::is_same_v<Answers, proto::StepOutput>) speculator_.measure(step, answers);
     complete(step);
   }
 

@@ -22,6 +22,7 @@ bool StepInFlight::has_drafts() const {
 }
 
 StepInFlight& StepsInFlight::begin(double now) {
+  const bool alone = steps_.empty();
   if (spare_.empty()) {
     steps_.emplace_back();
   } else {
@@ -31,6 +32,7 @@ StepInFlight& StepsInFlight::begin(double now) {
   StepInFlight& step = steps_.back();
   step.number = next_number_++;
   step.scheduled_at = now;
+  step.alone = alone;
   return step;
 }
 

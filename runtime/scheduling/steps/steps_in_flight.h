@@ -28,6 +28,8 @@ struct SequenceInFlight {
 struct StepInFlight {
   uint64_t number = 0;
   double scheduled_at = 0;
+  bool alone = false;         // no other step was in flight when it was scheduled
+  bool only_decodes = false;  // a token of each sequence, and drafts: no encoder, prompt or copy
   std::vector<QueuedGroup*> groups = {};
   std::vector<SequenceInFlight> seqs = {};  // in the order of the message; ids are unique
 

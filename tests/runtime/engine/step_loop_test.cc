@@ -139,6 +139,8 @@ TEST_F(StepLoopTest, APooledRequestEndsWithItsStep) {
           "tokens are generated");
   refused(changed([](auto& o) { o.set_encoder_seconds(-1); }), "encoder_seconds");
   refused(changed([](auto& o) { o.set_encoder_seconds(NAN); }), "encoder_seconds");
+  refused(changed([](auto& o) { o.set_seconds(-1); }), "step output: seconds");
+  refused(changed([](auto& o) { o.set_seconds(INFINITY); }), "step output: seconds");
   output.set_encoder_seconds(0.25);
   take(output);
   EXPECT_EQ(loop.stats().encoder_seconds(), 0.25);

@@ -41,7 +41,7 @@ class SchedulerDrafts : public testing::Test {
   }
   // The drafts of the next step, which is in flight then.
   Tokens schedule() {
-    const proto::StepInput step = scheduler_->schedule(0);
+    const proto::StepInput step = scheduler_->schedule(now_);
     scheduler_->check_integrity();
     has_work_ = has_work(step);
     if (has_work_) number_ = step.step();
@@ -62,6 +62,61 @@ class SchedulerDrafts : public testing::Test {
     if (said) sampled[0].drafts = *said;
     scheduler_->complete_step(number_, sampled);
     scheduler_->check_integrity();
+  }
+  // Workers took so long for the step, whose tokens these are.
+  void complete_in(double seconds, const Tokens& tokens) {
+    proto::StepOutput output;
+    output.set_step(number_);
+    output.set_seconds(seconds);
+    auto& group = *output.add_outputs();
+    group.set_request_id("a");
+    for (const int32_t token : tokens) {
+      group.add_samples()->set_seq_id(1);
+      group.mutable_samples()->rbegin()->set_token_id(token);
+    }
+    scheduler_->complete_step(output);
+    scheduler_->check_integrity();
+  }
+  // Copies the source to its end, where steps take so long and each draft so much longer, and so
+  // much passes between steps; `early` steps go by before `Sums` count.
+  struct Sums {
+    int steps = 0, drafts = 0;
+  };
+  Sums copy(double step, double draft, double pause, int early) {
+    Sums sums;
+    int32_t next = kFirst;
+    while (next < kFirst + kSource - 1) {
+      const Tokens drafts = schedule();
+      if (early-- <= 0) {
+        ++sums.steps;
+        sums.drafts += static_cast<int>(drafts.size());
+      }
+      const uint64_t oldest = number_;
+      const Tokens ahead = schedule();  // where steps run ahead
+      EXPECT_THAT(ahead, IsEmpty());
+      const bool runs_ahead = has_work_;
+      const auto complete_one = [&](uint64_t number, size_t more) {
+        number_ = number;
+        Tokens tokens;
+        for (size_t i = 0; i <= more; ++i) tokens.push_back(next++);
+        const double seconds = step + draft * static_cast<double>(more);
+        now_ += seconds;
+        complete_in(seconds, tokens);
+      };
+      complete_one(oldest, drafts.size());
+      if (runs_ahead) complete_one(oldest + 1, 0);
+      now_ += pause;
+    }
+    return sums;
+  }
+  static constexpr int32_t kFirst = 1000, kSource = 1000;
+  void start_copying() {
+    scheduler_.emplace(config_of(2000, 4000, /*depth=*/2));
+    scheduler_->add_seq_group(make_group({.request_id = "a",
+                                          .seq_ids = {1},
+                                          .encoder_len = kSource,
+                                          .prompt_len = 2,
+                                          .max_tokens = 2 * kSource}));
   }
   // Copies until there are drafts; returns those that are in flight.
   Tokens run_to_drafts() {
@@ -84,6 +139,7 @@ class SchedulerDrafts : public testing::Test {
   const Sequence& seq() { return *scheduler_->find("a")->seqs()[0]; }
 
   std::optional<Scheduler> scheduler_;
+  double now_ = 0;
   uint64_t number_ = 0;
   bool has_work_ = false;
   int asked_ = 0;          // of the draft model
@@ -118,6 +174,25 @@ TEST_F(SchedulerDrafts, ThatAreWrongCostNothingBehind) {
   EXPECT_EQ(seq().num_known_tokens(), known + 1);
   EXPECT_EQ(seq().num_uncomputed_tokens(), 1);
   EXPECT_EQ(scheduler_->speculation_stats().accepted_tokens, 0);
+}
+
+TEST_F(SchedulerDrafts, AreMadeWhereTheyCostLittle) {
+  start_copying();
+  const Sums sums = copy(/*step=*/1e-3, /*draft=*/1e-6, /*pause=*/1e-6, /*early=*/20);
+  EXPECT_GT(sums.drafts, 3 * sums.steps) << "nearly four in each step";
+}
+
+TEST_F(SchedulerDrafts, AreNotMadeWhereTheyCostMoreThanTokens) {
+  start_copying();
+  const Sums sums = copy(1e-3, 2e-3, 1e-6, 40);
+  EXPECT_LT(sums.drafts, sums.steps / 10);
+}
+
+// Nothing waits for drafts where waiting costs more than they can save.
+TEST_F(SchedulerDrafts, AreNotWorthALongPause) {
+  start_copying();
+  const Sums sums = copy(1e-3, 1e-6, 20e-3, 60);
+  EXPECT_LT(sums.drafts, sums.steps / 10);
 }
 
 TEST_F(SchedulerDrafts, AnswersAreChecked) {

@@ -1,0 +1,49 @@
+// How long steps of decoding take, by how many sequences and drafts are in them, and how long
+// workers wait for a step that could not be scheduled ahead: learnt while steps come and go, so
+// that drafts are weighed by what they cost this model on this machine. Synchronous; the
+// scheduler's thread.
+#pragma once
+
+#include <array>
+
+#include "runtime/scheduling/drafts/step_cost.h"
+
+namespace tandem {
+
+class StepTimes {
+ public:
+  // rows_of_a_step: what is believed before anything has been seen, and of what has not been
+  // (step_cost.h).
+  explicit StepTimes(double rows_of_a_step = kRowsOfAStep);
+
+  // A step that decoded so many sequences (at least one), verified so many drafts and did nothing
+  // else took the workers so many seconds. Nothing is learnt of 0 seconds.
+  void add_step(int sequences, int drafts, double seconds);
+  // From one step to the next, which waited for its answer, so much more time passed than the
+  // workers needed.
+  void add_pause(double seconds);
+
+  // What a draft costs in a step of so many sequences, and what a pause costs each of them; in
+  // tokens, of which a step would give one for each sequence.
+  double draft_cost(int sequences) const;
+  double pause_cost(int sequences) const;
+
+  void check_integrity() const;
+
+ private:
+  // Seconds of a step: of whatever is in it, of each sequence, of each draft.
+  using Parts = std::array<double, 3>;
+  static double seconds(const Parts& parts, int sequences, int drafts);
+  void fit();
+
+  Parts believed_;  // shares: rows_of_a_step, 1, 1
+  Parts parts_{};   // what fits best to what was seen; zeros: nothing was
+  // Of the steps that were seen, the last ones more than those before: sums of x x' and of x, where
+  // x is (1, sequences, drafts) over the seconds.
+  std::array<Parts, 3> squares_{};
+  Parts sums_{};
+  int seen_ = 0;  // up to kSure
+  double pause_ = 0;
+};
+
+}  // namespace tandem
