@@ -3,6 +3,8 @@
 // and what the device can do: the rate of a copy, of a large product, of empty launches.
 //   bench_gpu_ops [--device 0] [--dtype bfloat16] [--batch 1,8,16,32,64,96,128] [--dependent]
 //                 [--samples 15] [ceilings] [products] [attention] [others]
+// The head is there with logits, and of as many rows as ops::linear_best takes ("head, best";
+// TANDEM_HEAD_BEST_ROWS says how many) without.
 // One JSON object a line: the device's time of a call in microseconds (median, and what a tenth of
 // the samples is below and above), bytes that it has to move, as a share of the copy's rate.
 #include <CLI/CLI.hpp>
@@ -62,7 +64,7 @@ class OpTable {
   void pages(const char* name, int keys, bool causal);
   void norms(int64_t m);
   void selection(int64_t m);
-  void head_of_few(const std::vector<PackedWeight>& weights, const Tensor& x, double weight_bytes);
+  void best_head(const std::vector<PackedWeight>& weights, const Tensor& x, double weight_bytes);
   void say(json row, const DeviceTiming& t, double bytes, double operations = 0) const;
   int copies(double bytes) const { return RecordedOps::copies_of(bytes, o_.rotated_mib * 0x1p20); }
   double rows_bytes(int64_t rows, int64_t columns) const {
@@ -159,13 +161,14 @@ void OpTable::product(const char* name, int64_t k, int64_t n, Activation activat
                          static_cast<double>(m * n) * (logits ? sizeof(float) : element_);
     say({{"op", "product"}, {"what", name}, {"m", m}, {"k", k}, {"n", n}}, t, bytes,
         2.0 * static_cast<double>(m * n * k));
-    if (logits && m <= ops_.backend().most_best_rows()) head_of_few(weights, x, weight_bytes);
+    if (logits && m <= ops_.backend().most_best_rows(weights[0]))
+      best_head(weights, x, weight_bytes);
   }
 }
 
 // The head of greedy rows, with the choice in it.
-void OpTable::head_of_few(const std::vector<PackedWeight>& weights, const Tensor& x,
-                          double weight_bytes) {
+void OpTable::best_head(const std::vector<PackedWeight>& weights, const Tensor& x,
+                        double weight_bytes) {
   const int64_t m = x.dim(0);
   std::vector<int32_t> all(static_cast<size_t>(m));
   std::iota(all.begin(), all.end(), 0);

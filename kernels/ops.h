@@ -120,7 +120,8 @@ void linear(Context& ctx, const LinearArgs& args);
 
 // linear() of some rows to f32, and of each row of that what select() says of one without
 // processors; the products themselves are nowhere. On a device for as many rows as it takes
-// (DeviceBackend::most_best_rows), of a weight that is not quantised.
+// (DeviceBackend::most_best_rows), of a weight that is not quantised; above 8 rows those of x begin
+// at multiples of 16 bytes there.
 struct LinearBestArgs {
   const PackedWeight* weight;
   Tensor x;          // [T, in_features]

@@ -90,7 +90,7 @@ void linear_best(Context& ctx, const LinearBestArgs& args) {
   check_activations(ctx, args.x, args.x.dim(0), w.in_features());
   check_vector(args.rows, rows, DType::kI32);
   check_range(args.rows, 0, args.x.dim(0));
-  if (!ctx.on_cpu()) TANDEM_CHECK_LE(rows, int64_t{ctx.backend().most_best_rows()});
+  if (!ctx.on_cpu()) TANDEM_CHECK_LE(rows, int64_t{ctx.backend().most_best_rows(w)});
   if (!args.bias.empty()) check_vector(args.bias, w.out_features(), DType::kF32);
   check_vector(args.log_sums, rows, DType::kF32);
   check_chosen(args.ids, args.values, args.best, rows, 1);

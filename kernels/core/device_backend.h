@@ -13,6 +13,7 @@
 
 namespace tandem {
 
+class PackedWeight;
 struct OpTable;
 class ThreadPool;
 
@@ -81,8 +82,8 @@ class DeviceBackend {
   // Whether attention of several queries may run as tiles on tensor cores.
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
 
-  // Rows of a product whose best entries ops::linear_best takes; 0: none.
-  virtual int most_best_rows() const { return 0; }
+  // Rows of a product with this weight whose best entries ops::linear_best takes; 0: none.
+  virtual int most_best_rows(const PackedWeight&) const { return 0; }
 
   // Whether keys and values may be kept in 8-bit floats (KvPages).
   virtual bool f8_pages() const = 0;

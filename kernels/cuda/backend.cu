@@ -1,19 +1,18 @@
 // Memory, copies and recordings of a CUDA device (backend.h).
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/environment.h"
 #include "kernels/cuda/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
-#include "kernels/cuda/linear/norm_tiles.h"
+#include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
 #include "kernels/cuda/upload_ring.h"
@@ -49,18 +48,6 @@ void refuse_recording(bool recording, const char* what) {
   if (recording) throw RecordingRefused(what);
 }
 
-bool environment_says(const char* variable, std::string_view value) {
-  const char* said = std::getenv(variable);
-  return said != nullptr && said == value;
-}
-
-// Up to 64 rows a launch less counts for more than a norm that several blocks make, above it
-// perhaps not (docs/gpu.md): estimates, which TANDEM_FUSED_NORMS overrules.
-int normed_rows_wanted() {
-  if (environment_says("TANDEM_FUSED_NORMS", "0")) return 0;
-  return environment_says("TANDEM_FUSED_NORMS", "1") ? kMostNormTileRows : 64;
-}
-
 }  // namespace
 
 CudaBackend::CudaBackend(int index, Unopened) : index_(index) {}
@@ -72,9 +59,13 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   product_ = properties.name;
   capability_ = 10 * properties.major + properties.minor;
-  overlaps_ = capability_ >= 90 && environment_says("TANDEM_DEPENDENT_LAUNCH", "1");
+  overlaps_ = capability_ >= 90 && dependent_launches_wanted();
   most_normed_rows_ = normed_rows_wanted();
+  most_best_rows_ = best_rows_wanted();
+  multiprocessors_ = properties.multiProcessorCount;
   shared_limit_ = properties.sharedMemPerBlockOptin;
+  shared_of_multiprocessor_ = properties.sharedMemPerMultiprocessor;
+  shared_of_system_ = properties.reservedSharedMemPerBlock;
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {
@@ -301,7 +292,17 @@ double CudaBackend::seconds_between(uint64_t from, uint64_t to) {
   return milliseconds * 1e-3;
 }
 
-int CudaBackend::most_best_rows() const { return kMostRowsAtOnce; }
+int CudaBackend::most_best_rows(const PackedWeight& weight) const {
+  if (weight.quantization() != Quantization::kNone) return 0;
+  const int of_tiles =
+      best_tile_rows(weight.dtype(), weight.in_features(), capability_, shared_limit_);
+  return std::min(most_best_rows_, std::max(kMostRowsAtOnce, of_tiles));
+}
+
+int64_t CudaBackend::blocks_at_once(size_t shared, int most) const {
+  const auto fit = static_cast<int64_t>(shared_of_multiprocessor_ / (shared + shared_of_system_));
+  return multiprocessors_ * std::clamp<int64_t>(fit, 1, most);
+}
 
 bool CudaBackend::attention_tiles(DType dtype, int head_dim) const {
   return tiles_supported(dtype, head_dim, capability_);

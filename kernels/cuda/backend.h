@@ -53,7 +53,7 @@ class CudaBackend final : public DeviceBackend {
   void wait(uint64_t mark) override;
   double seconds_between(uint64_t from, uint64_t to) override;
   bool attention_tiles(DType dtype, int head_dim) const override;
-  int most_best_rows() const override;
+  int most_best_rows(const PackedWeight& weight) const override;
   bool f8_pages() const override { return capability_ >= 89; }
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
@@ -77,6 +77,8 @@ class CudaBackend final : public DeviceBackend {
   int64_t most_normed_rows() const { return most_normed_rows_; }
   // Bytes of shared memory that a block may ask for.
   size_t shared_limit() const { return shared_limit_; }
+  // How many blocks with so many of them run at once, up to `most` on a multiprocessor.
+  int64_t blocks_at_once(size_t shared, int most) const;
 
  private:
   // Nothing is opened yet.
@@ -98,7 +100,9 @@ class CudaBackend final : public DeviceBackend {
   int capability_ = 0;  // 10 * major + minor
   bool overlaps_ = false;
   int most_normed_rows_ = 0;
-  size_t shared_limit_ = 0;
+  int most_best_rows_ = 0;
+  int multiprocessors_ = 0;
+  size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;
   std::string product_;
   cudaStream_t stream_ = nullptr;
   std::vector<Staging> staging_;

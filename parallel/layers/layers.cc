@@ -263,7 +263,7 @@ Tensor ParallelLMHead::forward(const Tensor& x) const {
 bool ParallelLMHead::takes_best(int64_t rows) const {
   if (build_.comm.size() > 1 || soft_cap_ != 0 || weight_.out_features() == 0) return false;
   const DeviceBackend* backend = build_.ctx.backend_or_null();
-  return backend == nullptr || rows <= backend->most_best_rows();
+  return backend == nullptr || rows <= backend->most_best_rows(weight_);
 }
 
 void ParallelLMHead::take_best(const Tensor& x, ops::LinearBestArgs args) const {

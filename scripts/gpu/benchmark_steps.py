@@ -13,6 +13,8 @@ from check_steps import Failed, NotRun, Step, TooLong, overlapped, setting
 
 # Whether products make the norms that they read: never; those of 9 to 128 rows. (Else those of 9 to 64.)
 norms_apart, norms_fused = setting("TANDEM_FUSED_NORMS", "0"), setting("TANDEM_FUSED_NORMS")
+# Whether greedy rows have logits: all; none of up to 128 in 16 bits. (Else those above 64.)
+heads_apart, heads_fused = setting("TANDEM_HEAD_BEST_ROWS", "0"), setting("TANDEM_HEAD_BEST_ROWS", "128")
 BATCHES = "1,32,64,128"
 REPEAT = 7
 # A tiny model shows that the steps work where there is no GPU.
@@ -223,6 +225,10 @@ STEPS = [
          norms_apart(tandem("32,64", 5, beside="of fused"))),
     Step("bench.norms_fused", "the same with norms in products of 128 rows too, beside apart", 25, 10,
          norms_fused(tandem("128", 5, beside="of apart"))),
+    Step("bench.heads_apart", "the same with logits of all greedy rows, beside with the choice in the head", 35, 12,
+         heads_apart(tandem("32,64", 5, beside="of best"))),
+    Step("bench.heads_fused", "the same with the choice in the head of 128 rows too, beside with logits", 25, 10,
+         heads_fused(tandem("128", 5, beside="of logits"))),
     Step("bench.tuned", "the same with --gemm-tuning on, beside off", 75, 25, tandem("64,128", 5, "--gemm-tuning", beside="of untuned")),
     Step("bench.f8_cache", "the same with keys and values in 8 bits, beside bf16", 45, 15,
          tandem("64,128", 3, "--kv-cache-dtype", "fp8", beside="of bf16")),

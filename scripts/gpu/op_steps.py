@@ -5,7 +5,7 @@ import json
 import re
 
 from benchmark_steps import SMALL, ended, measure, model
-from check_steps import Failed, NotRun, Step
+from check_steps import Failed, NotRun, Step, setting
 
 TINY = ["--width", "64", "--inner", "128", "--vocabulary", "500", "--heads", "4", "--source", "20", "--generated", "9", "--batch", "1,3",
         "--samples", "2", "--rotated-mib", "0.1", "--ceiling-mib", "0.25", "--ceiling-side", "64"]
@@ -15,6 +15,8 @@ OF_A_LAYER = {("product", "qkv"): 1, ("product", "out"): 3, ("product", "fc1"): 
 OF_A_STEP = {("product", "head"): 1, ("select", "greedy"): 1}
 BEST = ("product", "head, best")
 LAYERS = 12
+# Heads of all numbers of rows, with logits and without.
+both_heads = setting("TANDEM_HEAD_BEST_ROWS", "128")
 
 
 def bench_ops(run, *parts):
@@ -47,17 +49,16 @@ def table(*parts):
 
 
 def summed(rows):
-    """Microseconds of a step by the number of rows, where all of its ops are among the rows."""
+    """Microseconds of a step by the number of rows, where all of its ops are among the rows: with logits, and with the choice in the head."""
     times = {(r["op"], r["what"], r["m"]): r["us"] for r in rows if "m" in r and "us" in r}
     out = []
     for m in sorted({m for _, _, m in times}):
-        parts = {**{op: LAYERS * n for op, n in OF_A_LAYER.items()}, **OF_A_STEP}
-        if (*BEST, m) in times:  # a head with the choice in it
-            parts = {op: n for op, n in parts.items() if op not in OF_A_STEP} | {BEST: 1}
-        if all((*op, m) in times for op in parts):
-            row = {"op": "step, summed", "m": m, "us": sum(n * times[(*op, m)] for op, n in parts.items())}
-            row.update({f"{op[0]} {op[1]}, us": n * times[(*op, m)] for op, n in parts.items()})
-            out.append(row)
+        for what, once in (("with logits", OF_A_STEP), (BEST[1], {BEST: 1})):
+            parts = {**{op: LAYERS * n for op, n in OF_A_LAYER.items()}, **once}
+            if all((*op, m) in times for op in parts):
+                row = {"op": "step, summed", "what": what, "m": m, "us": sum(n * times[(*op, m)] for op, n in parts.items())}
+                row.update({f"{op[0]} {op[1]}, us": n * times[(*op, m)] for op, n in parts.items()})
+                out.append(row)
     return out
 
 
@@ -128,10 +129,10 @@ def profiled(run):
 
 STEPS = [
     Step("ops.ceilings", "rates of a copy and of a large product, empty launches, recorded and dependent", 40, 10, ceilings),
-    Step("ops.products", "each product of a layer in recordings, by rows", 75, 25, table("products")),
+    Step("ops.products", "each product of a layer in recordings, by rows", 80, 25, both_heads(table("products"))),
     Step("ops.attention", "attention of a step, and what it writes, by rows", 60, 20, table("attention")),
     Step("ops.others", "norms and selection by rows; all ops of a step added up", 45, 15, others),
     Step("ops.overlapped", "products, norms and selection of few rows with dependent launches", 60, 15,
-         table("products", "others", "--dependent", "--batch", "1,8,32,128")),
+         both_heads(table("products", "others", "--dependent", "--batch", "1,8,32,128"))),
     Step("ops.profiled", "ncu: the kernels of one step at batch 1 and 128", 90, 25, profiled),
 ]

@@ -17,7 +17,15 @@ struct Way {
   DType dtype = DType::kF32;
   std::string fused_norms = {};  // TANDEM_FUSED_NORMS; empty: nobody says
   bool processors = false;       // tokens that must not come
+  std::string best_rows = {};    // TANDEM_HEAD_BEST_ROWS; empty: nobody says
 };
+
+void say(const char* variable, const std::string& value) {
+  if (value.empty())
+    unsetenv(variable);
+  else
+    setenv(variable, value.c_str(), 1);
+}
 
 // Nodes of a step of so many rows; `tokens` of each, all of the same prompt.
 size_t nodes_of_step(int rows, const Way& way,
@@ -25,10 +33,8 @@ size_t nodes_of_step(int rows, const Way& way,
   const test::TempDir folder;
   const std::string file = (folder.path() / "graphs").string();
   setenv("TANDEM_EMULATOR_GRAPHS", file.c_str(), 1);
-  if (way.fused_norms.empty())
-    unsetenv("TANDEM_FUSED_NORMS");
-  else
-    setenv("TANDEM_FUSED_NORMS", way.fused_norms.c_str(), 1);
+  say("TANDEM_FUSED_NORMS", way.fused_norms);
+  say("TANDEM_HEAD_BEST_ROWS", way.best_rows);
   EngineConfig config = testing::golden_config("bart-tiny");
   config.device = "cuda";
   config.dtype = way.dtype;
@@ -52,7 +58,8 @@ size_t nodes_of_step(int rows, const Way& way,
       if (out.finished() && tokens != nullptr)
         tokens->emplace_back(out.outputs(0).token_ids().begin(), out.outputs(0).token_ids().end());
   unsetenv("TANDEM_EMULATOR_GRAPHS");
-  unsetenv("TANDEM_FUSED_NORMS");
+  say("TANDEM_FUSED_NORMS", {});
+  say("TANDEM_HEAD_BEST_ROWS", {});
   EXPECT_GT(engine.decoder_stats().replayed, 2);
   std::ifstream in(file);
   size_t nodes = 0;
@@ -61,43 +68,58 @@ size_t nodes_of_step(int rows, const Way& way,
 }
 
 // bart-tiny's layers, and what a step has besides them: ids, embedding, rows that choose, head,
-// choice, the answer; those of rows, head and choice are one up to 8 greedy rows.
+// choice, the answer; those of rows, head and choice are one up to 8 greedy rows, and two (the
+// head's, and what joins its parts) up to 64 in 16 bits.
 constexpr size_t kLayers = 2;
 constexpr size_t kOnce = 6;
 constexpr size_t kOnceOfFew = 4;
+constexpr size_t kOnceOfTiles = 5;
 constexpr size_t kLargeLayers = 12;  // of BART-large's decoder, with the same kernels
 
 // A layer: 3 norms of sums with residuals, 6 products, 2 attentions, of which self-attention writes
 // its own keys and values; GELU apart above 8 rows. In 16 bits up to 64 rows the norms and GELU
 // are in the products that follow and go before them; the last layer's norm stays.
-constexpr size_t kApart = kLayers * 12 + kOnce;
-constexpr size_t kFused = kLayers * 8 + 1 + kOnce;
-static_assert(kLargeLayers * 8 + 1 + kOnce <= 110);
+constexpr size_t kApart = kLayers * 12;
+constexpr size_t kFused = kLayers * 8 + 1;
+static_assert(kLargeLayers * 8 + 1 + kOnceOfTiles == 102);
 TEST(RecordedNodes, AStepOfManyRows) {
   std::vector<std::vector<int32_t>> tokens;
-  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}, &tokens), kFused);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16}, &tokens), kFused + kOnceOfTiles);
   ASSERT_EQ(tokens.size(), size_t{12});
   for (const auto& each : tokens) EXPECT_EQ(each, tokens[0]);
-  EXPECT_EQ(nodes_of_step(64, {.dtype = DType::kF16}), kFused);
-  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kF16}), kApart);
-  EXPECT_EQ(nodes_of_step(12, {}), kApart);
+  EXPECT_EQ(nodes_of_step(64, {.dtype = DType::kF16}), kFused + kOnceOfTiles);
+  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kF16}), kApart + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {}), kApart + kOnce);
 }
 TEST(RecordedNodes, AStepOfFewRows) {
   EXPECT_EQ(nodes_of_step(2, {}), kLayers * 11 + kOnceOfFew);
   EXPECT_EQ(nodes_of_step(8, {.dtype = DType::kBF16}), kLayers * 11 + kOnceOfFew);
 }
-// Rows with processors have logits.
-TEST(RecordedNodes, AStepOfFewRowsWithProcessors) {
+// They have logits.
+TEST(RecordedNodes, AStepOfRowsWithProcessors) {
   EXPECT_EQ(nodes_of_step(2, {.processors = true}), kLayers * 11 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .processors = true}), kFused + kOnce);
 }
 
 TEST(RecordedNodes, TheEnvironmentSaysWhereNormsAre) {
-  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = "0"}), kApart);
-  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kBF16, .fused_norms = "1"}), kFused);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .fused_norms = "0"}), kApart + kOnceOfTiles);
+  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kBF16, .fused_norms = "1"}), kFused + kOnce);
   // Few rows and f32 are as they are without.
   EXPECT_EQ(nodes_of_step(2, {.dtype = DType::kBF16, .fused_norms = "1"}),
             kLayers * 11 + kOnceOfFew);
-  EXPECT_EQ(nodes_of_step(12, {.fused_norms = "1"}), kApart);
+  EXPECT_EQ(nodes_of_step(12, {.fused_norms = "1"}), kApart + kOnce);
+}
+
+TEST(RecordedNodes, TheEnvironmentSaysWhichHeadsHaveLogits) {
+  std::vector<std::vector<int32_t>> with, without;
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .best_rows = "0"}, &with), kFused + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.dtype = DType::kBF16, .best_rows = "12"}, &without),
+            kFused + kOnceOfTiles);
+  EXPECT_EQ(with, without);
+  EXPECT_EQ(nodes_of_step(20, {.dtype = DType::kBF16, .best_rows = "12"}), kFused + kOnce);
+  EXPECT_EQ(nodes_of_step(65, {.dtype = DType::kF16, .best_rows = "128"}), kApart + kOnceOfTiles);
+  EXPECT_EQ(nodes_of_step(2, {.best_rows = "0"}), kLayers * 11 + kOnce);
+  EXPECT_EQ(nodes_of_step(12, {.best_rows = "128"}), kApart + kOnce);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ rows = [{"op": op, "what": what, "m": 8, "us": 2.0} for op, what in [*op_steps.O
 assert [r["us"] for r in op_steps.summed(rows)] == [2.0 * (12 * 12 + 2)]
 assert op_steps.summed(rows[1:]) == []
 best = {"op": op_steps.BEST[0], "what": op_steps.BEST[1], "m": rows[0]["m"], "us": 5.0}
-assert [r["us"] for r in op_steps.summed([*rows, best])] == [2.0 * 12 * 12 + 5.0]
+assert [r["us"] for r in op_steps.summed([*rows, best])] == [2.0 * (12 * 12 + 2), 2.0 * 12 * 12 + 5.0]
 # ncu's lines, a metric each: the kernels of the last step, by name.
 lines = ['"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"']
 for i, kernel in enumerate(["tell_host_kernel", "norm<float>(int)", "norm<float>(int)", "tell_host_kernel", "copy"]):

@@ -172,8 +172,4 @@ struct LaneSums {
   }
 };
 
-inline bool aligned_16(const void* data, int64_t row_bytes) {
-  return (reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes)) % 16 == 0;
-}
-
 }  // namespace tandem::cuda

@@ -1,5 +1,5 @@
-// The head of greedy rows: the product of few rows with a vocabulary, and of each row the best
-// entry and the log of the sum of exponentials, without a logit in memory.
+// The head of up to 8 greedy rows (of more: best_tiles.cu): the product with a vocabulary, and of
+// each row the best entry and the log of the sum of exponentials, without a logit in memory.
 //
 // A warp takes some features after the other (lane_sums.cuh, with weight_rows' bits), and keeps the
 // best and the sum of what it has seen of each row; warps of a block are joined in shared memory,
@@ -8,10 +8,10 @@
 #include <algorithm>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/linear/best_part.cuh"
 #include "kernels/cuda/linear/lane_sums.cuh"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/row_best.cuh"
 
 namespace tandem::cuda {
 namespace {
@@ -19,104 +19,63 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kMostBlocks = 264;  // two for each of an H100's multiprocessors
 
-// Of a row: what some features gave.
-struct Part {
-  Best best;
-  float value;  // of the best
-  Peak peak;
-};
+using Part = BestPart<double>;
 
-__device__ __forceinline__ Part no_part() {
-  return {nothing(), minus_infinity(), {minus_infinity(), 0.0, false}};
-}
-__device__ __forceinline__ Part joined(const Part& a, const Part& b) {
-  const bool first = better(a.best, b.best);
-  return {first ? a.best : b.best, first ? a.value : b.value, joined(a.peak, b.peak)};
-}
-__device__ __forceinline__ Part of_lane_beside(const Part& p, int offset) {
-  return {{__shfl_xor_sync(kFullWarp, p.best.key, offset),
-           __shfl_xor_sync(kFullWarp, p.best.id, offset)},
-          __shfl_xor_sync(kFullWarp, p.value, offset),
-          {__shfl_xor_sync(kFullWarp, p.peak.peak, offset),
-           __shfl_xor_sync(kFullWarp, p.peak.sum, offset),
-           __shfl_xor_sync(kFullWarp, static_cast<int>(p.peak.invalid), offset) != 0}};
-}
-__device__ __forceinline__ void add(Part& part, float x, int32_t id) {
-  const Best one = {order_key(x), id};
-  const bool invalid = x != x || x == plus_infinity();
-  const Peak peak = {x == x ? x : minus_infinity(), x > minus_infinity() ? 1.0 : 0.0, invalid};
-  part = joined(part, {one, x, peak});
-}
-
-struct BestProduct {
-  WeightProduct product;  // `rows` of them; x is addressed by x_rows
-  const int32_t* x_rows;
+struct Launch {
+  BestProduct of;
   Part* parts;      // [rows, blocks]
   int32_t* ticket;  // 0 before and behind
-  float* log_sums;
-  int32_t* ids;
-  float* values;
-  int32_t* best;  // or null
 };
 
 // The last block: a warp for each row.
-__device__ __forceinline__ void join_blocks(const BestProduct& p) {
+__device__ __forceinline__ void join_blocks(const Launch& p) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t row = static_cast<int64_t>(threadIdx.x) / kWarpSize;
-  if (row >= p.product.rows) return;
+  if (row >= p.of.product.rows) return;
   const auto blocks = static_cast<int>(gridDim.x);
-  Part all = no_part();
+  Part all = no_part<double>();
   for (int i = lane; i < blocks; i += kWarpSize) all = joined(all, p.parts[row * blocks + i]);
-  for (int offset = 1; offset < kWarpSize; offset *= 2) {
-    const Part other = of_lane_beside(all, offset);
-    all = (lane & offset) == 0 ? joined(all, other) : joined(other, all);
-  }
-  if (lane != 0) return;
-  p.log_sums[row] = static_cast<float>(log_sum_of(all.peak));
-  p.ids[row] = all.best.id;
-  p.values[row] = all.value;
-  if (p.best != nullptr) p.best[row] = all.best.id;
+  all = joined_over(all, kWarpSize);
+  if (lane == 0) tell(p.of.answer, row, all);
 }
 
 // The lane's row and feature, of the features from `first` on.
 template <class S>
-__device__ __forceinline__ void take_features(const BestProduct& b, int64_t first, float sum,
+__device__ __forceinline__ void take_features(const WeightProduct& p, int64_t first, float sum,
                                               Part& mine) {
   constexpr int kLanes = kWarpSize / (S::kRows * S::kFeatures);  // that have one sum
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int64_t feature = first + lane / kLanes % S::kFeatures;
-  if (lane % kLanes != 0 || feature >= b.product.n) return;
-  const auto* bias = static_cast<const float*>(b.product.epilogue.bias);
-  add(mine, fmaf(sum, 1.0f, bias == nullptr ? 0.0f : bias[feature]), static_cast<int32_t>(feature));
+  if (lane % kLanes != 0 || feature >= p.n) return;
+  const auto* bias = static_cast<const float*>(p.epilogue.bias);
+  const float logit = fmaf(sum, 1.0f, bias == nullptr ? 0.0f : bias[feature]);
+  mine = joined(mine, part_of<double>(logit, static_cast<int32_t>(feature)));
 }
 
 template <class T, class S>
 __global__ void __launch_bounds__(kWarps* kWarpSize, 2)
-    linear_best_kernel(const __grid_constant__ BestProduct b, bool early) {
+    linear_best_kernel(const __grid_constant__ Launch b, bool early) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int64_t own = (int64_t{blockIdx.x} * kWarps + warp) * S::kFeatures;
   const int64_t step = int64_t{gridDim.x} * kWarps * S::kFeatures;
   constexpr int kFeatures = S::kFeatures;
-  if (early) prefetch_features<kFeatures>(b.product, own, lane);
+  if (early) prefetch_features<kFeatures>(b.of.product, own, lane);
   wait_for_earlier_kernels();
   static_assert(S::kRows <= kWarps, "the last block has a warp for each row");
   __shared__ Part of_warps[kWarps][S::kRows];
   __shared__ bool is_last;
-  const WeightProduct& p = b.product;
-  Part mine = no_part();  // of row lane / (kWarpSize / kRows)
+  const WeightProduct& p = b.of.product;
+  Part mine = no_part<double>();  // of row lane / (kWarpSize / kRows)
 #pragma unroll 1
   for (int64_t first = own; first < p.n; first += step) {
     LaneSums<T, Plain<T>, S> of_lane(p, first, [&](int r) {
-      return static_cast<int64_t>(b.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
+      return static_cast<int64_t>(b.of.x_rows[min(static_cast<int64_t>(r), p.rows - 1)]);
     });
     of_lane.add_all();
-    take_features<S>(b, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
+    take_features<S>(p, first, spread_sums<S::kRows * S::kFeatures>(of_lane.sums), mine);
   }
-  for (int offset = 1; offset < kWarpSize / S::kRows; offset *= 2) {
-    const Part other = of_lane_beside(mine, offset);
-    mine = (lane & offset) == 0 ? joined(mine, other) : joined(other, mine);
-  }
+  mine = joined_over(mine, kWarpSize / S::kRows);
   if (lane % (kWarpSize / S::kRows) == 0) of_warps[warp][lane / (kWarpSize / S::kRows)] = mine;
   __syncthreads();
   if (static_cast<int64_t>(threadIdx.x) < min(static_cast<int64_t>(S::kRows), p.rows)) {
@@ -141,12 +100,13 @@ int blocks_of(int64_t n) {
 }
 
 template <class T, class S>
-void launch(Context& ctx, BestProduct b) {
-  const int blocks = blocks_of<T, S>(b.product.n);
+void launch(Context& ctx, const BestProduct& of) {
+  const int blocks = blocks_of<T, S>(of.product.n);
   const Tensor parts =
-      ctx.make({b.product.rows * blocks * static_cast<int64_t>(sizeof(Part) / sizeof(int32_t))},
+      ctx.make({of.product.rows * blocks * static_cast<int64_t>(sizeof(Part) / sizeof(int32_t))},
                DType::kI32);
-  b.parts = static_cast<Part*>(parts.raw());
+  const Launch b{of, static_cast<Part*>(parts.raw()),
+                 static_cast<CudaBackend&>(ctx.backend()).ticket()};
   const LaunchStream stream = stream_of(ctx);
   TANDEM_LAUNCH((linear_best_kernel<T, S>), static_cast<unsigned>(blocks), kWarps * kWarpSize, 0,
                 stream, b, stream.overlaps);
@@ -171,7 +131,6 @@ static_assert(kMostRowsAtOnce == kWarps);
 
 void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   const PackedWeight& w = *args.weight;
-  auto& backend = static_cast<CudaBackend&>(ctx.backend());
   BestProduct b{};
   b.product.x = args.x.raw();
   b.product.x_stride = args.x.row_stride();
@@ -183,11 +142,9 @@ void linear_best(Context& ctx, const ops::LinearBestArgs& args) {
   b.product.pitch = w.data().dim(1) * static_cast<int64_t>(size_of(w.data().dtype()));
   b.product.epilogue.bias = args.bias.empty() ? nullptr : args.bias.raw();
   b.x_rows = args.rows.data<int32_t>();
-  b.ticket = backend.ticket();
-  b.log_sums = args.log_sums.data<float>();
-  b.ids = args.ids.data<int32_t>();
-  b.values = args.values.data<float>();
-  b.best = args.best.empty() ? nullptr : args.best.data<int32_t>();
+  b.answer = {args.log_sums.data<float>(), args.ids.data<int32_t>(), args.values.data<float>(),
+              args.best.empty() ? nullptr : args.best.data<int32_t>()};
+  if (b.product.rows > kMostRowsAtOnce) return best_tiles(ctx, b);
   with_type(args.x.dtype(), [&](auto tag) { run<typename decltype(tag)::type>(ctx, b); });
   after_launch("linear_best");
 }

@@ -11,65 +11,42 @@
 
 #include "kernels/cuda/linear/epilogue.cuh"
 #include "kernels/cuda/linear/norm_tiles.h"
+#include "kernels/cuda/linear/tile_stages.cuh"
 #include "kernels/cuda/linear/weight_path.h"
-#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/stored.cuh"
 
 namespace tandem::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / kWarpSize;
-constexpr int kFeatures = 64;                   // of a block
-constexpr int kFeatureGroups = kFeatures / 16;  // of warps; the others share the tokens
-constexpr int kTokenGroups = kWarps / kFeatureGroups;
-constexpr int kStep = 64;  // elements of k
-constexpr int kStages = 4;
-constexpr int kPiece = 8;  // elements of 16 bytes
+using tiles::kPiece;
+using tiles::kStages;
+using tiles::kThreads;
+using tiles::kWarps;
+using tiles::row_pitch;
+
+constexpr int kFeatures = 64;  // of a block
+constexpr int kSumPitch = kFeatures + 4;
 constexpr int64_t kMostNormed = 2048;
 
-// Half a step of each feature after the other: 64 bytes of a row and of the next are in different
-// banks.
-struct Stage {
-  alignas(16) unsigned char weight[2][kFeatures][kStep];
-};
-constexpr int kSumPitch = kFeatures + 4;
+using Stage = tiles::Stage<kFeatures>;
 
-// Elements from a token's row in shared memory to the next, so that two rows are in different
-// banks.
-__host__ __device__ constexpr int row_pitch(int64_t k) {
-  return static_cast<int>((k + kStep - 1) / kStep) * kStep + 32;
-}
 size_t shared_bytes(int64_t k, int tokens) {
   return kStages * sizeof(Stage) + static_cast<size_t>(tokens) * row_pitch(k) * 2;
 }
 
-__device__ __forceinline__ void load_stage(const WeightProduct& p, Stage& stage, int64_t feature,
-                                           int64_t step) {
-  constexpr int kPieces = kStep / kPiece;
-  const char* weight = static_cast<const char*>(p.weight);
-#pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < kFeatures * kPieces; i += kThreads) {
-    const int row = i / kPieces, piece = i % kPieces;
-    const int64_t k = step * kStep + piece * kPiece;
-    const bool there = feature + row < p.n && k < p.k;  // k % 8 = 0
-    cp_async_16(&stage.weight[piece / 4][row][piece % 4 * 16],
-                weight + (there ? (feature + row) * p.pitch + k * 2 : 0), there);
-  }
-}
-
 // The first steps of the weight, which is constant, are under way before anything is waited for.
-__device__ __forceinline__ void prefetch_stages(const WeightProduct& p, int64_t feature,
-                                                int64_t steps) {
+[[maybe_unused]] __device__ __forceinline__ void prefetch_stages(const WeightProduct& p,
+                                                                 int64_t feature, int64_t steps) {
   TANDEM_DYNAMIC_SHARED(shared);
   auto* stages = reinterpret_cast<Stage*>(shared);
   for (int i = 0; i < kStages - 1; ++i) {
-    if (i < steps) load_stage(p, stages[i], feature, i);
+    if (i < steps) tiles::load_stage(p, stages[i], feature, i);
     cp_async_commit();
   }
 }
 
 // The tree of block_sum over layer_norm's 128 threads, of which a lane has four.
-__device__ __forceinline__ float sum_as_block(float (&parts)[4]) {
+[[maybe_unused]] __device__ __forceinline__ float sum_as_block(float (&parts)[4]) {
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2)
 #pragma unroll
@@ -77,7 +54,8 @@ __device__ __forceinline__ float sum_as_block(float (&parts)[4]) {
   return ((parts[0] + 0.0f) + (parts[2] + 0.0f)) + ((parts[1] + 0.0f) + (parts[3] + 0.0f));
 }
 
-__device__ __forceinline__ void load_floats(const float* from, float (&out)[kPiece]) {
+[[maybe_unused]] __device__ __forceinline__ void load_floats(const float* from,
+                                                             float (&out)[kPiece]) {
 #pragma unroll
   for (int i = 0; i < kPiece; i += 4) {
     const float4 four = load_as<float4>(from + i);
@@ -182,49 +160,21 @@ __device__ __forceinline__ void norm_tokens(const NormProduct& p, int64_t token,
   }
 }
 
-// Of one warp: 16 features by a part of the tokens, as in weight_tiles.cu.
 template <class T, int kTokens>
-struct WarpSums {
-  static constexpr int kOwn = kTokens / kTokenGroups;  // tokens
-  float sums[kOwn / 8][4] = {};
+using WarpSums = tiles::WarpSums<T, kFeatures, kTokens>;
 
-  static __device__ __forceinline__ int first_token() {
-    return static_cast<int>(threadIdx.x) / kWarpSize / kFeatureGroups * kOwn;
-  }
-  static __device__ __forceinline__ int first_feature() {
-    return static_cast<int>(threadIdx.x) / kWarpSize % kFeatureGroups * 16;
-  }
-
-  __device__ __forceinline__ void add(const Stage& stage, const T* tile, int pitch) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize, pair = lane % 4;
-    const int feature = first_feature() + lane / 4;
+template <class T, int kTokens>
+__device__ __forceinline__ void store(const WarpSums<T, kTokens>& of_warp, float (*to)[kSumPitch]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int token = of_warp.first_token() + lane % 4 * 2;
+  const int feature = of_warp.first_feature() + lane / 4;
+  static_assert(WarpSums<T, kTokens>::kMmas == 1);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const auto weights = [&](int row) {
-        return *reinterpret_cast<const uint4*>(&stage.weight[half][row][pair * 16]);
-      };
-      const uint4 low = weights(feature), high = weights(feature + 8);
-      const uint32_t a[2][4] = {{low.x, high.x, low.y, high.y}, {low.z, high.z, low.w, high.w}};
+  for (int t = 0; t < kTokens / tiles::kTokenGroups / 8; ++t)
 #pragma unroll
-      for (int t = 0; t < kOwn / 8; ++t) {
-        const uint4 b = *reinterpret_cast<const uint4*>(
-            tile + (first_token() + t * 8 + lane / 4) * pitch + half * 32 + pair * kPiece);
-        mma_m16n8k16<T>(sums[t], a[0], {b.x, b.y});
-        mma_m16n8k16<T>(sums[t], a[1], {b.z, b.w});
-      }
-    }
-  }
-
-  __device__ __forceinline__ void store(float (*to)[kSumPitch]) const {
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-#pragma unroll
-    for (int t = 0; t < kOwn / 8; ++t)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        to[first_token() + t * 8 + lane % 4 * 2 + i % 2][first_feature() + lane / 4 + i / 2 * 8] =
-            sums[t][i];
-  }
-};
+    for (int i = 0; i < 4; ++i)
+      to[token + t * 8 + i % 2][feature + i / 2 * 8] = of_warp.sums[0][t][i];
+}
 
 template <class T, int kTokens, int kParts>
 __global__ void __launch_bounds__(kThreads)
@@ -232,7 +182,7 @@ __global__ void __launch_bounds__(kThreads)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   const int64_t feature = int64_t{blockIdx.x} * kFeatures;
   const int64_t token = int64_t{blockIdx.y} * kTokens;
-  const int64_t steps = (p.product.k + kStep - 1) / kStep;
+  const int64_t steps = tiles::steps_of(p.product.k);
   prefetch_stages(p.product, feature, steps);
   wait_for_earlier_kernels();
   TANDEM_DYNAMIC_SHARED(shared);
@@ -240,23 +190,20 @@ __global__ void __launch_bounds__(kThreads)
   T* tile = reinterpret_cast<T*>(shared + kStages * sizeof(Stage));
   norm_tokens<T, kTokens, kParts>(p, token, tile);
   WarpSums<T, kTokens> of_warp;
-  int current = 0;
+  tiles::Ring<kFeatures> ring(stages);
   for (int64_t step = 0; step < steps; ++step) {
-    cp_async_wait<kStages - 2>();
-    __syncthreads();  // this step is there (and the tile), and the last one is used no more
-    const int64_t ahead = step + kStages - 1;
-    const int free = current == 0 ? kStages - 1 : current - 1;
-    if (ahead < steps) load_stage(p.product, stages[free], feature, ahead);
-    cp_async_commit();
-    of_warp.add(stages[current], tile + step * kStep, row_pitch(p.product.k));
-    current = current + 1 == kStages ? 0 : current + 1;
+    const Stage& stage = ring.next([&](Stage& free) {
+      const int64_t ahead = step + kStages - 1;
+      if (ahead < steps) tiles::load_stage(p.product, free, feature, ahead);
+    });
+    of_warp.add(stage, tile + step * tiles::kStep, row_pitch(p.product.k));
   }
   cp_async_wait<0>();
   __syncthreads();
   // Through shared memory, so that neighbours write neighbours.
   static_assert(kTokens * kSumPitch * sizeof(float) <= kStages * sizeof(Stage));
   auto* sums = reinterpret_cast<float(*)[kSumPitch]>(shared);
-  of_warp.store(sums);
+  store<T, kTokens>(of_warp, sums);
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kTokens * kFeatures; i += kThreads) {
     const int64_t row = token + i / kFeatures, at = feature + i % kFeatures;
@@ -295,10 +242,6 @@ void launch_tokens(const NormProduct& p, int tokens, LaunchStream stream) {
     case 32: return launch_parts<T, 32>(p, stream);
     default: return launch_parts<T, 64>(p, stream);
   }
-}
-
-bool aligned_16(const void* data, int64_t row_bytes) {
-  return (reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes)) % 16 == 0;
 }
 
 }  // namespace

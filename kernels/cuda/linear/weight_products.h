@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "kernels/core/activation.h"
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
@@ -32,6 +34,11 @@ struct WeightProduct {
   const float* group_scales;  // of int4
   Epilogue epilogue;
 };
+
+// Whether rows begin at multiples of 16 bytes.
+inline bool aligned_16(const void* data, int64_t row_bytes) {
+  return (reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(row_bytes)) % 16 == 0;
+}
 
 // Any shapes and types.
 void weight_rows(const WeightProduct& p, LaunchStream stream);

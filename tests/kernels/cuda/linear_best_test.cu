@@ -1,9 +1,16 @@
-// linear_best of the CUDA device: the same tokens and logits, bit for bit, as linear and select,
-// and the CPU's, over ties, NaNs and infinities, one launch after the other.
+// linear_best of the CUDA device: the same tokens and logits as linear and select, and the CPU's,
+// over ties, NaNs and infinities, one launch after the other: bit for bit up to 8 rows, and above
+// where sums are exact; a row's bits whatever its batch.
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <vector>
 
+#include "base/error.h"
+#include "kernels/cuda/linear/linear_best.h"
 #include "tests/kernels/best_problem.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
@@ -53,15 +60,32 @@ void expect_same(const Said& got, const Said& want, bool bits) {
 struct Case {
   int64_t rows, in, out, step;  // step: multiple that gaps between rows are of
   bool bias, ties;
+  bool exact = false;  // small integers, whose sums are the same in any order
 };
+
+Tensor matrix_of(Random& random, const Case& c, int64_t rows, DType dtype) {
+  const Tensor m = rounded(random.matrix(rows, c.in), dtype);
+  if (c.exact)
+    for (int64_t i = 0; i < m.size(); ++i)
+      m.data<float>()[i] = static_cast<float>(random.integer(-2, 2));
+  return m;
+}
+
+// Where linear_best takes up to `rows` rows, if so many are possible.
+Context context(DType dtype, const char* rows) {
+  struct Setting {
+    explicit Setting(const char* value) { setenv("TANDEM_HEAD_BEST_ROWS", value, 1); }
+    ~Setting() { unsetenv("TANDEM_HEAD_BEST_ROWS"); }
+  } setting(rows);
+  return testing::cuda_context(dtype);
+}
 
 void check(Random& random, Context& ctx, const Case& c) {
   SCOPED_TRACE(::testing::Message()
                << name_of(ctx.activations()) << ", " << c.rows << " x " << c.in << " x " << c.out);
   const DType dtype = ctx.activations();
   const int64_t all_rows = c.rows + 3;
-  const Tensor x = rounded(random.matrix(all_rows, c.in), dtype),
-               w = rounded(random.matrix(c.out, c.in), dtype);
+  const Tensor x = matrix_of(random, c, all_rows, dtype), w = matrix_of(random, c, c.out, dtype);
   if (c.ties) repeat_rows(random, w);
   const Tensor bias = c.bias ? some_bias(random, c.out) : Tensor();
   const std::vector<int32_t> rows = some_rows(random, c.rows, all_rows);
@@ -93,15 +117,14 @@ void check(Random& random, Context& ctx, const Case& c) {
   ops::linear_best(cpu, {&there_too, x, indices(rows), bias, reference.log_sums, reference.ids,
                          reference.values, reference.best});
   // (Sums that differ by their order: equal logits of the one may differ in the other.)
-  if (dtype != DType::kF32 || c.in > 64 || c.ties) return;
-  expect_same(got.here(ctx), reference, false);
+  if (c.exact || (dtype == DType::kF32 && c.in <= 64 && !c.ties))
+    expect_same(got.here(ctx), reference, c.exact);
 }
 
 TEST(CudaLinearBest, IsLinearAndSelect) {
   Random random;
   for (const DType dtype : kActivations) {
     Context ctx = testing::cuda_context(dtype);
-    ASSERT_EQ(ctx.backend().most_best_rows(), 8);
     for (int64_t rows = 1; rows <= 8; ++rows)
       for (const int64_t out : {int64_t{1}, random.integer(2, 40), random.integer(41, 700)})
         check(random, ctx,
@@ -120,6 +143,165 @@ TEST(CudaLinearBest, LargeVocabularies) {
   Context ctx = testing::cuda_context(DType::kBF16);
   check(random, ctx, {1, 8, 20011, 8, true, true});
   check(random, ctx, {5, 8, 9001, 8, false, true});
+}
+
+// Rows, features and elements that are no multiples of what a block takes.
+TEST(CudaLinearBest, ManyRows) {
+  Random random;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Context ctx = context(dtype, "128");
+    for (const int64_t rows : {9, 16, 17, 32, 33, 64, 65, 96, 128})
+      for (const int64_t out : {int64_t{1}, random.pick<int64_t>({63, 64, 65}),
+                                random.pick<int64_t>({127, 128, 129}), random.integer(130, 500)})
+        check(random, ctx,
+              {rows, 8 * random.integer(1, 30), out, 8, random.integer(0, 4) > 0,
+               random.integer(0, 1) == 0, /*exact=*/true});
+  }
+}
+
+// Rows of so many elements that blocks have room for 32 and 16 of them.
+TEST(CudaLinearBest, ManyRowsOfManyElements) {
+  Random random;
+  Context ctx = context(DType::kBF16, "128");
+  check(random, ctx, {40, 2048, 70, 8, true, true, true});
+  check(random, ctx, {64, 2056, 70, 8, false, false, true});
+  check(random, ctx, {30, 4096, 70, 8, true, true, true});
+}
+
+// More tiles than blocks, which then have several of one step or more.
+TEST(CudaLinearBest, ManyRowsOfLargeVocabularies) {
+  Random random;
+  Context ctx = context(DType::kBF16, "128");
+  check(random, ctx, {9, 16, 50265, 8, true, true, true});
+  check(random, ctx, {40, 8, 40001, 8, false, false, true});
+  check(random, ctx, {128, 200, 20011, 8, true, false, true});
+}
+
+// The value is a logit that rounding allows, and none is larger by more than that.
+TEST(CudaLinearBest, ManyRowsWithinRounding) {
+  Random random;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Context ctx = context(dtype, "128");
+    const int64_t rows = random.integer(9, 128), in = 8 * random.integer(1, 100);
+    const Tensor x = rounded(random.matrix(rows, in), dtype),
+                 w = rounded(random.matrix(300, in), dtype), bias = random.vector(300);
+    const MatrixView view = testing::view_of(w);
+    const PackedWeight packed(ctx, {&view, 1}, dtype);
+    const DeviceMatrix there(ctx, random, x, dtype, 8);
+    std::vector<int32_t> all(static_cast<size_t>(rows));
+    std::iota(all.begin(), all.end(), 0);
+    const Said said(rows, [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+    ops::linear_best(ctx, {&packed, there.tensor(), to_device(ctx, indices(all)),
+                           to_device(ctx, bias), said.log_sums, said.ids, said.values});
+    const Said got = said.here(ctx);
+    const Tensor want({rows, 300}, DType::kF32);
+    reference::linear(view, x, bias, Activation::kNone, want);
+    const Tensor allowed = testing::allowed_of_product(w, x, bias, 0, 0);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int32_t id = got.ids.data<int32_t>()[i];
+      const float value = got.values.data<float>()[i];
+      EXPECT_NEAR(value, want.row<float>(i)[id], allowed.row<float>(i)[id]) << in;
+      double sum = 0, most = 0;
+      for (int64_t j = 0; j < 300; ++j) {
+        EXPECT_LE(want.row<float>(i)[j] - allowed.row<float>(i)[j], value) << in;
+        sum += std::exp(double{want.row<float>(i)[j]});
+        most = std::max<double>(most, allowed.row<float>(i)[j]);
+      }
+      EXPECT_NEAR(got.log_sums.data<float>()[i], std::log(sum),
+                  most + 1e-5 * (1 + std::abs(std::log(sum))));
+    }
+  }
+}
+
+// Bits of a row's log-sum, value and id.
+using RowBits = std::array<uint32_t, 3>;
+
+std::vector<RowBits> bits_of(Context& ctx, const PackedWeight& weight, const Tensor& x,
+                             const Tensor& bias, const std::vector<int32_t>& rows) {
+  const Said said(std::ssize(rows),
+                  [&](const Shape& s, DType t) { return ctx.backend().allocate(s, t); });
+  ops::linear_best(
+      ctx, {&weight, x, to_device(ctx, indices(rows)), bias, said.log_sums, said.ids, said.values});
+  const Said got = said.here(ctx);
+  std::vector<RowBits> out(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t part = 0; part < 3; ++part) {
+      const Tensor& of = part == 0 ? got.log_sums : part == 1 ? got.values : got.ids;
+      std::memcpy(&out[i][part], static_cast<const uint32_t*>(of.raw()) + i, sizeof(uint32_t));
+    }
+  return out;
+}
+
+// Of 9 to 128 rows each has the same bits, whatever the others are, on every device.
+TEST(CudaLinearBest, RowsDoNotDependOnOthers) {
+  Random random;
+  const Tensor x = rounded(random.matrix(128, 264), DType::kBF16),
+               w = rounded(random.matrix(700, 264), DType::kBF16), bias = random.vector(700);
+  const MatrixView view = testing::view_of(w);
+  std::vector<RowBits> all;
+  for (const char* device : {"9.0", "8.0", "8.9"}) {  // with less and less shared memory
+    setenv("TANDEM_EMULATOR_CAPABILITY", device, 1);
+    Context ctx = context(DType::kBF16, "128");
+    unsetenv("TANDEM_EMULATOR_CAPABILITY");
+    const PackedWeight packed(ctx, {&view, 1}, DType::kBF16);
+    const DeviceMatrix there(ctx, random, x, DType::kBF16, 8);
+    const Tensor shift = to_device(ctx, bias);
+    if (all.empty()) {
+      std::vector<int32_t> each(128);
+      std::iota(each.begin(), each.end(), 0);
+      all = bits_of(ctx, packed, there.tensor(), shift, each);
+    }
+    for (const int64_t rows : {9, 16, 17, 33, 64, 65, 100, 128}) {
+      if (rows > ctx.backend().most_best_rows(packed)) break;
+      const std::vector<int32_t> some = some_rows(random, rows, 128);
+      const std::vector<RowBits> got = bits_of(ctx, packed, there.tensor(), shift, some);
+      for (size_t i = 0; i < some.size(); ++i)
+        EXPECT_EQ(got[i], all[static_cast<size_t>(some[i])])
+            << device << ", " << rows << " rows, row " << i;
+    }
+  }
+}
+
+TEST(CudaLinearBest, WhatTilesAreFor) {
+  const auto rows = [](int64_t k, int capability = 90, size_t shared = 227 << 10) {
+    return cuda::best_tile_rows(DType::kBF16, k, capability, shared);
+  };
+  EXPECT_EQ(rows(1024), 128);
+  EXPECT_EQ(rows(2048), 64);
+  EXPECT_EQ(rows(4096), 32);
+  EXPECT_EQ(rows(8192), 0);
+  EXPECT_EQ(rows(1020), 0);
+  EXPECT_EQ(rows(0), 0);
+  EXPECT_EQ(rows(1024, 80, 163 << 10), 64);
+  EXPECT_EQ(rows(1024, 89, 99 << 10), 32);
+  EXPECT_EQ(rows(1024, 75, 64 << 10), 0);
+  EXPECT_EQ(cuda::best_tile_rows(DType::kF32, 1024, 90, 227 << 10), 0);
+}
+
+TEST(CudaLinearBest, HowManyRows) {
+  Random random;
+  const auto most = [&](DType dtype, const char* said, int64_t in = 16) {
+    Context ctx = said == nullptr ? testing::cuda_context(dtype) : context(dtype, said);
+    const Tensor w = random.matrix(10, in);
+    const MatrixView view = testing::view_of(w);
+    return ctx.backend().most_best_rows(PackedWeight(ctx, {&view, 1}, dtype));
+  };
+  EXPECT_EQ(most(DType::kBF16, nullptr), 64);
+  EXPECT_EQ(most(DType::kF16, "128"), 128);
+  EXPECT_EQ(most(DType::kF16, "20"), 20);
+  EXPECT_EQ(most(DType::kF16, "5"), 5);
+  EXPECT_EQ(most(DType::kBF16, "0"), 0);
+  EXPECT_EQ(most(DType::kBF16, "128", 12), 8);  // no multiple of 8 elements
+  EXPECT_EQ(most(DType::kF32, nullptr), 8);
+  EXPECT_EQ(most(DType::kF32, "128"), 8);
+  for (const char* wrong : {"", "-1", "129", "8x", " 8", "99999999999"})
+    EXPECT_THROW(most(DType::kF16, wrong), InputError) << wrong;
+  Context ctx = testing::cuda_context(DType::kBF16);
+  const Tensor w = random.matrix(10, 16);
+  const MatrixView view = testing::view_of(w);
+  EXPECT_EQ(ctx.backend().most_best_rows(
+                PackedWeight(ctx, {&view, 1}, DType::kBF16, Quantization::kInt8)),
+            0);
 }
 
 }  // namespace

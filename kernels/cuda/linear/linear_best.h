@@ -1,0 +1,34 @@
+// The head of greedy rows without logits (ops::linear_best): what its kernels are given, and how
+// many rows those on tensor cores take.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/core/context.h"
+#include "kernels/cuda/linear/weight_products.h"
+
+namespace tandem::cuda {
+
+// Where a row's answer goes.
+struct BestAnswer {
+  float* log_sums;
+  int32_t* ids;
+  float* values;
+  int32_t* best;  // or null
+};
+
+struct BestProduct {
+  WeightProduct product;  // `rows` of them; x is addressed by x_rows
+  const int32_t* x_rows;
+  BestAnswer answer;
+};
+
+constexpr int kMostBestTileRows = 128;
+
+// The most rows of k features that best_tiles takes where a block may have `shared` bytes of shared
+// memory; 0: none. 16-bit types, k % 8 = 0, from compute capability 8.0 on.
+int best_tile_rows(DType type, int64_t k, int capability, size_t shared);
+// Rows of x and of the weight begin at multiples of 16 bytes.
+void best_tiles(Context& ctx, const BestProduct& b);
+
+}  // namespace tandem::cuda
