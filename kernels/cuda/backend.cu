@@ -75,6 +75,8 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   overlaps_ = capability_ >= 90 && environment_says("TANDEM_DEPENDENT_LAUNCH", "1");
   most_normed_rows_ = normed_rows_wanted();
   shared_limit_ = properties.sharedMemPerBlockOptin;
+  bulk_copies_ = environment_says("TANDEM_BULK_COPIES", "1") &&
+                 bulk_copies_possible(capability_, shared_limit_);
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {
