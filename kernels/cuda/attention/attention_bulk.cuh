@@ -53,18 +53,15 @@ struct KeyStages {
   }
 
   __device__ uint32_t parity(int stage) const { return parities >> stage & 1; }
-  static __device__ int32_t end(const AttentionWork& work, int step) {
-    return min(work.key_begin + (step + 1) * kStep, work.key_end);
-  }
 
-  // By a warp: the keys and values of a step to a stage that nobody reads. number(i): of the
-  // sequence's i-th page.
+  // By a warp: the keys from `first` on, and their values, to a stage that nobody reads. number(i):
+  // of the sequence's i-th page.
   template <class Number>
-  __device__ void fill(const AttentionKernelParams& p, const AttentionWork& work, int step,
+  __device__ void fill(const AttentionKernelParams& p, const AttentionWork& work, int32_t first,
                        int stage, const Number& number) const {
     constexpr int kSize = static_cast<int>(sizeof(Element));
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    const int32_t first = work.key_begin + step * kStep, last = end(work, step) - 1;
+    const int32_t last = min(first + kStep, work.key_end) - 1;
     const int32_t row = p.args.head_dim * kSize, size = p.args.block_size;
     CopyBarrier* const full = &barriers.full[stage];
     if (lane == 0) arrive_and_expect(full, static_cast<uint32_t>(2 * (last + 1 - first) * row));
@@ -83,7 +80,7 @@ struct KeyStages {
   }
 };
 
-// Steps of an item's keys: what attend() does, out of the stages. fill(step, stage) by one warp.
+// What attend() does, out of the stages. fill(first, stage) by one warp.
 template <class V, int kQueries, class Fill>
 __device__ void attend_stages(const AttentionKernelParams& p, const AttentionWork& work,
                               const typename V::Bias::Which& which, KeyStages<V>& stages,
@@ -96,33 +93,35 @@ __device__ void attend_stages(const AttentionKernelParams& p, const AttentionWor
   const typename V::Bias bias(p.args, work, which);
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int32_t last_of_all = min(work.key_end - 1, work.position);
-  const int steps = (work.key_end - work.key_begin + kStep - 1) / kStep;
-  for (int step = 0, stage = 0; step < steps; ++step) {
-    const int32_t first = work.key_begin + step * kStep, last = first + kStep - 1;
-    const uint32_t parity = stages.parity(stage);
-    wait_for_phase(&stages.barriers.full[stage], parity);
+  int stage = 0;
+  for (int32_t first = work.key_begin; first < work.key_end; first += kStep) {
+    const int32_t last = first + kStep - 1;
+    wait_for_phase(&stages.barriers.full[stage], stages.parity(stage));
     if (first + warp * (kWarpSize / L::kLanes) < work.key_end) {  // else nothing would change
       const int32_t in_group = static_cast<int32_t>(threadIdx.x) / L::kLanes;
-      typename Run::KeySlice k[kBatch], v[kBatch];
-#pragma unroll
-      for (int j = 0; j < kBatch; ++j) {
+      const auto load = [&](int j, int behind) {
         const int32_t row = min(in_group + j * L::kGroups, work.key_end - 1 - first);
-        const auto* key = reinterpret_cast<const Element*>(stages.memory + stage * kStageBytes) +
-                          row * p.args.head_dim + L::first();
-        k[j].load_lane(key, p.args.head_dim);
-        v[j].load_lane(key + KeyStages<V>::kValues / sizeof(Element), p.args.head_dim);
-      }
+        const unsigned char* const at = stages.memory + stage * kStageBytes + behind;
+        typename Run::KeySlice slice;
+        slice.load_lane(reinterpret_cast<const Element*>(at) + row * p.args.head_dim + L::first(),
+                        p.args.head_dim);
+        return slice;
+      };
+      typename Run::KeySlice k[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) k[j] = load(j, 0);
+      const auto value = [&](int j) { return load(j, KeyStages<V>::kValues); };
       if (last <= last_of_all && bias.all_see(work, first, last)) {
-        running.template add<false>(k, v, first + in_group, work, bias);
+        running.template add<false>(k, value, first + in_group, work, bias);
       } else {
-        running.template add<true>(k, v, first + in_group, work, bias);
+        running.template add<true>(k, value, first + in_group, work, bias);
       }
     }
     __syncwarp();
     if (static_cast<int>(threadIdx.x) % kWarpSize == 0) arrive(&stages.barriers.left[stage]);
-    if (step + kStages < steps && warp == step % kWarps) {
-      wait_for_phase(&stages.barriers.left[stage], parity);
-      fill(step + kStages, stage);
+    if (first + kStages * kStep < work.key_end && warp == first / kStep % kWarps) {
+      wait_for_phase(&stages.barriers.left[stage], stages.parity(stage));
+      fill(first + kStages * kStep, stage);
     }
     stages.parities ^= 1u << stage;
     stage = stage + 1 == kStages ? 0 : stage + 1;
@@ -142,14 +141,15 @@ __device__ __forceinline__ void attend_item_by_bulk(const AttentionKernelParams&
   if (work.queries == 0) return;
   const typename V::Bias::Which which(p, work, kQueries);
   const int32_t* const numbers = p.args.page_indices + work.kv_base;
-  const int32_t first_page = p.page.quotient(work.key_begin);
   // Before queries are loaded and own keys are written; but stages that have these, behind it.
-  const int step = static_cast<int>(threadIdx.x) / kWarpSize;
-  const bool fills = step < kStages && work.key_begin + step * kStep < work.key_end;
-  const bool own = p.args.written.k != nullptr && stages.end(work, step) > work.position;
+  const int stage = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int32_t first = work.key_begin + stage * kStep;
+  const bool fills = stage < kStages && first < work.key_end;
+  const bool own = p.args.written.k != nullptr && min(first + kStep, work.key_end) > work.position;
   const auto number = [&](int32_t page) { return numbers[page]; };
-  if (fills && !own) stages.fill(p, work, step, step, number);
+  if (fills && !own) stages.fill(p, work, first, stage, number);
   if (work.key_end - work.key_begin > kStages * kStep) {
+    const int32_t first_page = p.page.quotient(work.key_begin);
     const int32_t count = p.page.quotient(work.key_end - 1) - first_page + 1;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
       pages[i] = numbers[first_page + i];
@@ -160,9 +160,10 @@ __device__ __forceinline__ void attend_item_by_bulk(const AttentionKernelParams&
     global_stores_before_copies();
   }
   __syncthreads();
-  if (fills && own) stages.fill(p, work, step, step, number);
-  const auto fill = [&](int at, int stage) {
-    stages.fill(p, work, at, stage, [&](int32_t page) { return pages[page - first_page]; });
+  if (fills && own) stages.fill(p, work, first, stage, number);
+  const auto fill = [&](int32_t from, int to) {
+    const int32_t first_page = p.page.quotient(work.key_begin);
+    stages.fill(p, work, from, to, [&](int32_t page) { return pages[page - first_page]; });
   };
   const float4* const first_query = queries.rows[0][0];
   if (which.count == 1) {

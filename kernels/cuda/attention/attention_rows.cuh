@@ -56,10 +56,11 @@ __device__ void attend(const AttentionKernelParams& p, const AttentionWork& work
     for (int b = 0; b < kDepth; ++b) {
       if (is_empty(b)) continue;
       const int32_t from = first + b * kStep, last = from + kStep - 1;
+      const auto value = [&](int j) -> const typename Run::KeySlice& { return v[b][j]; };
       if (last <= last_of_all && bias.all_see(work, from, last)) {
-        running.template add<false>(k[b], v[b], key + b * kStep, work, bias);
+        running.template add<false>(k[b], value, key + b * kStep, work, bias);
       } else {
-        running.template add<true>(k[b], v[b], key + b * kStep, work, bias);
+        running.template add<true>(k[b], value, key + b * kStep, work, bias);
       }
     }
   }

@@ -72,9 +72,10 @@ struct Running {
     }
   }
 
-  // Keys `key`, `key` + kGroups, ... of this lane's group. kChecked: only those that a query sees.
-  template <bool kChecked, class Bias>
-  __device__ void add(const KeySlice (&k)[kBatch], const KeySlice (&v)[kBatch], int32_t key,
+  // Keys `key`, `key` + kGroups, ... of this lane's group; v(j): the value of the j-th. kChecked:
+  // only those that a query sees.
+  template <bool kChecked, class Values, class Bias>
+  __device__ void add(const KeySlice (&k)[kBatch], const Values& v, int32_t key,
                       const AttentionWork& work, const Bias& bias) {
     float p[kQueries][kBatch];
 #pragma unroll
@@ -123,13 +124,14 @@ struct Running {
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
       float row[L::kSlice];
-      v[j].widen(row);
+      const KeySlice& value = v(j);
+      value.widen(row);
 #pragma unroll
       for (int i = 0; i < kQueries; ++i)
         if (!kChecked || sees(i, j)) {  // not 0 times what may be NaN
 #pragma unroll
           for (int n = 0; n < L::kSlice; ++n)
-            values[i][n] = fmaf(v[j].scaled(p[i][j]), row[n], values[i][n]);
+            values[i][n] = fmaf(value.scaled(p[i][j]), row[n], values[i][n]);
         }
     }
   }

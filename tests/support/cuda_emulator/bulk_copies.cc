@@ -98,20 +98,33 @@ void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* 
     block_.fail("a bulk copy that is not 16-byte aligned");
   if (bytes == 0 || bytes % 16 != 0) block_.fail("a bulk copy of no multiple of 16 bytes");
   if (!block_.is_shared(to, bytes)) block_.fail("a bulk copy to what is not shared memory");
-  for (const Copy& other : copies_) {
-    const char *a = static_cast<char*>(to), *b = static_cast<char*>(other.to);
-    if (a < b + other.bytes && b < a + bytes) block_.fail("two bulk copies to one place");
+  const Copy copy{to, from, bytes, at, barrier.phase};
+  for (const Copy& other : copies_)
+    if (overlap(copy, other)) block_.fail("two bulk copies to one place");
+  if (!barrier.filled) need_met(at, barrier);
+  for (const Copy& other : places_) {  // that another barrier has counted
+    const Barrier& of = barriers_.at(other.barrier);
+    if (other.barrier == at || !overlap(copy, other)) continue;
+    if (of.phase == other.phase) block_.fail("two bulk copies to one place");
+    if (of.phase == other.phase + 1) need_met(other.barrier, of);
   }
-  if (!barrier.filled) {
-    Threads late = barrier.readers & ~known_to(block_.running_index(), at, barrier);
-    for (unsigned i = 0; i < late.size(); ++i)
-      if (late[i] && !block_.has_ended(i))
-        block_.fail("a place is filled again, and thread " + std::to_string(i) +
-                    ", who waited for what was there, has not been met since");
-    barrier.filled = true;
-  }
+  barrier.filled = true;
   std::memset(to, 0xff, bytes);
-  copies_.push_back({to, from, bytes, at, barrier.phase});
+  copies_.push_back(copy);
+}
+
+// Whoever waited for the phase before has met the thread that runs since.
+void BulkCopies::need_met(const uint64_t* at, const Barrier& barrier) const {
+  const Threads late = barrier.readers & ~known_to(block_.running_index(), at, barrier);
+  for (unsigned i = 0; i < late.size(); ++i)
+    if (late[i] && !block_.has_ended(i))
+      block_.fail("a place is filled again, and thread " + std::to_string(i) +
+                  ", who waited for what was there, has not been met since");
+}
+
+bool BulkCopies::overlap(const Copy& a, const Copy& b) {
+  const char *first = static_cast<char*>(a.to), *second = static_cast<char*>(b.to);
+  return first < second + b.bytes && second < first + a.bytes;
 }
 
 void BulkCopies::happen() {
@@ -120,6 +133,8 @@ void BulkCopies::happen() {
   copies_[i] = copies_.back();
   copies_.pop_back();
   std::memcpy(copy.to, copy.from, copy.bytes);
+  std::erase_if(places_, [&](const Copy& other) { return overlap(copy, other); });
+  places_.push_back(copy);
   Barrier& barrier = barriers_.at(copy.barrier);
   if (barrier.phase != copy.phase) block_.fail("bytes come behind the phase that they are of");
   barrier.bytes -= static_cast<int64_t>(copy.bytes);
@@ -140,6 +155,7 @@ void BulkCopies::met(const Threads& threads) {
 void BulkCopies::end_block() {
   if (any()) block_.fail("a block ends while bulk copies are under way");
   barriers_.clear();
+  places_.clear();
   for (Known& known : known_) known.clear();
 }
 

@@ -63,12 +63,15 @@ class BulkCopies {
 
   Barrier& find(const uint64_t* at, const char* what);
   void settle(const uint64_t* at, Barrier& barrier);
+  void need_met(const uint64_t* at, const Barrier& barrier) const;
+  static bool overlap(const Copy& a, const Copy& b);
   Threads known_to(unsigned thread, const uint64_t* at, const Barrier& barrier) const;
 
   Block& block_;
   std::map<const uint64_t*, Barrier> barriers_;
   std::vector<Known> known_;  // to each thread
   std::vector<Copy> copies_;  // under way
+  std::vector<Copy> places_;  // the last that came to each place
 };
 
 }  // namespace cuda_emulator

@@ -95,7 +95,7 @@ void Block::run_block(uint32_t number) {
   begun_ = 0;
   for (;;) {
     const size_t choices = runnable_.size() + order_.size() - begun_;
-    if (bulk_copies_.any() && (choices == 0 || random_.below(16) == 0)) {
+    if (bulk_copies_.any() && (choices == 0 ? alive_ > 0 : random_.below(16) == 0)) {
       bulk_copies_.happen();
       continue;
     }
