@@ -66,6 +66,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   shared_limit_ = properties.sharedMemPerBlockOptin;
   shared_of_multiprocessor_ = properties.sharedMemPerMultiprocessor;
   shared_of_system_ = properties.reservedSharedMemPerBlock;
+  bulk_copies_ = bulk_copies_wanted() && bulk_copies_possible(capability_, shared_limit_);
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   staging_.resize(kStagingBuffers);
   for (Staging& s : staging_) {

@@ -75,6 +75,9 @@ class CudaBackend final : public DeviceBackend {
   // Products of up to so many rows make the norms that they read: 64, or what TANDEM_FUSED_NORMS
   // said when this was made (0: none, 1: all that norm_tiles takes).
   int64_t most_normed_rows() const { return most_normed_rows_; }
+  // Whether attention of few queries takes keys and values by bulk copies: where it can, and
+  // TANDEM_BULK_COPIES was 1 when this was made.
+  bool bulk_copies() const { return bulk_copies_; }
   // Bytes of shared memory that a block may ask for.
   size_t shared_limit() const { return shared_limit_; }
   // How many blocks with so many of them run at once, up to `most` on a multiprocessor.
@@ -98,7 +101,7 @@ class CudaBackend final : public DeviceBackend {
 
   int index_;
   int capability_ = 0;  // 10 * major + minor
-  bool overlaps_ = false;
+  bool overlaps_ = false, bulk_copies_ = false;
   int most_normed_rows_ = 0;
   int most_best_rows_ = 0;
   int multiprocessors_ = 0;

@@ -21,6 +21,8 @@ bool environment_says(const char* variable, std::string_view value) {
 
 bool dependent_launches_wanted() { return environment_says("TANDEM_DEPENDENT_LAUNCH", "1"); }
 
+bool bulk_copies_wanted() { return environment_says("TANDEM_BULK_COPIES", "1"); }
+
 // Up to 64 rows a launch less counts for more than a norm that several blocks make, above it
 // perhaps not: an estimate.
 int normed_rows_wanted() {

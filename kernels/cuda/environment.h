@@ -6,6 +6,8 @@ namespace tandem::cuda {
 
 // TANDEM_DEPENDENT_LAUNCH: 1.
 bool dependent_launches_wanted();
+// TANDEM_BULK_COPIES: 1.
+bool bulk_copies_wanted();
 // Rows up to which products make the norms that they read. TANDEM_FUSED_NORMS: 0, none; 1, as many
 // as norm_tiles takes.
 int normed_rows_wanted();

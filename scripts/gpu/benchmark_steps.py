@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from check_steps import Failed, NotRun, Step, TooLong, overlapped, setting
+from check_steps import Failed, NotRun, Step, TooLong, by_bulk, overlapped, setting
 
 # Whether products make the norms that they read: never; those of 9 to 128 rows. (Else those of 9 to 64.)
 norms_apart, norms_fused = setting("TANDEM_FUSED_NORMS", "0"), setting("TANDEM_FUSED_NORMS")
@@ -221,6 +221,8 @@ STEPS = [
     Step("bench.greedy", "bf16, greedy, 260 to 440 tokens in, 128 out", 75, 30, tandem(BATCHES, REPEAT)),
     Step("bench.overlapped", "the same with dependent launches, beside without", 60, 20,
          overlapped(tandem(BATCHES, REPEAT, beside="of plain"))),
+    Step("bench.bulk", "the same with bulk copies in attention, beside loads", 40, 12,
+         by_bulk(tandem("1,32,128", 5, beside="of loads"))),
     Step("bench.norms_apart", "the same with norms apart from products, beside in them", 35, 12,
          norms_apart(tandem("32,64", 5, beside="of fused"))),
     Step("bench.norms_fused", "the same with norms in products of 128 rows too, beside apart", 25, 10,

@@ -10,8 +10,9 @@ STEPS = {s.name: s for s in check_steps.STEPS + op_steps.STEPS + benchmark_steps
 PLANS = {
     "a": (240, ["libraries", "ops.ceilings", "bench.model", "kernels", "goldens.engine", "goldens.float32.two", "bench.greedy",
                 "bench.overlapped", "goldens.overlapped"]),
-    "b": (480, ["ops.ceilings", "bench.model", "ops.products", "ops.attention", "ops.others", "ops.overlapped", "ops.profiled", "bench.tuned",
-                "bench.norms_apart", "bench.norms_fused", "bench.heads_apart", "bench.heads_fused", "bench.f8_cache",
+    "b": (480, ["ops.ceilings", "bench.model", "ops.products", "ops.attention", "ops.bulk", "ops.others", "ops.overlapped", "ops.profiled",
+                "bench.tuned", "bench.norms_apart", "bench.norms_fused", "bench.heads_apart", "bench.heads_fused", "bench.bulk",
+                "bench.f8_cache", "goldens.bulk",
                 "sanitizer.small.memcheck", "sanitizer.small.racecheck", "kernels.overlapped"]),
     "c": (570, ["bench.model", "bench.greedy", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "bench.beams",
                 "bench.int8", "bench.fp8", "bench.online", "ranks.1", "ranks.2", "ranks.4", "faults.rank_killed", "bench.all_reduce",

@@ -49,6 +49,10 @@ struct AttentionParams {
   const float* bias = nullptr;
   int32_t bias_columns = 0, bias_zero = 0;
 
+  // attention_rows: keys and values by bulk copies, where it can (takes_bulk_copies). Only where
+  // bulk_copies_possible.
+  bool bulk = false;
+
   // Of the queries' own tokens, which attention_rows brings to `pages` before it reads them: query
   // i of a causal work is the key `position + i`. Each sequence's queries are in one work (or its
   // chunks).
@@ -68,6 +72,14 @@ struct AttentionParams {
 // Work of at most kRowsPerBlock queries: keys and values are read once for all of them, products
 // and sums are in f32. Every type, every head size.
 void attention_rows(const AttentionParams& params, LaunchStream stream);
+
+// Whether a device of this compute capability, whose blocks have so much shared memory, runs what
+// was compiled here for bulk copies.
+bool bulk_copies_possible(int compute_capability, size_t shared_memory);
+// Whether attention_rows uses them: pages of the activations' type in which a head's keys lie one
+// behind the other, four at least, heads of 33 to 128 elements that begin at multiples of 16 bytes,
+// up to 4 queries, no options. The results have the same bits.
+bool takes_bulk_copies(const AttentionParams& params);
 
 // Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of
 // 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products in f32; the

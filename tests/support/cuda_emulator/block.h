@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bulk_copies.h"
 #include "cuda_emulator.h"
 #include "sanitizers.h"
 
@@ -30,7 +31,8 @@ struct AsyncCopy {
 };
 
 struct Thread {
-  enum class State : uint8_t { kNew, kRunnable, kRunning, kWaiting, kEnded };
+  // kWaitingForPhase: of a copy barrier, not for other threads by name.
+  enum class State : uint8_t { kNew, kRunnable, kRunning, kWaiting, kWaitingForPhase, kEnded };
   State state = State::kNew;
   uint3 index{};
   const char* waits_at = "";
@@ -73,7 +75,14 @@ class Block {
   void maybe_yield() {
     if (random_.below(8) == 0) yield();
   }
+  void wait_for_phase();
+  void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
+  unsigned running_index() const { return running_; }
+  bool has_ended(unsigned thread) const { return threads_[thread].state == Thread::State::kEnded; }
+  Random& random() { return random_; }
+  BulkCopies& bulk_copies() { return bulk_copies_; }
+  bool is_shared(const void* at, size_t bytes) const;
   unsigned char* shared() { return shared_; }
   Thread& running() { return threads_[running_]; }
   void need_waited(const char* what);
@@ -88,7 +97,6 @@ class Block {
   void switch_out();
   void end_thread();
   void wait(const char* name, unsigned mask);
-  void wake(unsigned thread);
   void pass_block_barrier();
   void pass_meeting(Warp& warp, size_t at);
   [[noreturn]] void fail_stuck();
@@ -107,6 +115,7 @@ class Block {
   const char* barrier_name_ = nullptr;
   unsigned barrier_arrived_ = 0;
   BlockVotes votes_{};
+  BulkCopies bulk_copies_{*this};
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;

@@ -95,6 +95,10 @@ void Block::run_block(uint32_t number) {
   begun_ = 0;
   for (;;) {
     const size_t choices = runnable_.size() + order_.size() - begun_;
+    if (bulk_copies_.any() && (choices == 0 ? alive_ > 0 : random_.below(16) == 0)) {
+      bulk_copies_.happen();
+      continue;
+    }
     if (choices == 0) break;
     const size_t choice = random_.below(static_cast<uint32_t>(choices));
     if (choice < runnable_.size()) {
@@ -112,6 +116,7 @@ void Block::run_block(uint32_t number) {
     }
   }
   if (alive_ != 0) fail_stuck();
+  bulk_copies_.end_block();
 }
 
 void Block::add_worker() {
@@ -197,8 +202,17 @@ void Block::wait(const char* name, unsigned mask) {
   switch_out();
 }
 
+void Block::wait_for_phase() {
+  Thread& thread = threads_[running_];
+  thread.state = Thread::State::kWaitingForPhase;
+  thread.waits_at = "a wait for a copy barrier";
+  thread.waits_for = 0;
+  switch_out();
+}
+
 void Block::wake(unsigned thread) {
-  if (threads_[thread].state != Thread::State::kWaiting) return;
+  const Thread::State state = threads_[thread].state;
+  if (state != Thread::State::kWaiting && state != Thread::State::kWaitingForPhase) return;
   threads_[thread].state = Thread::State::kRunnable;
   runnable_.push_back(thread);
 }
@@ -208,6 +222,12 @@ void Block::yield() {
   threads_[running_].state = Thread::State::kRunnable;
   runnable_.push_back(running_);
   switch_out();
+}
+
+bool Block::is_shared(const void* at, size_t bytes) const {
+  const auto* begin = static_cast<const unsigned char*>(at);
+  return (begin >= shared_ && begin + bytes <= shared_ + kernel_->shared) ||
+         is_static_shared(at, bytes);
 }
 
 void Block::need_waited(const char* what) {
@@ -236,13 +256,16 @@ BlockVotes Block::block_barrier(const char* name, int value) {
 
 void Block::pass_block_barrier() {
   barrier_arrived_ = 0;
+  BulkCopies::Threads met;
   for (unsigned i = 0; i < threads_.size(); ++i) {
     Thread& thread = threads_[i];
     const bool waits = thread.state == Thread::State::kWaiting && thread.waits_for == 0;
     if (!waits && i != running_) continue;
     thread.votes = votes_;
+    met.set(i);
     wake(i);
   }
+  bulk_copies_.met(met);
 }
 
 void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&)) {
@@ -269,9 +292,12 @@ void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(W
 void Block::pass_meeting(Warp& warp, size_t at) {
   WarpMeeting lanes = warp.meetings[at].lanes;
   const auto act = warp.meetings[at].act;
+  // (Of what lanes do together only this orders what they read and write.)
+  const bool orders = std::strcmp(warp.meetings[at].name, "__syncwarp") == 0;
   warp.meetings.erase(warp.meetings.begin() + static_cast<ptrdiff_t>(at));
   act(lanes);
   const unsigned first = static_cast<unsigned>(&warp - warps_.data()) * kWarp;
+  if (orders) bulk_copies_.met(BulkCopies::Threads(lanes.mask) << first);
   for (unsigned i = 0; i < kWarp; ++i)
     if (lanes.mask >> i & 1) wake(first + i);
 }
@@ -282,7 +308,8 @@ void Block::fail_stuck() {
   int named = 0;
   for (unsigned i = 0; i < threads_.size() && named < 8; ++i) {
     const Thread& thread = threads_[i];
-    if (thread.state != Thread::State::kWaiting) continue;
+    if (thread.state != Thread::State::kWaiting && thread.state != Thread::State::kWaitingForPhase)
+      continue;
     if (named++ == 0) running_ = i;
     char line[160];
     std::snprintf(line, sizeof line, "\n    (%u, %u, %u) in %s", thread.index.x, thread.index.y,
@@ -293,7 +320,7 @@ void Block::fail_stuck() {
       text += line;
     }
   }
-  fail(text);
+  fail(text + bulk_copies_.missing());
 }
 
 namespace {
@@ -352,6 +379,20 @@ void async_wait(unsigned groups_left) {
       std::memcpy(copy.to, copy.from, copy.size);
   }
   thread.copies.resize(left);
+}
+
+void make_copy_barrier(const uint64_t* at, unsigned arrivals) {
+  here("mbarrier.init").bulk_copies().make(at, arrivals);
+}
+void copy_barriers_made() { here("fence.mbarrier_init").bulk_copies().made(); }
+void arrive_at_copies(const uint64_t* at, uint64_t bytes) {
+  here("mbarrier.arrive").bulk_copies().arrive(at, bytes);
+}
+void wait_for_copies(const uint64_t* at, unsigned parity) {
+  here("mbarrier.try_wait").bulk_copies().wait(at, parity);
+}
+void bulk_copy(void* to, const void* from, size_t bytes, const uint64_t* at) {
+  here("cp.async.bulk").bulk_copies().copy(to, from, bytes, at);
 }
 
 }  // namespace cuda_emulator

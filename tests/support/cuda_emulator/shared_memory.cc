@@ -104,15 +104,26 @@ unsigned long long loaded_objects() {
   return adds;
 }
 
+// As this OS thread last saw them.
+thread_local Places places{{}, false, 0};
+
 }  // namespace
 
 void poison_static_shared() {
-  static thread_local Places places{{}, false, 0};
   if (!places.complete || places.loaded != loaded_objects()) {
     places = {};
     dl_iterate_phdr(add_module, &places);
   }
   for (const auto& [at, size] : places.of_thread) std::memset(at, 0xff, size);
+}
+
+bool is_static_shared(const void* at, size_t bytes) {
+  const auto* begin = static_cast<const char*>(at);
+  for (const auto& [variable, size] : places.of_thread) {
+    const auto* first = static_cast<const char*>(variable);
+    if (begin >= first && begin + bytes <= first + size) return true;
+  }
+  return false;
 }
 
 }  // namespace cuda_emulator

@@ -1,7 +1,11 @@
 // Attention that writes the keys and values of its own queries: the bits of write_kv and attention
 // behind it, in the pages and in the result.
+#include <cstdlib>
 #include <numeric>
+#include <string>
 
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/backend.h"
 #include "tests/kernels/cuda/attention/planned.h"
 
 namespace tandem {
@@ -22,6 +26,7 @@ struct Case {
   bool turned = false;
   int window = -1;
   bool sums = false;
+  bool hnd = false;  // else either layout
 };
 
 // The queries' rows, with rows of padding between them, whose slots are negative.
@@ -39,7 +44,7 @@ class Problem {
         page_indices_(to_device(ctx, indices(page_numbers_))) {
     const int64_t kv_heads = c.heads / c.group;
     planned_.plan.row_blocks = static_cast<int32_t>(random.integer(0, 3));
-    layout_ = random.pick({KvLayout::kNHD, KvLayout::kHND});
+    layout_ = c.hnd ? KvLayout::kHND : random.pick({KvLayout::kNHD, KvLayout::kHND});
     const bool nhd = layout_ == KvLayout::kNHD;
     shape_ = {std::ssize(page_numbers_), 2, nhd ? c.block_size : kv_heads,
               nhd ? kv_heads : c.block_size, c.head_dim};
@@ -178,6 +183,32 @@ TEST(CudaAttentionWrite, OverChunks) {
         expect_the_same(ctx, random,
                         {dtype, dtype, 2, 1, 16, 16, {{4, keys}, {1, keys}, {2, 7}}, true, window});
   }
+}
+
+// A backend that was made with TANDEM_BULK_COPIES.
+TEST(CudaAttentionWrite, ByBulkCopies) {
+  Random random;
+  const char* given = std::getenv("TANDEM_BULK_COPIES");
+  const std::string before = given != nullptr ? given : "0";
+  for (const std::string wanted : {"1", "0", "yes", before.c_str()})
+    for (const DType dtype : kActivations) {
+      setenv("TANDEM_BULK_COPIES", wanted.c_str(), 1);
+      Context ctx = testing::cuda_context(dtype);
+      const auto& backend = static_cast<cuda::CudaBackend&>(ctx.backend());
+      EXPECT_EQ(backend.bulk_copies(),
+                wanted == "1" &&
+                    cuda::bulk_copies_possible(backend.capability(), backend.shared_limit()));
+      for (const int head_dim : {64, 128})
+        for (const int queries : {1, 4}) {
+          Case c{dtype, dtype, 2, random.pick({1, 2}), head_dim, random.pick({4, 16, 64}), {}};
+          c.hnd = true;
+          c.turned = random.integer(0, 1) == 1;
+          for (const int32_t keys :
+               {4, 16, random.pick({65, 128, 129, 131}), random.pick({257, 385, 512, 514, 516})})
+            c.sequences.push_back({queries, keys});
+          expect_the_same(ctx, random, c);
+        }
+    }
 }
 
 }  // namespace

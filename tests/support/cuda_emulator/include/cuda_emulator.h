@@ -102,6 +102,14 @@ void async_copy(void* to, const void* from, size_t size, bool zero);
 void async_commit();
 void async_wait(unsigned groups_left);
 
+// Barriers in shared memory that count arrivals and bytes, and the copies that bring these
+// (mbarrier, cp.async.bulk); what they must not do is in bulk_copies.h.
+void make_copy_barrier(const uint64_t* at, unsigned arrivals);
+void copy_barriers_made();
+void arrive_at_copies(const uint64_t* at, uint64_t bytes);
+void wait_for_copies(const uint64_t* at, unsigned parity);
+void bulk_copy(void* to, const void* from, size_t bytes, const uint64_t* at);
+
 // Says where it is (kernel, block, thread) and aborts.
 [[noreturn]] void fail(const char* what);
 

@@ -1,0 +1,171 @@
+// Barriers know who has read what a phase brought, and threads who has gone on since: by meetings
+// of the block or a warp, and by arrivals that they waited for.
+#include "bulk_copies.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "block.h"
+
+namespace cuda_emulator {
+
+void BulkCopies::make(const uint64_t* at, unsigned arrivals) {
+  if (!block_.is_shared(at, sizeof *at) || reinterpret_cast<uintptr_t>(at) % sizeof *at != 0)
+    block_.fail("a copy barrier that is not 8 aligned bytes of shared memory");
+  if (arrivals == 0) block_.fail("a copy barrier without arrivals");
+  if (barriers_.contains(at)) block_.fail("a copy barrier is made twice");
+  Barrier barrier{};
+  barrier.arrivals = barrier.missing = arrivals;
+  barrier.maker = block_.running_index();
+  barriers_.emplace(at, barrier);
+  known_.resize(Threads().size());
+}
+
+void BulkCopies::made() {
+  for (auto& [at, barrier] : barriers_) barrier.made |= barrier.maker == block_.running_index();
+}
+
+BulkCopies::Barrier& BulkCopies::find(const uint64_t* at, const char* what) {
+  block_.need_waited(what);
+  const auto found = barriers_.find(at);
+  if (found == barriers_.end()) block_.fail(std::string("no copy barrier is there: ") + what);
+  if (!found->second.made)
+    block_.fail(std::string("copy_barriers_made was not called before what ") + what);
+  return found->second;
+}
+
+BulkCopies::Threads BulkCopies::known_to(unsigned thread, const uint64_t* at,
+                                         const Barrier& barrier) const {
+  const auto found = known_[thread].find(at);
+  Threads known = found == known_[thread].end() ? Threads() : found->second;
+  if (barrier.readers[thread]) known.set(thread);
+  return known;
+}
+
+void BulkCopies::arrive(const uint64_t* at, uint64_t bytes) {
+  block_.maybe_yield();
+  Barrier& barrier = find(at, "arrives at a copy barrier");
+  if (barrier.missing == 0) block_.fail("more arrivals than a copy barrier is made for");
+  if (bytes >= 1 << 20) block_.fail("a copy barrier expects 2^20 bytes or more");
+  for (const auto& [other, of] : barriers_)
+    barrier.arriving[other] |= known_to(block_.running_index(), other, of);
+  barrier.bytes += static_cast<int64_t>(bytes);
+  --barrier.missing;
+  settle(at, barrier);
+}
+
+// Ends the phase if nothing is missing.
+void BulkCopies::settle(const uint64_t* at, Barrier& barrier) {
+  if (barrier.missing > 0) return;
+  if (barrier.bytes < 0) block_.fail("more bytes come than a copy barrier expects");
+  if (barrier.bytes > 0) return;
+  ++barrier.phase;
+  barrier.missing = barrier.arrivals;
+  barrier.filled = false;
+  barrier.readers.reset();
+  for (const auto& [other, threads] : barrier.arriving) barrier.carried[other] |= threads;
+  barrier.arriving.clear();
+  for (auto& [other, of] : barriers_) {
+    of.arriving.erase(at);
+    of.carried.erase(at);
+  }
+  for (Known& known : known_) known.erase(at);
+  for (const unsigned thread : std::exchange(barrier.waiting, {})) block_.wake(thread);
+}
+
+void BulkCopies::wait(const uint64_t* at, unsigned parity) {
+  block_.maybe_yield();
+  Barrier& barrier = find(at, "waits for a copy barrier");
+  if (parity > 1) block_.fail("the parity of a phase is 0 or 1");
+  while ((barrier.phase & 1) == parity) {
+    barrier.waiting.push_back(block_.running_index());
+    block_.wait_for_phase();
+  }
+  const unsigned self = block_.running_index();
+  if (barrier.filled)
+    block_.fail(
+        "a thread comes for bytes whose place is being filled again: it was not waited for");
+  barrier.readers.set(self);
+  for (Known& known : known_)
+    if (const auto found = known.find(at); found != known.end()) found->second.reset(self);
+  for (const auto& [other, threads] : barrier.carried) known_[self][other] |= threads;
+}
+
+void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* at) {
+  block_.maybe_yield();
+  Barrier& barrier = find(at, "copies in bulk");
+  if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
+    block_.fail("a bulk copy that is not 16-byte aligned");
+  if (bytes == 0 || bytes % 16 != 0) block_.fail("a bulk copy of no multiple of 16 bytes");
+  if (!block_.is_shared(to, bytes)) block_.fail("a bulk copy to what is not shared memory");
+  const Copy copy{to, from, bytes, at, barrier.phase};
+  for (const Copy& other : copies_)
+    if (overlap(copy, other)) block_.fail("two bulk copies to one place");
+  if (!barrier.filled) need_met(at, barrier);
+  for (const Copy& other : places_) {  // that another barrier has counted
+    const Barrier& of = barriers_.at(other.barrier);
+    if (other.barrier == at || !overlap(copy, other)) continue;
+    if (of.phase == other.phase) block_.fail("two bulk copies to one place");
+    if (of.phase == other.phase + 1) need_met(other.barrier, of);
+  }
+  barrier.filled = true;
+  std::memset(to, 0xff, bytes);
+  copies_.push_back(copy);
+}
+
+// Whoever waited for the phase before has met the thread that runs since.
+void BulkCopies::need_met(const uint64_t* at, const Barrier& barrier) const {
+  const Threads late = barrier.readers & ~known_to(block_.running_index(), at, barrier);
+  for (unsigned i = 0; i < late.size(); ++i)
+    if (late[i] && !block_.has_ended(i))
+      block_.fail("a place is filled again, and thread " + std::to_string(i) +
+                  ", who waited for what was there, has not been met since");
+}
+
+bool BulkCopies::overlap(const Copy& a, const Copy& b) {
+  const char *first = static_cast<char*>(a.to), *second = static_cast<char*>(b.to);
+  return first < second + b.bytes && second < first + a.bytes;
+}
+
+void BulkCopies::happen() {
+  const size_t i = block_.random().below(static_cast<uint32_t>(copies_.size()));
+  const Copy copy = copies_[i];
+  copies_[i] = copies_.back();
+  copies_.pop_back();
+  std::memcpy(copy.to, copy.from, copy.bytes);
+  std::erase_if(places_, [&](const Copy& other) { return overlap(copy, other); });
+  places_.push_back(copy);
+  Barrier& barrier = barriers_.at(copy.barrier);
+  if (barrier.phase != copy.phase) block_.fail("bytes come behind the phase that they are of");
+  barrier.bytes -= static_cast<int64_t>(copy.bytes);
+  settle(copy.barrier, barrier);
+}
+
+void BulkCopies::met(const Threads& threads) {
+  for (const auto& [at, barrier] : barriers_) {
+    if (barrier.readers.none()) continue;
+    Threads all;
+    for (unsigned i = 0; i < threads.size(); ++i)
+      if (threads[i]) all |= known_to(i, at, barrier);
+    for (unsigned i = 0; i < threads.size(); ++i)
+      if (threads[i]) known_[i][at] = all;
+  }
+}
+
+void BulkCopies::end_block() {
+  if (any()) block_.fail("a block ends while bulk copies are under way");
+  barriers_.clear();
+  places_.clear();
+  for (Known& known : known_) known.clear();
+}
+
+std::string BulkCopies::missing() const {
+  std::string text;
+  for (const auto& [at, barrier] : barriers_)
+    if (!barrier.waiting.empty())
+      text += "\n    a copy barrier lacks " + std::to_string(barrier.missing) + " arrivals and " +
+              std::to_string(barrier.bytes) + " bytes of phase " + std::to_string(barrier.phase);
+  return text;
+}
+
+}  // namespace cuda_emulator

@@ -1,0 +1,77 @@
+// Bulk copies to shared memory and the barriers that count their bytes. A part of the scheduler.
+//
+// A copy happens as late as it may (when no thread can go on) or at any time before, and its place
+// holds 0xFF until then. What goes wrong on hardware now and then ends the process here: barriers
+// that are used before they are made, bytes that nobody expects, a place that is filled again while
+// a thread that waited for what was in it may still read there, a block that ends too soon.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cuda_emulator {
+
+class Block;
+
+class BulkCopies {
+ public:
+  using Threads = std::bitset<1024>;
+
+  explicit BulkCopies(Block& block) : block_(block) {}
+
+  void make(const uint64_t* at, unsigned arrivals);
+  void made();
+  void arrive(const uint64_t* at, uint64_t bytes);
+  void wait(const uint64_t* at, unsigned parity);
+  void copy(void* to, const void* from, size_t bytes, const uint64_t* at);
+
+  bool any() const { return !copies_.empty(); }
+  // Lets one of them, any, happen.
+  void happen();
+  // These threads have met: each knows what the others have done.
+  void met(const Threads& threads);
+  void end_block();
+  // What those wait for who wait.
+  std::string missing() const;
+
+ private:
+  // By barrier: the readers that are known to have gone on to something else since.
+  using Known = std::map<const uint64_t*, Threads>;
+
+  struct Barrier {
+    unsigned arrivals, missing;  // of a phase; of them, in this one
+    unsigned maker;
+    bool made = false;    // others may know it
+    int64_t bytes = 0;    // expected, and not there
+    uint64_t phase = 0;   // its number
+    bool filled = false;  // copies of this phase have been issued
+    Threads readers;      // who waited for the phase before
+    std::vector<unsigned> waiting;
+    Known arriving, carried;  // what arrivals of this phase know; of those before: who waits learns
+  };
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+    const uint64_t* barrier;
+    uint64_t phase;
+  };
+
+  Barrier& find(const uint64_t* at, const char* what);
+  void settle(const uint64_t* at, Barrier& barrier);
+  void need_met(const uint64_t* at, const Barrier& barrier) const;
+  static bool overlap(const Copy& a, const Copy& b);
+  Threads known_to(unsigned thread, const uint64_t* at, const Barrier& barrier) const;
+
+  Block& block_;
+  std::map<const uint64_t*, Barrier> barriers_;
+  std::vector<Known> known_;  // to each thread
+  std::vector<Copy> copies_;  // under way
+  std::vector<Copy> places_;  // the last that came to each place
+};
+
+}  // namespace cuda_emulator
