@@ -48,7 +48,7 @@ void Speculator::measure(const StepInFlight& step, const proto::StepOutput& answ
   computed_until_.reset();
   if (answer.seconds() <= 0) return;
   if (step.alone) computed_until_ = step.scheduled_at + answer.seconds();
-  if (!step.only_decodes) return;
+  if (!step.only_decodes || step.seqs.empty()) return;
   int drafts = 0;
   for (const SequenceInFlight& scheduled : step.seqs) {
     if (scheduled.asked_drafts > 0) return;  // the draft model's steps are in it
@@ -83,6 +83,7 @@ bool Speculator::is_worth_a_pause(const GroupQueues& queues, bool in_flight) {
       const int pending = seq->num_pending_tokens();
       const int left = group.params().max_tokens() - seq->output_len() - 1;
       if (seq->finished() || (pending > 0) != in_flight || left <= 0) continue;
+      if (!in_flight && seq->num_uncomputed_tokens() != 1) continue;  // of its prompt
       gain += choose(queues, group, *seq, pending, std::min(left, config_.num_tokens), said_).gain;
     }
   }

@@ -17,6 +17,7 @@ constexpr double kMostOff = 1.5;           // how far from what was expected a s
 constexpr double kPauseOfAStep = 0.05;     // as a share, before one has been seen
 constexpr double kMostPause = 5;           // times as long as was expected
 constexpr double kLeastCost = 0.01, kMostCost = 1;
+constexpr double kLeastSeconds = 1e-7, kMostSeconds = 1e5;  // that anybody believes
 
 // x with a x = b, for a symmetric positive definite a.
 std::array<double, 3> solve(std::array<std::array<double, 3>, 3> a, std::array<double, 3> b) {
@@ -47,7 +48,7 @@ double StepTimes::seconds(const Parts& parts, int sequences, int drafts) {
 // as less far.
 void StepTimes::add_step(int sequences, int drafts, double seconds_taken) {
   TANDEM_CHECK(sequences > 0 && drafts >= 0 && std::isfinite(seconds_taken));
-  if (seconds_taken <= 0) return;
+  if (seconds_taken < kLeastSeconds || seconds_taken > kMostSeconds) return;
   if (seen_ >= kSure) {
     const double expected = seconds(parts_, sequences, drafts);
     seconds_taken = std::clamp(seconds_taken, expected / kMostOff, expected * kMostOff);

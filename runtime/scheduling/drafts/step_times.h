@@ -17,7 +17,7 @@ class StepTimes {
   explicit StepTimes(double rows_of_a_step = kRowsOfAStep);
 
   // A step that decoded so many sequences (at least one), verified so many drafts and did nothing
-  // else took the workers so many seconds. Nothing is learnt of 0 seconds.
+  // else took the workers so many seconds. Nothing is learnt of what no step takes, 0 say.
   void add_step(int sequences, int drafts, double seconds);
   // From one step to the next, which waited for its answer, so much more time passed than the
   // workers needed.

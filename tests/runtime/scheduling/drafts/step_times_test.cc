@@ -88,7 +88,7 @@ TEST(StepTimes, OfOneSequence) {
 
 TEST(StepTimes, NothingIsLearntOfUnknownTimes) {
   StepTimes times;
-  times.add_step(3, 1, 0);
+  for (const double seconds : {0.0, 1e-300, 1e300}) times.add_step(3, 1, seconds);
   EXPECT_DOUBLE_EQ(times.draft_cost(1), StepTimes().draft_cost(1));
   times.add_pause(1);
   EXPECT_DOUBLE_EQ(times.pause_cost(1), 0.05);
