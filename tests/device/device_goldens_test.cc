@@ -2,6 +2,7 @@
 // shares the batch; steps recorded and eager; short caches; every family.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <ostream>
 #include <set>
 #include <string>
@@ -45,6 +46,18 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"recompute", "bart-odd-heads", false, 1, 400, PreemptionMode::kRecompute},
         Setting{"odd_heads", "bart-odd-heads", false, 2, 2000, PreemptionMode::kAuto}),
     [](const auto& info) { return info.param.name; });
+
+// Heads of 64, beams and sequences of one query: by bulk copies where the device has them.
+TEST(BulkCopiesGoldens, Tokens) {
+  const char* given = std::getenv("TANDEM_BULK_COPIES");
+  const std::string before = given != nullptr ? given : "0";
+  setenv("TANDEM_BULK_COPIES", "1", 1);
+  EngineConfig config = testing::golden_config("bart-base-shape");
+  config.device = "cuda";
+  config.num_gpu_blocks_override = 500;
+  testing::expect_goldens(config, "bart-base-shape", 5, 6);
+  setenv("TANDEM_BULK_COPIES", before.c_str(), 1);
+}
 
 // The other families, some of their cases each.
 class FamilyGoldens : public ::testing::TestWithParam<const char*> {};

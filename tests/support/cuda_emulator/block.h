@@ -79,6 +79,7 @@ class Block {
   void wake(unsigned thread);
   unsigned lane() const { return running_ % kWarp; }
   unsigned running_index() const { return running_; }
+  unsigned num_threads() const { return static_cast<unsigned>(threads_.size()); }
   bool has_ended(unsigned thread) const { return threads_[thread].state == Thread::State::kEnded; }
   Random& random() { return random_; }
   BulkCopies& bulk_copies() { return bulk_copies_; }

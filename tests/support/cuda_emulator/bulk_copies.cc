@@ -17,8 +17,8 @@ void BulkCopies::make(const uint64_t* at, unsigned arrivals) {
   Barrier barrier{};
   barrier.arrivals = barrier.missing = arrivals;
   barrier.maker = block_.running_index();
-  barriers_.emplace(at, barrier);
-  known_.resize(Threads().size());
+  barrier.known.resize(block_.num_threads());
+  barriers_.emplace(at, std::move(barrier));
 }
 
 void BulkCopies::made() {
@@ -34,10 +34,8 @@ BulkCopies::Barrier& BulkCopies::find(const uint64_t* at, const char* what) {
   return found->second;
 }
 
-BulkCopies::Threads BulkCopies::known_to(unsigned thread, const uint64_t* at,
-                                         const Barrier& barrier) const {
-  const auto found = known_[thread].find(at);
-  Threads known = found == known_[thread].end() ? Threads() : found->second;
+BulkCopies::Threads BulkCopies::known_to(unsigned thread, const Barrier& barrier) {
+  Threads known = barrier.known[thread];
   if (barrier.readers[thread]) known.set(thread);
   return known;
 }
@@ -48,7 +46,7 @@ void BulkCopies::arrive(const uint64_t* at, uint64_t bytes) {
   if (barrier.missing == 0) block_.fail("more arrivals than a copy barrier is made for");
   if (bytes >= 1 << 20) block_.fail("a copy barrier expects 2^20 bytes or more");
   for (const auto& [other, of] : barriers_)
-    barrier.arriving[other] |= known_to(block_.running_index(), other, of);
+    if (of.readers.any()) barrier.arriving[other] |= known_to(block_.running_index(), of);
   barrier.bytes += static_cast<int64_t>(bytes);
   --barrier.missing;
   settle(at, barrier);
@@ -62,14 +60,9 @@ void BulkCopies::settle(const uint64_t* at, Barrier& barrier) {
   ++barrier.phase;
   barrier.missing = barrier.arrivals;
   barrier.filled = false;
-  barrier.readers.reset();
   for (const auto& [other, threads] : barrier.arriving) barrier.carried[other] |= threads;
   barrier.arriving.clear();
-  for (auto& [other, of] : barriers_) {
-    of.arriving.erase(at);
-    of.carried.erase(at);
-  }
-  for (Known& known : known_) known.erase(at);
+  forget_readers(at, barrier);
   for (const unsigned thread : std::exchange(barrier.waiting, {})) block_.wake(thread);
 }
 
@@ -85,10 +78,20 @@ void BulkCopies::wait(const uint64_t* at, unsigned parity) {
   if (barrier.filled)
     block_.fail(
         "a thread comes for bytes whose place is being filled again: it was not waited for");
+  if (barrier.readers[self])  // it reads once more
+    for (Threads& known : barrier.known) known.reset(self);
   barrier.readers.set(self);
-  for (Known& known : known_)
-    if (const auto found = known.find(at); found != known.end()) found->second.reset(self);
-  for (const auto& [other, threads] : barrier.carried) known_[self][other] |= threads;
+  for (const auto& [other, threads] : barrier.carried) barriers_.at(other).known[self] |= threads;
+}
+
+void BulkCopies::forget_readers(const uint64_t* at, Barrier& barrier) {
+  if (barrier.readers.none()) return;
+  barrier.readers.reset();
+  std::fill(barrier.known.begin(), barrier.known.end(), Threads());
+  for (auto& [other, of] : barriers_) {
+    of.arriving.erase(at);
+    of.carried.erase(at);
+  }
 }
 
 void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* at) {
@@ -101,12 +104,12 @@ void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* 
   const Copy copy{to, from, bytes, at, barrier.phase};
   for (const Copy& other : copies_)
     if (overlap(copy, other)) block_.fail("two bulk copies to one place");
-  if (!barrier.filled) need_met(at, barrier);
+  if (!barrier.filled) need_met(barrier);
   for (const Copy& other : places_) {  // that another barrier has counted
     const Barrier& of = barriers_.at(other.barrier);
     if (other.barrier == at || !overlap(copy, other)) continue;
     if (of.phase == other.phase) block_.fail("two bulk copies to one place");
-    if (of.phase == other.phase + 1) need_met(other.barrier, of);
+    if (of.phase == other.phase + 1) need_met(of);
   }
   barrier.filled = true;
   std::memset(to, 0xff, bytes);
@@ -114,8 +117,8 @@ void BulkCopies::copy(void* to, const void* from, size_t bytes, const uint64_t* 
 }
 
 // Whoever waited for the phase before has met the thread that runs since.
-void BulkCopies::need_met(const uint64_t* at, const Barrier& barrier) const {
-  const Threads late = barrier.readers & ~known_to(block_.running_index(), at, barrier);
+void BulkCopies::need_met(const Barrier& barrier) const {
+  const Threads late = barrier.readers & ~known_to(block_.running_index(), barrier);
   for (unsigned i = 0; i < late.size(); ++i)
     if (late[i] && !block_.has_ended(i))
       block_.fail("a place is filled again, and thread " + std::to_string(i) +
@@ -141,14 +144,18 @@ void BulkCopies::happen() {
   settle(copy.barrier, barrier);
 }
 
-void BulkCopies::met(const Threads& threads) {
-  for (const auto& [at, barrier] : barriers_) {
+void BulkCopies::all_met() {
+  for (auto& [at, barrier] : barriers_) forget_readers(at, barrier);
+}
+
+void BulkCopies::met(unsigned first, uint32_t mask) {
+  for (auto& [at, barrier] : barriers_) {
     if (barrier.readers.none()) continue;
     Threads all;
-    for (unsigned i = 0; i < threads.size(); ++i)
-      if (threads[i]) all |= known_to(i, at, barrier);
-    for (unsigned i = 0; i < threads.size(); ++i)
-      if (threads[i]) known_[i][at] = all;
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (mask >> i & 1) all |= known_to(first + i, barrier);
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (mask >> i & 1) barrier.known[first + i] = all;
   }
 }
 
@@ -156,7 +163,6 @@ void BulkCopies::end_block() {
   if (any()) block_.fail("a block ends while bulk copies are under way");
   barriers_.clear();
   places_.clear();
-  for (Known& known : known_) known.clear();
 }
 
 std::string BulkCopies::missing() const {

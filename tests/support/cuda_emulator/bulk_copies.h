@@ -32,14 +32,16 @@ class BulkCopies {
   bool any() const { return !copies_.empty(); }
   // Lets one of them, any, happen.
   void happen();
-  // These threads have met: each knows what the others have done.
-  void met(const Threads& threads);
+  // Threads have met: each knows what the others have done. All of the block; of a warp, whose
+  // first thread this is, those in the mask.
+  void all_met();
+  void met(unsigned first, uint32_t mask);
   void end_block();
   // What those wait for who wait.
   std::string missing() const;
 
  private:
-  // By barrier: the readers that are known to have gone on to something else since.
+  // By barrier: the readers that are known to have gone on since.
   using Known = std::map<const uint64_t*, Threads>;
 
   struct Barrier {
@@ -49,7 +51,8 @@ class BulkCopies {
     int64_t bytes = 0;    // expected, and not there
     uint64_t phase = 0;   // its number
     bool filled = false;  // copies of this phase have been issued
-    Threads readers;      // who waited for the phase before
+    Threads readers;      // who waited for the phase before, and may not have met all others since
+    std::vector<Threads> known;  // by thread: readers who, as it knows, have gone on since
     std::vector<unsigned> waiting;
     Known arriving, carried;  // what arrivals of this phase know; of those before: who waits learns
   };
@@ -63,13 +66,13 @@ class BulkCopies {
 
   Barrier& find(const uint64_t* at, const char* what);
   void settle(const uint64_t* at, Barrier& barrier);
-  void need_met(const uint64_t* at, const Barrier& barrier) const;
+  void forget_readers(const uint64_t* at, Barrier& barrier);
+  void need_met(const Barrier& barrier) const;
   static bool overlap(const Copy& a, const Copy& b);
-  Threads known_to(unsigned thread, const uint64_t* at, const Barrier& barrier) const;
+  static Threads known_to(unsigned thread, const Barrier& barrier);
 
   Block& block_;
   std::map<const uint64_t*, Barrier> barriers_;
-  std::vector<Known> known_;  // to each thread
   std::vector<Copy> copies_;  // under way
   std::vector<Copy> places_;  // the last that came to each place
 };

@@ -256,16 +256,14 @@ BlockVotes Block::block_barrier(const char* name, int value) {
 
 void Block::pass_block_barrier() {
   barrier_arrived_ = 0;
-  BulkCopies::Threads met;
   for (unsigned i = 0; i < threads_.size(); ++i) {
     Thread& thread = threads_[i];
     const bool waits = thread.state == Thread::State::kWaiting && thread.waits_for == 0;
     if (!waits && i != running_) continue;
     thread.votes = votes_;
-    met.set(i);
     wake(i);
   }
-  bulk_copies_.met(met);
+  bulk_copies_.all_met();
 }
 
 void Block::warp_meet(const char* name, unsigned mask, void* data, void (*act)(WarpMeeting&)) {
@@ -297,7 +295,7 @@ void Block::pass_meeting(Warp& warp, size_t at) {
   warp.meetings.erase(warp.meetings.begin() + static_cast<ptrdiff_t>(at));
   act(lanes);
   const unsigned first = static_cast<unsigned>(&warp - warps_.data()) * kWarp;
-  if (orders) bulk_copies_.met(BulkCopies::Threads(lanes.mask) << first);
+  if (orders) bulk_copies_.met(first, lanes.mask);
   for (unsigned i = 0; i < kWarp; ++i)
     if (lanes.mask >> i & 1) wake(first + i);
 }
