@@ -25,7 +25,8 @@ struct NumberBounds {
 };
 
 int64_t read_int(const nlohmann::json& value, const std::string& field, int64_t lo, int64_t hi);
-double read_number(const nlohmann::json& value, const std::string& field, const NumberBounds& range);
+double read_number(const nlohmann::json& value, const std::string& field,
+                   const NumberBounds& range);
 bool read_bool(const nlohmann::json& value, const std::string& field);
 std::string read_string(const nlohmann::json& value, const std::string& field);
 // A list of token ids in [0, vocab_size); the message names the position of a wrong one.
