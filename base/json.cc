@@ -50,11 +50,24 @@ constexpr struct {
   std::string_view text, escape;
 } kLineEnds[] = {{"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
 
+// In time that grows with the text, however many of them a client has put into it.
 std::string with_escaped_ends(std::string text) {
-  for (const auto& end : kLineEnds)
-    for (size_t at = text.find(end.text); at != std::string::npos; at = text.find(end.text, at))
-      text.replace(at, end.text.size(), end.escape);
-  return text;
+  std::string out;
+  size_t copied = 0;
+  for (size_t at = text.find_first_of("\xc2\xe2"); at != std::string::npos;
+       at = text.find_first_of("\xc2\xe2", at)) {
+    const auto* const end = std::find_if(
+        std::begin(kLineEnds), std::end(kLineEnds),
+        [&](const auto& each) { return text.compare(at, each.text.size(), each.text) == 0; });
+    if (end == std::end(kLineEnds)) {
+      ++at;
+      continue;
+    }
+    out.append(text, copied, at - copied).append(end->escape);
+    copied = at += end->text.size();
+  }
+  if (copied == 0) return text;
+  return out.append(text, copied);
 }
 
 template <class Json>

@@ -42,6 +42,14 @@ TEST(Json, ADumpedLineIsOneLine) {
   EXPECT_EQ(dump_line("\xc2"), "\"\xef\xbf\xbd\"");
 }
 
+// As a request may have it: each escape that moved all that is behind it would take minutes.
+TEST(Json, ManyEndsOfLinesTakeNoTime) {
+  constexpr size_t kEnds = 2'000'000;
+  std::string text, escaped = "\"";
+  for (size_t i = 0; i < kEnds; ++i) text += "\xe2\x80\xa8", escaped += "\\u2028";
+  EXPECT_EQ(dump_line(text), escaped + '"');
+}
+
 TEST(JsonErrors, Files) {
   TempDir dir;
   EXPECT_INPUT_ERROR(load_json(dir / "none.json"), (dir / "none.json").string(),
