@@ -12,13 +12,14 @@
 #include "actors/network/network.h"
 #include "actors/network/process_limits.h"
 #include "actors/thread_launcher.h"
+#include "base/seconds_since.h"
 #include "kernels/core/plugin.h"
 
 namespace tandem::actors {
 
 double now() {
   static const auto start = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 std::function<caf::error(std::exception_ptr&)> stop_loudly(const char* actor) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/profile/summary.h"
+#include "base/seconds_since.h"
 #include "launcher/backend.h"
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"
@@ -31,10 +32,6 @@ struct OfflineOptions {
   int batch = 8, iterations = 10, warmup = 2;
   const CLI::Option *batch_flag = nullptr, *iterations_flag = nullptr, *prompts_flag = nullptr;
 };
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Gives the backend all items at once, or as many as wait in its queue. Times from then on.
 class Batch {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/seconds_since.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "runtime/request/request_error.h"
@@ -50,9 +51,7 @@ LLMEngine::LLMEngine(const EngineConfig& config, const LoadProgress& progress)
 
 LLMEngine::~LLMEngine() = default;
 
-double LLMEngine::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+double LLMEngine::now() const { return seconds_since(start_); }
 
 void LLMEngine::add_request(const std::string& request_id, const nlohmann::json& prompt,
                             const nlohmann::json& params, int priority) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/seconds_since.h"
 #include "runtime/execution/choose_tokens.h"
 #include "runtime/execution/encoder_runner.h"
 #include "runtime/execution/step_spans.h"
@@ -38,10 +39,6 @@ PromptRows prompt_rows(const SampleRow& row) {
   const int32_t first = row.seq().num_computed + 1;
   const auto prompt = static_cast<int32_t>(row.seq().prompt.size());
   return {first, std::min(row.num_tokens, std::max(0, prompt - first))};
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begun) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
 proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {

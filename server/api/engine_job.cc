@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/log_text.h"
+#include "base/seconds_since.h"
 #include "server/api/errors.h"
 
 namespace tandem::server {
@@ -57,7 +58,7 @@ void EngineJob::receive(size_t request, const proto::RequestChunk& chunk) {
 void EngineJob::count_end(const proto::RequestChunk& chunk, int prompt_tokens) {
   Metrics::Ended end;
   end.reason = chunk.has_error() ? chunk.error().type() : "stop";
-  end.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  end.total = seconds_since(begun_);
   end.queue = chunk.metrics().queue_time();
   end.prompt_tokens = prompt_tokens;
   app_.metrics.request_ended(end);

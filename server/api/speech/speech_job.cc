@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/seconds_since.h"
 #include "runtime/media/sound/language_names.h"
 #include "runtime/protocol/encoder_input.h"
 #include "server/api/errors.h"
@@ -65,9 +66,7 @@ void SpeechJob::on_chunk(size_t, const proto::RequestChunk& chunk) {
 }
 
 void SpeechJob::count(const proto::RequestChunk& chunk) {
-  const auto now = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  };
+  const auto now = [&] { return seconds_since(begun_); };
   if (chunk.has_progress()) seconds_ = chunk.progress().seconds();
   if (chunk.has_inputs()) prompt_tokens_ = encoder_length(chunk.inputs());
   int tokens = 0;
