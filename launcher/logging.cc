@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log_text.h"
 #include "launcher/help.h"
 
@@ -41,8 +42,7 @@ class JsonFormatter final : public spdlog::formatter {
         {"who", who_},
         {"pid", getpid()},
         {"message", escape_controls({message.payload.data(), message.payload.size()})}};
-    const std::string text =
-        line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const std::string text = dump_ordered_line(line) + "\n";
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<spdlog::formatter> clone() const override {

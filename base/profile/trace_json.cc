@@ -5,15 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.h"
+
 namespace tandem {
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 20;
 
 // With its quotes; bytes that are not UTF-8 are replaced.
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string json_text(const std::string& text) { return dump_line(text); }
 
 // Microseconds with all digits of the nanoseconds: spans nest as they did.
 std::string microseconds(int64_t nanoseconds) {
