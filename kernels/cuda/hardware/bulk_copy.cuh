@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hardware/shared_address.cuh"
+
 namespace tandem::cuda {
 
 using CopyBarrier = uint64_t;
@@ -20,14 +22,10 @@ using CopyBarrier = uint64_t;
 #define TANDEM_SM90(...) __trap()
 #endif
 
-__device__ __forceinline__ uint32_t address_in_shared(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
-
 // By one thread, which then calls copy_barriers_made() once for all it has made; others may use
 // them behind a barrier of the block.
 __device__ __forceinline__ void make_copy_barrier(CopyBarrier* barrier, uint32_t arrivals) {
-  TANDEM_SM90("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_in_shared(barrier)),
+  TANDEM_SM90("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
               "r"(arrivals)
               : "memory");
 }
@@ -38,13 +36,12 @@ __device__ __forceinline__ void copy_barriers_made() {
 
 // What the thread did before is seen by who waits for the phase.
 __device__ __forceinline__ void arrive(CopyBarrier* barrier) {
-  TANDEM_SM90("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address_in_shared(barrier))
-              : "memory");
+  TANDEM_SM90("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 // And says how many bytes are to come in this phase, less than 2^20.
 __device__ __forceinline__ void arrive_and_expect(CopyBarrier* barrier, uint32_t bytes) {
   TANDEM_SM90(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_in_shared(barrier)),
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
       "r"(bytes)
       : "memory");
 }
@@ -52,7 +49,7 @@ __device__ __forceinline__ void arrive_and_expect(CopyBarrier* barrier, uint32_t
 // Until the phase of this parity has ended. It must be the current phase or the one before it.
 __device__ __forceinline__ void wait_for_phase(CopyBarrier* barrier, uint32_t parity) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  const uint32_t at = address_in_shared(barrier);
+  const uint32_t at = shared_address(barrier);
   uint32_t done;
   do {
     asm volatile(
@@ -77,8 +74,8 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, uint32_t b
                                           CopyBarrier* barrier) {
   TANDEM_SM90(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(address_in_shared(to)),
-      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(address_in_shared(barrier))
+          "r"(shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
 

@@ -14,6 +14,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hardware/shared_address.cuh"
+
 namespace tandem::cuda {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -21,10 +23,6 @@ namespace tandem::cuda {
 #else
 #define TANDEM_SM80(...) __trap()
 #endif
-
-__device__ __forceinline__ uint32_t shared_address(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
 
 // Matrices of 8 x 8 elements of 16 bits from shared memory: lanes 8 i .. 8 i + 7 give the addresses
 // of matrix i's rows (16 bytes each, 16-byte aligned); r[i] of a lane is the pair `pair` of row

@@ -52,7 +52,6 @@ class Speculator {
   }
 
   const SpeculationStats& stats() const { return stats_; }
-  const StepTimes& times() const { return times_; }
   // Each look-up has read what its sequence has known.
   void check_integrity(const GroupQueues& queues) const;
 
