@@ -15,12 +15,13 @@ encoder outputs and prefixes off, since the requests come again.
 without --venv this interpreter must have them. Writes OUT.json, OUT.md and OUT.svg, after each point anew. The whole
 takes at most --budget seconds; then it ends with what it has.
 """
-import argparse, asyncio, datetime, json, os, pathlib, platform, re, signal, subprocess, sys, tempfile, time
+import argparse, asyncio, datetime, json, os, pathlib, platform, signal, subprocess, sys, tempfile, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT / "benchmarks/support")]
 import load, report  # noqa: E402
+from tandem_server import TandemServer  # noqa: E402
 
 PEERS = ["ctranslate2", "transformers<5", "torch", "numpy", "safetensors"]
 OURS = {"tandem": "float32", "tandem-bf16": "bfloat16", "tandem-int8": "int8"}
@@ -62,36 +63,11 @@ def prepare(args):
         subprocess.run([str(args.bin / "make_random_bart"), "--out", str(args.model)], check=True)
 
 
-class Tandem:
+class Tandem(TandemServer):
     def __init__(self, name, args, folder):
-        self.log = folder / f"{name}.log"
-        run = folder / name
-        run.mkdir(mode=0o700)
-        command = [args.bin / "tandem", "serve", args.model, "--dtype", OURS[name], "--threads", args.threads, "--port", 0,
-                   "--client-port", 0, "--no-enable-encoder-cache", "--no-enable-prefix-caching", "--disable-access-log"]
-        environment = dict(os.environ, XDG_RUNTIME_DIR=str(run))
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            env=environment)
-        try:
-            while " ready" not in self.log.read_text():
-                if self.process.poll() is not None:
-                    sys.exit(f"online: {name} ended: {self.log.read_text()}")
-                time.sleep(0.05)
-        except BaseException:
-            self.close()
-            raise
-        self.port = int(re.search(r"HTTP at http://[^:]+:(\d+)/", self.log.read_text()).group(1))
+        super().__init__(args.bin / "tandem", [args.model, "--dtype", OURS[name], "--threads", args.threads, "--no-enable-encoder-cache",
+                                               "--no-enable-prefix-caching"], folder)
         self.setting = f"tandem serve, {OURS[name]}, {args.threads} threads, caches off, else as it comes"
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 class Peer:

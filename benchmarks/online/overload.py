@@ -15,9 +15,12 @@ write bytes that it has made before. Its processor time is told, as a share of o
 that is more than some tenths of a second, the machine was too busy with other things for the figures to mean anything.
 Everything is on 127.0.0.1. Needs nothing but Python.
 """
-import argparse, collections, datetime, json, os, pathlib, random, re, select, signal, socket, subprocess, sys, tempfile, time
+import argparse, collections, datetime, json, os, pathlib, random, re, select, signal, socket, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks/support"))
+from tandem_server import TandemServer  # noqa: E402
+
 MOST_OPEN = 8000  # connections; arrivals beyond are counted as not sent
 TICK = 0.001  # seconds; requests that are due within one go out together
 
@@ -41,26 +44,8 @@ def parse(argv):
     return args
 
 
-class Server:
-    def __init__(self, args, folder):
-        self.log = folder / f"{time.monotonic_ns()}.log"
-        command = [args.bin / "tandem", "serve", args.model, "--port", 0, "--client-port", 0, "--disable-access-log", *args.server]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            env=dict(os.environ, XDG_RUNTIME_DIR=str(folder)))
-        while " ready" not in self.log.read_text():
-            if self.process.poll() is not None:
-                sys.exit(f"overload: the server ended: {self.log.read_text()}")
-            time.sleep(0.05)
-        self.port = int(re.search(r"HTTP at http://[^:]+:(\d+)/", self.log.read_text()).group(1))
-
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+def start(args, folder):
+    return TandemServer(args.bin / "tandem", [args.model, *args.server], folder)
 
 
 def make_requests(args, count=2000):
@@ -242,13 +227,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder, server = pathlib.Path(folder), None
         try:
-            server = Server(args, folder)
+            server = start(args, folder)
             peak(server.port, requests, args, 3)  # warms up
             before = peak(server.port, requests, args, args.peak_seconds)
             for deadline in [float(d) for d in args.deadlines.split(",")]:
                 if args.cold:
                     server.close()
-                    server = Server(args, folder)
+                    server = start(args, folder)
                 r = overload(server.port, requests, args, args.factor * before, deadline)
                 after = peak(server.port, requests, args, args.peak_seconds)
                 goodput = r["answers"] / args.seconds

@@ -7,27 +7,16 @@ Here steps run ahead of their answers where there are no drafts, so that what a 
 of all those of a small model. A ratio is that of a round; the texts that come back must be the same. --to-the-end generates
 --max-tokens whatever the end token says.
 """
-import argparse, concurrent.futures, http.client, json, pathlib, shlex, signal, socket, statistics, subprocess, sys, time
+import argparse, concurrent.futures, http.client, json, pathlib, shlex, statistics, sys, tempfile, time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from tandem_server import TandemServer  # noqa: E402
 
 
-class Server:
-    def __init__(self, args, drafts):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
-        self.process = subprocess.Popen(
-            [args.tandem, "serve", args.model, "--port", str(self.port), "--client-port", "0", "--log-level", "warn",
-             "--num-speculative-tokens", str(drafts), "--no-enable-encoder-cache", "--no-enable-prefix-caching", *shlex.split(args.args)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        for _ in range(600):
-            if self.process.poll() is not None:
-                sys.exit("compare_served: the server did not start")
-            try:
-                self.ask(self.connect(), "GET", "/v1/models")
-                return
-            except OSError:
-                time.sleep(0.1)
-        sys.exit("compare_served: the server does not answer")
+class Server(TandemServer):
+    def __init__(self, args, drafts, folder):
+        super().__init__(args.tandem, [args.model, "--num-speculative-tokens", drafts, "--no-enable-encoder-cache",
+                                       "--no-enable-prefix-caching", *shlex.split(args.args)], folder)
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port)
@@ -51,9 +40,20 @@ class Server:
             texts = list(pool.map(client, range(clients)))
         return time.perf_counter() - begun, texts
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+
+def compare(args, bodies, servers):
+    print("| clients | without, s | with drafts, s | faster by | least, most |\n|---|---|---|---|---|")
+    for clients in map(int, args.clients.split(",")):
+        rounds = []
+        for i in range(args.rounds + 1):
+            results = {which: servers[which].complete(bodies, clients) for which in ((0, 1) if i % 2 else (1, 0))}
+            if results[0][1] != results[1][1]:
+                sys.exit("compare_served: drafts changed a text")
+            if i > 0:  # the first round warms up
+                rounds.append((results[0][0], results[1][0]))
+        ratios = sorted(without / drafted for without, drafted in rounds)
+        print(f"| {clients} | {statistics.median(r[0] for r in rounds):.3f} | {statistics.median(r[1] for r in rounds):.3f} | "
+              f"{statistics.median(ratios):.2f} | {ratios[0]:.2f}, {ratios[-1]:.2f} |", flush=True)
 
 
 def main():
@@ -70,24 +70,15 @@ def main():
     args = parser.parse_args()
     bodies = [json.dumps({"prompt": line, "max_tokens": args.max_tokens, "temperature": 0, "ignore_eos": args.to_the_end})
               for line in args.texts.read_text().splitlines() if line]
-    servers = [Server(args, drafts) for drafts in (0, args.drafts)]
-    try:
-        print("| clients | without, s | with drafts, s | faster by | least, most |\n|---|---|---|---|---|")
-        for clients in map(int, args.clients.split(",")):
-            rounds = []
-            for i in range(args.rounds + 1):
-                order = (0, 1) if i % 2 else (1, 0)
-                results = {which: servers[which].complete(bodies, clients) for which in order}
-                if results[0][1] != results[1][1]:
-                    sys.exit("compare_served: drafts changed a text")
-                if i > 0:  # the first round warms up
-                    rounds.append((results[0][0], results[1][0]))
-            ratios = sorted(without / drafted for without, drafted in rounds)
-            print(f"| {clients} | {statistics.median(r[0] for r in rounds):.3f} | {statistics.median(r[1] for r in rounds):.3f} | "
-                  f"{statistics.median(ratios):.2f} | {ratios[0]:.2f}, {ratios[-1]:.2f} |", flush=True)
-    finally:
-        for server in servers:
-            server.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        servers = []
+        try:
+            for drafts in (0, args.drafts):
+                servers.append(Server(args, drafts, folder))
+            compare(args, bodies, servers)
+        finally:
+            for server in servers:
+                server.close()
 
 
 if __name__ == "__main__":
