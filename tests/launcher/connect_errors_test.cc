@@ -90,7 +90,7 @@ void expect_at_once(const Answer& answer, const std::vector<std::string>& words,
 TEST(ConnectErrors, AnAddressWithoutAPort) {
   expect_at_once(connect("generate", "127.0.0.1"), {"127.0.0.1", "no port", "7070"}, /*status=*/2);
   expect_at_once(connect("generate", "http://127.0.0.1:8000"), {"URL", "7070"}, 2);
-  expect_at_once(connect("worker", "127.0.0.1"), {"127.0.0.1", "no port"});
+  expect_at_once(connect("worker", "127.0.0.1"), {"127.0.0.1", "no port"}, 2);
 }
 
 TEST(ConnectErrors, AnHttpPort) {
