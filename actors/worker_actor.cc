@@ -2,17 +2,22 @@
 // the command: the supervisor for setup and start, the scheduler for steps.
 //
 // A device works behind its worker: while a step is under way the worker asks again and again, by a
-// message to itself, whether the answer is there, and takes the next step in between.
+// message to itself, whether the answer is there, sleeps a little, and takes the next step in
+// between.
 
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 #include <chrono>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "actors/internal.h"
 #include "actors/network/process_limits.h"
 #include "actors/worker_process.h"
+#include "base/poll_nap.h"
+#include "base/signal_stack.h"
 #include "runtime/engine/supervisor_core.h"
 #include "runtime/version.h"
 
@@ -30,6 +35,7 @@ struct WorkerState {
   bool failed = false;
   std::deque<ReportHandle> waiting;  // who wants the answers to the steps under way, oldest first
   bool asking = false;               // a Pump is on its way
+  std::chrono::steady_clock::time_point asked_since;  // about the oldest of them
 
   proto::WorkerReport new_report() const {
     proto::WorkerReport report;
@@ -48,6 +54,14 @@ struct WorkerState {
     out.mutable_failed()->set_invalid_model(invalid_model);
     out.mutable_failed()->set_in_step(in_step);
     report(supervisor, std::move(out));
+  }
+
+  // Of the actor's own.
+  static void set_up_thread() {
+    thread_local bool done = false;
+    if (std::exchange(done, true)) return;
+    use_signal_stack();
+    prctl(PR_SET_TIMERSLACK, 1000UL);  // ns, by which naps may be longer
   }
 
   void hello() {
@@ -75,6 +89,7 @@ struct WorkerState {
   }
 
   void on_command(const proto::WorkerCommand& command) {
+    set_up_thread();
     if (identity.rank < 0 && command.has_setup()) {  // it has joined, and learns its place
       identity.replica = command.setup().replica();
       identity.rank = command.setup().rank();
@@ -99,6 +114,7 @@ struct WorkerState {
         }
         case proto::WorkerCommand::kStep:
           worker->launch(command.step());
+          if (waiting.empty()) asked_since = std::chrono::steady_clock::now();
           waiting.push_back(sender);
           answer();
           break;
@@ -116,6 +132,7 @@ struct WorkerState {
       *out.mutable_step() = worker->finish();
       if (identity.rank == 0) report(waiting.front(), std::move(out));
       waiting.pop_front();
+      asked_since = std::chrono::steady_clock::now();
     }
     if (waiting.empty() || asking) return;
     asking = true;
@@ -124,7 +141,7 @@ struct WorkerState {
   void on_pump() {
     asking = false;
     if (failed) return;
-    std::this_thread::yield();
+    std::this_thread::sleep_for(poll_nap(std::chrono::steady_clock::now() - asked_since));
     try {
       answer();
     } catch (...) {

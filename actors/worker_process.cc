@@ -16,6 +16,7 @@
 #include "actors/network/process_limits.h"
 #include "actors/network/system_config.h"
 #include "base/error.h"
+#include "base/signal_stack.h"
 #include "runtime/engine/supervisor_core.h"
 
 namespace tandem::actors {
@@ -26,6 +27,14 @@ using namespace std::chrono_literals;
 constexpr int kSupervisorLost = 75;  // EX_TEMPFAIL
 
 int crash_fd = -1;
+
+// A crash is recorded on whichever thread it happens, with a stack that is full too.
+class SignalStacks final : public caf::thread_hook {
+ public:
+  void init(caf::actor_system&) override {}
+  void thread_started() override { use_signal_stack(); }
+  void thread_terminates() override {}
+};
 
 extern "C" void write_crash(int signal) {
   char text[] = "signal 00\n";
@@ -79,10 +88,11 @@ proto::WorkerHello hello_of_this_process() {
 void record_crashes_in(const std::string& file) {
   crash_fd = open(file.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (crash_fd < 0) return;
+  use_signal_stack();
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction action = {};
     action.sa_handler = write_crash;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
     sigaction(signal, &action, nullptr);
   }
 }
@@ -100,6 +110,7 @@ bool run_worker_process(const WorkerProcessOptions& options, std::shared_ptr<Wor
   system_options.threads = 1;
   system_options.peer_timeout = options.peer_timeout;
   SystemConfig config(system_options, &options.endpoint.credentials);
+  config.add_thread_hook<SignalStacks>();
   caf::actor_system system(config);
   if (!options.crash_record.empty()) record_crashes_in(options.crash_record);
   const ReportHandle supervisor = find_supervisor(system, options);

@@ -34,7 +34,7 @@ struct Options {
   bool gemm = true, attention = true;
 };
 
-// --- GEMM
+// --- GEMM ----------------------------------------------------------------------------------------
 
 Tensor random_matrix(int64_t rows, int64_t columns) {
   static std::minstd_rand engine(1);
@@ -101,7 +101,7 @@ void bench_linear(Context& ctx, Probes& probes, const Options& options, int64_t 
   }
 }
 
-// --- Attention
+// --- Attention -----------------------------------------------------------------------------------
 
 constexpr int kHeads = 12, kHeadDim = 64, kSize = kHeads * kHeadDim;
 

@@ -25,8 +25,7 @@
 
 namespace tandem {
 
-// --- Linear layers
-// ---------------------------------------------------------------------------------
+// --- Linear layers -------------------------------------------------------------------------------
 
 // A weight as it lies in a file: [rows = output features, columns = input features], rows strided.
 struct MatrixView {
@@ -134,8 +133,7 @@ struct LinearBestArgs {
 };
 void linear_best(Context& ctx, const LinearBestArgs& args);
 
-// --- Embeddings and norms
-// ----------------------------------------------------------------------------
+// --- Embeddings and norms ------------------------------------------------------------------------
 
 // out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position
 // table may be empty. Tables are f32 or bf16 (that of tokens also of the activations' type, beside
@@ -232,8 +230,7 @@ struct SoftCapArgs {
 };
 void soft_cap(Context& ctx, const SoftCapArgs& args);
 
-// --- Attention (FlashInfer's layouts)
-// --------------------------------------------------------------
+// --- Attention (FlashInfer's layouts) ------------------------------------------------------------
 
 // The plan of a step on a device (kernels/attention_plan.h), made from the same lengths as the page
 // table or `indptr` beside it. The CPU needs none.

@@ -2,7 +2,6 @@
 // subcommands: this is theirs.
 #include "launcher/config_file.h"
 
-#include <cctype>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "launcher/commands/command.h"
 #include "launcher/parse_error.h"
+#include "launcher/usage/environment.h"
 
 namespace tandem::launcher {
 namespace {
@@ -40,10 +40,8 @@ void add_environment_and_config(CLI::App& app) {
       ->group("Configuration");
   for (CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    if (name.empty() || name == "help" || !option->get_envname().empty()) continue;
-    std::string variable = "TANDEM_" + name;
-    for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-    option->envname(variable);
+    if (name.empty() || name.rfind("help", 0) == 0 || !option->get_envname().empty()) continue;
+    option->envname(variable_of_flag(name));
   }
 }
 
@@ -63,7 +61,8 @@ void apply_config_file(CLI::App& app) {
   for (const CLI::ConfigItem& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // a section begins, ends
     CLI::Option* option = app.get_option_no_throw("--" + item.name);
-    if (!item.parents.empty() || option == nullptr || item.name == "config" || item.name == "help")
+    if (!item.parents.empty() || option == nullptr || item.name == "config" ||
+        item.name.rfind("help", 0) == 0)
       throw UsageError("--config", file + ": \"" + item.fullname() + "\" is not a flag of " +
                                        app.get_name() + did_you_mean(item.name, names_of(app)));
     if (!option->empty()) continue;

@@ -3,11 +3,13 @@
 #include "launcher/help.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
 #include <vector>
+
+#include "launcher/usage/environment.h"
+#include "launcher/usage/short_help.h"
 
 namespace tandem::launcher {
 namespace {
@@ -65,17 +67,14 @@ std::string bounds_of(const std::string& type) {
 std::string value_of(const CLI::Option& option) {
   if (option.get_type_size() == 0) return {};
   const std::string type = option.get_type_name();
-  return type.substr(0, type.find(':')) + (option.get_expected_max() > 1 ? "..." : "");
-}
-
-std::string variable_of(const CLI::Option& option) {
-  std::string name = "TANDEM_" + option.get_lnames().front();
-  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-  return name;
+  const size_t bounds = type.find(" in [");
+  const size_t end = bounds == std::string::npos ? bounds : type.rfind(':', bounds);
+  return type.substr(0, end) + (option.get_expected_max() > 1 ? "..." : "");
 }
 
 bool has_own_variable(const CLI::Option& option) {
-  return !option.get_lnames().empty() && option.get_envname() == variable_of(option);
+  return !option.get_lnames().empty() &&
+         option.get_envname() == variable_of_flag(option.get_lnames().front());
 }
 
 std::string text_of(const CLI::Option& option) {
@@ -114,46 +113,90 @@ void add_to(std::vector<Section>& groups, const std::string& heading, const std:
     it->second += text;
 }
 
-}  // namespace
+// The options that `--help` shows of a command of many; and how many it does not.
+std::pair<std::string, size_t> short_list(const CLI::App& app, const std::string& name) {
+  std::string out;
+  size_t shown = 0, all = 0;
+  for (const std::string& flag : short_help_flags(name))
+    if (const CLI::Option* option = app.get_option_no_throw(flag)) {
+      out += entry(flags_of(*option), text_of(*option));
+      ++shown;
+    }
+  for (const CLI::Option* option : app.get_options())
+    all += !option->get_lnames().empty() && option != app.get_help_ptr() &&
+                   option != app.get_help_all_ptr()
+               ? 1
+               : 0;
+  return {out, all - shown};
+}
 
-std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
-                                     CLI::AppFormatMode /*mode*/) const {
-  std::string usage = "Usage: " + name + " [OPTIONS]";
+// Below the options.
+std::string variables_note() {
+  return "\n" + wrapped(
+                    "Every option may come from an environment variable or from the file of "
+                    "--config, too: --max-num-seqs is TANDEM_MAX_NUM_SEQS, or a line "
+                    "max-num-seqs = 64. The command line goes first, then the environment, "
+                    "then the file.",
+                    0);
+}
+
+struct Page {
+  std::string usage;
   std::vector<Section> groups;
+  std::string help;  // the options about help
   bool variables = false;
-  const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
+};
+
+void add_commands_and_arguments(const CLI::App& app, Page& page) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   for (const CLI::App* command : commands)
-    add_to(groups, "Commands", entry(command->get_name(), command->get_description()));
-  if (!commands.empty()) usage += " COMMAND";
-  for (const CLI::Option* option : app->get_options()) {
+    add_to(page.groups, "Commands", entry(command->get_name(), command->get_description()));
+  if (!commands.empty()) page.usage += " COMMAND";
+  for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     const std::string argument =
         option->get_name(/*positional=*/true) + (option->get_expected_max() > 1 ? "..." : "");
-    usage += option->get_required() ? " " + argument : " [" + argument + "]";
-    add_to(groups, "Arguments", entry(argument, text_of(*option)));
+    page.usage += option->get_required() ? " " + argument : " [" + argument + "]";
+    add_to(page.groups, "Arguments", entry(argument, text_of(*option)));
   }
-  std::string help;
-  for (const CLI::Option* option : app->get_options()) {
+}
+
+// is_short: those of the short list come from elsewhere.
+void add_options(const CLI::App& app, const std::string& name, bool is_short, Page& page) {
+  for (const CLI::Option* option : app.get_options()) {
     if (option->get_lnames().empty() && option->get_snames().empty()) continue;
-    variables = variables || has_own_variable(*option);
+    page.variables = page.variables || has_own_variable(*option);
     const std::string& group = option->get_group();
     if (group.empty()) continue;  // hidden
-    const std::string text = entry(flags_of(*option), text_of(*option));
-    if (option == app->get_help_ptr() || group == "Help")
-      help += text;
-    else  // an option that nobody has put into a group: the command's own
-      add_to(groups, group == "Options" || group == "OPTIONS" ? "Options of " + name : group, text);
+    if (option == app.get_help_ptr() || option == app.get_help_all_ptr() || group == "Help")
+      page.help += entry(flags_of(*option), text_of(*option));
+    else if (!is_short)  // an option that nobody has put into a group: the command's own
+      add_to(page.groups, group == "Options" || group == "OPTIONS" ? "Options of " + name : group,
+             entry(flags_of(*option), text_of(*option)));
   }
-  groups.emplace_back("Help", help);
-  std::string out = wrapped(app->get_description(), 0) + "\n" + usage + "\n";
-  for (const auto& [heading, entries] : groups) out += "\n" + heading + ":\n" + entries;
-  if (variables)
-    out += "\n" + wrapped(
-                      "Every option may come from an environment variable or from the file of "
-                      "--config, too: --max-num-seqs is TANDEM_MAX_NUM_SEQS, or a line "
-                      "max-num-seqs = 64. The command line goes first, then the environment, "
-                      "then the file.",
-                      0);
+}
+
+}  // namespace
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  const bool all = mode == CLI::AppFormatMode::All;
+  const bool is_short = !all && !short_help_flags(name).empty();
+  Page page{"Usage: " + name + " [OPTIONS]", {}, {}, false};
+  add_commands_and_arguments(*app, page);
+  add_options(*app, name, is_short, page);
+  if (is_short) {
+    const auto [options, others] = short_list(*app, name);
+    page.groups.emplace_back(
+        "Options, and " + std::to_string(others) + " others in `" + name + " --help=all`", options);
+  }
+  page.groups.emplace_back("Help", page.help);
+  std::string out = wrapped(app->get_description(), 0) + "\n" + page.usage + "\n";
+  for (const auto& [heading, entries] : page.groups) out += "\n" + heading + ":\n" + entries;
+  if (page.variables && !is_short) out += variables_note();
+  if (all)
+    for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; }))
+      out += "\n" + make_help(command, name + " " + command->get_name(), mode);
   return out;
 }
 

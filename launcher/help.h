@@ -25,7 +25,8 @@ class Heading {
 
 class HelpFormatter : public CLI::FormatterBase {
  public:
-  // name: all words of the command, "tandem serve".
+  // name: all words of the command, "tandem serve". mode: All for every option, else those of
+  // short_help.h, where there are many.
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
 };

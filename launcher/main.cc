@@ -1,12 +1,13 @@
-// tandem: the one binary. Exit status: 0 all well, 1 bad input, 2 wrong usage, 70 a fault, 71 want
-// of threads, memory or descriptors.
+// tandem: the one binary. Exit status: 0 all well; 1 bad input, or what may be well the next time;
+// 2 wrong usage: a command line, a configuration or a model that starting again does not mend; 70 a
+// fault; 71 want of threads, memory or descriptors.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <functional>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,6 +29,40 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
+// Whether it may go well the next time: a server that is not there yet, a port that is not free.
+int status_of(const tandem::InputError& error) {
+  switch (error.kind()) {
+    case tandem::ErrorKind::kOverloaded:
+    case tandem::ErrorKind::kUnavailable:
+    case tandem::ErrorKind::kTimeout:
+    case tandem::ErrorKind::kInternal: return 1;
+    default: return 2;
+  }
+}
+
+// The command line as CLI11 reads it, last word first: flags have no values that they may go
+// without, so --help=all is --help-all there.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  for (std::string& word : words) {
+    if (word == "--") break;
+    if (word == "--help=all") word = "--help-all";
+  }
+  return {words.rbegin(), words.rend()};
+}
+
+int run_command(const std::vector<std::pair<CLI::App*, tandem::launcher::Run>>& commands) {
+  for (const auto& [sub, run] : commands) {
+    if (!sub->parsed()) continue;
+    const int status = run();
+    std::cout.flush();
+    if (!std::cout || std::fflush(stdout) != 0)
+      return fail(status != 0 ? status : 1, "standard output cannot be written to");
+    return status;
+  }
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,6 +77,7 @@ int main(int argc, char** argv) {
       "tandem");
   app.formatter(std::make_shared<launcher::HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_help_all_flag("--help-all", "Print all of it and exit; also --help=all");
   app.set_version_flag("--version", std::string("tandem ") + kVersion, "Print the version and exit")
       ->group("Help");
   app.require_subcommand(1);
@@ -64,8 +100,10 @@ int main(int argc, char** argv) {
       launcher::add_encode);
   add("inspect", "Tell what a checkpoint is, and the memory that it will take",
       launcher::add_inspect);
+  add("help", "Print the help of a command", launcher::add_help);
+  add("version", "Print the version", launcher::add_version);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
   } catch (const CLI::Success& e) {  // help or version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
@@ -74,16 +112,12 @@ int main(int argc, char** argv) {
     return fail(2, e.what());
   }
   try {
-    for (const auto& [sub, run] : commands)
-      if (sub->parsed()) return run();
-  } catch (const launcher::UsageError& e) {
-    return fail(2, e.what());
+    return run_command(commands);
   } catch (const std::exception& e) {
     const std::string want = want_of_resources(e);
     if (!want.empty()) end_for_want(want);
-    if (dynamic_cast<const InputError*>(&e) == nullptr)
-      return fail(kInternalError, std::string("internal error: ") + e.what());
-    return fail(1, e.what());
+    if (const auto* input = dynamic_cast<const InputError*>(&e))
+      return fail(status_of(*input), e.what());
+    return fail(kInternalError, std::string("internal error: ") + e.what());
   }
-  return 2;
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/hub/hub.h"
 #include "launcher/speculation_options.h"
@@ -111,6 +112,27 @@ CLI::Option* ModelOptions::add_model_flags(CLI::App& app, const char* names) {
                  "Cache of models from the hub, if not HuggingFace's (HF_HUB_CACHE, HF_HOME)")
       ->type_name("DIR");
   return option->type_name("DIR|ORG/NAME");
+}
+
+void ModelOptions::add_model_argument(CLI::App& app) {
+  argument_option_ = app.add_option("MODEL", argument_,
+                                    "Directory of a HuggingFace checkpoint, or its id at the hub")
+                         ->type_name("DIR|ORG/NAME");
+}
+
+void ModelOptions::settle_model(std::vector<std::string>* rest, bool elsewhere) {
+  const bool given = argument_option_ != nullptr && !argument_option_->empty();
+  argument_option_ = nullptr;
+  if (!given) return;
+  if (model.empty() && !elsewhere) {
+    if (argument_.empty()) throw UsageError("MODEL", "is empty");
+    model = argument_;
+    first_is_model = true;
+  } else if (rest != nullptr) {
+    rest->insert(rest->begin(), argument_);
+  } else {
+    throw UsageError("MODEL", "is given twice: " + argument_ + ", and --model " + model);
+  }
 }
 
 std::filesystem::path ModelOptions::find_model(hub::ModelFiles part,
@@ -260,10 +282,11 @@ void EngineOptions::find_draft_model(EngineConfig& config,
       hub::Settings::from_environment(), stop);
 }
 
-void SamplingOptions::add(CLI::App& app) {
+void SamplingOptions::add(CLI::App& app, std::string_view without) {
   const Heading heading(app,
                         "Generation parameters (without them, the model's generation_config.json)");
-  for (const Flag& flag : kFlags) add_only(app, {flag.name});
+  for (const Flag& flag : kFlags)
+    if (flag.name != without) add_only(app, {flag.name});
 }
 
 void SamplingOptions::add_only(CLI::App& app, std::initializer_list<std::string_view> names) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/hub/names.h"
 #include "runtime/execution/engine_config.h"
@@ -23,9 +24,20 @@ struct ModelOptions {
 
   // names: of the option, "--model"; with --revision and --download-dir.
   CLI::Option* add_model_flags(CLI::App& app, const char* names);
+  // The positional argument MODEL, before all others of the command.
+  void add_model_argument(CLI::App& app);
+  // The first argument is the model, unless --model names one or the model is `elsewhere`: then it
+  // is the first of `rest`, which are the command's other arguments (null: it has none). Throws
+  // UsageError where it is neither.
+  void settle_model(std::vector<std::string>* rest = nullptr, bool elsewhere = false);
   // The directory, downloaded if need be. stop: see hub::find_model. Throws InputError.
   std::filesystem::path find_model(hub::ModelFiles part = hub::ModelFiles::kCheckpoint,
                                    const std::function<bool()>& stop = {}) const;
+  bool first_is_model = false;  // so settle_model() found
+
+ private:
+  std::string argument_;
+  const CLI::Option* argument_option_ = nullptr;  // MODEL, until it is settled
 };
 
 // --model, --dtype, --threads, --block-size, … as strings until parsed, so that a bad value is
@@ -53,7 +65,8 @@ struct EngineOptions : ModelOptions {
 
 // Generation parameters as flags, under HuggingFace's and vLLM's names.
 struct SamplingOptions {
-  void add(CLI::App& app);
+  // All but one of that name.
+  void add(CLI::App& app, std::string_view without = {});
   // Only those of these names, without "--".
   void add_only(CLI::App& app, std::initializer_list<std::string_view> names);
   // The parameters given, as a request's `params` object.

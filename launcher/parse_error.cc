@@ -1,7 +1,11 @@
 // CLI11 reports what is missing before what it did not know, which is mostly the cause.
 #include "launcher/parse_error.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/json_fields.h"
+#include "launcher/usage/foreign_flags.h"
 
 namespace tandem::launcher {
 namespace {
@@ -25,11 +29,77 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
+bool has_option(const CLI::App& app, const std::string& name) {
+  const auto names = options_of(app);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::vector<std::string> commands_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   return names;
+}
+
+std::vector<std::string> split(std::string_view words) {
+  std::vector<std::string> out;
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    out.emplace_back(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return out;
+}
+
+// The commands that have an option, all words of each.
+std::vector<std::string> commands_with(const CLI::App& root, const std::string& option) {
+  std::vector<std::string> out;
+  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
+    if (has_option(*command, option)) out.push_back(full_name(*command));
+    for (std::string& inner : commands_with(*command, option)) out.push_back(std::move(inner));
+  }
+  return out;
+}
+
+// An option that the program has, but not this command.
+std::string elsewhere(const CLI::App& command, const std::string& option) {
+  const CLI::App* root = &command;
+  while (root->get_parent() != nullptr) root = root->get_parent();
+  const std::vector<std::string> others = commands_with(*root, option);
+  if (others.empty()) return {};
+  std::string field = option.substr(2);
+  std::replace(field.begin(), field.end(), '-', '_');
+  // A server's requests say what the command line says of texts.
+  const bool of_requests =
+      command.get_name() == "serve" &&
+      std::find(others.begin(), others.end(), "tandem generate") != others.end();
+  return option + " is of " + in_words(others) +
+         (of_requests ? "; of a server, requests ask for it, as " + field : "");
+}
+
+// What somebody may have meant who knows other programs; empty: that is not known.
+std::string explain_foreign(const CLI::App& command, const std::string& name) {
+  const ForeignFlag* flag = find_foreign_flag(name);
+  if (flag == nullptr) return {};
+  const std::vector<std::string> ours = split(flag->ours);
+  const std::string note(flag->note);
+  for (const std::string& option : ours)
+    if (has_option(command, option))
+      return "here it is " + option + (note.empty() ? "" : ": " + note);
+  if (!note.empty()) return note;
+  for (const std::string& option : ours)
+    if (std::string where = elsewhere(command, option); !where.empty()) return where;
+  return {};
+}
+
+std::string explain_option(const CLI::App& command, const std::string& name) {
+  std::string dashed = name;
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  if (has_option(command, dashed)) return "; did you mean " + dashed + "?";
+  if (const std::string meant = explain_foreign(command, name); !meant.empty()) return "; " + meant;
+  if (dashed.size() > 2)
+    if (const std::string where = elsewhere(command, dashed); !where.empty()) return "; " + where;
+  return did_you_mean(name, options_of(command));
 }
 
 // Empty: nothing was left over.
@@ -38,7 +108,7 @@ std::string explain_rest(const CLI::App& command) {
   for (const std::string& word : rest)
     if (word.size() > 1 && word[0] == '-') {
       const std::string name = word.substr(0, word.find('='));
-      return "there is no option " + name + did_you_mean(name, options_of(command));
+      return "there is no option " + name + explain_option(command, name);
     }
   if (rest.empty()) return {};
   const std::vector<std::string> commands = commands_of(command);

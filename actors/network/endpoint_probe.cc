@@ -157,7 +157,7 @@ std::string explain_connection_failure(const Endpoint& endpoint, const std::stri
   switch (endpoint.kind) {
     case EndpointKind::kNothing:
       return "nothing listens at " + address + " (" + endpoint.problem +
-             "); is `tandem serve` running, with that " + port_name + "?";
+             "): start `tandem serve MODEL` there, or give the address of its " + port_name;
     case EndpointKind::kTandem:
       return address + " is a port of a Tandem server, but the connection failed: " + reason +
              "; give the server's " + port_name +

@@ -294,7 +294,7 @@ uint16_t publish(caf::actor_system& system, caf::strong_actor_ptr actor,
     throw InputError(ErrorKind::kInvalidRequest, where + system.render(error), flag);
   const std::string why = error.context().get_as<std::string>(1);
   if (error.context().get_as<int>(0) == EADDRINUSE)
-    throw PortTaken(ErrorKind::kInvalidRequest,
+    throw PortTaken(ErrorKind::kUnavailable,
                     where + why + "; try another " + flag + ", or 0 for any free one", flag);
   throw InputError(ErrorKind::kInvalidRequest, where + why, flag);
 }

@@ -43,7 +43,7 @@ struct Timing {
   double best = 1e30, median = 0;
 };
 
-// --- What the machine can do
+// --- What the machine can do ---------------------------------------------------------------------
 inline std::atomic<float> sink;
 
 template <class V>

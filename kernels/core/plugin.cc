@@ -103,9 +103,12 @@ DeviceChoice choose_device(const std::string& text, int local_rank) {
   } else if (text != "cuda") {
     throw invalid_request("device", "\"" + text + "\" is not one of auto, cpu, cuda, cuda:N");
   }
-  if (const std::string problem = cuda_problem(index); !problem.empty())
-    throw InputError(ErrorKind::kUnavailable, "device: " + text + " cannot be had: " + problem,
-                     "device");
+  if (const std::string problem = cuda_problem(index); !problem.empty()) {
+    const DevicePlugin* plugin = cuda_plugin();
+    const bool lost = plugin != nullptr && !plugin->lost().empty();  // another process may have it
+    throw InputError(lost ? ErrorKind::kUnavailable : ErrorKind::kNotSupported,
+                     "device: " + text + " cannot be had: " + problem, "device");
+  }
   return {Device::kCuda, index};
 }
 

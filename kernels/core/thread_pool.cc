@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/profile/profile.h"
+#include "base/signal_stack.h"
 
 namespace tandem {
 namespace {
@@ -156,6 +157,7 @@ struct ThreadPool::Impl {
 
   void worker(int thread, int cpu) {
     if (cpu >= 0) pin_this_thread(cpu);
+    use_signal_stack();
     int64_t idle_since = 0;  // of profile_clock(); 0: since something that is not recorded
     while (!stop.load(std::memory_order_acquire)) {
       const Share share = work(thread);

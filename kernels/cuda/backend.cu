@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/poll_nap.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/environment.h"
@@ -242,12 +243,21 @@ void CudaBackend::wait_for(cudaEvent_t event) {
   }
 }
 
+constexpr std::chrono::milliseconds kSpinTime(1);
+
 void CudaBackend::wait_until(const std::function<bool()>& done) {
   const auto start = std::chrono::steady_clock::now();
+  bool is_short = true;
   for (int turn = 0; !done(); ++turn) {
-    if (turn % 256 != 255) continue;
-    watch_(std::chrono::steady_clock::now() - start);
-    std::this_thread::yield();
+    if (is_short && turn % 256 != 255) continue;
+    const auto waited = std::chrono::steady_clock::now() - start;
+    watch_(waited);
+    // Short waits are for what is all but done; long ones must not take a core.
+    is_short = waited < kSpinTime;
+    if (is_short)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(poll_nap(waited));
   }
   watch_(std::chrono::nanoseconds(0));
 }

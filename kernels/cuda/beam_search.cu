@@ -17,8 +17,7 @@ static_assert(kBeams == kWarpSize);
 constexpr int kWidth = ops::kMaxSelect;  // candidates of a beam, and of a round
 constexpr float kImpossible = -1e9f;
 
-// --- Rows and pages that go from beam to beam
-// ---------------------------------------------------
+// --- Rows and pages that go from beam to beam ----------------------------------------------------
 
 // Which of them change: so many go from one place to another.
 struct Moves {
@@ -58,8 +57,7 @@ __device__ __forceinline__ void move_rows(Word* rows, int64_t stride, int64_t si
   }
 }
 
-// --- Rounds
-// -------------------------------------------------------------------------------------
+// --- Rounds --------------------------------------------------------------------------------------
 
 struct SearchParams {
   const int32_t* ids;
@@ -208,8 +206,7 @@ __global__ void __launch_bounds__(kThreads) search_beams_kernel(SearchParams p) 
   p.chosen[r.first_beam + thread] = p.best[r.first_beam + thread] = token;
 }
 
-// --- Pages
-// -----------------------------------------------------------------------------------------
+// --- Pages ---------------------------------------------------------------------------------------
 
 constexpr int kMaxPools = 64;
 constexpr int kTileBytes = 16384;

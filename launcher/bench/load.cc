@@ -82,7 +82,9 @@ std::string reason(CURL* curl, CURLcode code, const char* detail) {
   curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
   if (code == CURLE_OPERATION_TIMEDOUT) return "it took longer than --request-timeout";
   if (code == CURLE_COULDNT_CONNECT && error != 0)
-    return "cannot connect: " + std::generic_category().message(static_cast<int>(error));
+    return "cannot connect: " + std::generic_category().message(static_cast<int>(error)) +
+           (error == ECONNREFUSED ? "; start `tandem serve MODEL`, or give another --base-url"
+                                  : "");
   return printable(*detail != 0 ? detail : curl_easy_strerror(code), 300);
 }
 
@@ -371,12 +373,15 @@ std::string http_get(const Target& target, const std::string& path) {
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &body);
   const CURLcode code = curl_easy_perform(curl.get());
   if (code != CURLE_OK)
-    throw invalid_request("--base-url", url + ": " + reason(curl.get(), code, why));
+    throw InputError(ErrorKind::kUnavailable,
+                     "--base-url: " + url + ": " + reason(curl.get(), code, why), "--base-url");
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   if (status != 200)
-    throw invalid_request("--base-url",
-                          url + " answers " + std::to_string(status) + ": " + error_message(body));
+    throw InputError(
+        ErrorKind::kUnavailable,
+        "--base-url: " + url + " answers " + std::to_string(status) + ": " + error_message(body),
+        "--base-url");
   return body;
 }
 

@@ -144,7 +144,8 @@ int64_t output_tokens(const std::vector<BenchRequest>& requests) {
 
 int run_throughput(OfflineOptions& o) {
   const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
-  o.output.parse();
+  o.output.check();
+  o.requests.settle_model();
   std::vector<Item> items;
   return launcher::run_on_backend(
       o.requests, [&] { items = items_of(o); },
@@ -212,8 +213,9 @@ void report_latency(const OfflineOptions& o, const std::vector<double>& times, d
 
 int run_latency(OfflineOptions& o) {
   const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
-  o.output.parse();
+  o.output.check();
   settle_batches(o);
+  o.requests.settle_model();
   std::vector<Item> items;
   return launcher::run_on_backend(
       o.requests, [&] { items = items_of(o); },
@@ -243,6 +245,7 @@ int run_latency(OfflineOptions& o) {
 // What both commands have.
 void add_common(CLI::App& app, OfflineOptions& o, const char* command) {
   o.requests.command = command;
+  o.requests.engine.add_model_argument(app);
   // Repeats are computed: the work is measured, not that it can be saved.
   o.requests.engine.config.enable_prefix_caching = false;
   o.requests.engine.config.enable_encoder_cache = false;

@@ -1,8 +1,11 @@
 #include "launcher/bench/output.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -22,7 +25,22 @@ void write_file(const std::string& path, const std::string& text, const char* fl
   if (!file.flush()) throw invalid_request(flag, "cannot write " + path);
 }
 
+// Whether it will be possible, before the work.
+void check_file(const std::string& path, const char* flag) {
+  const bool there = std::filesystem::exists(path);
+  const bool writable = std::ofstream(path, std::ios::binary | std::ios::app).good();
+  const int why = errno;
+  if (!writable) throw invalid_request(flag, "cannot write " + path + ": " + std::strerror(why));
+  if (!there) std::remove(path.c_str());
+}
+
 }  // namespace
+
+void OutputOptions::check() const {
+  parse();
+  if (!save.empty()) check_file(save, "--save-result");
+  if (!plot.empty()) check_file(plot_base(plot) + ".svg", "--plot");
+}
 
 void OutputOptions::add(CLI::App& app) {
   app.add_option("--metric-percentiles", percentiles, "percentiles to report, with commas between")

@@ -18,6 +18,8 @@ struct OutputOptions {
   void add_goodput(CLI::App& app);
   void add_plot(CLI::App& app);
   // Checked. Throws InputError naming the flag.
+  // Before the work: throws InputError for what parse() does, and for files that cannot be written.
+  void check() const;
   ReportOptions parse() const;
   // `head`: what the run was, in front of the figures in the file. Returns the exit status: 1 if a
   // request failed.

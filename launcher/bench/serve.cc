@@ -101,7 +101,7 @@ int run_serve(const ServeOptions& o) {
   const Target target = target_of(o, api);
   const double rate = parse_rate(o.request_rate);
   const nlohmann::json extra = parse_object(o.extra_body, "--extra-body");
-  o.output.parse();
+  o.output.check();
   std::mt19937_64 random(o.data.seed);
   const std::vector<Item> items = o.data.items(api, random);
   const std::string model = o.model.empty() ? first_model(target) : o.model;
@@ -146,7 +146,7 @@ launcher::Run add_serve(CLI::App& app) {
          "(transcriptions)",
          server);
   option("--endpoint", o->target.path, "path of that route, where it is not OpenAI's", server);
-  option("--model", o->model, "model to ask for; default: the first of /v1/models", server)
+  option("MODEL,--model", o->model, "model to ask for; default: the first of /v1/models", server)
       ->type_name("NAME");
   option("--api-key", o->api_key, "key to send", server)->envname("OPENAI_API_KEY");
   app.add_option("--header", o->headers, "another header to send, \"NAME: VALUE\"; also several")

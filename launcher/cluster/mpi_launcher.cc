@@ -26,7 +26,7 @@ std::string find_mpirun() {
     if (access(file.c_str(), X_OK) == 0) return file;
     at = end + 1;
   }
-  throw InputError(ErrorKind::kUnavailable,
+  throw InputError(ErrorKind::kNotSupported,
                    "mpirun: not found in PATH (Debian: openmpi-bin); on one host "
                    "--distributed-executor-backend processes needs none");
 }

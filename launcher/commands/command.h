@@ -21,6 +21,8 @@ class UsageError : public InputError {
       : InputError(ErrorKind::kInvalidRequest, flag + ": " + message, flag) {}
 };
 
+Run add_help(CLI::App& app);
+Run add_version(CLI::App& app);
 Run add_generate(CLI::App& app);
 Run add_read(CLI::App& app);
 Run add_score(CLI::App& app);

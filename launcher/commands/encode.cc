@@ -1,12 +1,16 @@
 // tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
+#include <optional>
+#include <utility>
 
 #include "base/json.h"
 #include "launcher/commands/command.h"
@@ -39,10 +43,11 @@ struct EncodeOptions {
   int max_num_batched_tokens = 2048;
 };
 
-// One text's result: [d_model] or [tokens, d_model].
+// One text's result: [d_model] or [tokens, d_model]; or why there is none.
 struct Row {
   json id;
   Tensor values;
+  std::optional<InputError> error;
 };
 
 json values_to_json(const Tensor& t) {
@@ -55,11 +60,13 @@ json values_to_json(const Tensor& t) {
 
 // NumPy's format 1.0: magic, version, header length, a Python literal, the data.
 std::string to_npy(const std::vector<Row>& rows) {
-  const bool stacked = rows[0].values.rank() == 1;
+  const auto any = std::find_if(rows.begin(), rows.end(), [](const Row& r) { return !r.error; });
+  if (any == rows.end()) throw *rows.at(0).error;
+  const bool stacked = any->values.rank() == 1;
   if (!stacked && rows.size() != 1)
     throw invalid_request("--format",
                           "npy holds the hidden states of one text, or the means of many");
-  Shape shape = rows[0].values.shape();
+  Shape shape = any->values.shape();
   if (stacked) shape.insert(shape.begin(), static_cast<int64_t>(rows.size()));
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" +
                        std::to_string(shape[0]) + ", " + std::to_string(shape[1]) + "), }";
@@ -70,16 +77,22 @@ std::string to_npy(const std::vector<Row>& rows) {
   out += static_cast<char>(header.size() & 0xff);
   out += static_cast<char>(header.size() >> 8);
   out += header;
+  // A text that failed keeps its place.
+  const std::vector<float> none(static_cast<size_t>(shape[1]), std::nanf(""));
   for (const Row& row : rows)
     for (int64_t i = 0; i < (stacked ? 1 : row.values.dim(0)); ++i)
-      out.append(reinterpret_cast<const char*>(row.values.row<float>(i)),
-                 static_cast<size_t>(shape[1]) * 4);
+      out.append(reinterpret_cast<const char*>(row.error ? none.data() : row.values.row<float>(i)),
+                 none.size() * 4);
   return out;
 }
 
 std::string to_jsonl(const std::vector<Row>& rows) {
   std::string out;
   for (const Row& row : rows) {
+    if (row.error) {
+      out += dump_line(error_to_json(*row.error, row.id)) + "\n";
+      continue;
+    }
     const char* key = row.values.rank() == 1 ? "embedding" : "hidden_states";
     out += dump_line({{"id", row.id}, {key, values_to_json(row.values)}}) + "\n";
   }
@@ -104,9 +117,10 @@ void write_output(const std::string& file, const std::string& bytes) {
   }
 }
 
+// What the texts become; a row for each, in which there are no values yet.
 struct Inputs {
-  std::vector<json> ids;
-  std::vector<EncoderIds> tokens;
+  std::vector<Row> rows;
+  std::vector<EncoderIds> tokens;  // of those that have not failed
 };
 
 Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
@@ -114,8 +128,12 @@ Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
   Inputs inputs;
   const ParamsResolver resolver(config, config.vocab_size);
   const proto::GenerationOptions of_flags = read_options(options.languages.params());
-  const auto add = [&](const JsonRequest& request, const std::string& where) {
+  // `read` makes the request of a line, and its id as soon as it is known.
+  const auto add = [&](const Line& line, json id, const auto& read) {
+    Row row{std::move(id), {}, {}};
     try {
+      if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
+      const JsonRequest request = read(line.text, row.id);
       proto::GenerationOptions with = of_flags;
       with.set_allow_empty_prompt(true);
       if (request.options.has_src_lang()) with.set_src_lang(request.options.src_lang());
@@ -130,39 +148,56 @@ Inputs read_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
       const auto& global = prepared.inputs.global_attention();
       inputs.tokens.push_back({{ids.begin(), ids.end()}, {global.begin(), global.end()}});
     } catch (const InputError& e) {
-      throw InputError(e.kind(), where + ": " + e.what(), e.param());
+      report_failure(inputs.rows.size() + 1, e);
+      row.error = e;
     }
-    inputs.ids.push_back(request.id);
+    inputs.rows.push_back(std::move(row));
   };
   if (!options.jsonl) {
-    for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      add({inputs.ids.size(), text_prompt(text), {}},
-          "text " + std::to_string(inputs.ids.size() + 1));
-    return inputs;
+    RequestInput input = open_texts(options.texts, options.input, options.lines);
+    for (bool more = true; more;)
+      if (const auto line = input.next(/*wait=*/true, more))
+        add(*line, inputs.rows.size(), [](const std::string& text, json&) {
+          JsonRequest request;
+          request.prompt = text_prompt(text);
+          return request;
+        });
+  } else {
+    LineReader reader(open_input(options.input.empty() ? "-" : options.input));
+    while (const auto line = reader.next(/*wait=*/true))
+      add(*line, json(), [](const std::string& text, json& id) {
+        json parsed = parse_json_line(text);
+        if (parsed.is_object() && parsed.contains("id")) id = parsed["id"];
+        return request_from_json(parsed);
+      });
   }
-  LineReader reader(open_input(options.input.empty() ? "-" : options.input));
-  while (const auto line = reader.next(/*wait=*/true)) {
-    const std::string where = "line " + std::to_string(inputs.ids.size() + 1);
-    JsonRequest request;
-    try {
-      if (line->too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
-      request = request_from_json(parse_json_line(line->text));
-    } catch (const InputError& e) {
-      throw InputError(e.kind(), where + ": " + e.what(), e.param());
-    }
-    add(request, where);
-  }
-  if (inputs.tokens.empty()) throw invalid_request("--input", "there is no request in it");
+  if (inputs.rows.empty()) throw invalid_request("--input", "there is no text in it");
   return inputs;
 }
 
-int run(const EncodeOptions& options) {
+// Before the work, whose result it is to hold.
+void check_output(const std::string& file) {
+  if (file == "-") return;
+  const std::string partial = file + ".partial";
+  if (std::filesystem::is_directory(file)) throw UsageError("--output", file + " is a directory");
+  if (!std::ofstream(partial, std::ios::binary))
+    throw UsageError("--output", file + ": " + std::strerror(errno));
+  std::remove(partial.c_str());
+}
+
+int run(EncodeOptions& options) {
+  options.engine.settle_model(&options.texts);
+  if (options.engine.model.empty())
+    throw UsageError("MODEL", "is missing: give it as the first argument, or with --model");
+  if (options.lines && options.jsonl)
+    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
   if (options.pooling != "mean" && options.pooling != "none")
     throw invalid_request("--pooling", "\"" + options.pooling + "\" is not one of mean, none");
   if (options.format != "json" && options.format != "npy")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of json, npy");
   if (options.format == "npy" && options.output == "-" && isatty(1) == 1)
     throw invalid_request("--output", "a .npy file is not for a terminal; give --output FILE");
+  check_output(options.output);
   const EngineConfig engine = options.engine.parse_and_find_model();
   const ModelConfig config = ModelConfig::load(engine.model);
   find_family(config);
@@ -171,26 +206,32 @@ int run(const EncodeOptions& options) {
                         "reads no texts or token ids; embeddings are to be had of `tandem generate "
                         "--jsonl`, with \"pooling\"");
   const auto tokenizer = load_tokenizer(engine.model);
-  const Inputs inputs = read_inputs(options, *tokenizer, config);
+  Inputs inputs = read_inputs(options, *tokenizer, config);
 
   Checkpoint checkpoint = Checkpoint::open(engine.model);
   const DType dtype = resolve_dtype(engine, config.checkpoint_dtype);
   const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
   const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, engine.quantization});
-  std::vector<Row> rows;
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
-  for (size_t i = 0; i < states.size(); ++i) {
-    Tensor values = states[i];
-    if (options.pooling == "mean") {
-      const auto mean = mean_pool(states[i]);
-      values = Tensor({states[i].dim(1)}, DType::kF32);
-      std::memcpy(values.raw(), mean.data(), values.bytes());
+  bool failed = false;
+  auto state = states.begin();
+  for (Row& row : inputs.rows) {
+    if (row.error) {
+      failed = true;
+      continue;
     }
-    rows.push_back({inputs.ids[i], values});
+    row.values = *state;
+    if (options.pooling == "mean") {
+      const auto mean = mean_pool(*state);
+      row.values = Tensor({state->dim(1)}, DType::kF32);
+      std::memcpy(row.values.raw(), mean.data(), row.values.bytes());
+    }
+    ++state;
   }
-  write_output(options.output, options.format == "npy" ? to_npy(rows) : to_jsonl(rows));
-  return 0;
+  write_output(options.output,
+               options.format == "npy" ? to_npy(inputs.rows) : to_jsonl(inputs.rows));
+  return failed ? 1 : 0;
 }
 
 }  // namespace
@@ -198,10 +239,14 @@ int run(const EncodeOptions& options) {
 Run add_encode(CLI::App& app) {
   auto options = std::make_shared<EncodeOptions>();
   app.option_defaults()->group("Input and output");
+  options->engine.add_model_argument(app);
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
   app.add_option("--input", options->input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag(
+      "--lines", options->lines,
+      "Take each line of the input as a text of its own, and write one line for it: an error "
+      "where it fails (in a .npy file NaNs)");
   app.add_flag("--jsonl", options->jsonl, "Read {\"id\", \"prompt\"} from each line");
   options->languages.add_only(app, {"source-lang", "target-lang", "task"});
   app.add_option("--pooling", options->pooling,
@@ -213,6 +258,7 @@ Run add_encode(CLI::App& app) {
       ->type_name("FILE")
       ->capture_default_str();
   options->engine.add_model(app);
+  app.get_option("--model")->required(false);
   app.add_option("--max-num-batched-tokens", options->max_num_batched_tokens,
                  "Compute at most that many tokens at once")
       ->capture_default_str();

@@ -22,9 +22,16 @@ struct GenerateOptions {
   bool lines = false;
 };
 
+// A line stays one: what would end it becomes a blank; of several sequences, tabs in them too.
+void keep_to_a_line(std::string& text, bool several) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r' || (several && c == '\t')) c = ' ';
+}
+
 class GenerateFormat final : public RequestFormat {
  public:
-  GenerateFormat(bool jsonl, json defaults) : jsonl_(jsonl), defaults_(std::move(defaults)) {}
+  GenerateFormat(bool jsonl, bool lines, json defaults)
+      : jsonl_(jsonl), lines_(lines), defaults_(std::move(defaults)) {}
 
   JsonRequest read(const std::string& line, json& id) const override {
     if (jsonl_) {
@@ -42,23 +49,35 @@ class GenerateFormat final : public RequestFormat {
                     const Tokenizer* tokenizer) const override {
     if (jsonl_) return dump_line(result_to_json(output, id, tokenizer));
     std::string text;
-    for (const auto& c : output.outputs())
-      text += (&c == &output.outputs(0) ? "" : "\n") + c.text();
+    for (const auto& c : output.outputs()) {
+      std::string one = c.text();
+      if (lines_) keep_to_a_line(one, output.outputs_size() > 1);
+      if (&c != &output.outputs(0)) text += lines_ ? '\t' : '\n';
+      text += one;
+    }
     return text;
   }
 
  private:
-  bool jsonl_;
+  bool jsonl_, lines_;
   json defaults_;
 };
 
 int run(GenerateOptions& options) {
-  if (options.requests.stream && !options.requests.jsonl)
-    throw UsageError("--stream", "is for --jsonl");
-  const GenerateFormat format(options.requests.jsonl, options.sampling.params());
-  return run_requests(options.requests, format, [&] {
-    if (options.requests.jsonl) return open_jsonl(options.requests, options.texts);
-    return RequestInput{nullptr, read_texts(options.texts, options.requests.input, options.lines)};
+  RequestOptions& requests = options.requests;
+  if (requests.stream && !requests.jsonl) throw UsageError("--stream", "is for --jsonl");
+  if (options.lines && requests.jsonl)
+    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+  requests.settle_model(&options.texts);
+  requests.keep_places = options.lines || options.texts.size() > 1;
+  const GenerateFormat format(requests.jsonl, options.lines, options.sampling.params());
+  return run_requests(requests, format, [&] {
+    if (requests.jsonl) return open_jsonl(requests, options.texts);
+    if (requests.engine.first_is_model && options.texts.empty() && requests.input.empty())
+      throw UsageError("TEXT", "is missing: the first argument, \"" + requests.engine.model +
+                                   "\", is the model; behind it come texts, --input FILE, or - for "
+                                   "standard input");
+    return open_texts(options.texts, requests.input, options.lines);
   });
 }
 
@@ -69,10 +88,14 @@ Run add_generate(CLI::App& app) {
   options->requests.command = "tandem generate";
   options->requests.bar = "Generating";
   app.option_defaults()->group("Input and output");
+  options->requests.engine.add_model_argument(app);
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
   app.add_option("--input", options->requests.input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag(
+      "--lines", options->lines,
+      "Take each line of the input as a text of its own, and write one line for it: an empty "
+      "one where it fails, tabs between several sequences");
   app.add_flag(
       "--jsonl", options->requests.jsonl,
       "Read a JSON request from each line, and write a JSON result for it (docs/jsonl.md)");

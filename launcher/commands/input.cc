@@ -1,6 +1,7 @@
 #include "launcher/commands/input.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,8 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/readable_text.h"
+#include "launcher/commands/command.h"
 
 namespace tandem::launcher {
 namespace {
@@ -39,37 +42,15 @@ std::unique_ptr<std::istream> open_input(const std::string& file) {
   return in;
 }
 
-std::vector<std::string> read_texts(const std::vector<std::string>& arguments,
-                                    const std::string& file, bool each_line) {
-  std::vector<std::string> texts;
-  for (const std::string& text : arguments)
-    if (text != "-") texts.push_back(text);
-  const bool from_stdin = texts.size() != arguments.size();
-  if (from_stdin && (!file.empty() || !texts.empty()))
-    throw invalid_request("-", "standard input cannot be mixed with texts or --input");
-  if (!texts.empty() && !file.empty())
-    throw invalid_request("--input", "give texts or a file, not both");
-  if (!texts.empty()) return texts;
-  if (file.empty() && !from_stdin)
-    throw invalid_request("TEXT",
-                          "nothing to do: give a text, --input FILE, or - for standard input");
-  const auto in = open_input(from_stdin ? "-" : file);
-  if (each_line) {
-    for (Line line; read_line(*in, line);) {
-      if (line.too_long) throw invalid_request("--input", "a line is longer than 64 MiB");
-      texts.push_back(std::move(line.text));
-    }
-  } else {
-    texts.emplace_back(std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>());
-    while (!texts[0].empty() && (texts[0].back() == '\n' || texts[0].back() == '\r'))
-      texts[0].pop_back();
-  }
-  if (texts.empty()) throw invalid_request("--input", "there is no text in it");
-  return texts;
+void report_failure(uint64_t number, const InputError& error) {
+  std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number),
+               readable(error.what()).c_str());
 }
 
-LineReader::LineReader(std::unique_ptr<std::istream> in) : state_(std::make_shared<State>()) {
+LineReader::LineReader(std::unique_ptr<std::istream> in, EmptyLines empty)
+    : state_(std::make_shared<State>()) {
   state_->in = std::move(in);
+  state_->keep_empty = empty == EmptyLines::kKeep;
   thread_ = std::thread([state = state_] { read(state); });
 }
 
@@ -91,7 +72,7 @@ void LineReader::read(const std::shared_ptr<State>& state) {
   Line line;
   while (read_line(*state->in, line)) {
     if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
-    if (line.text.empty() && !line.too_long) continue;
+    if (line.text.empty() && !line.too_long && !state->keep_empty) continue;
     std::unique_lock lock(state->mutex);
     state->changed.wait(lock, [&] { return state->stop || state->lines.size() < kLinesAhead; });
     if (state->stop) return;
@@ -116,6 +97,43 @@ std::optional<Line> LineReader::next(bool wait) {
 bool LineReader::at_end() {
   std::lock_guard lock(state_->mutex);
   return state_->finished && state_->lines.empty();
+}
+
+std::optional<Line> RequestInput::next(bool wait, bool& more) {
+  if (reader) {
+    auto line = reader->next(wait);
+    if (!line) more = !reader->at_end();
+    return line;
+  }
+  if (at == texts.size()) {
+    more = false;
+    return std::nullopt;
+  }
+  return Line{std::move(texts[at++]), false};
+}
+
+RequestInput open_texts(const std::vector<std::string>& arguments, const std::string& file,
+                        bool each_line) {
+  RequestInput input;
+  for (const std::string& text : arguments)
+    if (text != "-") input.texts.push_back(text);
+  const bool from_stdin = input.texts.size() != arguments.size();
+  if (from_stdin && (!file.empty() || !input.texts.empty()))
+    throw UsageError("-", "standard input cannot be mixed with texts or --input");
+  if (!input.texts.empty() && !file.empty())
+    throw UsageError("--input", "give texts or a file, not both");
+  if (!input.texts.empty()) return input;
+  if (file.empty() && !from_stdin)
+    throw UsageError("TEXT", "nothing to do: give a text, --input FILE, or - for standard input");
+  auto in = open_input(from_stdin ? "-" : file);
+  if (each_line) {
+    input.reader = std::make_unique<LineReader>(std::move(in), LineReader::EmptyLines::kKeep);
+    return input;
+  }
+  std::string text{std::istreambuf_iterator<char>(*in), std::istreambuf_iterator<char>()};
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  input.texts.push_back(std::move(text));
+  return input;
 }
 
 }  // namespace tandem::launcher

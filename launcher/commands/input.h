@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <istream>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
+
 namespace tandem::launcher {
 
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
@@ -18,10 +21,8 @@ constexpr size_t kMaxLineBytes = size_t{64} << 20;
 // An open file, or standard input for "-". Throws InputError naming the file.
 std::unique_ptr<std::istream> open_input(const std::string& file);
 
-// The texts of a command: arguments; else the whole of a file ("-": standard input), or each of its
-// lines. Throws InputError when there are none.
-std::vector<std::string> read_texts(const std::vector<std::string>& arguments,
-                                    const std::string& file, bool each_line);
+// One line on standard error, for the `number`-th text of the input (from 1).
+void report_failure(uint64_t number, const InputError& error);
 
 struct Line {
   std::string text;
@@ -29,10 +30,11 @@ struct Line {
 };
 
 // Reads lines on a thread of its own, a bounded number ahead, so that requests flow in while others
-// run. A last line without a newline counts; empty lines are skipped.
+// run. A last line without a newline counts; a carriage return at the end of a line does not.
 class LineReader {
  public:
-  explicit LineReader(std::unique_ptr<std::istream> in);
+  enum class EmptyLines : uint8_t { kSkip, kKeep };
+  explicit LineReader(std::unique_ptr<std::istream> in, EmptyLines empty = EmptyLines::kSkip);
   ~LineReader();
   // The next line if there is one now; with `wait`, blocks until there is one or the end.
   std::optional<Line> next(bool wait);
@@ -45,6 +47,7 @@ class LineReader {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<Line> lines;
+    bool keep_empty = false;
     bool finished = false, stop = false;
   };
   static void read(const std::shared_ptr<State>& state);
@@ -52,5 +55,21 @@ class LineReader {
   std::shared_ptr<State> state_;
   std::thread thread_;
 };
+
+// Lines that come as they are read, or texts that are there.
+struct RequestInput {
+  std::unique_ptr<LineReader> reader;
+  std::vector<std::string> texts;
+  size_t at = 0;  // of texts
+
+  // The next one, if there is one now; `more` becomes false at the end. With `wait`, blocks until
+  // there is one or the end.
+  std::optional<Line> next(bool wait, bool& more);
+};
+
+// The texts of a command: arguments; else the whole of a file ("-": standard input), or each of its
+// lines, also empty ones. Throws UsageError when there are none.
+RequestInput open_texts(const std::vector<std::string>& arguments, const std::string& file,
+                        bool each_line);
 
 }  // namespace tandem::launcher

@@ -52,12 +52,15 @@ class ImageFormat final : public RequestFormat {
 };
 
 int run(ReadOptions& options) {
+  options.requests.settle_model(&options.files);
+  if (options.files.empty()) throw UsageError("FILE", "is missing: an image to read");
+  options.requests.keep_places = options.files.size() > 1;
   if (options.format != "text" && options.format != "json")
     throw invalid_request("--format", "\"" + options.format + "\" is not one of text, json");
   options.requests.jsonl = options.format == "json";
   const ImageFormat format(options.requests.jsonl, options.sampling.params());
   return run_requests(options.requests, format, [&] {
-    return RequestInput{nullptr, options.files};
+    return RequestInput{nullptr, options.files, 0};
   });
 }
 
@@ -69,7 +72,8 @@ Run add_read(CLI::App& app) {
   options->requests.bar = "Reading";
   options->requests.ahead = 1;  // images take memory
   app.option_defaults()->group("Input and output");
-  app.add_option("FILE", options->files, "Images to read: PNG or JPEG")->required();
+  options->requests.engine.add_model_argument(app);
+  app.add_option("FILE", options->files, "Images to read: PNG or JPEG");
   app.add_option("--format", options->format,
                  "text writes the text of each, json a line with \"file\" and \"text\"")
       ->capture_default_str();

@@ -11,7 +11,6 @@
 
 #include "actors/in_process_engine.h"
 #include "base/json.h"
-#include "base/readable_text.h"
 #include "launcher/backend.h"
 #include "launcher/cluster/prepare_host.h"
 #include "launcher/commands/command.h"
@@ -20,6 +19,7 @@
 #include "launcher/progress.h"
 #include "launcher/signals.h"
 #include "launcher/speech/sound_files.h"
+#include "runtime/request/request_error.h"
 
 namespace tandem::launcher {
 namespace {
@@ -30,7 +30,11 @@ using nlohmann::json;
 class Session {
  public:
   Session(Backend& backend, const RequestFormat& format, const RequestOptions& options)
-      : backend_(backend), format_(format), jsonl_(options.jsonl), stream_(options.stream) {
+      : backend_(backend),
+        format_(format),
+        jsonl_(options.jsonl),
+        stream_(options.stream),
+        keep_places_(options.keep_places) {
     if (stream_)
       backend_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
         if (chunk.outputs_size() == 0) return;
@@ -74,7 +78,7 @@ class Session {
   // Writes what is next in input order; of a stream, all that there is.
   void flush() {
     for (auto it = next(); it != done_.end(); it = next()) {
-      if (jsonl_ || failed_lines_.count(it->first) == 0) std::cout << it->second << "\n";
+      if (it->second) std::cout << *it->second << "\n";
       done_.erase(it);
       ++written_;
     }
@@ -84,29 +88,31 @@ class Session {
   uint64_t submitted() const { return submitted_; }
   uint64_t finished() const { return finished_; }
   uint64_t tokens() const { return tokens_; }
-  uint64_t failed() const { return failed_lines_.size(); }
+  uint64_t failed() const { return failed_; }
   size_t in_flight() const { return ids_.size(); }
 
  private:
-  std::map<uint64_t, std::string>::iterator next() {
+  std::map<uint64_t, std::optional<std::string>>::iterator next() {
     return stream_ ? done_.begin() : done_.find(written_);
   }
   void fail(uint64_t number, const InputError& e, const json& id) {
     ++finished_;
-    failed_lines_.insert({number, true});
-    done_[number] = dump_line(error_to_json(e, id));
-    if (!jsonl_)
-      std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1),
-                   readable(e.what()).c_str());
+    ++failed_;
+    std::optional<std::string>& line = done_[number];
+    if (jsonl_)
+      line = dump_line(error_to_json(e, id));
+    else if (keep_places_)
+      line = "";
+    if (!jsonl_) report_failure(number + 1, e);
   }
 
   Backend& backend_;
   const RequestFormat& format_;
-  bool jsonl_, stream_;
-  std::map<uint64_t, json> ids_;          // in flight
-  std::map<uint64_t, std::string> done_;  // results whose turn has not come
-  std::map<uint64_t, bool> failed_lines_;
-  uint64_t submitted_ = 0, finished_ = 0, written_ = 0, tokens_ = 0;
+  bool jsonl_, stream_, keep_places_;
+  std::map<uint64_t, json> ids_;  // in flight
+  // Lines whose turn has not come; nothing: there is none for it.
+  std::map<uint64_t, std::optional<std::string>> done_;
+  uint64_t submitted_ = 0, finished_ = 0, written_ = 0, tokens_ = 0, failed_ = 0;
 };
 
 std::string rate(const Session& session, double seconds) {
@@ -126,7 +132,7 @@ int run_session(Session& session, const std::string& title, const Next& next,
                 size_t max_in_flight) {
   ProgressBar bar(title);
   bool more = true;
-  while (more || session.in_flight() > 0) {
+  while ((more || session.in_flight() > 0) && std::cout) {  // or nobody reads what comes out
     while (more && session.in_flight() < max_in_flight) {
       const bool idle = session.in_flight() == 0;
       if (idle) session.flush();
@@ -149,25 +155,8 @@ int run_with(Backend& backend, const RequestOptions& options, const RequestForma
   Session session(backend, format, options);
   const size_t max_in_flight =
       options.ahead * static_cast<size_t>(options.engine.config.max_num_seqs);
-  if (input.reader)
-    return run_session(
-        session, options.bar,
-        [&](bool wait, bool& more) {
-          auto line = input.reader->next(wait);
-          if (!line) more = !input.reader->at_end();
-          return line;
-        },
-        max_in_flight);
-  size_t at = 0;
   return run_session(
-      session, options.bar,
-      [&](bool, bool& more) -> std::optional<Line> {
-        if (at == input.texts.size()) {
-          more = false;
-          return std::nullopt;
-        }
-        return Line{std::move(input.texts[at++]), false};
-      },
+      session, options.bar, [&](bool wait, bool& more) { return input.next(wait, more); },
       max_in_flight);
 }
 
@@ -208,7 +197,10 @@ std::unique_ptr<Backend> connect(const RequestOptions& options) {
   try {
     return make_client_backend(client::Client::connect(connection));
   } catch (const client::ClientError& e) {
-    throw InputError(ErrorKind::kUnavailable, e.what(), "--connect");
+    // An address that is none is the user's to mend, whoever listens there.
+    const bool is_wrong = kind_named(e.type()) == ErrorKind::kInvalidRequest;
+    throw InputError(is_wrong ? ErrorKind::kInvalidRequest : ErrorKind::kUnavailable, e.what(),
+                     "--connect");
   }
 }
 
@@ -239,17 +231,20 @@ void RequestOptions::add(CLI::App& app) {
 
 RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::string>& texts) {
   if (!texts.empty() && texts != std::vector<std::string>{"-"})
-    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
+    throw UsageError("TEXT", "--jsonl reads standard input or --input FILE");
   return {std::make_unique<LineReader>(open_input(options.input.empty() ? "-" : options.input)),
           {}};
 }
 
 int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
                    const std::function<int(Backend&)>& work) {
-  const bool remote = !options.address.empty() || !options.access_file.empty();
-  if (remote != options.engine.model.empty())
-    throw UsageError("--model", remote ? "the server has one; leave it out with --connect"
-                                       : "is missing (or --connect, for a server)");
+  const bool remote = options.is_remote();
+  if (remote && !options.engine.model.empty())
+    throw UsageError("--model", "the server has one; leave it out with --connect");
+  if (!remote && options.engine.model.empty())
+    throw UsageError("MODEL",
+                     "is missing: give it as the first argument, or with --model (or "
+                     "--connect, for a server)");
   if (remote && !options.cluster.profile.file.empty())
     throw UsageError("--profile", "the server computes, and may write one: tandem serve --profile");
   std::unique_ptr<MpiSession> job;

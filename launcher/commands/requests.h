@@ -39,10 +39,16 @@ struct RequestOptions {
   ClusterOptions cluster;
   std::string address, access_file, input;
   bool jsonl = false, stream = false;
-  size_t ahead = 4;  // times as many requests are in flight as are computed at once
+  bool keep_places = false;  // what fails is an empty line, so that lines stand for their texts
+  size_t ahead = 4;          // times as many requests are in flight as are computed at once
 
   // All flags but those that say what the input is, and --stream.
   void add(CLI::App& app);
+  // See ModelOptions::settle_model(): with --connect the server has the model.
+  void settle_model(std::vector<std::string>* rest = nullptr) {
+    engine.settle_model(rest, is_remote());
+  }
+  bool is_remote() const { return !address.empty() || !access_file.empty(); }
 };
 
 class Backend;
@@ -52,12 +58,6 @@ class Backend;
 // works. Returns the exit status.
 int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
                    const std::function<int(Backend&)>& work);
-
-// Lines that come as they are read, or texts that are there.
-struct RequestInput {
-  std::unique_ptr<LineReader> reader;
-  std::vector<std::string> texts;
-};
 
 // Returns the exit status. `open_input` is called when it is known that this process is the one
 // that reads.

@@ -99,6 +99,7 @@ class ScoreFormat final : public RequestFormat {
 };
 
 int run(ScoreOptions& options) {
+  options.requests.settle_model(&options.texts);
   const ScoreFormat format(options);
   return run_requests(options.requests, format, [&] {
     if (options.requests.jsonl) return open_jsonl(options.requests, options.texts);
@@ -107,7 +108,7 @@ int run(ScoreOptions& options) {
       throw UsageError("SOURCE TARGET", "give one source and one target, or --jsonl");
     for (const std::string& text : options.texts) check_utf8(text, "SOURCE TARGET");
     const json line = {{"prompt", options.texts[0]}, {"target", options.texts[1]}};
-    return RequestInput{nullptr, {line.dump()}};
+    return RequestInput{nullptr, {line.dump()}, 0};
   });
 }
 
@@ -118,6 +119,7 @@ Run add_score(CLI::App& app) {
   options->requests.command = "tandem score";
   options->requests.bar = "Scoring";
   app.option_defaults()->group("Input and output");
+  options->requests.engine.add_model_argument(app);
   app.add_option("TEXT", options->texts, "The source, and the target")->expected(0, 2);
   app.add_option("--input", options->requests.input, "With --jsonl, read from a file")
       ->type_name("FILE");

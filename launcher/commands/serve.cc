@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "actors/in_process_engine.h"
 #include "actors/network/process_limits.h"
@@ -18,6 +21,7 @@
 #include "launcher/hub/hub.h"
 #include "launcher/options.h"
 #include "launcher/signals.h"
+#include "launcher/usage/environment.h"
 
 namespace tandem::launcher {
 namespace {
@@ -30,8 +34,8 @@ struct ServeOptions {
   EngineOptions engine;
   ClusterOptions cluster;
   HttpOptions http;
-  std::string model;
   double drain_timeout = 60;
+  std::vector<std::string> warnings;  // about the environment
   std::optional<int> client_port;
 };
 
@@ -109,9 +113,9 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
 
 int run(ServeOptions& options) {
   catch_signals();
-  if (!options.model.empty()) options.engine.model = options.model;
   if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
   options.cluster.log.apply("engine");
+  for (const std::string& warning : options.warnings) spdlog::warn("{}", warning);
   options.cluster.config.client_port = options.client_port.value_or(kDefaultClientPort);
   options.cluster.config.client_port_may_differ = !options.client_port;
   const auto job = join_outer_job();
@@ -137,13 +141,23 @@ int run(ServeOptions& options) {
   return serve(options, engine, http, job.get());
 }
 
+// MODEL wins over the variable; beside --model it is one too many. Returns whether there is a
+// model.
+bool settle_model(EngineOptions& engine) {
+  const char* variable = std::getenv("TANDEM_MODEL");
+  const std::string otherwise = engine.model;
+  if (variable != nullptr && otherwise == variable) engine.model.clear();
+  engine.settle_model();
+  if (engine.model.empty()) engine.model = otherwise;
+  return !engine.model.empty();
+}
+
 }  // namespace
 
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<ServeOptions>();
   o->cluster.config.requests.admission.max_queue_time = kMaxQueueTime;
-  app.add_option("MODEL", o->model, "Directory of a HuggingFace checkpoint, or its id at the hub")
-      ->type_name("DIR|ORG/NAME");
+  o->engine.add_model_argument(app);
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
   app.option_defaults()->group("Server");
@@ -176,7 +190,11 @@ Run add_serve(CLI::App& app) {
   o->cluster.add(app);
   add_environment_and_config(app);
   return [o, &app] {
+    const bool settled = settle_model(o->engine);
+    const std::string model = o->engine.model;
     apply_config_file(app);
+    if (settled) o->engine.model = model;
+    o->warnings = unknown_variables(app);
     return run(*o);
   };
 }

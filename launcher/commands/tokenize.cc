@@ -66,19 +66,39 @@ json tokenize_line(const Tokenizer& tokenizer, const Line& line, std::string sou
   }
 }
 
-int run(const TokenizeOptions& options) {
-  const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
-  if (!options.jsonl) {
-    for (const std::string& text : read_texts(options.texts, options.input, options.lines))
-      std::cout << json(tokenize(*tokenizer, text, options.source_lang, !options.no_special)["ids"])
-                       .dump()
-                << "\n";
-    return 0;
+// A line for each text, which is empty where it fails.
+int tokenize_texts(const Tokenizer& tokenizer, const TokenizeOptions& options, RequestInput input) {
+  bool failed = false, more = true;
+  for (uint64_t number = 1; more; ++number) {
+    const auto line = input.next(/*wait=*/true, more);
+    if (!line) continue;
+    try {
+      if (line->too_long) throw invalid_request("text", "the line is longer than 64 MiB");
+      std::cout << tokenize(tokenizer, line->text, options.source_lang, !options.no_special)["ids"]
+                       .dump();
+    } catch (const InputError& e) {
+      failed = true;
+      report_failure(number, e);
+    }
+    std::cout << "\n";
   }
-  if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
-    throw invalid_request("TEXT", "--jsonl reads standard input or --input FILE");
-  LineReader reader(open_input(options.input.empty() ? "-" : options.input));
+  return failed ? 1 : 0;
+}
+
+int run(TokenizeOptions& options) {
+  options.model.settle_model(&options.texts);
+  if (options.model.model.empty())
+    throw UsageError("MODEL", "is missing: give it as the first argument, or with --model");
+  if (options.lines && options.jsonl)
+    throw UsageError("--lines", "is for texts; each line of --jsonl is a request");
+  const auto tokenizer = load_tokenizer(options.model.find_model(hub::ModelFiles::kTokenizer));
+  if (!options.jsonl)
+    return tokenize_texts(*tokenizer, options,
+                          open_texts(options.texts, options.input, options.lines));
   bool failed = false;
+  if (!options.texts.empty() && options.texts != std::vector<std::string>{"-"})
+    throw UsageError("TEXT", "--jsonl reads standard input or --input FILE");
+  LineReader reader(open_input(options.input.empty() ? "-" : options.input));
   while (const auto line = reader.next(/*wait=*/true))
     std::cout << dump_line(tokenize_line(*tokenizer, *line, options.source_lang,
                                          !options.no_special, failed))
@@ -90,12 +110,16 @@ int run(const TokenizeOptions& options) {
 
 Run add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  options->model.add_model_flags(app, "--model")->required();
+  options->model.add_model_argument(app);
+  options->model.add_model_flags(app, "--model");
   app.option_defaults()->group("Input and output");
   app.add_option("TEXT", options->texts, "Texts to read; - is standard input");
   app.add_option("--input", options->input, "Read from a file; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--lines", options->lines, "Take each line of the input as a text of its own");
+  app.add_flag(
+      "--lines", options->lines,
+      "Take each line of the input as a text of its own, and write one line for it: an empty "
+      "one where it fails");
   app.add_flag(
       "--jsonl", options->jsonl,
       "Read {\"id\", \"text\", \"src_lang\"} from each line, and write a JSON result for it");

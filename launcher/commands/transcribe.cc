@@ -1,7 +1,5 @@
 // tandem transcribe: files of sound in, text or subtitles out (docs/speech.md).
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -15,20 +13,20 @@
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/speech/audio_request.h"
+#include "launcher/speech/output_folder.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 
 namespace tandem::launcher {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct TranscribeOptions {
   RequestOptions requests;
   SamplingOptions sampling;
   std::vector<std::string> files;
-  std::string language, format = "text", folder;
+  std::string language, task, format = "text", folder;
   bool timestamps = false;
   // Of speech, where they are given.
   std::optional<std::string> prompt;
@@ -45,6 +43,10 @@ void TranscribeOptions::add(CLI::App& app) {
   const Heading heading(app, "Transcription");
   app.add_option("--language", language,
                  "What is spoken, by name or code; without it the model finds out")
+      ->type_name("NAME");
+  app.add_option("--task", task,
+                 "transcribe writes what is said, translate says it in English; without it what "
+                 "the model does by itself")
       ->type_name("NAME");
   app.add_flag("--timestamps", timestamps, "Write from when to when each text is said");
   app.add_option("--prompt", prompt, "Text that is taken as said before: names, a style");
@@ -80,6 +82,7 @@ json numbers(const std::string& text) {
 json TranscribeOptions::params() const {
   json out = sampling.params();
   if (!language.empty()) out["language"] = language;
+  if (!task.empty()) out["task"] = task;
   if (timestamps) out["return_timestamps"] = true;
   if (prompt) out["prompt"] = *prompt;
   if (condition_on_prev_tokens) out["condition_on_prev_tokens"] = true;
@@ -102,8 +105,10 @@ std::string minutes(double seconds) {
 // Sends the files, and writes what comes back: to a folder as it comes, else in their order.
 class Transcriber {
  public:
-  Transcriber(Backend& backend, const TranscribeOptions& options, TranscriptFormat format)
-      : backend_(backend), options_(options), format_(format) {}
+  // folder: null where the output is standard output.
+  Transcriber(Backend& backend, const TranscribeOptions& options, TranscriptFormat format,
+              const OutputFolder* folder)
+      : backend_(backend), options_(options), format_(format), folder_(folder) {}
 
   int run() {
     for (size_t i = 0; i < options_.files.size(); ++i) submit(i);
@@ -139,12 +144,10 @@ class Transcriber {
     const std::string& file = options_.files[finished.number];
     std::string text;
     if (finished.error) {
-      failed_ = true;
-      std::fprintf(stderr, "tandem: %s: %s\n", readable(file).c_str(),
-                   readable(finished.error->what()).c_str());
+      tell(file, finished.error->what());
     } else {
       text = write_transcript(format_, finished.output, {finished.seconds, task_});
-      if (!options_.folder.empty()) return write_file(file, text);
+      if (folder_ != nullptr) return write_file(finished.number, text);
     }
     texts_[finished.number] = std::move(text);
     for (auto it = texts_.find(written_); it != texts_.end(); it = texts_.find(++written_)) {
@@ -153,20 +156,23 @@ class Transcriber {
     }
   }
 
-  void write_file(const std::string& file, const std::string& text) {
-    const fs::path path = fs::path(options_.folder) /
-                          (fs::path(file).filename().string() + "." + extension_of(format_));
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    out.close();
-    if (out) return;
+  void tell(const std::string& file, const std::string& what) {
     failed_ = true;
-    std::fprintf(stderr, "tandem: cannot write %s\n", readable(path.string()).c_str());
+    std::fprintf(stderr, "tandem: %s: %s\n", readable(file).c_str(), readable(what).c_str());
+  }
+
+  void write_file(size_t i, const std::string& text) {
+    const std::string path = folder_->path(i).string(), why = folder_->write(i, text);
+    if (!why.empty()) return tell(path, "cannot be written: " + why);
+    if (folder_->numbered(i))
+      std::fprintf(stderr, "tandem: %s: written to %s\n", readable(options_.files[i]).c_str(),
+                   readable(path).c_str());
   }
 
   Backend& backend_;
   const TranscribeOptions& options_;
   TranscriptFormat format_;
+  const OutputFolder* folder_;
   std::string task_ = "transcribe";
   size_t open_ = 0;
   bool failed_ = false;
@@ -179,9 +185,21 @@ int run(TranscribeOptions& options) {
   if (!format)
     throw UsageError("--format", "must be text, srt, vtt, json or verbose_json, not " +
                                      readable(options.format));
+  if (!options.task.empty() && options.task != "transcribe" && options.task != "translate")
+    throw UsageError("--task", "must be transcribe or translate, not " + readable(options.task));
+  options.requests.settle_model(&options.files);
+  if (options.files.empty())
+    throw UsageError("FILE", "is missing: a file of sound, behind the model");
+  std::optional<OutputFolder> folder;
   return run_on_backend(
-      options.requests, [] {},
-      [&](Backend& backend) { return Transcriber(backend, options, *format).run(); });
+      options.requests,
+      [&] {
+        if (!options.folder.empty())
+          folder.emplace(options.folder, options.files, extension_of(*format));
+      },
+      [&](Backend& backend) {
+        return Transcriber(backend, options, *format, folder ? &*folder : nullptr).run();
+      });
 }
 
 }  // namespace
@@ -191,17 +209,18 @@ Run add_transcribe(CLI::App& app) {
   options->requests.command = "tandem transcribe";
   options->requests.bar = "Transcribing";
   app.option_defaults()->group("Input and output");
-  app.add_option("FILE", options->files, "Files of sound: WAV, FLAC, Ogg, MP3 and others")
-      ->required();
+  options->requests.engine.add_model_argument(app);
+  app.add_option("FILE", options->files, "Files of sound: WAV, FLAC, Ogg, MP3 and others");
   app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--output-dir", options->folder,
-                 "Write a file for each, of its name and that of the format")
+                 "Write a file for each, of its name and that of the format, to this folder, which "
+                 "is made where there is none")
       ->type_name("DIR");
   options->add(app);
   options->requests.add(app);
-  options->sampling.add(app);
+  options->sampling.add(app, /*without=*/"task");
   return [options] { return run(*options); };
 }
 

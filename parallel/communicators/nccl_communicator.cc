@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/poll_nap.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "kernels/cuda/launch.cuh"
@@ -140,7 +141,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     while (result == ncclInProgress) {
       look(Clock::now() - start, call);
       if (ncclCommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
-      if (result == ncclInProgress) std::this_thread::yield();
+      if (result == ncclInProgress) std::this_thread::sleep_for(poll_nap(Clock::now() - start));
     }
     if (result != ncclSuccess) fail(call, ncclGetErrorString(result));
     if (aborted_.load()) fail(call, "the group was aborted");
@@ -162,7 +163,7 @@ class NcclCommunicator final : public DeviceCommunicator {
       if (state != cudaErrorNotReady) TANDEM_CUDA_CHECK(state);
       cudaGetLastError();  // "not ready" stays there
       look(Clock::now() - start, "joining");
-      std::this_thread::yield();
+      std::this_thread::sleep_for(poll_nap(Clock::now() - start));
     }
     TANDEM_CUDA_CHECK(cudaMemcpyAsync(out.data(), all.raw(), out.size(), cudaMemcpyDeviceToHost,
                                       backend_.stream()));

@@ -82,8 +82,7 @@ struct HeadProjections {
 
 }  // namespace
 
-// --- Linear layers
-// ---------------------------------------------------------------------------------
+// --- Linear layers -------------------------------------------------------------------------------
 
 ColumnParallelLinear::ColumnParallelLinear(const Weights& w, const Build& b, int64_t in,
                                            int64_t out, Activation activation, Bias bias)
@@ -184,8 +183,7 @@ CrossAttentionQKVParallelLinear::KeyValue CrossAttentionQKVParallelLinear::forwa
   return {y.columns(0, kv_width_), y.columns(kv_width_, 2 * kv_width_)};
 }
 
-// --- Embeddings
-// ----------------------------------------------------------------------------
+// --- Embeddings ----------------------------------------------------------------------------------
 
 Tensor table_of(const HostTensor& t) {
   const bool aligned = reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) == 0;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log_text.h"
+#include "server/api/deepl/deepl.h"
 #include "server/api/errors.h"
 #include "server/api/routes.h"
 
@@ -48,6 +49,7 @@ class Decorated final : public Exchange {
   const HttpRequest& request() const override { return inner_->request(); }
   std::string take_body() override { return inner_->take_body(); }
   void respond(HttpResponse response) override {
+    as_deepl_error(request(), response);
     allow_origin(config_, request(), response);
     inner_->respond(std::move(response));
   }
@@ -86,13 +88,14 @@ bool same_key(const std::string& a, std::string_view b) {
 bool Application::may_enter(const HttpRequest& request) const {
   if (context_.config.api_keys.empty()) return true;
   std::string_view given;
-  constexpr std::string_view kBearer = "bearer ";
-  if (const std::string* header = request.header("authorization")) {
-    const bool bearer = header->size() > kBearer.size() &&
-                        std::equal(kBearer.begin(), kBearer.end(), header->begin(),
-                                   [](char a, char b) { return a == (b | 0x20); });
-    if (bearer) given = std::string_view(*header).substr(kBearer.size());
-  }
+  if (const std::string* header = request.header("authorization"))
+    for (const std::string_view scheme : {"bearer ", "deepl-auth-key "}) {
+      const bool is_it =
+          header->size() > scheme.size() &&
+          std::equal(scheme.begin(), scheme.end(), header->begin(),
+                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b | 0x20 : b); });
+      if (is_it) given = std::string_view(*header).substr(scheme.size());
+    }
   bool found = false;
   for (const std::string& key : context_.config.api_keys) found |= same_key(key, given);
   return found;
@@ -129,8 +132,13 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
 Admission Application::admit(const HttpRequest& head) {
   const Route* route = nullptr;
   Admission admission{.refusal = refusal(head, route)};
-  if (admission.refusal) allow_origin(context_.config, head, *admission.refusal);
-  admission.takes_body = route != nullptr && !is_get(route->method);
+  if (admission.refusal) {
+    as_deepl_error(head, *admission.refusal);
+    allow_origin(context_.config, head, *admission.refusal);
+  }
+  // (DeepL's package asks for languages by GET, with a form.)
+  admission.takes_body =
+      route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages);
   admission.audio = route != nullptr && route->hears();
   admission.open = route != nullptr && route->open();
   return admission;

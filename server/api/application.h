@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <memory>
@@ -51,6 +52,7 @@ struct AppContext {
   // Runs f where it holds up no connection; by default here and now.
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
+  std::atomic<uint64_t> characters_translated{0};  // DeepL's usage
 };
 
 struct Route;

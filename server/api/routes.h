@@ -38,6 +38,10 @@ const std::vector<Route>& routes();
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// deepl/deepl_routes.cc
+void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // embedding_routes.cc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc

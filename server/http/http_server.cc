@@ -129,8 +129,10 @@ void HttpServer::Impl::listen() {
   if (!ec) acceptor.bind(endpoint, ec);
   if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
   if (!ec) return;
-  std::string what = config.host + ":" + std::to_string(config.port) + ": " + ec.message();
-  if (ec == asio::error::address_in_use) what += "; try another --port, or 0 for any free one";
+  const std::string what = config.host + ":" + std::to_string(config.port) + ": " + ec.message();
+  if (ec == asio::error::address_in_use)
+    throw InputError(ErrorKind::kUnavailable,
+                     "--port: " + what + "; try another --port, or 0 for any free one", "--port");
   throw invalid_request("--port", what);
 }
 

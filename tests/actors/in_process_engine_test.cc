@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -250,6 +251,67 @@ TEST_F(FullEngineTest, RepeatsARefusalForAWhile) {
   EXPECT_TRUE(eventually([&] { return !engine->refuse_unread(); }));
   engine->cancel("x");
   ASSERT_TRUE(first.ends());
+}
+
+// A device, whose answers come a while after the work was given to it. Counts how often it is asked
+// for them.
+class LateWorker final : public Worker {
+ public:
+  struct Looks {
+    std::atomic<int64_t> looks{0};
+    std::atomic<int64_t> waited_us{0};
+  };
+  explicit LateWorker(Looks& looks) : looks_(looks) {}
+
+  proto::WorkerLoaded load(const proto::WorkerSetup& setup, const LoadProgress& progress) override {
+    return worker_->load(setup, progress);
+  }
+  void start(const proto::WorkerStart& start) override { worker_->start(start); }
+  proto::StepOutput execute(const proto::StepInput& step) override {
+    return worker_->execute(step);
+  }
+  void launch(const proto::StepInput& step) override {
+    if (steps_launched() == 0) since_ = Clock::now();
+    Worker::launch(step);
+  }
+  bool ready() override {
+    ++looks_.looks;
+    return Clock::now() - since_ > 60ms;
+  }
+  proto::StepOutput finish() override {
+    const auto now = Clock::now();
+    looks_.waited_us += std::chrono::duration_cast<std::chrono::microseconds>(now - since_).count();
+    since_ = now;
+    return Worker::finish();
+  }
+  void abort() override { worker_->abort(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Looks& looks_;
+  Clock::time_point since_;
+  std::unique_ptr<Worker> worker_ = make_model_worker([](const proto::WorkerSetup&) {
+    return std::shared_ptr<Communicator>(make_local_communicator());
+  });
+};
+
+// It would have a core for each rank, all the time.
+TEST(WorkerActor, DoesNotSpinWhileADeviceWorks) {
+  LateWorker::Looks looks;
+  Cluster cluster(testing::golden_cluster_config("bart-tiny"),
+                  [&looks] { return std::make_unique<LateWorker>(looks); });
+  InProcessEngine engine(cluster);
+  EngineApi::Request r;
+  r.id = "x";
+  r.prompt = text_prompt("a small lighthouse on the coast");
+  r.options = read_options({{"max_tokens", 5}, {"num_beams", 1}, {"ignore_eos", true}});
+  Listener heard;
+  engine.submit(r, heard.callback());
+  ASSERT_TRUE(heard.ends());
+  EXPECT_EQ(heard.tokens().size(), 5u);
+  // A nap of 50 µs or more between two of them, and two for each step.
+  EXPECT_LE(looks.looks, looks.waited_us / 50 + 20);
+  EXPECT_GT(looks.looks, 5);
 }
 
 }  // namespace

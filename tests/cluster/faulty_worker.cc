@@ -5,7 +5,7 @@
 //   TANDEM_FAULT_MARKS  directory: TANDEM_FAULT_TIMES (default 1) files in it count the faults;
 //                       later workers are sound
 //   TANDEM_FAULT_GENERATION  the only generation of workers that does; default: any
-//   TANDEM_FAULT_TOKEN  for "poison": what must be in an encoder prompt
+//   TANDEM_FAULT_TOKEN  for "poison" and "poison-overflow": what must be in an encoder prompt
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -80,12 +80,25 @@ class FaultyWorker final : public Worker {
     return take_turn();
   }
 
+  // A crash like any other, but for the stack, which is full.
+  [[gnu::noinline]] static int overflow(volatile int* depth) {
+    volatile char frame[4096];
+    frame[0] = static_cast<char>(*depth);
+    *depth = *depth + 1;
+    return overflow(depth) + frame[0];
+  }
+  void crash() const {
+    int depth = 0;
+    if (fault_ == "poison-overflow") overflow(&depth);
+    raise(SIGSEGV);
+  }
+
   void before(const proto::StepInput& step) {
     if (fault_ == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (fault_ == "poison") {
+    if (fault_.rfind("poison", 0) == 0) {
       for (const auto& group : step.groups())
         for (const int32_t token : group.encoder_seq_data().prompt_token_ids())
-          if (token == number("TANDEM_FAULT_TOKEN", "-1")) raise(SIGSEGV);
+          if (token == number("TANDEM_FAULT_TOKEN", "-1")) crash();
       return;
     }
     if (fault_ == "hang" && due()) hang();

@@ -102,7 +102,7 @@ TEST(LaunchModes, AnOuterMpirunWithABadFlagEnds) {
   std::vector<std::string> command{MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2"};
   for (const std::string& word : generate_command({"--dp", "3"})) command.push_back(word);
   Program program(std::move(command));
-  EXPECT_EQ(program.wait(20s).value_or(-1), 1) << program.log();
+  EXPECT_GT(program.wait(20s).value_or(-1), 0) << program.log();  // that of either rank
   EXPECT_NE(program.log().find("--tensor-parallel-size"), std::string::npos) << program.log();
   program.expect_nothing_left();
 }

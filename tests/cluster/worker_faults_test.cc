@@ -125,7 +125,7 @@ TEST(WorkerThatCannotStart, IsNoticedAtOnce) {
 
 TEST(WorkerThatRefusesTheModel, EndsTheServer) {
   FaultyServer faulty("bad-model", {}, {}, /*wait=*/false);
-  EXPECT_EQ(faulty.server.wait(20s).value_or(-1), 1);
+  EXPECT_EQ(faulty.server.wait(20s).value_or(-1), 2);
   EXPECT_NE(faulty.server.log().find("made to refuse"), std::string::npos);
   faulty.server.expect_nothing_left();
 }
@@ -150,10 +150,11 @@ TEST(TooManyRestarts, EndTheServer) {
 TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
   const int poison = 1999;
   sound_cases();
-  for (const char* rank : {"0", "1"}) {
-    SCOPED_TRACE(rank);
+  for (const auto& [fault, rank] :
+       {std::pair("poison", "0"), std::pair("poison", "1"), std::pair("poison-overflow", "1")}) {
+    SCOPED_TRACE(std::string(fault) + ", rank " + rank);
     FaultyServer faulty(
-        "poison", {"--max-restarts", "100"},
+        fault, {"--max-restarts", "100"},
         {"TANDEM_FAULT_TOKEN=" + std::to_string(poison), std::string("TANDEM_FAULT_RANK=") + rank});
     auto client = client::Client::connect(faulty.server.client_options());
     Load load(client, sound_cases(), kStreams);
@@ -171,7 +172,7 @@ TEST(PoisonousRequest, IsRefusedAndTheOthersGoOn) {
     EXPECT_TRUE(load.progress(2 * kStreams));
     load.expect_all_well();
     EXPECT_EQ(faulty.server.ups(), 3) << "two crashes";
-    faulty.server.report_recovery("poison");
+    faulty.server.report_recovery(fault);
     faulty.server.expect_clean_end();
   }
 }

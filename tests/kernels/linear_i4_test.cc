@@ -184,7 +184,7 @@ TEST(LinearI4, LevelsGiveTheSameBits) {
   }
 }
 
-// --- Packing
+// --- Packing -------------------------------------------------------------------------------------
 
 double squared_error(const float* w, int64_t count, double step) {
   double sum = 0;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -105,6 +108,40 @@ TEST(ThreadPoolDeathTest, RegionsDoNotNest) {
         pool.run(1, [&](int64_t, int) { pool.run(1, [](int64_t, int) {}); });
       },
       "do not nest");
+}
+
+// Which a worker's record of its crash needs (actors/worker_process.cc).
+TEST(ThreadPoolSignals, AHandlerRunsOnAThreadWhoseStackIsFull) {
+  struct Overflow {
+    [[gnu::noinline]] static int run(volatile int* depth) {
+      volatile char frame[4096];
+      frame[0] = static_cast<char>(*depth);
+      *depth = *depth + 1;
+      return run(depth) + frame[0];
+    }
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { _exit(42); };
+    action.sa_flags = SA_ONSTACK;
+    sigaction(SIGSEGV, &action, nullptr);
+    sigaction(SIGBUS, &action, nullptr);
+    ThreadPool pool(2);
+    std::atomic<bool> begun{false};
+    pool.run(2, [&](int64_t, int thread) {
+      int depth = 0;
+      if (thread == 1) {
+        begun = true;
+        Overflow::run(&depth);
+      }
+      while (!begun) std::this_thread::yield();
+      while (true) pause();
+    });
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(CliErrors, DidYouMean) {
                   {"there is no command \"xyzzyplugh\"", "generate", "serve"});
   expect_contains(tandem({}).err, {"a command is missing", "generate", "serve"});
   expect_contains(tandem({"bench"}).err, {"a command is missing", "throughput"});
-  expect_contains(tandem({"tokenize", "text"}).err, {"--model is required"});
+  expect_contains(tandem({"tokenize", "text", "--connect", "x"}).err, {"--connect"});
 }
 
 // From nothing a model invents a sentence.
@@ -91,7 +91,7 @@ TEST(CliErrors, QuantizationOnACpuNamesWhatToUse) {
         {"generate", "--model", kTiny, "--device", "cpu", "--quantization", kind, "text"});
   };
   const ProcessResult fp8 = generate("fp8");
-  EXPECT_EQ(fp8.status, 1);
+  EXPECT_EQ(fp8.status, 2);
   expect_contains(fp8.err, {"--quantization", "fp8", "--dtype int8 or --dtype int4"});
   for (const std::string kind : {"int8", "int4"}) {
     const ProcessResult r = generate(kind.c_str());
@@ -100,7 +100,7 @@ TEST(CliErrors, QuantizationOnACpuNamesWhatToUse) {
     EXPECT_EQ(r.out, tandem({"generate", "--model", kTiny, "--dtype", kind, "text"}).out);
   }
   const ProcessResult unknown = tandem({"generate", "--model", kTiny, "--dtype", "int3", "text"});
-  EXPECT_EQ(unknown.status, 1);
+  EXPECT_EQ(unknown.status, 2);
   expect_contains(unknown.err, {"--dtype", "int3", "int8", "int4"});
 }
 
@@ -108,7 +108,7 @@ TEST(CliErrors, CertificatesAreNamedWithTheReason) {
   const auto serve = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"serve", kTiny, "--port", "0", "--client-port", "0"});
     const ProcessResult r = tandem(flags);
-    EXPECT_EQ(r.status, 1);
+    EXPECT_EQ(r.status, 2);
     EXPECT_EQ(r.err.find("asio.ssl"), std::string::npos) << r.err;
     return r.err;
   };
@@ -147,18 +147,18 @@ TEST_F(DamagedCheckpoint, AnUnsupportedModelIsInspectedAndRefused) {
   expect_error({"config.json", "GPT2LMHeadModel (gpt2)", "not an encoder/decoder model",
                 "BartForConditionalGeneration"});
   const ProcessResult text = tandem({"inspect", dir_.string()});
-  EXPECT_EQ(text.status, 1);
+  EXPECT_EQ(text.status, 2);
   expect_contains(text.out, {"GPT2LMHeadModel (gpt2)", "supported     no", "parameters"});
   expect_contains(text.err, {"GPT2LMHeadModel (gpt2)", "supported: BartForConditionalGeneration"});
   const ProcessResult as_json = tandem({"inspect", dir_.string(), "--json"});
-  EXPECT_EQ(as_json.status, 1);
+  EXPECT_EQ(as_json.status, 2);
   EXPECT_EQ(json::parse(as_json.out)["supported"], false);
   EXPECT_EQ(json::parse(as_json.out)["parameters"],
             json::parse(tandem({"inspect", kTiny, "--json"}).out)["parameters"]);
   // Even without weights that can be read.
   fs::remove(dir_ / "model.safetensors");
   const ProcessResult bare = tandem({"inspect", dir_.string()});
-  EXPECT_EQ(bare.status, 1);
+  EXPECT_EQ(bare.status, 2);
   expect_contains(bare.out, {"GPT2LMHeadModel", "not read"});
 }
 
@@ -215,7 +215,7 @@ TEST(CliErrors, NamesOfFilesCannotSteerATerminal) {
       std::vector<std::string> args{command, "--model", dir.string()};
       if (std::string(command) == "generate") args.emplace_back("text");
       const ProcessResult r = tandem(args);
-      EXPECT_EQ(r.status, 1);
+      EXPECT_EQ(r.status, 2);
       expect_contains(r.err, {"\\x1b[31m\\x0d\\x0a"});
       expect_readable(r.err);
     }

@@ -67,7 +67,7 @@ TEST(Cli, BadFlagValuesNameTheFlag) {
                                                         {"--preemption-mode", "never"},
                                                         {"--threads", "-2"}}) {
     const ProcessResult r = tandem({"generate", "--model", kTiny, flag, value, "text"});
-    EXPECT_EQ(r.status, 1) << flag;
+    EXPECT_EQ(r.status, 2) << flag;
     EXPECT_NE(r.err.find(flag), std::string::npos) << r.err;
     EXPECT_EQ(r.out, "");
   }
@@ -126,7 +126,8 @@ TEST(Cli, ServeChecksItsFlags) {
         command.insert(command.end(), {flag, "0"});
     command.insert(command.end(), flags.begin(), flags.end());
     const ProcessResult r = testing::run_process(command, "", 20);
-    EXPECT_EQ(r.status, 1) << word << r.err;
+    // A port may be free the next time; nothing else mends itself.
+    EXPECT_EQ(r.status, word == port ? 1 : 2) << word << r.err;
     EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
     for (const auto& file : fs::recursive_directory_iterator(dir))
       EXPECT_TRUE(file.is_directory() && file.path().filename() == "tandem") << file.path();
@@ -135,7 +136,7 @@ TEST(Cli, ServeChecksItsFlags) {
   serve({"PATH=/nowhere"}, {"--tp", "2", "--distributed-executor-backend", "mpi"}, "mpirun");
   serve({"TMPDIR=/no/such/directory"}, {"--tp", "2"}, "TMPDIR");
   EXPECT_EQ(tandem({"serve"}).status, 2);
-  EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0", "--client-port", "0"}).status, 1);
+  EXPECT_EQ(tandem({"serve", "/no/such/model", "--port", "0", "--client-port", "0"}).status, 2);
   EXPECT_EQ(tandem({"serve", kTiny, "--port", "many"}).status, 2);
   EXPECT_EQ(tandem({"serve", kTiny, "--max-body-size", "many"}).status, 2);
   ::close(busy);
@@ -251,9 +252,9 @@ TEST(Cli, TruncatesLongPromptsOnRequestAndKeepsTheEndToken) {
 TEST(Cli, EmptyInputs) {
   EXPECT_EQ(generate("").status, 0);
   EXPECT_EQ(generate("\n\n").status, 0);
-  EXPECT_EQ(tandem({"generate", "--model", kTiny}).status, 1);
-  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/no/such/file"}).status, 1);
-  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/tmp"}).status, 1);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny}).status, 2);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/no/such/file"}).status, 2);
+  EXPECT_EQ(tandem({"generate", "--model", kTiny, "--input", "/tmp"}).status, 2);
 }
 
 TEST(Cli, EncodeWritesJsonAndNpy) {
@@ -275,14 +276,14 @@ TEST(Cli, EncodeWritesJsonAndNpy) {
   EXPECT_EQ(bytes.size() % 64, 2 * 64 * 4 % 64u);
   fs::remove(file);
   // A failure leaves nothing behind.
-  EXPECT_EQ(tandem({"encode", "--model", kTiny, "--output", "/no/such/dir/x.json", "a"}).status, 1);
+  EXPECT_EQ(tandem({"encode", "--model", kTiny, "--output", "/no/such/dir/x.json", "a"}).status, 2);
 }
 
 TEST(Cli, InspectTellsWhatACheckpointIs) {
   const ProcessResult r = tandem({"inspect", kTiny});
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("BartForConditionalGeneration"), std::string::npos);
-  EXPECT_EQ(tandem({"inspect", "/no/such/dir"}).status, 1);
+  EXPECT_EQ(tandem({"inspect", "/no/such/dir"}).status, 2);
 }
 
 TEST_F(DamagedCheckpoint, TruncatedWeights) {

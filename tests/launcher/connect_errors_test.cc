@@ -80,17 +80,17 @@ Answer connect(const std::string& command, const std::string& address) {
 }
 
 // The whole of it would be 10 s; a busy machine gets some of that.
-void expect_at_once(const Answer& answer, const std::vector<std::string>& words) {
-  EXPECT_EQ(answer.result.status, 1);
+void expect_at_once(const Answer& answer, const std::vector<std::string>& words, int status = 1) {
+  EXPECT_EQ(answer.result.status, status);
   EXPECT_LT(answer.seconds, 5) << answer.result.err;
   for (const std::string& word : words)
     EXPECT_NE(answer.result.err.find(word), std::string::npos) << answer.result.err;
 }
 
 TEST(ConnectErrors, AnAddressWithoutAPort) {
-  expect_at_once(connect("generate", "127.0.0.1"), {"127.0.0.1", "no port", "7070"});
-  expect_at_once(connect("generate", "http://127.0.0.1:8000"), {"URL", "7070"});
-  expect_at_once(connect("worker", "127.0.0.1"), {"127.0.0.1", "no port"});
+  expect_at_once(connect("generate", "127.0.0.1"), {"127.0.0.1", "no port", "7070"}, /*status=*/2);
+  expect_at_once(connect("generate", "http://127.0.0.1:8000"), {"URL", "7070"}, 2);
+  expect_at_once(connect("worker", "127.0.0.1"), {"127.0.0.1", "no port"}, 2);
 }
 
 TEST(ConnectErrors, AnHttpPort) {
@@ -111,7 +111,10 @@ TEST(ConnectErrors, WhereNobodyListens) {
     const Listener gone("x");
     address = gone.address();
   }
-  expect_at_once(connect("generate", address), {"nothing listens at " + address, "7070"});
+  expect_at_once(connect("generate", address),
+                 {"nothing listens at " + address, "start `tandem serve MODEL`", "7070"});
+  expect_at_once(connect("worker", address),
+                 {"nothing listens at " + address, "start `tandem serve MODEL`"});
 }
 
 TEST(ConnectErrors, WhereNobodySpeaks) {

@@ -48,7 +48,7 @@ ProcessResult generate(std::vector<std::string> flags) {
 }
 
 void expect_problem(const ProcessResult& r, const std::vector<std::string>& words) {
-  EXPECT_EQ(r.status, 1) << r.err;
+  EXPECT_EQ(r.status, 2) << r.err;
   EXPECT_EQ(r.out, "");
   for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
 }

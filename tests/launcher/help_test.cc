@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "launcher/usage/short_help.h"
 #include "tests/support/processes/command_line.h"
 
 namespace tandem {
@@ -14,7 +15,11 @@ using testing::tandem;
 
 const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"generate"},
+                                                         {"read"},
                                                          {"score"},
+                                                         {"transcribe"},
+                                                         {"help"},
+                                                         {"version"},
                                                          {"serve"},
                                                          {"worker"},
                                                          {"tokenize"},
@@ -25,8 +30,8 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"bench", "throughput"},
                                                          {"bench", "latency"}};
 
-std::string help_of(std::vector<std::string> command) {
-  command.emplace_back("--help");
+std::string help_of(std::vector<std::string> command, const char* flag = "--help=all") {
+  command.emplace_back(flag);
   const ProcessResult r = tandem(command);
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.err, "");
@@ -54,6 +59,7 @@ TEST(Help, HasNoArtefacts) {
 
 TEST(Help, EveryOptionStandsUnderAHeadingAndIsDescribed) {
   for (const auto& command : kCommands) {
+    if (command.empty() || command == std::vector<std::string>{"bench"}) continue;  // all of them
     const auto lines = lines_of(help_of(command));
     std::string heading;
     std::set<std::string> headings;
@@ -80,8 +86,37 @@ TEST(Help, SaysDefaultsAndBoundsPlainly) {
   EXPECT_NE(serve.find("default 7070"), std::string::npos);
   EXPECT_NE(serve.find("Usage: tandem serve [OPTIONS] [MODEL]"), std::string::npos);
   EXPECT_NE(serve.find("TANDEM_MAX_NUM_SEQS"), std::string::npos);
-  EXPECT_NE(help_of({"generate"}).find("Usage: tandem generate [OPTIONS] [TEXT...]"),
+  EXPECT_NE(help_of({"generate"}).find("Usage: tandem generate [OPTIONS] [MODEL] [TEXT...]"),
             std::string::npos);
+}
+
+// What a new user needs, on a screen.
+TEST(Help, IsShortUnlessAllIsAskedFor) {
+  for (const auto& command : kCommands) {
+    const std::string help = help_of(command, "--help"), all = help_of(command);
+    SCOPED_TRACE(help.substr(0, 60));
+    const auto lines = lines_of(help);
+    EXPECT_LE(lines.size(), 40u) << help;
+    for (const std::string& line : lines) EXPECT_LE(line.size(), 100u) << line;
+    std::string name = "tandem";
+    for (const std::string& word : command) name += " " + word;
+    for (const std::string& flag : launcher::short_help_flags(name)) {
+      EXPECT_NE(help.find(flag), std::string::npos) << flag;
+      EXPECT_NE(all.find(flag), std::string::npos) << flag;
+    }
+    EXPECT_EQ(help_of(command, "--help-all"), all);
+    auto by_name = command;
+    by_name.insert(by_name.begin(), "help");
+    EXPECT_EQ(tandem(by_name).out, help);
+  }
+  EXPECT_GT(lines_of(help_of({"serve"})).size(), 100u);
+  // All commands' options.
+  EXPECT_NE(help_of({}).find("--num-beams"), std::string::npos);
+  EXPECT_NE(help_of({}, "--help").find("transcribe"), std::string::npos);
+  EXPECT_EQ(tandem({"version"}).out, tandem({"--version"}).out);
+  const ProcessResult unknown = tandem({"help", "sreve"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("did you mean serve?"), std::string::npos) << unknown.err;
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ TEST(ProfileCli, AFileThatCannotBeWrittenIsSaidAtOnce) {
   const TempDir dir;
   for (const std::string& file : {std::string("/no/such/folder/trace.json"), dir.path().string()}) {
     const ProcessResult r = generate(file, {});
-    EXPECT_EQ(r.status, 1) << file;
+    EXPECT_EQ(r.status, 2) << file;
     EXPECT_EQ(r.out, "");
     EXPECT_NE(r.err.find("--profile: cannot write " + file), std::string::npos) << r.err;
   }

@@ -71,7 +71,7 @@ TEST(ReadCli, AFileThatIsNoImageIsNamed) {
 
 TEST(ReadCli, WrongUsage) {
   EXPECT_EQ(read({}).status, 2);
-  EXPECT_EQ(read({"--format", "xml", "a.png"}).status, 1);
+  EXPECT_EQ(read({"--format", "xml", "a.png"}).status, 2);
   const ProcessResult text =
       tandem({"read", "--model", testing::kTiny, (kVision / "image_0.png").string()});
   EXPECT_EQ(text.status, 1);

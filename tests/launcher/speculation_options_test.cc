@@ -99,11 +99,11 @@ TEST(SpeculationOptions, OfTheProgram) {
     EXPECT_NE(r.err.find("--num-speculative-tokens"), std::string::npos) << r.err;
   }
   const ProcessResult nowhere = generate({"--draft-model", "/nowhere/at/all"});
-  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_EQ(nowhere.status, 2);
   EXPECT_NE(nowhere.err.find("/nowhere/at/all"), std::string::npos) << nowhere.err;
   const ProcessResult r = generate(
       {"--speculative-config", R"({"num_speculative_tokens": 4, "prompt_lookup_min": 9})"});
-  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.err.find("prompt_lookup_min"), std::string::npos) << r.err;
 }
 

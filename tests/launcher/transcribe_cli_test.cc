@@ -1,6 +1,7 @@
 // tandem transcribe as its users meet it: fallback, silence, chunks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -81,6 +82,36 @@ TEST_F(TranscribeCli, Chunks) {
   EXPECT_NEAR(cut[0]["duration"].get<double>(), 3.4, 1e-6);
   // A sound of one chunk is as it is whole, but for the times of a text without an end.
   EXPECT_EQ(answers({"--chunk-length-s", "1"})[1]["text"], answers({})[1]["text"]);
+}
+
+TEST_F(TranscribeCli, TheTaskIsOneOfTwo) {
+  for (const char* task : {"transcribe", "translate"})
+    for (const json& answer : answers({"--task", task})) EXPECT_EQ(answer["task"], task);
+  const ProcessResult r = run({"--task", "summarize"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("--task: must be transcribe or translate"), std::string::npos) << r.err;
+}
+
+TEST_F(TranscribeCli, WritesToAFolderWhoseNamesDoNotCollide) {
+  std::filesystem::create_directories(dir_.path() / "below");
+  std::filesystem::copy_file(dir_.path() / "b.wav", dir_.path() / "below" / "a.wav");
+  const std::string out = (dir_.path() / "new" / "folder").string();
+  const ProcessResult r = run({"--output-dir", out, (dir_.path() / "below" / "a.wav").string()});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, "");
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(out))
+    names.push_back(file.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"a-2.wav.json", "a.wav.json", "b.wav.json"}));
+  EXPECT_NE(r.err.find("a-2.wav.json"), std::string::npos) << r.err;
+  // The command line's order: that of below/ came first.
+  EXPECT_EQ(test::read_file(out + "/a.wav.json"), test::read_file(out + "/b.wav.json"));
+  // Before the model is loaded.
+  const ProcessResult nowhere = testing::tandem(
+      {"transcribe", "/no/such/model", (dir_.path() / "a.wav").string(), "--output-dir", "/proc"});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_NE(nowhere.err.find("--output-dir"), std::string::npos) << nowhere.err;
 }
 
 TEST_F(TranscribeCli, WhatIsWrongIsNamed) {

@@ -147,7 +147,7 @@ def test_shards(hub, home):
 
     hub.repositories["s"] = repository("a.safetensors", "b.safetensors", "a.safetensors")
     result = home.tandem("inspect", "s")
-    assert "a.safetensors" in result.stderr and result.returncode == 1  # downloaded; they are no tensors
+    assert "a.safetensors" in result.stderr and result.returncode == 2  # downloaded; they are no tensors
     snapshot = home.folder / "hf/hub/models--s/snapshots" / hub.repositories["s"].commit
     assert sorted(os.listdir(snapshot)) == ["a.safetensors", "b.safetensors", "config.json", "model.safetensors.index.json"]
     for bad in ("../../../../evil", "/tmp/evil", "sub/x", "..", "c.safetensors", "x\ny", ".hidden"):

@@ -104,8 +104,8 @@ for command in commands:
     if command:
         check(words in sections, "the manual page lacks the command:", words)
         named = set(re.findall(r"\\fB(--?[\w-]+)\\fR", sections.get(words, "")))
-        check(named == set(flags[command]) - {"-h", "--help"}, words, "manual page differs in:",
-              *sorted(named ^ (set(flags[command]) - {"-h", "--help"})))
+        check(named == set(flags[command]) - {"-h", "--help", "--help-all"}, words, "manual page differs in:",
+              *sorted(named ^ (set(flags[command]) - {"-h", "--help", "--help-all"})))
         check(re.search(rf"^complete .*-a {command[-1]} ", fish, re.M), "fish lacks the command:", words)
     check({f for f in in_bash[1].split() if f[0] == "-"} == set(flags[command]), words, "bash differs")
     check(set(re.findall(r"^ +'\*?(--?[\w-]+)\[", in_zsh[1], re.M)) == set(flags[command]), words, "zsh differs")

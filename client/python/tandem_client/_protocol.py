@@ -72,7 +72,10 @@ def response_error(response: httpx.Response) -> ApiError:
 
 
 def connection_error(error: Exception) -> ConnectionFailed:
-    return ConnectionFailed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, httpx.ConnectError):
+        text += "; is `tandem serve MODEL` running, and its address right?"
+    return ConnectionFailed(text)
 
 
 def headers(api_key: Optional[str]) -> Dict[str, str]:

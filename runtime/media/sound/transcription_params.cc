@@ -106,6 +106,11 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
   TranscriptionParams out;
   out.language = choice.of("language", asked.has_language(), asked.language(), settings.language);
   out.task = choice.of("task", asked.has_task(), asked.task(), settings.task);
+  if (settings.multilingual == false && out.task) {
+    if (*out.task != "transcribe")
+      throw not_supported("task", "the model knows one language; it does not translate");
+    out.task.reset();  // which it does anyway, without a token for it
+  }
   out.return_timestamps = choice.of("return_timestamps", asked.has_return_timestamps(),
                                     asked.return_timestamps(), settings.return_timestamps);
   out.condition_on_prev_tokens =

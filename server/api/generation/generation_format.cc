@@ -98,14 +98,24 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
   return body;
 }
 
+// One model is all that there is.
+const char* GenerationFormat::model_type_used() const {
+  return request_.deepl.model_type == "latency_optimized" ? "latency_optimized"
+                                                          : "quality_optimized";
+}
+
 // DeepL's, and what it does not tell.
 std::string GenerationFormat::translations(const std::vector<Choice>& choices,
                                            const Usage& usage) const {
   Json body = {{"translations", Json::array()}};
-  for (const Choice& choice : choices)
-    body["translations"].push_back({{"detected_source_language", request_.source_language},
-                                    {"text", choice.text},
-                                    {"finish_reason", text_or_null(choice.finish_reason)}});
+  for (const Choice& choice : choices) {
+    Json one = {{"detected_source_language", request_.source_language}, {"text", choice.text}};
+    if (request_.deepl.show_billed_characters)
+      one["billed_characters"] = request_.characters.at(static_cast<size_t>(choice.index));
+    if (!request_.deepl.model_type.empty()) one["model_type_used"] = model_type_used();
+    one["finish_reason"] = text_or_null(choice.finish_reason);
+    body["translations"].push_back(std::move(one));
+  }
   body["model"] = request_.model;
   body["usage"] = usage_json(usage);
   return dump_ordered_line(body);

@@ -44,6 +44,7 @@ class GenerationFormat {
 
  private:
   std::string translations(const std::vector<Choice>& choices, const Usage& usage) const;
+  const char* model_type_used() const;
   Json envelope(const char* object) const;
   Json logprobs(const Choice& choice) const;
   Json chat_token(const proto::TokenLogprob& t) const;

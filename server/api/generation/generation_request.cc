@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/code_points.h"
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
@@ -354,17 +355,17 @@ GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& con
                                     const LanguageSet& languages) {
   GenerationRequest r;
   r.endpoint = Endpoint::kTranslate;
-  // They change nothing of what a model of this kind does with a text.
-  for (const char* name : {"preserve_formatting", "show_billed_characters", "model_type"})
-    body.erase(name);
+  r.deepl = take_deepl_options(body);
   take_common(body, config, r);
   if (r.stream) throw not_supported("stream", "translations come whole");
   std::vector<std::string> texts = take_texts(body, "text");
   if (texts.size() > static_cast<size_t>(config.max_prompts))
     throw invalid_request("text", std::to_string(texts.size()) + " texts; at most " +
                                       std::to_string(config.max_prompts) + " fit a request");
-  for (size_t i = 0; i < texts.size(); ++i)
+  for (size_t i = 0; i < texts.size(); ++i) {
     r.prompts.push_back(text_prompt(texts[i], "text[" + std::to_string(i) + "]"));
+    r.characters.push_back(count_code_points(texts[i]));
+  }
   for (const char* name : {"source_lang", "src_lang", "target_lang", "tgt_lang"})
     if (has(body, name) && body[name].is_string())
       body[name] =

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "server/api/deepl/deepl.h"
 #include "server/http/config.h"
 #include "text/languages.h"
 
@@ -32,9 +33,12 @@ struct GenerationRequest {
   bool tokens_as_ids = false;  // in logprobs, "token_id:5" for a token's text
   bool logprobs = false, prompt_logprobs = false;
   int32_t priority = 0;
-  double timeout = 0;           // seconds; 0: none
-  std::string request_id;       // empty: the connection's
-  std::string source_language;  // of a translation; empty: texts have none
+  double timeout = 0;      // seconds; 0: none
+  std::string request_id;  // empty: the connection's
+  // Of a translation:
+  std::string source_language;     // empty: texts have none
+  std::vector<size_t> characters;  // of each text
+  DeeplOptions deepl;
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);

@@ -184,7 +184,7 @@ TEST(BenchCli, FlagsThatMakeNoSense) {
       {{"--ca-cert", "/none"}, "--ca-cert"}};
   for (const auto& [flags, name] : cases) {
     const ProcessResult r = bench("serve", flags);
-    EXPECT_EQ(r.status, 1) << name;
+    EXPECT_EQ(r.status, 2) << name;
     EXPECT_NE(r.err.find(name), std::string::npos) << r.err;
   }
 }
@@ -208,7 +208,7 @@ TEST(BenchCli, ThroughputTakesTheEnginesFlags) {
   figures = run({"--tp", "2", "--distributed-executor-backend", "threads"});
   EXPECT_EQ(figures["total_output_tokens"], 36) << "in a cluster";
   const ProcessResult bad = offline("throughput", {"--max-num-seqs", "0"});
-  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(bad.status, 2);
   EXPECT_NE(bad.err.find("--max-num-seqs"), std::string::npos) << bad.err;
   const ProcessResult refused =
       offline("throughput", {"--num-prompts", "2", "--extra-body", R"({"num_beams": -1})"});

@@ -171,7 +171,9 @@ TEST(BenchLoad, NobodyIsThere) {
   const auto requests =
       run_load(target, Api::kCompletions, {Job{"{}", {}, nullptr, 0, 0}}, 0, [](size_t, size_t) {});
   EXPECT_EQ(requests[0].failure, "connection");
-  EXPECT_EQ(requests[0].message, "cannot connect: Connection refused");
+  EXPECT_EQ(requests[0].message,
+            "cannot connect: Connection refused; start `tandem serve MODEL`, or give another "
+            "--base-url");
   EXPECT_THROW(http_get(target, "/v1/models"), InputError);
 }
 

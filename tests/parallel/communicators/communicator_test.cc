@@ -172,8 +172,7 @@ TEST_P(Group, BarrierHoldsUntilAllAreThere) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Group, ::testing::Range(1, 7));
 
-// --- Calls that cannot end
-// ---------------------------------------------------------------------------
+// --- Calls that cannot end -----------------------------------------------------------------------
 
 TEST(Communicator, AbortEndsBlockedAndLaterCallsOnAllRanks) {
   auto comms = make_thread_communicators(3);
@@ -255,8 +254,7 @@ TEST(Communicator, RanksThatMakeDifferentCallsAreTold) {
   EXPECT_NE(both.find("is in all_reduce of "), std::string::npos) << both;
 }
 
-// --- Processes
-// ---------------------------------------------------------------------------------------
+// --- Processes -----------------------------------------------------------------------------------
 
 // Runs body in a child process, which ends without any destructor.
 template <class Body>

@@ -154,8 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EngineGoldens, ::testing::ValuesIn(testing::t
 INSTANTIATE_TEST_SUITE_P(Twins, EngineGoldens, ::testing::Values("bart-pickle", "bart-sharded"),
                          testing::checkpoint_test_name);
 
-// --- Batch invariance
-// --------------------------------------------------------------------------------
+// --- Batch invariance ----------------------------------------------------------------------------
 
 struct RandomRequest {
   json prompt, params;
@@ -210,8 +209,7 @@ TEST(BatchInvariance, SameTokensAloneAndAmongSixtyThreeOthers) {
   }
 }
 
-// --- Requests
-// ----------------------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
 TEST(Engine, DefaultDecoderPromptIsStartAndBos) {
   LLMEngine engine(config_for("bart-tiny"));

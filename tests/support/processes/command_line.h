@@ -50,10 +50,11 @@ class DamagedCheckpoint : public ::testing::Test {
     config[key] = value;
     write("config.json", config.dump());
   }
-  // Exit status 1, nothing on standard output, and a message with these words. Returns the message.
+  // Exit status 2 (starting again does not mend it), nothing on standard output, and a message with
+  // these words. Returns the message.
   std::string expect_error(const std::vector<std::string>& words) {
     const ProcessResult r = tandem({"generate", "--model", dir_.string(), "some text"});
-    EXPECT_EQ(r.status, 1) << r.err;
+    EXPECT_EQ(r.status, 2) << r.err;
     EXPECT_EQ(r.out, "");
     for (const std::string& word : words) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
     return r.err;

@@ -58,8 +58,7 @@ TEST_F(Amplification, Templates) {
   EXPECT_EQ(server.engine.requests[0].prompt.encoder().text(), system + " {system} {system}");
 }
 
-// --- Images
-// ----------------------------------------------------------------------------------------
+// --- Images --------------------------------------------------------------------------------------
 
 json part_of(const std::string& url) {
   return {{"type", "image_url"}, {"image_url", {{"url", url}, {"detail", "auto"}}}};

@@ -1,0 +1,17 @@
+// Variables of the environment that a command has for its flags.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace tandem::launcher {
+
+// TANDEM_FLAG_NAME for --flag-name.
+std::string variable_of_flag(const std::string& name);
+
+// For each variable TANDEM_… that neither a flag of the command nor anything else reads, a sentence
+// that names it, and the nearest one that there is.
+std::vector<std::string> unknown_variables(const CLI::App& app);
+
+}  // namespace tandem::launcher

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/readable_text.h"
+#include "base/utf8.h"
+#include "server/api/deepl/deepl.h"
+#include "server/api/json_body.h"
+#include "server/http/body_budget.h"
+
+namespace tandem::server {
+namespace {
+
+using nlohmann::json;
+
+struct Refused {
+  const char* name;
+  const char* why;
+};
+constexpr Refused kRefused[] = {
+    {"glossary_id", "there are no glossaries here"},
+    {"glossary_ids", "there are no glossaries here"},
+    {"style_id", "there are no style rules here"},
+    {"custom_instructions", "this kind of model follows no instructions"},
+    {"translation_memory_id", "there are no translation memories here"},
+    {"translation_memory_threshold", "there are no translation memories here"},
+    {"tag_handling", "texts are translated as they are, without parsing their tags"},
+    {"tag_handling_version", "texts are translated as they are, without parsing their tags"},
+    {"non_splitting_tags", "texts are translated as they are, without parsing their tags"},
+    {"splitting_tags", "texts are translated as they are, without parsing their tags"},
+    {"ignore_tags", "texts are translated as they are, without parsing their tags"}};
+
+// Of forms: what DeepL's fields are that are no texts.
+constexpr const char* kFlags[] = {"preserve_formatting", "show_billed_characters",
+                                  "outline_detection", "enable_beta_languages"};
+constexpr const char* kLists[] = {"text",        "non_splitting_tags", "splitting_tags",
+                                  "ignore_tags", "glossary_ids",       "custom_instructions"};
+constexpr size_t kParsedBytes = 3;  // that a byte of a form takes when it is parsed, at most
+constexpr size_t kFieldBytes = 256;
+
+bool asks_for_nothing(const json& value) {
+  return value.is_null() || value == "" || (value.is_structured() && value.empty());
+}
+
+void take_choice(json& body, const char* name, std::initializer_list<const char*> without_effect,
+                 std::initializer_list<const char*> refused, std::string* value = nullptr) {
+  const auto given = take(body, name);
+  if (!given) return;
+  const std::string text = given->is_string() ? given->get<std::string>() : dump_line(*given);
+  const auto is = [&](const char* choice) { return text == choice; };
+  if (std::any_of(refused.begin(), refused.end(), is))
+    throw not_supported(name, text + " is not built; the model has one way to say a thing");
+  if (std::none_of(without_effect.begin(), without_effect.end(), is))
+    throw invalid_request(name, "\"" + text.substr(0, 40) + "\" is no value of it");
+  if (value != nullptr) *value = text;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c = static_cast<char>(c | 0x20);
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+std::string form_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high < 0 ? -1 : hex_digit(text[i + 2]);
+    if (low >= 0) {
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+bool is_one_of(const std::string& name, const char* const* begin, const char* const* end) {
+  return std::any_of(begin, end, [&](const char* known) { return name == known; });
+}
+
+// Numbers of generation's parameters, as a form has them.
+json form_value(const std::string& name, const std::string& text) {
+  if (is_one_of(name, std::begin(kFlags), std::end(kFlags))) {
+    if (text == "1" || text == "true") return true;
+    if (text == "0" || text == "false") return false;
+    return text;
+  }
+  static constexpr const char* kTexts[] = {"source_lang", "target_lang",     "context",
+                                           "formality",   "split_sentences", "tag_handling",
+                                           "model_type"};
+  if (is_one_of(name, std::begin(kTexts), std::end(kTexts)) ||
+      is_one_of(name, std::begin(kLists), std::end(kLists)))
+    return text;
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_number() || value.is_boolean() ? value : json(text);
+}
+
+bool is_form(const HttpRequest& request) {
+  const std::string* type = request.header("content-type");
+  if (type == nullptr) return false;
+  std::string name = type->substr(0, type->find_first_of("; "));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c); });
+  return name == "application/x-www-form-urlencoded";
+}
+
+// Browsers send such forms for pages of other sites, without asking the server before.
+void refuse_foreign_page(const HttpRequest& request) {
+  const std::string* site = request.header("sec-fetch-site");
+  if (site != nullptr && (*site == "cross-site" || *site == "same-site"))
+    throw not_supported("content-type", "pages of other origins may send JSON only");
+}
+
+json parse_form(const HttpRequest& request) {
+  const std::string_view body = request.body;
+  const auto fields = static_cast<size_t>(std::count(body.begin(), body.end(), '&')) + 1;
+  if (request.memory && !request.memory->grow_by(body.size() * kParsedBytes + fields * kFieldBytes))
+    throw InputError(ErrorKind::kOverloaded,
+                     "the bodies of requests under way take all the memory that the server has for "
+                     "them (--max-body-memory); try again later");
+  json out = json::object();
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = std::min(body.find('&', at), body.size());
+    const std::string_view field = body.substr(at, end - at);
+    at = end + 1;
+    if (field.empty()) continue;
+    const size_t equals = std::min(field.find('='), field.size());
+    std::string name = form_decoded(field.substr(0, equals));
+    const std::string text = form_decoded(field.substr(std::min(equals + 1, field.size())));
+    check_utf8(name, "body");
+    if (name.ends_with("[]")) name.resize(name.size() - 2);
+    check_utf8(text, name);
+    json value = form_value(name, text);
+    if (is_one_of(name, std::begin(kLists), std::end(kLists)))
+      out.emplace(name, json::array()).first.value().push_back(std::move(value));
+    else if (!out.emplace(name, std::move(value)).second)
+      throw invalid_request(name, "is there twice");
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_deepl_path(std::string_view path) {
+  return path.starts_with("/v3/") || (path.starts_with("/v2/") && !path.starts_with("/v2/health/"));
+}
+
+void as_deepl_error(const HttpRequest& request, HttpResponse& response) {
+  if (response.status < 400 || !is_deepl_path(request.path)) return;
+  if (response.status == 401) response.status = 403;
+  Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
+  if (body["error"]["code"].is_number()) body["error"]["code"] = response.status;
+  body["message"] = body["error"].value("message", "");
+  response.body = dump_ordered_line(body);
+}
+
+json parse_deepl_body(const HttpRequest& request) {
+  if (!is_form(request)) return parse_body(request);
+  refuse_foreign_page(request);
+  return parse_form(request);
+}
+
+DeeplOptions take_deepl_options(json& body) {
+  DeeplOptions out;
+  for (const Refused& field : kRefused) {
+    const auto value = take(body, field.name);
+    if (value && !asks_for_nothing(*value)) throw not_supported(field.name, field.why);
+  }
+  out.show_billed_characters = take_bool(body, "show_billed_characters").value_or(true);
+  for (const char* name : {"preserve_formatting", "outline_detection", "enable_beta_languages"})
+    take_bool(body, name);
+  take_string(body, "context");
+  take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {});
+  take_choice(body, "formality", {"default", "prefer_more", "prefer_less"}, {"more", "less"});
+  take_choice(body, "model_type",
+              {"quality_optimized", "prefer_quality_optimized", "latency_optimized"}, {},
+              &out.model_type);
+  return out;
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,56 @@
+// DeepL's routes beside that of translations: what its clients ask for first.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api/deepl/deepl.h"
+#include "server/api/json_body.h"
+#include "server/api/routes.h"
+
+namespace tandem::server {
+namespace {
+
+// As DeepL says that there is no limit.
+constexpr int64_t kNoLimit = 1'000'000'000'000;
+
+// "type=target": what languages are asked for, by a query or a form.
+bool wants_targets(const std::string& query) {
+  for (size_t at = 0; at < query.size();) {
+    const size_t end = std::min(query.find('&', at), query.size());
+    const std::string field = query.substr(at, end - at);
+    at = end + 1;
+    if (field.rfind("type=", 0) != 0) continue;
+    const std::string type = field.substr(5);
+    if (type != "source" && type != "target")
+      throw invalid_request("type", "must be source or target");
+    return type == "target";
+  }
+  return false;
+}
+
+}  // namespace
+
+void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond(
+      {.body = dump_ordered_line({{"character_count", app.characters_translated.load()},
+                                  {"character_limit", kNoLimit}})});
+}
+
+void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  // DeepL's package puts what others say in the query into a form.
+  const HttpRequest& request = exchange->request();
+  const bool targets = wants_targets(request.query) || wants_targets(request.body);
+  Json list = Json::array();
+  for (const DeeplLanguage& language : deepl_languages(app.tokenizer.languages(), targets)) {
+    Json one = {{"language", language.code}, {"name", language.name}};
+    if (targets) one["supports_formality"] = false;
+    list.push_back(std::move(one));
+  }
+  exchange->respond({.body = dump_ordered_line(list)});
+}
+
+void get_deepl_glossary_pairs(AppContext&, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond({.body = dump_ordered_line({{"supported_languages", Json::array()}})});
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,122 @@
+"""DeepL's package, unmodified, against the real server: all that a client asks of it but documents and glossaries."""
+import deepl
+import httpx
+import pytest
+
+from conftest import GOLDENS
+
+KEY = "secret"
+
+
+@pytest.fixture(scope="module")
+def server_of_languages(tmp_path_factory):
+    from conftest import Server
+    s = Server(tmp_path_factory.mktemp("deepl"), "--api-key", KEY, model=GOLDENS / "mbart50-tiny")
+    yield s
+    assert s.stop() == 0, s.log()
+
+
+@pytest.fixture(params=[name for name in ("Translator", "DeepLClient") if hasattr(deepl, name)])
+def client(request, server_of_languages):
+    return getattr(deepl, request.param)(KEY, server_url=server_of_languages.url)
+
+
+def test_a_text_and_several(client):
+    one = client.translate_text("Hello, wörld", source_lang="EN", target_lang="DE")
+    assert isinstance(one.text, str) and one.text and str(one) == one.text
+    assert one.detected_source_lang == "EN"
+    two = client.translate_text(["Hello, wörld", "And more"], source_lang="en", target_lang="de")
+    assert [str(text) for text in two][0] == one.text and len(two) == 2
+    assert {result.detected_source_lang for result in two} == {"EN"}
+    if hasattr(one, "billed_characters"):
+        assert [result.billed_characters for result in two] == [12, 8]
+
+
+def test_the_language_is_the_models_own(client, server_of_languages):
+    """DeepL's codes mean the tokens that the model's names mean."""
+    for code, name in (("FR", "fr_XX"), ("EN-GB", "en_XX"), ("EN-US", "en_XX"), ("PT-BR", "pt_XX"), ("PT-PT", "pt_XX"),
+                       ("ZH", "zh_CN")):
+        by_name = httpx.post(server_of_languages.url + "/v1/translate", headers={"Authorization": f"Bearer {KEY}"}, timeout=60,
+                             json={"text": "Some text", "source_lang": "de_DE", "target_lang": name}).json()
+        assert by_name["translations"][0]["detected_source_language"] == "de_DE"
+        result = client.translate_text("Some text", source_lang="DE", target_lang=code)
+        assert result.text == by_name["translations"][0]["text"] and result.detected_source_lang == "DE"
+
+
+@pytest.mark.parametrize("options", [{"formality": "default"}, {"formality": "prefer_more"}, {"preserve_formatting": True},
+                                     {"split_sentences": "nonewlines"}, {"split_sentences": "off"}, {"outline_detection": False},
+                                     {"context": "what was said before"}])
+def test_options_that_change_nothing(client, options):
+    if options.get("split_sentences") == "off":
+        options = {"split_sentences": deepl.SplitSentences.OFF}
+    plain = client.translate_text("Some text", source_lang="EN", target_lang="FR")
+    assert client.translate_text("Some text", source_lang="EN", target_lang="FR", **options).text == plain.text
+
+
+def test_model_types(client):
+    if not hasattr(deepl, "ModelType"):
+        pytest.skip("an older package")
+    for asked in deepl.ModelType:
+        used = client.translate_text("Some text", target_lang="FR", model_type=asked).model_type_used
+        assert used in ("quality_optimized", "latency_optimized")
+
+
+@pytest.mark.parametrize("options, field", [({"formality": "more"}, "formality"), ({"formality": "less"}, "formality"),
+                                            ({"tag_handling": "xml"}, "tag_handling"), ({"ignore_tags": "a,b"}, "ignore_tags"),
+                                            ({"glossary": "a-glossary"}, "glossary_id")])
+def test_what_there_is_not_is_refused_by_name(client, options, field):
+    with pytest.raises(deepl.DeepLException, match=f"Bad request, message: .*{field}"):
+        client.translate_text("Some text", source_lang="EN", target_lang="FR", **options)
+
+
+def test_unknown_languages(client):
+    for pair in ({"target_lang": "XX"}, {"source_lang": "XX", "target_lang": "FR"}):
+        with pytest.raises(deepl.DeepLException, match="Bad request, message: .*language"):
+            client.translate_text("Some text", **pair)
+
+
+def test_a_wrong_key(server_of_languages):
+    for key in ("wrong", KEY + "x"):
+        client = deepl.Translator(key, server_url=server_of_languages.url)
+        with pytest.raises(deepl.AuthorizationException, match="API key"):
+            client.translate_text("Some text", target_lang="FR")
+        with pytest.raises(deepl.AuthorizationException):
+            client.get_usage()
+
+
+def test_usage(client):
+    before = client.get_usage()
+    assert before.character.valid and not before.any_limit_reached and not before.document.valid
+    client.translate_text(["four", "wörd"], target_lang="FR")
+    assert client.get_usage().character.count == before.character.count + 8
+    assert "Characters: " in str(before)
+
+
+def test_languages(client):
+    sources = {language.code: language for language in client.get_source_languages()}
+    targets = {language.code: language for language in client.get_target_languages()}
+    assert {"EN", "DE", "FR", "PT", "ZH", "UK"} <= sources.keys()
+    assert sources["DE"].name == "German"
+    assert {"EN-GB", "EN-US", "PT-BR", "PT-PT", "DE", "FR"} <= targets.keys()
+    assert not {"EN", "PT"} & targets.keys()  # which the package refuses as targets
+    assert targets["DE"].supports_formality is False
+    for language in targets.values():
+        assert client.translate_text("text", source_lang="DE", target_lang=language).text is not None
+    assert client.get_glossary_languages() == []
+
+
+def test_glossaries_and_documents_are_not_there(client, tmp_path):
+    with pytest.raises(deepl.DeepLException, match="(?i)not found.*message: there is no /v2/glossaries"):
+        client.create_glossary("name", "EN", "FR", {"a": "b"})
+    (tmp_path / "in.txt").write_text("text")
+    with pytest.raises(deepl.DeepLException, match="(?i)not found.*message: there is no /v2/document"):
+        client.translate_document_from_filepath(tmp_path / "in.txt", tmp_path / "out.txt", target_lang="FR")
+
+
+def test_forms(server_of_languages, client):
+    """As curl and older packages send them."""
+    answer = httpx.post(server_of_languages.url + "/v2/translate", headers={"Authorization": f"DeepL-Auth-Key {KEY}"}, timeout=60,
+                        data={"text": ["Hello, wörld", "And more"], "source_lang": "EN", "target_lang": "DE"})
+    assert answer.status_code == 200, answer.text
+    texts = [result.text for result in client.translate_text(["Hello, wörld", "And more"], source_lang="EN", target_lang="DE")]
+    assert [one["text"] for one in answer.json()["translations"]] == texts
