@@ -28,8 +28,10 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
     const proto::SubmitRequest& submit = job.submit->submit();
     PrepareResult result{job.kind, job.preparer, submit.request_id(), nullptr, nullptr};
     try {
+      RequestProcessor& processor = *shared->processor;
       result.request = std::make_shared<PreparedRequest>(
-          shared->processor->prepare(submit.prompt(), submit.options()));
+          job.sound ? processor.prepare_media(*job.sound, submit.prompt(), submit.options())
+                    : processor.prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
       result.error = std::make_shared<InputError>(e);
     } catch (const std::exception& e) {
@@ -43,6 +45,12 @@ InputError engine_closed() {
   return InputError(ErrorKind::kUnavailable, "the server has closed its engine");
 }
 
+// Sound that waits to be read.
+struct SoundJob {
+  ClientMessage submit;
+  std::optional<MediaSource> file;  // if the message has none
+};
+
 struct EngineState : EngineOutbox {
   // Handles by the core's numbers for them.
   std::unordered_map<ClientId, ClientHandle> clients;
@@ -52,7 +60,8 @@ struct EngineState : EngineOutbox {
   bool local_closed = false;
   std::vector<SchedulerHandle> schedulers;
   PreparerHandle preparers[kNumPreparers], sound_preparers[kNumSoundPreparers];
-  PreparerQueue<ClientMessage> to_prepare{kNumPreparers}, sounds{kNumSoundPreparers};
+  PreparerQueue<ClientMessage> to_prepare{kNumPreparers};
+  PreparerQueue<SoundJob> sounds{kNumSoundPreparers};
   std::shared_ptr<Shared> shared;
   std::unique_ptr<EngineCore> core;
   EngineActorHandle::pointer self = nullptr;
@@ -79,7 +88,7 @@ struct EngineState : EngineOutbox {
       if (local_closed) throw engine_closed();
       core->reserve(kThisProcess, request.submit->submit(), now());
       local.add(request.stream);
-      prepare(request.submit);
+      prepare(request.submit, request.sound);
     } catch (const InputError& e) {
       request.stream->fail(e);
     }
@@ -103,9 +112,9 @@ struct EngineState : EngineOutbox {
   }
 
   // --- Preparing ---
-  void prepare(const ClientMessage& submit) {
+  void prepare(const ClientMessage& submit, std::optional<MediaSource> sound = {}) {
     if (submit->submit().prompt().encoder().has_sound()) {
-      sounds.add(submit);
+      sounds.add({submit, std::move(sound)});
       feed_sound();
     } else {
       to_prepare.add(submit);
@@ -115,7 +124,7 @@ struct EngineState : EngineOutbox {
   void feed_text() {
     while (const auto assignment = to_prepare.next())
       self->send(preparers[assignment->preparer], EngineActorHandle(self),
-                 PrepareJob{PreparerKind::kText, assignment->preparer, assignment->job});
+                 PrepareJob{PreparerKind::kText, assignment->preparer, assignment->job, {}});
   }
   // More sound than the core takes at once waits as it came.
   void feed_sound() {
@@ -123,19 +132,25 @@ struct EngineState : EngineOutbox {
       const auto assignment = sounds.next();
       if (!assignment) return;
       self->send(sound_preparers[assignment->preparer], EngineActorHandle(self),
-                 PrepareJob{PreparerKind::kSound, assignment->preparer, assignment->job});
+                 PrepareJob{PreparerKind::kSound, assignment->preparer, assignment->job.submit,
+                            assignment->job.file});
     }
   }
   // Files that nobody waits for any more do not wait for their turn.
   void drop_sound() {
     const auto gone = sounds.remove_unless(
-        [&](const ClientMessage& m) { return core->awaits(m->submit().request_id()); });
-    for (const ClientMessage& m : gone)
-      core->failed(m->submit().request_id(), InputError(ErrorKind::kTimeout, "given up"), now());
+        [&](const SoundJob& job) { return core->awaits(job.submit->submit().request_id()); });
+    for (const SoundJob& job : gone)
+      core->failed(job.submit->submit().request_id(), InputError(ErrorKind::kTimeout, "given up"),
+                   now());
   }
   void on_prepared(const PrepareResult& r) {
-    (r.kind == PreparerKind::kSound ? sounds : to_prepare).set_free(r.preparer);
-    if (r.kind == PreparerKind::kText) feed_text();
+    if (r.kind == PreparerKind::kSound) {
+      sounds.set_free(r.preparer);
+    } else {
+      to_prepare.set_free(r.preparer);
+      feed_text();
+    }
     if (r.request)
       core->prepared(r.request_id, std::move(*r.request), now());
     else

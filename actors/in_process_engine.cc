@@ -68,7 +68,8 @@ void InProcessEngine::submit(Request r, OnChunk on_chunk) {
         if (c.has_error()) refusals->note(c.error());
         on_chunk(std::move(c));
       });
-  caf::anon_send(impl_->engine, LocalSubmit{ClientMessage(std::move(message)), std::move(stream)});
+  caf::anon_send(impl_->engine, LocalSubmit{ClientMessage(std::move(message)), std::move(r.sound),
+                                            std::move(stream)});
 }
 
 void InProcessEngine::cancel(const std::string& id) {

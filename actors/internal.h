@@ -27,6 +27,7 @@ struct Pump {};
 // From InProcessEngine.
 struct LocalSubmit {
   ClientMessage submit;
+  std::optional<MediaSource> sound;  // its file, if the message has none
   std::shared_ptr<LocalStream> stream;
 };
 struct LocalCancel {
@@ -40,6 +41,7 @@ struct PrepareJob {
   PreparerKind kind = PreparerKind::kText;
   size_t preparer = 0;  // of its kind
   ClientMessage submit;
+  std::optional<MediaSource> sound;  // as in LocalSubmit
 };
 struct PrepareResult {
   PreparerKind kind = PreparerKind::kText;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log_fields.h"
 #include "base/log_text.h"
 #include "launcher/help.h"
 
@@ -29,19 +30,20 @@ class EscapedMessage final : public spdlog::custom_flag_formatter {
   }
 };
 
-// {"time", "level", "who", "pid", "message"}
+// {"time", "level", "who", "pid", "message"}, and the line's own fields
 class JsonFormatter final : public spdlog::formatter {
  public:
   explicit JsonFormatter(std::string who) : who_(std::move(who)) {}
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
     const double time = std::chrono::duration<double>(message.time.time_since_epoch()).count();
     const auto level = spdlog::level::to_string_view(message.level);
-    const nlohmann::ordered_json line = {
+    nlohmann::ordered_json line = {
         {"time", time},
         {"level", std::string(level.data(), level.size())},
         {"who", who_},
         {"pid", getpid()},
         {"message", escape_controls({message.payload.data(), message.payload.size()})}};
+    if (const auto* fields = LogFields::current()) line.update(*fields);
     const std::string text = dump_ordered_line(line) + "\n";
     out.append(text.data(), text.data() + text.size());
   }

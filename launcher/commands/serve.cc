@@ -89,8 +89,12 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   if (!options.http.off) {
     http.emplace(http_config, std::make_unique<actors::InProcessEngine>(*cluster),
                  cluster->request_processor());
-    spdlog::info("HTTP at {}://{}:{}/", http_config.tls_certificate.empty() ? "http" : "https",
-                 http_config.host, http->port());
+    spdlog::info("HTTP at {}", http->url());
+    if (http->is_open() && http_config.api_keys.empty())
+      spdlog::warn(
+          "everybody who reaches {} may send requests: --host lets other machines in, and there is "
+          "no --api-key",
+          http_config.host);
   }
   int signal = 0;
   const bool up = wait_until_up(*cluster, [&] { return (signal = wait_for_signal(1)) != 0; });

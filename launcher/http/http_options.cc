@@ -19,6 +19,7 @@
 #include "runtime/media/sound/language_names.h"
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/version.h"
+#include "server/http/url.h"
 
 namespace tandem::launcher {
 namespace {
@@ -72,6 +73,19 @@ void set_speech(const SpeechSettings& settings, server::AppContext& context) {
       context.speech_languages.push_back(code);
 }
 
+// "prefix/" → "/prefix". It stands in the page and in URLs.
+std::string checked_root(std::string root) {
+  while (root.ends_with('/')) root.pop_back();
+  if (!root.empty() && !root.starts_with('/')) root.insert(0, "/");
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("/-._~").find(c) != std::string_view::npos;
+  };
+  if (!std::all_of(root.begin(), root.end(), fits))
+    throw invalid_request("--root-path", "takes letters, digits, and / - . _ ~");
+  return root;
+}
+
 }  // namespace
 
 void HttpOptions::add(CLI::App& app) {
@@ -101,6 +115,9 @@ void HttpOptions::add(CLI::App& app) {
                  "Web origins whose pages may send requests (CORS), or *")
       ->type_name("ORIGIN")
       ->group(kGroup);
+  option("--root-path", config.root_path,
+         "Path that a proxy puts before each path; routes answer with it and without it")
+      ->type_name("/PATH");
   option("--prompt-template", config.prompt_template,
          "How chat messages become the text for the encoder, with {system} and {user} in it");
   option("--http-threads", config.threads, "Number of threads of the HTTP server")
@@ -113,9 +130,14 @@ void HttpOptions::add(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20));
   add_bytes(app, "--max-body-size", config.max_body_bytes, "Largest body of a request");
   add_bytes(app, "--max-audio-size", config.max_audio_bytes,
-            "Largest body of a request with a file of sound; never more than --max-body-memory");
-  add_bytes(app, "--max-body-memory", config.max_body_memory,
-            "Answer requests with 429 while all bodies, read and parsed, take that much memory");
+            "Largest body of a request with a file of sound");
+  add_bytes(
+      app, "--max-body-memory", config.max_body_memory,
+      "Answer requests with 429 while all bodies, read and parsed, take that much memory; files "
+      "do not count");
+  add_bytes(app, "--max-upload-disk", config.max_upload_disk,
+            "Answer requests with 429 while the files of all requests take that much of the disk "
+            "(in TMPDIR, /var/tmp or /tmp)");
   add_bytes(app, "--max-header-size", config.max_header_bytes, "Largest header of a request");
   option("--request-timeout", config.request_timeout,
          "Longest time that a request may take; 0 is as long as it needs")
@@ -126,7 +148,7 @@ void HttpOptions::add(CLI::App& app) {
   add_seconds(app, "--header-timeout", config.header_timeout,
               "Time that a client has to send the header of a request");
   add_seconds(app, "--body-timeout", config.body_timeout,
-              "Time that a client has to send the body of a request");
+              "Time that a client has to send the body of a request, and a second more per 64 KiB");
   add_seconds(app, "--write-timeout", config.write_timeout,
               "Give clients up that read nothing for so long");
   app.add_flag("!--disable-access-log", config.access_log, "Do not log a line for each request")
@@ -136,6 +158,7 @@ void HttpOptions::add(CLI::App& app) {
 server::ServerConfig HttpOptions::parse(const std::string& model, const std::string& host) const {
   server::ServerConfig c = config;
   c.host = host;
+  c.root_path = checked_root(c.root_path);
   set_names(model, c);
   if (!api_key_file.empty()) {
     std::ifstream file(api_key_file);
@@ -198,6 +221,11 @@ HttpFrontend::~HttpFrontend() {
   pool_.reset();
   engine_.reset();
   http_.reset();
+}
+
+std::string HttpFrontend::url() const {
+  return (config_.tls_certificate.empty() ? "http://" : "https://") +
+         server::bracketed(config_.host) + ":" + std::to_string(port()) + config_.root_path + "/";
 }
 
 void HttpFrontend::finish() {

@@ -21,8 +21,8 @@ struct HttpOptions {
   void add(CLI::App& app);  // but --host, which the ports share
   // Checked, with keys read and names set. Throws InputError naming the flag.
   server::ServerConfig parse(const std::string& model, const std::string& host) const;
-  // That the server will start: its own, and one for what would hold them up.
-  int threads() const { return config.threads + 1; }
+  // That the server will start: its own, and two for what would hold them up.
+  int threads() const { return config.threads + 2; }
 };
 
 // Serves HTTP from its construction on; 503 until the engine is ready.
@@ -34,6 +34,10 @@ class HttpFrontend {
   // Connections end first, then the engine: handlers call it to the last.
   ~HttpFrontend();
   uint16_t port() const { return http_->port(); }
+  // "http://127.0.0.1:8000/".
+  std::string url() const;
+  // Whether other hosts reach it.
+  bool is_open() const { return !http_->is_local(); }
   // After the engine has drained: lets the last answers go out.
   void finish();
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/media/media_source.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
@@ -23,6 +24,8 @@ class EngineApi {
   struct Request {
     std::string id;  // unique among unfinished requests
     proto::Prompt prompt;
+    // The file of the prompt's sound, where that has none in memory.
+    std::optional<MediaSource> sound = {};
     proto::GenerationOptions options;
     double timeout = 0;  // seconds; 0: none
     int32_t priority = 0;

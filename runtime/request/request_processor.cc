@@ -6,6 +6,7 @@
 #include "models/family.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "runtime/protocol/speech_params_reader.h"
 #include "runtime/request/bad_words.h"
 #include "runtime/request/language_rules.h"
 
@@ -106,6 +107,13 @@ PreparedRequest RequestProcessor::prepare_file(const std::filesystem::path& soun
   const std::string& field = field_of_sound(prompt);
   AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
   return prepare_sound(file, prompt, options);
+}
+
+PreparedRequest RequestProcessor::prepare_media(const MediaSource& sound,
+                                                const proto::Prompt& prompt,
+                                                const proto::GenerationOptions& options) {
+  check_speech_params(prompt.encoder().sound().params());
+  return prepare_file("/proc/self/fd/" + std::to_string(sound.fd()), prompt, options);
 }
 
 const SpeechSettings& RequestProcessor::speech(const std::string& field) const {

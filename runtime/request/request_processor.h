@@ -8,6 +8,7 @@
 #include <string>
 
 #include "models/config/config.h"
+#include "runtime/media/media_source.h"
 #include "runtime/media/sound/audio_file.h"
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription.h"
@@ -41,6 +42,10 @@ class RequestProcessor {
   // bytes.
   PreparedRequest prepare_file(const std::filesystem::path& sound, const proto::Prompt& prompt,
                                const proto::GenerationOptions& options);
+
+  // The same of sound whose file is not in the prompt, but in memory or on a disk.
+  PreparedRequest prepare_media(const MediaSource& sound, const proto::Prompt& prompt,
+                                const proto::GenerationOptions& options);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }

@@ -1,45 +1,22 @@
 #include "server/api/application.h"
 
-#include <openssl/crypto.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <string_view>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log_fields.h"
 #include "base/log_text.h"
+#include "server/api/api_key.h"
+#include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/errors.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {
 namespace {
-
-// CORS: what a browser's page of another origin may do. The origin that is allowed, or "*"; null:
-// none is, or there is no origin.
-const std::string* allowed_origin(const ServerConfig& config, const HttpRequest& request) {
-  const std::string* origin = request.header("origin");
-  if (origin == nullptr) return nullptr;
-  for (const std::string& allowed : config.allowed_origins)
-    if (allowed == "*" || allowed == *origin) return &allowed;
-  return nullptr;
-}
-
-void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response) {
-  const std::string* allowed = allowed_origin(config, request);
-  if (allowed == nullptr) return;
-  response.headers.emplace_back("access-control-allow-origin", *allowed);
-  if (*allowed != "*") response.headers.emplace_back("vary", "origin");
-  response.headers.emplace_back("access-control-expose-headers",
-                                "x-request-id, retry-after, traceresponse");
-}
-
-// A form of another site's page, which browsers send without asking the server before.
-bool is_foreign_form(const ServerConfig& config, const HttpRequest& request) {
-  const std::string* site = request.header("sec-fetch-site");
-  return site != nullptr && (*site == "cross-site" || *site == "same-site") &&
-         allowed_origin(config, request) == nullptr;
-}
 
 // Adds what every answer of the server has.
 class Decorated final : public Exchange {
@@ -67,58 +44,50 @@ class Decorated final : public Exchange {
   const ServerConfig& config_;
 };
 
-HttpResponse preflight() {
-  HttpResponse response{.status = 204, .content_type = ""};
-  response.headers = {{"access-control-allow-methods", "GET, POST, OPTIONS"},
-                      {"access-control-allow-headers",
-                       "authorization, content-type, x-request-id, traceparent, tracestate"},
-                      {"access-control-max-age", "600"}};
-  return response;
-}
-
 bool is_get(const std::string& method) { return method == "GET" || method == "HEAD"; }
 
-// The time does not tell how many characters were right.
-bool same_key(const std::string& a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+// The access log's line, as fields.
+nlohmann::ordered_json log_fields(const HttpRequest& request, int status, size_t bytes,
+                                  double seconds, bool complete) {
+  nlohmann::ordered_json fields = {{"remote", request.remote},
+                                   {"method", escape_controls(request.method)},
+                                   {"path", escape_controls(request.path.substr(0, 200))},
+                                   {"status", status},
+                                   {"complete", complete},
+                                   {"bytes", bytes},
+                                   {"milliseconds", std::round(seconds * 1e4) / 10},
+                                   {"request_id", request.id}};
+  if (request.trace) {
+    fields["trace_id"] = request.trace.trace_id;
+    fields["span_id"] = request.trace.span_id;
+    fields["parent_id"] = request.trace.parent_id;
+  }
+  return fields;
 }
 
 }  // namespace
-
-bool Application::may_enter(const HttpRequest& request) const {
-  if (context_.config.api_keys.empty()) return true;
-  std::string_view given;
-  if (const std::string* header = request.header("authorization"))
-    for (const std::string_view scheme : {"bearer ", "deepl-auth-key "}) {
-      const bool is_it =
-          header->size() > scheme.size() &&
-          std::equal(scheme.begin(), scheme.end(), header->begin(),
-                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b | 0x20 : b); });
-      if (is_it) given = std::string_view(*header).substr(scheme.size());
-    }
-  bool found = false;
-  for (const std::string& key : context_.config.api_keys) found |= same_key(key, given);
-  return found;
-}
 
 // Where the request does not go to a handler. route: what it asks for, as far as there is one.
 std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
                                                  const Route*& route) const {
   route = nullptr;
   std::string methods;
+  const bool everything = request.path == "*";  // of OPTIONS alone
+  if (everything) methods = "GET, HEAD, POST";
   for (const Route& r : routes()) {
     if (!r.matches(request.path)) continue;
-    methods += (methods.empty() ? "" : ", ") + std::string(r.method);
+    methods +=
+        (methods.empty() ? "" : ", ") + std::string(is_get(r.method) ? "GET, HEAD" : r.method);
     if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
   }
   if (methods.empty()) return error_response(404, "there is no " + request.path);
-  if (request.method == "OPTIONS") return preflight();
+  if (request.method == "OPTIONS") return options_answer(context_.config, request, methods);
   if (route == nullptr) {
     HttpResponse response = error_response(405, request.path + " takes " + methods);
-    response.headers.emplace_back("allow", methods);
+    response.headers.emplace_back("allow", methods + ", OPTIONS");
     return response;
   }
-  if (!route->open() && !may_enter(request))
+  if (!route->open() && !has_key(context_.config, request))
     return error_response(401,
                           "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
   if (route->hears() && is_foreign_form(context_.config, request))
@@ -177,6 +146,8 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
   // Whoever polls is not news.
   const bool polled =
       known != routes().end() && status < 400 && (known->open() || known->handler == get_status);
+  const nlohmann::ordered_json fields = log_fields(request, status, bytes, seconds, complete);
+  const LogFields beside(fields);
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
               escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)",

@@ -67,7 +67,6 @@ class Application final : public ConnectionHooks {
                 bool complete) override;
 
  private:
-  bool may_enter(const HttpRequest& request) const;
   std::optional<HttpResponse> refusal(const HttpRequest& request, const Route*& route) const;
 
   AppContext& context_;

@@ -18,6 +18,8 @@ const char* type_of(int status) {
     case 404: return "not_found_error";
     case 408: return "timeout_error";
     case 429: return "overloaded_error";
+    case 501:
+    case 505: return "not_supported_error";
     case 503: return "unavailable_error";
     default: return status < 500 ? "invalid_request_error" : "internal_error";
   }

@@ -153,7 +153,7 @@ Json reference(const std::string& name) { return {{"$ref", "#/components/schemas
 
 }  // namespace
 
-std::string openapi_document(const std::string& version) {
+std::string openapi_document(const std::string& version, const std::string& root) {
   Json paths = Json::object();
   for (const Route& route : routes()) {
     Json operation = {{"summary", route.summary}};
@@ -176,6 +176,7 @@ std::string openapi_document(const std::string& version) {
   }
   Json document = {{"openapi", "3.1.0"},
                    {"info", {{"title", "Tandem"}, {"version", version}}},
+                   {"servers", Json::array({{{"url", root.empty() ? "/" : root}}})},
                    {"security", Json::array({{{"key", Json::array()}}})},
                    {"paths", paths},
                    {"components",

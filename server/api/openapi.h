@@ -5,6 +5,7 @@
 
 namespace tandem::server {
 
-std::string openapi_document(const std::string& version);
+// root: what a proxy puts before each path; empty: nothing.
+std::string openapi_document(const std::string& version, const std::string& root);
 
 }  // namespace tandem::server

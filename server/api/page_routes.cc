@@ -15,7 +15,8 @@
 namespace tandem::server {
 namespace {
 
-constexpr std::string_view kStyleMark = "@STYLE@", kScriptMark = "@SCRIPT@", kHearMark = "@HEAR@";
+constexpr std::string_view kStyleMark = "@STYLE@", kScriptMark = "@SCRIPT@", kHearMark = "@HEAR@",
+                           kRootMark = "@ROOT@";
 
 // As a Content-Security-Policy names an inline element with this text.
 std::string csp_hash(std::string_view text) {
@@ -32,9 +33,11 @@ void put(std::string& page, std::string_view mark, std::string_view text) {
   page.replace(at, mark.size(), text);
 }
 
-HttpResponse make_page() {
+// root: --root-path, fit for a URL.
+HttpResponse make_page(const std::string& root) {
   HttpResponse response{.content_type = "text/html; charset=utf-8"};
   response.body = page::index_html;
+  while (response.body.find(kRootMark) != std::string::npos) put(response.body, kRootMark, root);
   put(response.body, kStyleMark, page::style_css);
   put(response.body, kScriptMark, page::app_js);
   put(response.body, kHearMark, page::hear_js);
@@ -52,8 +55,8 @@ HttpResponse make_page() {
 
 }  // namespace
 
-void get_page(AppContext&, const std::shared_ptr<Exchange>& exchange) {
-  static const HttpResponse page = make_page();
+void get_page(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  static const HttpResponse page = make_page(app.config.root_path);
   exchange->respond(page);
 }
 

@@ -121,7 +121,7 @@ void get_status(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void get_openapi(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond({.body = openapi_document(app.version)});
+  exchange->respond({.body = openapi_document(app.version, app.config.root_path)});
 }
 
 }  // namespace tandem::server

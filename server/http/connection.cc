@@ -36,16 +36,11 @@ constexpr std::chrono::milliseconds kClosingTime{1000};
 
 auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
 
-bool expects_continue(const RequestParser& parser) {
-  const auto expected = parser.get().find(http::field::expect);
-  return parser.get().version() >= 11 && expected != parser.get().end() &&
-         boost::beast::iequals(expected->value(), "100-continue");
-}
-
 }  // namespace
 
 struct Connection::Incoming {
   HttpRequest request;
+  std::unique_ptr<RequestBody> body;    // on its way; null: it has none, or nobody wants it
   std::optional<HttpResponse> refusal;  // the answer, without asking the application
   int version = 11;
 };
@@ -60,7 +55,12 @@ Connection::Connection(Stream::Socket socket, const Shared& shared, bool crowded
                wake();
              }),
       wake_(stream_.get_executor()),
-      deadline_(stream_.get_executor()),
+      deadline_(stream_.get_executor(),
+                [this] {
+                  error_code ignored;
+                  stream_.socket().cancel(ignored);
+                  wake();
+                }),
       crowded_(crowded) {
   error_code ec;
   const auto endpoint = stream_.socket().remote_endpoint(ec);
@@ -121,24 +121,6 @@ void Connection::set_activity(Activity activity) {
   shared_.owner.is_now(*this, activity);
 }
 
-void Connection::set_deadline(std::chrono::milliseconds time) {
-  timed_out_ = false;
-  deadline_.expires_after(time);
-  deadline_.async_wait([weak = weak_from_this()](error_code ec) {
-    const auto self = weak.lock();
-    if (ec || self == nullptr || self->deadline_.expiry() > Clock::now()) return;
-    self->timed_out_ = true;
-    error_code ignored;
-    self->stream_.socket().cancel(ignored);
-    self->wake();
-  });
-}
-
-void Connection::clear_deadline() {
-  // A handler that is on its way already sees that it is too early.
-  deadline_.expires_at(Clock::time_point::max());
-}
-
 asio::awaitable<void> Connection::wait() {
   error_code ignored;
   wake_.expires_at(Clock::time_point::max());
@@ -173,11 +155,12 @@ asio::awaitable<bool> Connection::shake_hands() {
 // The first bytes of the next request, which may be there already; false: there will be none.
 asio::awaitable<bool> Connection::wait_for_bytes() {
   if (!first_) set_activity(Activity::kIdle);
-  if (input_.size() > 0) co_return true;
+  if (input_.skip_empty_lines()) co_return true;
   input_.shrink();
   set_deadline(std::exchange(first_, false) ? config_.header_timeout : config_.idle_timeout);
   idle_ = true;
-  const bool more = co_await read_more(kHeaderRead);
+  bool more = true;
+  while (more && !input_.skip_empty_lines()) more = co_await read_more(kHeaderRead);
   idle_ = false;
   clear_deadline();
   co_return more && !gone();
@@ -214,88 +197,110 @@ asio::awaitable<bool> Connection::read_more(size_t bytes) {
   co_return input_.size() > before;
 }
 
-// Up to the end of the header, or of the whole request.
-asio::awaitable<error_code> Connection::read_part(RequestParser& parser, bool whole,
-                                                  BodyShare* share) {
-  const size_t bytes = whole ? kBodyRead : kHeaderRead;
+asio::awaitable<error_code> Connection::read_header(RequestReader& reader) {
   for (;;) {
     error_code ec;
-    input_.consume(feed(parser, input_.data(), ec));
-    if (ec) co_return ec;
-    if (share != nullptr) {
-      // Of a body whose length is known, nothing but what has come is touched.
-      const std::string& body = parser.get().body();
-      const bool there = share->grow_to(parser.content_length() ? body.size() : body.capacity());
-      if (!there) co_return make_error_code(boost::system::errc::not_enough_memory);
-    }
-    if (parser.is_done() || (!whole && parser.is_header_done())) co_return ec;
-    if (input_.full(bytes)) co_return http::make_error_code(http::error::buffer_overflow);
-    const bool more = co_await read_more(bytes);
+    input_.consume(reader.feed(input_.data(), ec));
+    if (ec || reader.has_header()) co_return ec;
+    if (input_.full(kHeaderRead)) co_return http::make_error_code(http::error::buffer_overflow);
+    const bool more = co_await read_more(kHeaderRead);
     if (!more) co_return http::make_error_code(http::error::partial_message);
   }
 }
 
 // False: there is none, or nobody to be answered.
 asio::awaitable<bool> Connection::read_request(Incoming& incoming) {
-  RequestParser parser;
-  set_bounds(parser, config_);
+  RequestReader reader(config_);
   set_deadline(config_.header_timeout);
-  const error_code ec = co_await read_part(parser, /*whole=*/false, nullptr);
+  const error_code ec = co_await read_header(reader);
   clear_deadline();
-  Refusal refusal = ec ? refusal_of(ec, timed_out_ && !draining_, config_, config_.largest_body())
-                       : refusal_of_host(parser);
-  if (refusal.status != 0) co_await refuse(refusal.status, std::move(refusal.message));
+  const Refusal refusal =
+      ec ? reader.refusal_of(ec, deadline_.passed() && !draining_) : reader.header_fault();
+  if (refusal.status != 0) co_await refuse(refusal);
   if (refusal.status != 0 || ec) co_return false;
 
-  incoming.version = static_cast<int>(parser.get().version());
-  incoming.request = head_of(parser);
+  incoming.version = reader.version();
+  incoming.request = reader.head();
   incoming.request.remote = remote_;
   incoming.request.secure = stream_.tls() != nullptr;
-  incoming.refusal = shared_.gate.refusal(parser, incoming.request, crowded_);
-  if (incoming.request.memory) set_activity(Activity::kReading);
-  if (!incoming.refusal && !parser.is_done()) co_await read_body(parser, incoming);
+  incoming.refusal = shared_.gate.refusal(reader, incoming.request, crowded_, incoming.body);
+  if (incoming.body) set_activity(Activity::kReading);
+  if (!incoming.refusal && !reader.done()) co_await read_body(reader, incoming);
   // What is left of a refused body is in the way of another request.
-  keep_alive_ = parser.keep_alive() && parser.is_done() && !crowded_;
-  co_return !gone() && (incoming.refusal || parser.is_done());
+  keep_alive_ = reader.keep_alive() && !crowded_;
+  co_return !gone() && (incoming.refusal || reader.done());
 }
 
 // Leaves the body in the request, or what is wrong with it as a refusal, or nothing if the client
 // has gone.
-asio::awaitable<void> Connection::read_body(RequestParser& parser, Incoming& incoming) {
-  if (expects_continue(parser)) {
+asio::awaitable<void> Connection::read_body(RequestReader& reader, Incoming& incoming) {
+  if (reader.expects_continue()) {
     const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return;
   }
-  set_deadline(config_.body_timeout);
-  BodyShare* const share = incoming.request.memory.get();
-  const error_code ec = co_await read_part(parser, /*whole=*/true, share);
-  clear_deadline();
-  if (!ec) {
-    incoming.request.body = std::move(parser.get().body());
-    co_return;
+  RequestBody* const body = incoming.body.get();
+  error_code ec;
+  try {
+    ec = co_await read_rest(reader, body);
+    if (!ec && body != nullptr) {
+      body->finish();
+      co_await write_file(*body);
+      body->give_to(incoming.request);
+    }
+  } catch (BodyRefused& refused) {
+    incoming.refusal = refused.take_answer();
   }
-  const Refusal refusal =
-      refusal_of(ec, timed_out_ && !draining_, config_, incoming.request.body_limit);
-  if (ec == boost::system::errc::not_enough_memory)
-    incoming.refusal = shared_.gate.no_memory();
-  else if (refusal.status != 0)
-    incoming.refusal = error_response(refusal.status, refusal.message);
-  parser.get().body() = {};
-  incoming.request.memory.reset();
+  clear_deadline();
+  incoming.body.reset();
+  reader.read_into(nullptr);
+  const Refusal refusal = reader.refusal_of(ec, deadline_.passed() && !draining_);
+  if (ec && refusal.status != 0) incoming.refusal = error_response(refusal.status, refusal.message);
+}
+
+// Throws BodyRefused.
+asio::awaitable<error_code> Connection::read_rest(RequestReader& reader, RequestBody* body) {
+  BodyTime time(config_.body_timeout);
+  set_deadline(time.left());
+  for (;;) {
+    error_code ec;
+    const size_t used = reader.feed(input_.data(), ec);
+    input_.consume(used);
+    if (ec) co_return ec;
+    for (bool more = body != nullptr; more;) {
+      more = body->work();
+      if (body->wants_write()) co_await write_file(*body);
+    }
+    if (reader.done()) co_return ec;
+    if (time.add(used)) set_deadline(time.left());
+    if (input_.full(kBodyRead)) co_return http::make_error_code(http::error::buffer_overflow);
+    const bool more = co_await read_more(kBodyRead);
+    if (!more || deadline_.passed()) co_return http::make_error_code(http::error::partial_message);
+  }
+}
+
+// Where it holds up nobody else.
+asio::awaitable<void> Connection::write_file(RequestBody& body) {
+  bool writing = true;
+  asio::post(shared_.files, [self = shared_from_this(), &body, &writing] {
+    body.write();
+    asio::post(self->stream_.get_executor(), [self, &writing] {
+      writing = false;
+      self->wake();
+    });
+  });
+  while (writing) co_await wait();
 }
 
 // An answer to something that is no request.
-asio::awaitable<void> Connection::refuse(int status, std::string message) {
+asio::awaitable<void> Connection::refuse(Refusal refusal) {
   HttpRequest request;
   request.method = request.path = "-";
   request.remote = remote_;
   request.id = random_id();
-  const HttpResponse response = error_response(status, message);
-  std::string text =
-      header_text(response, request, 11, /*keep_alive=*/false, /*streaming=*/false) + response.body;
+  const HttpResponse response = error_response(refusal.status, refusal.message);
   keep_alive_ = false;
-  const bool sent = co_await send(std::move(text));
-  shared_.gate.hooks.answered(request, status, response.body.size(), 0, sent);
+  const bool sent = co_await send(answer_text(response, request, 11, keep_alive_));
+  shared_.gate.hooks.answered(request, refusal.status, response.body.size(), 0, sent);
 }
 
 asio::awaitable<bool> Connection::send_answer(std::shared_ptr<ConnectionExchange> exchange) {
@@ -320,10 +325,9 @@ asio::awaitable<bool> Connection::send_answer(std::shared_ptr<ConnectionExchange
 
 asio::awaitable<bool> Connection::send_whole(ConnectionExchange& exchange) {
   const HttpResponse& head = *exchange.head;
-  std::string text = header_text(head, exchange.request(), exchange.version, keep_alive_, false);
+  std::string text = answer_text(head, exchange.request(), exchange.version, keep_alive_);
   text.erase(0, exchange.sent_ahead);
-  if (exchange.request().method != "HEAD") text += head.body;
-  exchange.bytes_sent = head.body.size();
+  if (exchange.request().method != "HEAD") exchange.bytes_sent = head.body.size();
   const bool sent = co_await send(std::move(text));
   co_return sent;
 }
@@ -382,7 +386,7 @@ asio::awaitable<void> Connection::close() {
   // A body that was refused: many clients read nothing before they have sent it all.
   const size_t most = config_.largest_body() + kBodyRead;
   const Clock::time_point latest = Clock::now() + config_.header_timeout;
-  for (size_t total = 0; !gone() && !timed_out_ && !input_.ended() && total < most;) {
+  for (size_t total = 0; !gone() && !deadline_.passed() && !input_.ended() && total < most;) {
     char waste[4096];
     ec = {};
     const size_t n = co_await stream_.socket().async_read_some(asio::buffer(waste), into(ec));

@@ -13,16 +13,17 @@
 // clang-format on
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <string>
 
-#include "server/http/body_budget.h"
 #include "server/http/config.h"
 #include "server/http/connection_input.h"
 #include "server/http/http.h"
 #include "server/http/request_gate.h"
 #include "server/http/request_reader.h"
-#include "server/http/stream.h"
+#include "server/http/sockets/deadline.h"
+#include "server/http/sockets/stream.h"
 
 namespace tandem::server {
 
@@ -51,7 +52,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Shared {
     RequestGate gate;
     ConnectionOwner& owner;
-    boost::asio::ssl::context* tls;  // null: none
+    boost::asio::ssl::context* tls;   // null: none
+    boost::asio::thread_pool& files;  // where writing to a disk may block
   };
   // crowded: there are too many; it may ask for what is open to everybody, such as /live.
   Connection(Stream::Socket socket, const Shared& shared, bool crowded);
@@ -77,11 +79,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> wait_for_bytes();
   Awaitable<bool> serve_one();
   Awaitable<bool> read_request(Incoming& incoming);
-  Awaitable<void> read_body(RequestParser& parser, Incoming& incoming);
-  Awaitable<boost::system::error_code> read_part(RequestParser& parser, bool whole,
-                                                 BodyShare* share);
+  Awaitable<boost::system::error_code> read_header(RequestReader& reader);
+  Awaitable<void> read_body(RequestReader& reader, Incoming& incoming);
+  Awaitable<boost::system::error_code> read_rest(RequestReader& reader, RequestBody* body);
+  Awaitable<void> write_file(RequestBody& body);
   Awaitable<bool> read_more(size_t bytes);
-  Awaitable<void> refuse(int status, std::string message);
+  Awaitable<void> refuse(Refusal refusal);
   Awaitable<bool> send_answer(std::shared_ptr<ConnectionExchange> exchange);
   Awaitable<bool> send_whole(ConnectionExchange& exchange);
   Awaitable<bool> send_stream(ConnectionExchange& exchange);
@@ -92,8 +95,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_now();
   void watch();
   void set_activity(Activity activity);
-  void set_deadline(std::chrono::milliseconds time);
-  void clear_deadline();
+  void set_deadline(std::chrono::milliseconds time) { deadline_.set(weak_from_this(), time); }
+  void clear_deadline() { deadline_.clear(); }
   bool gone() const { return gone_ || input_.lost(); }
 
   const Shared& shared_;
@@ -101,12 +104,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Stream stream_;
   ConnectionInput input_;
   std::string remote_;
-  boost::asio::steady_timer wake_, deadline_;
+  boost::asio::steady_timer wake_;
+  Deadline deadline_;
   std::shared_ptr<ConnectionExchange> exchange_;  // under way
   Activity activity_ = Activity::kSilent;
   const bool crowded_;
   bool gone_ = false;  // nothing is sent any more: we gave up
-  bool timed_out_ = false;
   bool first_ = true;  // no request has come yet
   bool idle_ = false;  // between requests
   bool draining_ = false;

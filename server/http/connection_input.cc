@@ -25,6 +25,12 @@ void ConnectionInput::shrink() {
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
 }
 
+bool ConnectionInput::skip_empty_lines() {
+  const auto front = [this] { return static_cast<const char*>(buffer_.data().data()); };
+  while (size() > 1 && front()[0] == '\r' && front()[1] == '\n') consume(2);
+  return size() > 1 || (size() == 1 && front()[0] != '\r');
+}
+
 void ConnectionInput::read(const std::shared_ptr<void>& owner, size_t bytes) {
   if (reading_ || ended_ || lost_ || full(bytes)) return;
   reading_ = true;

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/http/stream.h"
+#include "server/http/sockets/stream.h"
 
 namespace tandem::server {
 
@@ -28,6 +28,9 @@ class ConnectionInput {
   void consume(size_t bytes) { buffer_.consume(bytes); }
   // There is no place for so much more.
   bool full(size_t bytes) const { return buffer_.size() + bytes > buffer_.max_size(); }
+  // Those that some clients send in front of a request (RFC 9112, 2.2). Returns whether anything
+  // else is there.
+  bool skip_empty_lines();
   // Gives memory back, if nothing is in it.
   void shrink();
 

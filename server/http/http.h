@@ -15,20 +15,21 @@
 namespace tandem::server {
 
 class BodyShare;
+struct Form;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;
-  std::string path;   // decoded, without the query
+  std::string path;   // decoded, without the query, --root-path and a slash at its end
   std::string query;  // as it was sent
   Headers headers;    // names in lower case
   std::string body;
-  std::string remote;  // address of the peer
-  std::string id;      // x-request-id: the client's if it is fit for a log, else a random one
+  std::shared_ptr<Form> form;  // instead of a body, of a route that takes a file
+  std::string remote;          // address of the peer
+  std::string id;  // x-request-id: the client's if it is fit for a log, else a random one
   TraceContext trace;
   bool secure = false;
   std::shared_ptr<BodyShare> memory;  // what the body takes of the server's; null: nobody counts
-  size_t body_limit = 0;              // bytes that its body may have; 0: none is read
 
   // Null if there is none.
   const std::string* header(std::string_view name) const {

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/strand.hpp>
-#include <cerrno>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <list>
 #include <mutex>
 #include <system_error>
@@ -18,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "server/http/sockets/listeners.h"
+#include "server/http/sockets/tls_context.h"
 
 namespace tandem::server {
 namespace {
@@ -32,55 +30,21 @@ constexpr size_t kForHealth = 32;  // connections beyond the bound, for what is 
 constexpr std::chrono::seconds kTellEvery{10};
 constexpr std::chrono::milliseconds kGrace{100};  // that a request takes to follow its connection
 
-// OpenSSL does not tell why a file cannot be opened.
-void check_readable(const char* flag, const std::string& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored))
-    throw invalid_request(flag, file + ": is a directory, expected a PEM file");
-  errno = 0;
-  if (!std::ifstream(file))
-    throw invalid_request(flag, file + ": " + std::generic_category().message(errno));
-}
-
-std::unique_ptr<asio::ssl::context> tls_context(const ServerConfig& config) {
-  if (config.tls_certificate.empty()) {
-    if (!config.tls_key.empty()) throw invalid_request("--ssl-keyfile", "needs --ssl-certfile too");
-    return nullptr;
-  }
-  auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
-  context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
-                       asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
-                       asio::ssl::context::no_tlsv1_1);
-  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
-  error_code ec;
-  check_readable("--ssl-certfile", config.tls_certificate);
-  context->use_certificate_chain_file(config.tls_certificate, ec);
-  if (ec)
-    throw invalid_request(
-        "--ssl-certfile",
-        config.tls_certificate + ": has no certificate in PEM (" + ec.message() + ")");
-  const bool apart = !config.tls_key.empty();
-  const std::string key = apart ? config.tls_key : config.tls_certificate;
-  check_readable("--ssl-keyfile", key);
-  context->use_private_key_file(key, asio::ssl::context::pem, ec);
-  if (ec)
-    throw invalid_request("--ssl-keyfile",
-                          key + ": has no private key in PEM that belongs to the certificate in " +
-                              config.tls_certificate + " (" + ec.message() + ")" +
-                              (apart ? "" : "; give the file that has it with --ssl-keyfile"));
-  return context;
-}
-
 }  // namespace
 
 struct HttpServer::Impl final : ConnectionOwner {
   Impl(const ServerConfig& c, ConnectionHooks& hooks)
       : config(c),
         tls(tls_context(c)),
-        shared{{c, hooks, std::make_shared<BodyBudget>(c.max_body_memory)}, *this, tls.get()} {}
+        shared{{c,
+                hooks,
+                {std::make_shared<BodyBudget>(c.max_body_memory),
+                 std::make_shared<BodyBudget>(c.max_upload_disk)}},
+               *this,
+               tls.get(),
+               files},
+        listeners(io, c) {}
 
-  void listen();
-  void accept();
   void take(tcp::socket socket);
   bool make_room(bool spare_new);
   void tell();
@@ -102,11 +66,11 @@ struct HttpServer::Impl final : ConnectionOwner {
 
   const ServerConfig& config;
   std::unique_ptr<asio::ssl::context> tls;
-  const Connection::Shared shared;
   asio::io_context io;
+  asio::thread_pool files{1};
+  const Connection::Shared shared;
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
-  tcp::acceptor acceptor{asio::make_strand(io)};
-  asio::steady_timer pause{acceptor.get_executor()};
+  Listeners listeners;
   std::vector<std::thread> threads;
   std::mutex mutex;  // of what follows
   std::unordered_map<Connection*, OpenConnection> connections;
@@ -116,42 +80,6 @@ struct HttpServer::Impl final : ConnectionOwner {
   bool draining = false;
   std::atomic<bool> stopped{false};
 };
-
-void HttpServer::Impl::listen() {
-  error_code ec;
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(config.host, std::to_string(config.port),
-                                      tcp::resolver::passive | tcp::resolver::numeric_service, ec);
-  if (ec || found.empty()) throw invalid_request("--host", config.host + ": " + ec.message());
-  const tcp::endpoint endpoint = *found.begin();
-  acceptor.open(endpoint.protocol(), ec);
-  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  if (!ec) acceptor.bind(endpoint, ec);
-  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (!ec) return;
-  const std::string what = config.host + ":" + std::to_string(config.port) + ": " + ec.message();
-  if (ec == asio::error::address_in_use)
-    throw InputError(ErrorKind::kUnavailable,
-                     "--port: " + what + "; try another --port, or 0 for any free one", "--port");
-  throw invalid_request("--port", what);
-}
-
-void HttpServer::Impl::accept() {
-  acceptor.async_accept(asio::make_strand(io), [this](error_code ec, tcp::socket socket) {
-    if (ec == asio::error::operation_aborted || !acceptor.is_open()) return;
-    if (ec) {
-      // No file descriptors, most likely: others must end first.
-      spdlog::warn("cannot take a connection: {}", ec.message());
-      pause.expires_after(std::chrono::milliseconds(100));
-      pause.async_wait([this](error_code cancelled) {
-        if (!cancelled) accept();
-      });
-      return;
-    }
-    take(std::move(socket));
-    accept();
-  });
-}
 
 void HttpServer::Impl::take(tcp::socket socket) {
   const std::lock_guard lock(mutex);
@@ -246,8 +174,8 @@ void HttpServer::Impl::ended(Connection& connection) {
 
 HttpServer::HttpServer(const ServerConfig& config, ConnectionHooks& hooks)
     : impl_(std::make_unique<Impl>(config, hooks)) {
-  impl_->listen();
-  impl_->accept();
+  impl_->listeners.accept(
+      [impl = impl_.get()](tcp::socket socket) { impl->take(std::move(socket)); });
 }
 
 void HttpServer::start() {
@@ -263,10 +191,8 @@ void HttpServer::start() {
 
 HttpServer::~HttpServer() { stop(); }
 
-uint16_t HttpServer::port() const {
-  error_code ignored;
-  return impl_->acceptor.local_endpoint(ignored).port();
-}
+uint16_t HttpServer::port() const { return impl_->listeners.port(); }
+bool HttpServer::is_local() const { return impl_->listeners.local(); }
 
 int HttpServer::num_connections() const {
   const std::lock_guard lock(impl_->mutex);
@@ -276,10 +202,7 @@ int HttpServer::num_connections() const {
 void HttpServer::drain() {
   const std::lock_guard lock(impl_->mutex);
   impl_->draining = true;
-  asio::post(impl_->acceptor.get_executor(), [impl = impl_.get()] {
-    error_code ignored;
-    impl->acceptor.close(ignored);
-  });
+  impl_->listeners.close();
   for (const auto& [key, entry] : impl_->connections)
     if (const auto connection = entry.connection.lock()) connection->drain();
 }
@@ -298,6 +221,7 @@ void HttpServer::stop() {
   impl_->work.reset();
   impl_->io.stop();
   for (std::thread& thread : impl_->threads) thread.join();
+  impl_->files.join();  // what it writes is the connections'
 }
 
 }  // namespace tandem::server

@@ -21,6 +21,8 @@ class HttpServer {
   // Starts the threads, which call the hooks. Throws std::system_error if there is no thread. Once.
   void start();
   uint16_t port() const;
+  // Whether only programs of this host reach it.
+  bool is_local() const;
   int num_connections() const;
   // Takes no new connections; those there are end with their answers.
   void drain();

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "server/http/body_budget.h"
+#include "server/http/body/request_body.h"
 #include "server/http/config.h"
 #include "server/http/connection_hooks.h"
 #include "server/http/http.h"
@@ -15,15 +15,13 @@ namespace tandem::server {
 struct RequestGate {
   const ServerConfig& config;
   ConnectionHooks& hooks;
-  std::shared_ptr<BodyBudget> budget;
+  BodyPlaces places;
 
-  // The answer to a request that does not get in; otherwise request.body_limit is set, the parser's
-  // too, and request.memory is there if its body counts. parser's header is done. crowded: there
-  // are too many connections.
-  std::optional<HttpResponse> refusal(RequestParser& parser, HttpRequest& request,
-                                      bool crowded) const;
-  // The budget has no more for this body.
-  HttpResponse no_memory() const;
+  // The answer to a request that does not get in. Otherwise the reader has a bound for the body,
+  // and `body` is where it goes; null: what there is of it is dropped. The reader's header is done.
+  // crowded: there are too many connections.
+  std::optional<HttpResponse> refusal(RequestReader& reader, const HttpRequest& request,
+                                      bool crowded, std::unique_ptr<RequestBody>& body) const;
 };
 
 }  // namespace tandem::server

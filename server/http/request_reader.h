@@ -1,41 +1,73 @@
-// What connections read: Beast's parser within the server's bounds, and what its findings mean. No
-// sockets: the fuzzer drives it too.
+// What connections read: Beast's parser within the server's bounds, and what its findings mean. It
+// is stricter than Beast, which takes several things that another server in front of this one may
+// understand otherwise (RFC 9112, 11.2). No sockets: the fuzzer drives it too.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <boost/system/error_code.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "server/http/body/body_sink.h"
 #include "server/http/config.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
 
-using RequestParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
-
-// Of the body those of the largest that there are: what a request's may be is known behind its
-// header.
-void set_bounds(RequestParser& parser, const ServerConfig& config);
-
-// Parses up to the end of the header, or of the request if the header is done. Returns the number
-// of bytes that are used up; without an error, and without an end, it needs more.
-size_t feed(RequestParser& parser, boost::asio::const_buffer bytes, boost::system::error_code& ec);
+class RequestBody;
 
 struct Refusal {
-  int status = 0;  // 0: nobody is there to be answered
+  int status = 0;  // 0: there is none, or nobody is there to be answered
   std::string message;
 };
-// timed_out: the server ended the read. body_limit: bytes that this body may have.
-Refusal refusal_of(const boost::system::error_code& ec, bool timed_out, const ServerConfig& config,
-                   size_t body_limit);
-// Of a header that parses; status 0: it is none.
-Refusal refusal_of_host(const RequestParser& parser);
 
-// Of a parser whose header is done. `remote` and `secure` are the connection's to say.
-HttpRequest head_of(const RequestParser& parser);
-// The same with the body, of a parser that is done.
-HttpRequest take_request(RequestParser& parser);
+// One request.
+class RequestReader {
+ public:
+  explicit RequestReader(const ServerConfig& config);
+  RequestReader(const RequestReader&) = delete;
+  RequestReader& operator=(const RequestReader&) = delete;
+
+  // Parses up to the end of the header, or of the request if the header is done. Returns the number
+  // of bytes that are used up; without an error, and without an end, it needs more.
+  size_t feed(boost::asio::const_buffer bytes, boost::system::error_code& ec);
+  bool has_header() const { return parser_.is_header_done(); }
+  bool done() const { return parser_.is_done(); }
+  bool begun() const { return parser_.got_some(); }
+  // Of an error of feed(). timed_out: the server ended the read.
+  Refusal refusal_of(const boost::system::error_code& ec, bool timed_out) const;
+
+  // Once the header is done. ----------------------------------------------------------------------
+  // What is wrong with its framing, its Host or its target. Nothing behind it can be trusted.
+  Refusal header_fault() const;
+  // `remote` and `secure` are the connection's to say.
+  HttpRequest head() const;
+  int version() const { return static_cast<int>(parser_.get().version()); }
+  // Also: the client takes a further answer; its body is read.
+  bool keep_alive() const { return parser_.keep_alive() && done(); }
+  std::optional<uint64_t> content_length() const;
+  bool expects_continue() const;
+  // Bytes that the body may have, as they come.
+  void bound_body(size_t bytes, const char* flag = "");
+  // Where the body goes, which outlives the reader; null: it is dropped.
+  void read_into(RequestBody* body) { parser_.get().body() = body; }
+
+ private:
+  void look_for_folds(std::string_view used);
+  void explain(const boost::system::error_code& ec, std::string_view bytes);
+
+  const ServerConfig& config_;
+  boost::beast::http::request_parser<BodySink> parser_;
+  std::function<void(uint64_t, boost::beast::string_view, boost::system::error_code&)> on_chunk_;
+  size_t body_bound_ = 0;
+  const char* body_flag_ = "";
+  size_t chunk_overhead_ = 0;  // bytes of extensions
+  bool line_begins_ = false;   // the last byte that was used ended a line
+  Refusal fault_;              // that Beast does not find, or does not name
+};
 
 }  // namespace tandem::server

@@ -1,12 +1,33 @@
-// Targets and ids of requests.
+// Targets, hosts and ids of requests.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace tandem::server {
 
 // "/a%20b?c=d" → "/a b", "c=d". Escapes that make no sense stay as they are.
-void split_target(const std::string& target, std::string& path, std::string& query);
+void split_target(std::string_view target, std::string& path, std::string& query);
+
+// A request's target (RFC 9112, 3.2) in origin-form, "/path?query", or "*".
+struct Target {
+  std::string_view path_and_query;
+  std::string_view authority;  // of the absolute form, "http://authority/path"; else empty
+};
+// Nothing: it is none that this kind of server has.
+std::optional<Target> read_target(std::string_view target, std::string_view method);
+
+// A name or an address, with a port or without (RFC 3986, 3.2.2 and 3.2.3).
+bool is_host(std::string_view text);
+
+// The path as routes have it: without the prefix `root` if it begins with it, and without slashes
+// at its end.
+std::string path_below(std::string_view path, std::string_view root);
+
+// For a URL: IPv6 addresses in brackets.
+std::string bracketed(const std::string& host);
+
 // 32 hexadecimal digits.
 std::string random_id();
 // 1 to 128 printable ASCII characters without blanks, quotes and backslashes: fit for a log.

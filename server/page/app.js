@@ -14,6 +14,7 @@ const brief = (n) => n < 1e6 ? count(n) : n.toLocaleString('en', {notation: 'com
 const setText = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text; };
 
 // --- Key and theme ---------------------------------------------------------------------------------
+const ROOT = document.documentElement.dataset.root;  // what a proxy puts before each path
 const KEY = 'tandem-api-key', THEME = 'tandem-theme';
 let apiKey = sessionStorage.getItem(KEY) || '';
 let keyWanted = null;  // while the dialog is open: a promise, of whether there is a new key
@@ -23,7 +24,7 @@ async function ask(path, options = {}) {
     const headers = {...options.headers};
     const used = apiKey;
     if (used) headers.Authorization = 'Bearer ' + used;
-    const response = await fetch(path, {...options, headers, cache: 'no-store'});
+    const response = await fetch(ROOT + path, {...options, headers, cache: 'no-store'});
     if (response.status !== 401) return response;
     if (used === apiKey && !(await wantKey(used !== ''))) return response;
   }
@@ -98,7 +99,7 @@ const curls = {  // of each form that may be there: its command
   form: (quoted, key) => kinds().map((kind) => {
     const body = JSON.stringify(requestBody(kind), null, 1).replaceAll(/\n */g, ' ')
         .replace(/(data:image\/[a-z]+;base64,)[^"]*/, '$1…');
-    return `curl -N ${location.origin}/v1/completions ${key}\\\n` +
+    return `curl -N ${location.origin}${ROOT}/v1/completions ${key}\\\n` +
         `     -H 'Content-Type: application/json' \\\n     -d ${quoted(body)}`;
   }).join('\n\n'),
 };
@@ -117,7 +118,7 @@ async function showMenus() {
   let model;
   try {
     // Not ask(): the key is asked for elsewhere, and this comes again with it.
-    const response = await fetch('/v1/models', {headers: apiKey ? {Authorization: 'Bearer ' + apiKey} : {}});
+    const response = await fetch(ROOT + '/v1/models', {headers: apiKey ? {Authorization: 'Bearer ' + apiKey} : {}});
     if (!response.ok) return;
     model = (await response.json()).data[0];
   } catch {
@@ -170,7 +171,7 @@ async function countTokens() {
   try {
     // Not ask(): a key is wanted for what somebody asks for, not for this.
     const headers = {'Content-Type': 'application/json', ...(apiKey && {Authorization: 'Bearer ' + apiKey})};
-    const response = prompt.length > MOST_COUNTED ? null : await fetch('/tokenize', {
+    const response = prompt.length > MOST_COUNTED ? null : await fetch(ROOT + '/tokenize', {
       method: 'POST', signal: controller.signal, body: JSON.stringify({prompt}), headers});
     if (response && response.ok) {
       const answer = await response.json();
@@ -491,5 +492,5 @@ showFields();
 showMenus();
 countTokens();
 poll();
-return {$, element, ask, errorOf, eventsOf, showCurl, curls};
+return {$, ROOT, element, ask, errorOf, eventsOf, showCurl, curls};
 })();

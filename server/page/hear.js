@@ -297,7 +297,7 @@ function choose(file) {
 }
 page.curls.hear = (quoted, key) => {
   const form = {...fieldsOf(false), file: '@' + (chosen ? chosen.name : 'FILE')};
-  return `curl ${location.origin}${route()} ${key}\\\n` +
+  return `curl ${location.origin}${page.ROOT}${route()} ${key}\\\n` +
       Object.entries(form).map(([name, value]) => `     -F ${quoted(name + '=' + value)}`).join(' \\\n');
 };
 $('file').onchange = () => choose($('file').files[0]);

@@ -7,7 +7,6 @@
 // parser whole and in small pieces, which must give the same requests.
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/http/error.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,6 +28,8 @@
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_json.h"
 #include "server/api/application.h"
+#include "server/http/body/form.h"
+#include "server/http/body/request_body.h"
 #include "server/http/body_budget.h"
 #include "server/http/request_reader.h"
 #include "tests/text/fake_tokenizer.h"
@@ -189,6 +190,37 @@ struct Server {
     TANDEM_CHECK_EQ(budget->used(), 0u);
   }
 
+  // Null: it is refused.
+  std::unique_ptr<server::RequestBody> body_of(const server::HttpRequest& head,
+                                               server::RequestReader& reader) {
+    try {
+      auto body = std::make_unique<server::RequestBody>(
+          head, head.path.starts_with("/v1/audio/"),
+          server::BodyBound{config.max_body_bytes, "--max-body-size"},
+          server::BodyPlaces{budget, budget}, reader.content_length());
+      reader.read_into(body.get());
+      return body;
+    } catch (server::BodyRefused& refused) {
+      TANDEM_CHECK(refused.take_answer().status >= 400);
+      return nullptr;
+    }
+  }
+  bool finish(server::RequestBody& body, server::HttpRequest& request) {
+    try {
+      while (body.work()) {
+      }
+      body.finish();
+      body.write();
+      body.give_to(request);
+      request.memory = nullptr;  // it is counted anew
+      if (request.form) request.form->disk = nullptr;
+      return true;
+    } catch (server::BodyRefused& refused) {
+      TANDEM_CHECK(refused.take_answer().status >= 400);
+      return false;
+    }
+  }
+
   void answer(server::HttpRequest request) {
     const auto answer = std::make_shared<Answer>(std::move(request));
     application.handle(answer);
@@ -206,44 +238,53 @@ struct Server {
 };
 
 // Feeds the parser with more and more of the bytes, as a socket does; what it has read is taken
-// away from them. False: there is no whole request.
-bool read_request(std::string_view& bytes, size_t piece, server::RequestParser& parser,
-                  error_code& ec) {
+// away from them. Nothing: there is no whole request.
+std::optional<server::HttpRequest> read_request(std::string_view& bytes, size_t piece,
+                                                Server& server, bool& more) {
+  server::RequestReader reader(server.config);
+  std::optional<server::HttpRequest> request;
+  std::unique_ptr<server::RequestBody> body;
+  error_code ec;
   size_t there = 0;
-  while (there < bytes.size()) {
+  while (!ec && !reader.done() && (there < bytes.size() || there > 0)) {
+    const size_t before = there;
     there = std::min(bytes.size(), there + piece);
     size_t used = 0;
     do {
-      used = server::feed(parser, boost::asio::const_buffer(bytes.data(), there), ec);
+      used = reader.feed(boost::asio::const_buffer(bytes.data(), there), ec);
       bytes.remove_prefix(used);
       there -= used;
-      if (ec) return false;
-      if (parser.is_header_done() && server::refusal_of_host(parser).status != 0) return false;
-      if (parser.is_done()) return true;
-    } while (used > 0 && there > 0);
+      if (ec || !reader.has_header() || request) continue;
+      const server::Refusal fault = reader.header_fault();
+      TANDEM_CHECK(fault.status == 0 || (fault.status >= 400 && fault.status < 600));
+      if (fault.status != 0) return std::nullopt;
+      request = reader.head();
+      reader.bound_body(server.config.max_body_bytes, "--max-body-size");
+      if (reader.done()) continue;
+      body = server.body_of(*request, reader);
+      if (!body) return std::nullopt;
+    } while (!ec && !reader.done() && used > 0 && there > 0);
+    if (there == before && there == bytes.size()) break;  // no more comes
   }
-  ec = boost::beast::http::error::end_of_stream;
-  if (parser.got_some()) parser.put_eof(ec = {});
-  return false;
+  if (ec) {
+    const server::Refusal refusal = reader.refusal_of(ec, false);
+    TANDEM_CHECK(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 600));
+  }
+  if (ec || !request || !reader.done()) return std::nullopt;
+  more = reader.keep_alive();
+  if (body && !server.finish(*body, *request)) request->body = "refused";
+  return request;
 }
 
-std::vector<server::HttpRequest> requests_of(std::string_view bytes, size_t piece,
-                                             const server::ServerConfig& config) {
+std::vector<server::HttpRequest> requests_of(std::string_view bytes, size_t piece, Server& server) {
   std::vector<server::HttpRequest> requests;
-  for (;;) {
-    server::RequestParser parser;
-    server::set_bounds(parser, config);
-    error_code ec;
-    if (!read_request(bytes, piece, parser, ec)) {
-      const server::Refusal refusal = server::refusal_of(ec, false, config, config.max_body_bytes);
-      TANDEM_CHECK(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 500));
-      return requests;
-    }
-    TANDEM_CHECK_LE(parser.get().body().size(), config.max_body_bytes);
-    const bool more = parser.keep_alive();
-    requests.push_back(server::take_request(parser));
-    if (!more) return requests;
+  for (bool more = true; more;) {
+    auto request = read_request(bytes, piece, server, more);
+    if (!request) break;
+    TANDEM_CHECK_LE(request->body.size(), server.config.max_body_bytes);
+    requests.push_back(std::move(*request));
   }
+  return requests;
 }
 
 }  // namespace
@@ -260,13 +301,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     request.path = std::string(bytes.substr(0, line));
     if (line != bytes.npos) request.body = std::string(bytes.substr(line + 1));
     request.id = "id";
-    if (request.path.starts_with("/v1/audio/"))
+    if (request.path.starts_with("/v1/audio/")) {
       request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
+      try {
+        request.form = server::read_form(std::exchange(request.body, {}), "b");
+      } catch (const InputError&) {
+        return 0;
+      }
+    }
     server.ask(std::move(request));
     return 0;
   }
-  const auto whole = requests_of(bytes, bytes.size() + 1, server.config);
-  const auto pieces = requests_of(bytes, 7, server.config);
+  const auto whole = requests_of(bytes, bytes.size() + 1, server);
+  const auto pieces = requests_of(bytes, 7, server);
   // The parser looks for too large a header when it waits for more of it.
   if (size <= server.config.max_header_bytes) TANDEM_CHECK_EQ(whole.size(), pieces.size());
   for (size_t i = 0; i < std::min(whole.size(), pieces.size()); ++i) {

@@ -8,16 +8,15 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "runtime/protocol/json_line.h"
+#include "server/http/body/form.h"
 #include "server/http/body_budget.h"
-#include "server/http/multipart.h"
 
 namespace tandem::server {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxFieldBytes = 65536;  // of all of them
-constexpr size_t kParsedBytes = 40;       // that a byte of JSON may take when it is parsed
+constexpr size_t kParsedBytes = 40;  // that a byte of JSON may take when it is parsed
 
 // What these say is no JSON, even where it looks like some.
 constexpr std::string_view kTexts[] = {"model",           "language",   "prompt",
@@ -66,32 +65,24 @@ void put(json& fields, const FormPart& part) {
 }  // namespace
 
 SoundForm read_sound_form(const HttpRequest& request) {
-  const std::string* type = request.header("content-type");
-  if (type == nullptr)
+  if (request.form == nullptr)
     throw invalid_request("content-type", "is missing; expected multipart/form-data");
-  const std::string boundary = boundary_of(*type);
-  SoundForm form{.fields = json::object()};
-  size_t bytes = 0;
-  bool has_file = false;
-  for (const FormPart& part : parse_form(request.body, boundary)) {
-    if (part.name == "file") {
-      if (std::exchange(has_file, true)) throw invalid_request("file", "is there twice");
-      form.file_begin = static_cast<size_t>(part.content.data() - request.body.data());
-      form.file_size = part.content.size();
+  SoundForm form{.file = {}, .fields = json::object()};
+  for (const FormPart& part : request.form->parts) {
+    if (part.file) {
+      if (part.name != "file")
+        throw invalid_request(part.name, "is a file; the field of a file is called \"file\"");
+      form.file = part.file;
       continue;
     }
-    bytes += part.name.size() + part.content.size();
-    if (bytes > kMaxFieldBytes)
-      throw invalid_request(part.name, "with it the fields beside the file have more than " +
-                                           std::to_string(kMaxFieldBytes) + " bytes");
     if (request.memory && !request.memory->grow_by(kParsedBytes * part.content.size()))
       throw InputError(ErrorKind::kOverloaded,
                        "the bodies of requests under way take all the memory that the server has "
                        "for them (--max-body-memory); try again later");
     put(form.fields, part);
   }
-  if (!has_file) throw invalid_request("file", "is missing");
-  if (form.file_size == 0) throw invalid_request("file", "is empty");
+  if (!form.file) throw invalid_request("file", "is missing");
+  if (form.file->size() == 0) throw invalid_request("file", "is empty");
   return form;
 }
 

@@ -1,16 +1,17 @@
 // The form of a request about sound: one file, and fields, as JSON.
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "runtime/media/media_source.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
 
 struct SoundForm {
-  size_t file_begin = 0, file_size = 0;  // of the request's body
-  nlohmann::json fields;                 // an object
+  std::optional<MediaSource> file;  // always there
+  nlohmann::json fields;            // an object
 };
 
 // The fields of OpenAI's that are texts stay texts; the text of another is what it would be in

@@ -49,10 +49,7 @@ void SpeechJob::start() {
   proto::PromptPart& encoder = *r.prompt.mutable_encoder();
   encoder.set_field("file");
   *encoder.mutable_sound()->mutable_params() = request_.params;
-  std::string file = exchange_->take_body();
-  file.resize(request_.file_begin + request_.file_size);
-  file.erase(0, request_.file_begin);
-  encoder.mutable_sound()->set_file(std::move(file));
+  r.sound = std::move(request_.file);
   EngineJob::start(std::move(requests));
 }
 

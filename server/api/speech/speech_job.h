@@ -19,7 +19,7 @@ class SpeechJob final : public EngineJob {
       : EngineJob(app, std::move(exchange)), request_(std::move(request)) {
     result_.add_outputs();
   }
-  // Takes the request's body.
+  // Once.
   void start();
 
  private:
@@ -40,7 +40,7 @@ class SpeechJob final : public EngineJob {
   Json usage() const;
   std::string whole() const;
 
-  const SpeechRequest request_;
+  SpeechRequest request_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   proto::RequestOutput result_;  // what has come, as if it were all
   double seconds_ = 0;           // of the sound

@@ -167,8 +167,7 @@ SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const Ap
   SoundForm form = read_sound_form(request);
   json& fields = form.fields;
   SpeechRequest r;
-  r.file_begin = form.file_begin;
-  r.file_size = form.file_size;
+  r.file = std::move(form.file);
   check_model(app.config, fields);
   const Urgency urgency = take_urgency(fields, app.config);
   r.priority = urgency.priority;

@@ -2,10 +2,11 @@
 // and how they want it back.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "runtime/media/media_source.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/application.h"
@@ -16,7 +17,7 @@ namespace tandem::server {
 enum class SpeechTask : uint8_t { kTranscribe, kTranslate };
 
 struct SpeechRequest {
-  size_t file_begin = 0, file_size = 0;  // of the request's body
+  std::optional<MediaSource> file;  // always there
   proto::SpeechParams params;
   proto::GenerationOptions options;
   std::string task;

@@ -16,7 +16,13 @@ TEST(Routes, UnknownPathsAndMethods) {
   EXPECT_EQ(s.ask("GET", "/nothing")->status(), 404);
   const auto wrong = s.ask("GET", "/v1/completions");
   EXPECT_EQ(wrong->status(), 405);
-  EXPECT_EQ(*wrong->header("allow"), "POST");
+  EXPECT_EQ(*wrong->header("allow"), "POST, OPTIONS");
+  EXPECT_EQ(*s.ask("POST", "/health")->header("allow"), "GET, HEAD, OPTIONS");
+  const auto options = s.ask("OPTIONS", "/health");
+  EXPECT_EQ(options->status(), 204);
+  EXPECT_EQ(*options->header("allow"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(s.ask("OPTIONS", "*")->status(), 204);
+  EXPECT_EQ(*s.ask("OPTIONS", "*")->header("allow"), "GET, HEAD, POST, OPTIONS");
   EXPECT_EQ(s.ask("HEAD", "/health")->status(), 200);
   EXPECT_EQ(s.ask("DELETE", "/health")->status(), 405);
 }
@@ -46,7 +52,11 @@ TEST(Routes, KeysGuardAllButHealth) {
     EXPECT_EQ(s.ask("GET", path, "", {{"authorization", "first"}})->status(), 401);
     EXPECT_EQ(s.ask("GET", path, "", {{"authorization", "Bearer "}})->status(), 401);
     EXPECT_EQ(s.ask("GET", path, "", {{"authorization", "Bearer first"}})->status(), 200);
-    EXPECT_EQ(s.ask("GET", path, "", {{"authorization", "bearer second"}})->status(), 200);
+    for (const char* right : {"bearer second", "BEARER  second", "Bearer \t second \t"})
+      EXPECT_EQ(s.ask("GET", path, "", {{"authorization", right}})->status(), 200) << right;
+    for (const char* wrong : {"Bearersecond", "Basic second", "Bearer secon", "Bearer second x",
+                              "Bearer secondx", "Bearer", "Bearer \t", ""})
+      EXPECT_EQ(s.ask("GET", path, "", {{"authorization", wrong}})->status(), 401) << wrong;
   }
   for (const char* path : {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"})
     EXPECT_EQ(s.ask("POST", path, "{}")->status(), 401) << path;
@@ -64,10 +74,27 @@ TEST(Routes, CrossOriginRequests) {
             "https://a.example");
   EXPECT_EQ(s.ask("GET", "/live", "", from_b)->header("access-control-allow-origin"), nullptr);
   EXPECT_EQ(s.ask("GET", "/live")->header("access-control-allow-origin"), nullptr);
+  for (const auto& headers : {from_a, from_b, server::Headers{}})
+    EXPECT_EQ(*s.ask("GET", "/live", "", headers)->header("vary"), "origin")
+        << "a cache does not give one's answer to another";
   s.config.api_keys = {"key"};
-  const auto preflight = s.ask("OPTIONS", "/v1/completions", "", from_a);
-  EXPECT_EQ(preflight->status(), 204) << "browsers send no key with it";
-  EXPECT_NE(preflight->header("access-control-allow-methods"), nullptr);
+  // What OpenAI's client in a browser sends.
+  const std::string names = "api-key,authorization,content-type,x-stainless-arch,x-stainless-os";
+  const auto preflight = [&](const std::string& origin, const std::string& asked) {
+    return s.ask("OPTIONS", "/v1/completions", "",
+                 {{"origin", origin},
+                  {"access-control-request-method", "POST"},
+                  {"access-control-request-headers", asked}});
+  };
+  const auto allowed = preflight("https://a.example", names);
+  EXPECT_EQ(allowed->status(), 204) << "browsers send no key with it";
+  EXPECT_EQ(*allowed->header("access-control-allow-methods"), "POST");
+  EXPECT_EQ(*allowed->header("access-control-allow-headers"), names);
+  EXPECT_EQ(*allowed->header("access-control-allow-origin"), "https://a.example");
+  for (const char* header : {"access-control-allow-methods", "access-control-allow-headers",
+                             "access-control-allow-origin"})
+    EXPECT_EQ(preflight("https://b.example", names)->header(header), nullptr) << header;
+  EXPECT_EQ(preflight("https://a.example", "a;b")->header("access-control-allow-headers"), nullptr);
   EXPECT_EQ(*s.ask("POST", "/v1/completions", "{}", from_a)->header("access-control-allow-origin"),
             "https://a.example")
       << "errors too, or the page could not read them";
@@ -81,6 +108,10 @@ TEST(Routes, OpenApiNamesEveryRoute) {
        {"/v1/completions", "/v1/chat/completions", "/health", "/metrics", "/tokenize"})
     EXPECT_TRUE(document["paths"].contains(path)) << path;
   EXPECT_TRUE(document["paths"]["/v1/completions"].contains("post"));
+  EXPECT_EQ(document["servers"], json::parse(R"([{"url": "/"}])"));
+  s.config.root_path = "/below";
+  EXPECT_EQ(s.ask("GET", "/openapi.json")->json()["servers"],
+            json::parse(R"([{"url": "/below"}])"));
 }
 
 TEST(Routes, OneModel) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/http/body/form.h"
 #include "server/http/http_server.h"
 #include "tests/support/network/raw_client.h"
 
@@ -21,7 +22,7 @@ namespace tandem::test {
 using namespace std::chrono_literals;
 
 // Answers "METHOD path body"; on /stream and /hang as the test says. /locked/… wants a key that
-// nobody has; /live is open to everybody.
+// nobody has; /live is open to everybody; /audio takes a form, and tells its file's size.
 class Echo final : public server::ConnectionHooks {
  public:
   server::Admission admit(const server::HttpRequest& head) override {
@@ -44,8 +45,12 @@ class Echo final : public server::ConnectionHooks {
       changed.notify_all();
       return;
     }
-    exchange->respond(
-        {.body = r.method + " " + r.path + " " + r.body, .content_type = "text/plain"});
+    std::string more = r.body;
+    if (r.form)
+      for (const server::FormPart& part : r.form->parts)
+        more +=
+            part.name + "=" + (part.file ? std::to_string(part.file->size()) : part.content) + " ";
+    exchange->respond({.body = r.method + " " + r.path + " " + more, .content_type = "text/plain"});
   }
   void answered(const server::HttpRequest&, int status, size_t, double, bool complete) override {
     last_status = status;

@@ -15,6 +15,8 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/application.h"
+#include "server/api/errors.h"
+#include "server/http/body/form.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::test {
@@ -43,6 +45,13 @@ class FakeExchange final : public server::Exchange {
     request_.headers = std::move(headers);
     request_.id = "rid";
     request_.remote = "192.0.2.1";
+  }
+
+  // As a connection does: a form is taken apart. Throws InputError.
+  void read_form() {
+    const std::string* type = request_.header("content-type");
+    if (type == nullptr || type->rfind("multipart/", 0) != 0) return;
+    request_.form = server::read_form(std::exchange(request_.body, {}), server::boundary_of(*type));
   }
 
   const server::HttpRequest& request() const override { return request_; }
@@ -181,7 +190,12 @@ struct FakeServer {
                                     const server::Headers& headers = {}) {
     auto exchange = std::make_shared<FakeExchange>(method, path, body, headers);
     exchanges.push_back(exchange);
-    application.handle(exchange);
+    try {
+      exchange->read_form();
+      application.handle(exchange);
+    } catch (const InputError& e) {  // the connection's answer
+      exchange->respond(server::error_response(e));
+    }
     exchange->run_posted();
     return exchange;
   }

@@ -1,5 +1,5 @@
 // Forms: what clients send, and what only an enemy or a broken program would.
-#include "server/http/multipart.h"
+#include "server/http/body/multipart.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,32 @@ std::string field(const std::string& name, const std::string& content) {
   return part("Content-Disposition: form-data; name=\"" + name + "\"", content);
 }
 // "name=content" or "name(filename)=content" of each.
+class Shown final : public FormSink {
+ public:
+  void begin_part(std::string name, std::optional<std::string> filename) override {
+    parts.push_back(name + (filename ? "(" + *filename + ")" : "") + "=");
+    ++open;
+  }
+  void content(std::string_view bytes) override { parts.back() += bytes; }
+  void end_part() override { --open; }
+  std::vector<std::string> parts;
+  int open = 0;  // begun, and not ended
+};
+// In pieces of so many bytes.
+std::vector<std::string> parse_form(const std::string& body, const std::string& boundary,
+                                    const FormLimits& limits = {}, size_t piece = 1 << 20) {
+  Shown shown;
+  FormParser parser(boundary, shown, limits);
+  for (size_t at = 0; at < body.size(); at += piece)
+    parser.put(std::string_view(body).substr(at, piece));
+  parser.finish();
+  EXPECT_EQ(shown.open, 0);
+  return shown.parts;
+}
 std::vector<std::string> read(const std::string& body, const std::string& boundary = "b") {
-  std::vector<std::string> out;
-  for (const FormPart& p : parse_form(body, boundary))
-    out.push_back(p.name + (p.filename ? "(" + *p.filename + ")" : "") + "=" +
-                  std::string(p.content));
-  return out;
+  const auto whole = parse_form(body, boundary);
+  for (const size_t piece : {1, 2, 3, 7}) EXPECT_EQ(parse_form(body, boundary, {}, piece), whole);
+  return whole;
 }
 using Parts = std::vector<std::string>;
 

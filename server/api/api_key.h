@@ -1,0 +1,19 @@
+// Who may send requests.
+#pragma once
+
+#include <string_view>
+
+#include "server/http/config.h"
+#include "server/http/http.h"
+
+namespace tandem::server {
+
+// What "Authorization: SCHEME key" gives; empty: nothing, or another scheme. Schemes have no case,
+// and any number of blanks may follow (RFC 9110, 11.1).
+std::string_view credentials_of(const HttpRequest& request, std::string_view scheme);
+
+// Whether the request has one of the server's keys, if it has any. How long this takes does not
+// depend on what is right in a wrong key.
+bool has_key(const ServerConfig& config, const HttpRequest& request);
+
+}  // namespace tandem::server

@@ -1,0 +1,21 @@
+// What a browser's page of another origin may do
+// (https://fetch.spec.whatwg.org/#http-cors-protocol).
+#pragma once
+
+#include "server/http/config.h"
+#include "server/http/http.h"
+
+namespace tandem::server {
+
+// Lets the page that asks read the answer, if its origin is allowed.
+void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response);
+
+// The answer to OPTIONS. A browser that asks for an allowed origin gets the method and the headers
+// that it asks for: "*" would not mean Authorization. methods: the route's, "GET, POST".
+HttpResponse options_answer(const ServerConfig& config, const HttpRequest& request,
+                            const std::string& methods);
+
+// A form of another site's page, which browsers send without asking the server before.
+bool is_foreign_form(const ServerConfig& config, const HttpRequest& request);
+
+}  // namespace tandem::server
