@@ -68,7 +68,7 @@ class Download {
     }
     if (!good) {
       std::remove(partial_.c_str());
-      throw model_error(ErrorKind::kInvalidModel,
+      throw model_error(ErrorKind::kUnavailable,
                         file_.name + ": what was downloaded does not have the checksum " +
                             file_.etag + " that the hub names; it was deleted");
     }
@@ -159,9 +159,9 @@ class Download {
 
   void take(const char* bytes, size_t count) {
     if (count > file_.size - have_)
-      throw model_error(ErrorKind::kInvalidModel, file_.name + ": more comes than the " +
-                                                      std::to_string(file_.size) +
-                                                      " bytes that the hub names");
+      throw model_error(ErrorKind::kUnavailable, file_.name + ": more comes than the " +
+                                                     std::to_string(file_.size) +
+                                                     " bytes that the hub names");
     for (size_t written = 0; written < count;) {
       const ssize_t n =
           pwrite(fd_, bytes + written, count - written, static_cast<off_t>(have_ + written));

@@ -75,7 +75,7 @@ class Hub {
     const std::optional<fs::path> cached = find_cached();
     if (settings_.offline) {
       if (cached) return *cached;
-      throw model_error(ErrorKind::kUnavailable,
+      throw model_error(ErrorKind::kInvalidRequest,
                         not_cached() + ", and HF_HUB_OFFLINE forbids to download it");
     }
     if (!is_web_address(settings_.endpoint))

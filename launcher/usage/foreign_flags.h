@@ -2,9 +2,8 @@
 // their place here.
 #pragma once
 
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace tandem::launcher {
 
@@ -16,6 +15,6 @@ struct ForeignFlag {
 
 // Null: nobody's that is known. name: "--beam_size", "-osrt".
 const ForeignFlag* find_foreign_flag(std::string_view name);
-const std::vector<ForeignFlag>& foreign_flags();
+std::span<const ForeignFlag> foreign_flags();
 
 }  // namespace tandem::launcher

@@ -112,12 +112,12 @@ def test_redirects(hub, home, expected):
     assert {r["token"] for r in hub.requests("hub", part="resolve-cache")} == {"Bearer hf_x"}
     # Metadata from another host do without the token as well.
     hub.plan("GET", "/api/models", ("redirect", hub.cdn_url + "/" + ID + "/config.json"))
-    check_error(home.generate("--revision", "v1", HF_TOKEN="hf_x"), "does not answer as a hub")
+    check_error(home.generate("--revision", "v1", HF_TOKEN="hf_x"), "does not answer as a hub", status=1)
     assert [r["token"] for r in hub.requests("cdn", part="config.json")] == [None]
     for address in ("file:///etc/passwd", "ftp://127.0.0.1/x", hub.url + "/api/models/x"):
         hub.plans.clear()
         hub.plan("GET", "/api/models", *[("redirect", address)] * 20)
-        check_error(home.generate("--revision", "v1"), "redirected")
+        check_error(home.generate("--revision", "v1"), "redirected", status=1)
 
 
 def test_offline(hub, home, expected):

@@ -44,7 +44,7 @@ def test_resumes_within_a_process(hub, home, expected, action):
 def test_resumes_what_another_process_left(hub, home, expected):
     hub.plan("GET", "model.safetensors?", *[("cut", 2_000_000 if i == 0 else 0) for i in range(6)])
     result = home.generate()
-    check_error(result, ID, "not in the cache")
+    check_error(result, ID, "not in the cache", status=1)
     begin = sum(p.stat().st_size for p in (home.repository / "blobs").iterdir() if p.name.endswith(".incomplete"))
     assert 0 < begin <= 2_000_000
     assert not (home.repository / "refs/main").exists()
@@ -79,7 +79,7 @@ def test_no_ranges_and_nothing_more(hub, home, expected):
 def test_checksum(hub, home, name):
     hub.plan("GET", name, *[("damage",) if name == "config.json" else "ok"])
     hub.plan("GET", name + "?", ("damage",))
-    check_error(home.generate(), name, "checksum", hub.repositories[ID].etag(name), "deleted")
+    check_error(home.generate(), name, "checksum", hub.repositories[ID].etag(name), "deleted", status=1)
     assert not [b for b in home.blobs() if b.startswith(hub.repositories[ID].etag(name))]
     hub.plans.clear()
     assert home.generate().returncode == 0
@@ -87,7 +87,7 @@ def test_checksum(hub, home, name):
 
 def test_more_bytes_than_named(hub, home):
     hub.plan("GET", "model.safetensors?", ("body", WEIGHTS + b"more"))
-    check_error(home.generate(), "model.safetensors", "more comes")
+    check_error(home.generate(), "model.safetensors", "more comes", status=1)
 
 
 def test_passing_trouble(hub, home, expected):
@@ -104,11 +104,11 @@ def test_passing_trouble(hub, home, expected):
 
 def test_lasting_trouble_is_bounded(hub, home):
     hub.plan("GET", "/api/models", *[("status", 500, {})] * 9)
-    check_error(home.generate(), ID, "500")
+    check_error(home.generate(), ID, "500", status=1)
     assert len(hub.requests()) == 5
     hub.plans.clear()
     hub.plan("GET", "/api/models", ("status", 429, {"Retry-After": "3600"}))
-    check_error(home.generate(), ID, "429")
+    check_error(home.generate(), ID, "429", status=1)
     assert len(hub.requests()) == 6
 
 
@@ -116,7 +116,7 @@ def test_lasting_trouble_is_bounded(hub, home):
                                   b'{"sha": "' + b"a" * 40 + b'"}', b"<html>"])
 def test_answers_of_something_else(hub, home, body):
     hub.plan("GET", "/api/models", ("body", body))
-    check_error(home.generate(), "does not answer as a hub does")
+    check_error(home.generate(), "does not answer as a hub does", status=1)
 
 
 def test_list_that_breaks_off(hub, home, expected):
@@ -144,7 +144,7 @@ def test_unreachable_with_a_cache(hub, home, expected):
     assert home.generate().stdout == expected
     assert [r["path"].rsplit("/")[-1] for r in hub.requests(method="GET")] == ["main", "config.json"]
     assert (home.repository / "refs/main").read_text() == hub.repositories[ID].commit
-    check_error(home.generate(model="other/model", HF_ENDPOINT=nobody), "other/model", "not in the cache")
+    check_error(home.generate(model="other/model", HF_ENDPOINT=nobody), "other/model", "not in the cache", status=1)
     check_error(home.generate(model="other/model", HF_ENDPOINT="htp:/x"), "HF_ENDPOINT")
 
 
