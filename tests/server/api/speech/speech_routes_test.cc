@@ -73,10 +73,9 @@ struct SpeechServer : FakeServer {
     word.set_end(end);
   }
   std::string file() const {
-    const auto& source = engine.requests.back().sound;
-    std::string bytes(source ? source->size() : 0, '?');
-    if (source) EXPECT_EQ(pread(source->fd(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
-    return bytes;
+    const MediaSource& source = *engine.requests.back().sound;
+    std::string bytes(source.size(), '?');
+    return pread(source.fd(), bytes.data(), bytes.size(), 0) < 0 ? "" : bytes;
   }
   const proto::Sound& sound() const { return engine.requests.back().prompt.encoder().sound(); }
 };
@@ -89,7 +88,6 @@ TEST(Speech, AnswersInJson) {
   EXPECT_EQ(s.file(), file);
   EXPECT_EQ(s.engine.requests[0].prompt.encoder().field(), "file");
   EXPECT_EQ(s.sound().params().ShortDebugString(), "language: \"de\" task: \"transcribe\"");
-  EXPECT_TRUE(s.sound().file().empty()) << "the file is not in memory";
   s.say_all(false);
   ASSERT_EQ(e->status(), 200) << e->head->body;
   EXPECT_EQ(e->head->content_type, "application/json");
