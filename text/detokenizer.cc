@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "text/pipeline/unicode_classes.h"
 #include "text/tokenizer.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

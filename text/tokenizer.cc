@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "text/languages.h"
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/subword_bpe.h"
+#include "text/pipeline/models/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/pipeline/byte_level.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
 #include "text/pipeline/special_tokens.h"
 #include "text/sentencepiece/piece_normalizer.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/pipeline/vocabulary.h"
+#include "text/pipeline/models/vocabulary.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"
 

@@ -1,4 +1,4 @@
-#include "text/pipeline/subword_bpe.h"
+#include "text/pipeline/models/subword_bpe.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
@@ -13,9 +13,9 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "text/pipeline/bpe_model.h"
-#include "text/pipeline/unicode_classes.h"
-#include "text/pipeline/vocabulary.h"
+#include "text/pipeline/models/bpe_model.h"
+#include "text/pipeline/models/vocabulary.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

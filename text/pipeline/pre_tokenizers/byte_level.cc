@@ -1,14 +1,14 @@
 // GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this
 // is several times faster than a regular expression engine. A test compares it with PCRE2.
-#include "text/pipeline/byte_level.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
 
 #include "base/utf8.h"
-#include "text/pipeline/metaspace.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/pipeline/pre_tokenizers/metaspace.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
