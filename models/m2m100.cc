@@ -1,8 +1,11 @@
 // M2M100 and dense NLLB (Fan et al. 2020, NLLB team 2022; HuggingFace
 // M2M100ForConditionalGeneration): pre-norm layers with a norm behind the last one, fairseq's
 // sinusoidal positions, scaled embeddings, tied output embedding.
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
@@ -41,21 +44,41 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
     in.fail("pad_token_id", "is " + std::to_string(pad) + ", which is not in the vocabulary");
 }
 
+// Languages in the order of their ids: HuggingFace's, whatever the files list.
+constexpr std::string_view kLanguages =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl "
+    "gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn "
+    "mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn "
+    "tr uk ur uz vi wo xh yi yo zh zu";
+// With language_codes "wmt21".
+constexpr std::string_view kWmt21Languages =
+    "en ha is ja cs ru zh de";
+
+std::vector<std::string> languages(const JsonView& config) {
+  const auto codes = config.find("language_codes");
+  const std::string name = codes ? codes->string() : "m2m100";
+  if (name == "wmt21") return words_of(kWmt21Languages);
+  if (name != "m2m100")
+    codes->fail("is " + in_quotes(name) + ", expected \"m2m100\" or \"wmt21\"");
+  return words_of(kLanguages);
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"M2M100Tokenizer", "m2m_100", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
-  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos};
+  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos, languages};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},
                                       {"unk_token", "<unk>"},
                                       {"pad_token", "<pad>"}});
+  rule.outside_is_unknown = true;
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return rule;
 }
 
-// In the order of their ids.
+// In the order in which they are added.
 constexpr std::string_view kNllbLanguages =
     "ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab "
     "arb_Arab ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn "
@@ -83,7 +106,9 @@ TokenizerRule nllb_tokenizer() {
   TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces,
                 /*split_whitespace=*/false};
-  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kNllbLanguages}); });
+  rule.words.without_table = TokenizerRule::WordOptions::WithoutTable::kNothing;
+  rule.pieces = fairseq_pieces(nullptr);  // languages and <mask> are added to it
+  rule.extra_tokens = [](const JsonView&) { return words_of(kNllbLanguages); };
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.languages.fallback = "eng_Latn";
   rule.languages.target = TokenizerRule::Languages::Target::kForcedBos;

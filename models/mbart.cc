@@ -1,7 +1,9 @@
 // mBART and mBART-50 (Liu et al. 2020, Tang et al. 2020; HuggingFace
 // MBartForConditionalGeneration): BART with pre-norm layers and a norm behind the last one.
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
@@ -40,7 +42,9 @@ TokenizerRule with_special_tokens(TokenizerRule rule, Target target) {
 TokenizerRule mbart_tokenizer() {
   TokenizerRule rule{"MBartTokenizer", "mbart", TokenizerRule::Kind::kUnigram};
   rule.words = {Normalizer::kNone, /*split_whitespace=*/true};
-  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kLanguages}); });
+  rule.pieces = fairseq_pieces(
+      [](const JsonView& config) { return tokens_and_mask({kLanguages}, config); });
+  rule.extra_tokens = [](const JsonView&) { return words_of(kLanguages); };
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};
   return with_special_tokens(std::move(rule), Target::kDecoderStart);
@@ -49,9 +53,16 @@ TokenizerRule mbart_tokenizer() {
 TokenizerRule mbart50_tokenizer() {
   TokenizerRule rule{"MBart50Tokenizer", "mbart50", TokenizerRule::Kind::kUnigram};
   rule.words = {Normalizer::kTableAndSpaces, /*split_whitespace=*/false};
-  rule.pieces = fairseq_pieces([](const JsonView&) {
-    return tokens_and_mask({kLanguages, kMoreLanguages});
-  });
+  rule.pieces = fairseq_pieces(
+      [](const JsonView& config) {
+        return tokens_and_mask({kLanguages, kMoreLanguages}, config);
+      },
+      /*begins_with=*/"cls_token");
+  rule.extra_tokens = [](const JsonView&) {
+    std::vector<std::string> all = words_of(kLanguages);
+    for (std::string& name : words_of(kMoreLanguages)) all.push_back(std::move(name));
+    return all;
+  };
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return with_special_tokens(std::move(rule), Target::kForcedBos);

@@ -28,7 +28,9 @@ Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   Extras out;
   out.gated = in.find("feed_forward_proj") ? in.string("feed_forward_proj").starts_with("gated-")
                                            : c.model_type != "t5";
-  out.scaled_logits = in.flag("scale_decoder_outputs", c.tie_word_embeddings);
+  // HuggingFace's mT5 has no such scale, whatever its files say.
+  out.scaled_logits =
+      c.model_type != "mt5" && in.flag("scale_decoder_outputs", c.tie_word_embeddings);
   out.eps = in.positive("layer_norm_epsilon", 1e-6f);
   out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
   out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
@@ -144,17 +146,31 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                                    of_decoder);
 }
 
+int32_t extra_ids(const JsonView& config, int32_t otherwise) {
+  const auto named = config.find("extra_ids");
+  return named ? named->count(kMaxExtraIds) : otherwise;
+}
+
 // The last one is <extra_id_0>.
 TokenizerRule::PieceFile::Tokens sentinels(const JsonView& config) {
-  const auto named = config.find("extra_ids");
   TokenizerRule::PieceFile::Tokens out;
-  for (int32_t i = named ? named->count(kMaxExtraIds) : 100; i > 0; --i)
+  for (int32_t i = extra_ids(config, 100); i > 0; --i)
     out.push_back({"<extra_id_" + std::to_string(i - 1) + ">"});
+  return out;
+}
+
+std::vector<std::string> extra_tokens(int32_t count) {
+  std::vector<std::string> out;
+  for (int32_t i = 0; i < count; ++i) out.push_back("<extra_id_" + std::to_string(i) + ">");
   return out;
 }
 
 TokenizerRule tokenizer(const char* class_name, const char* model_type) {
   TokenizerRule rule{class_name, model_type, TokenizerRule::Kind::kUnigram};
+  rule.words.unknown_id = 2;
+  rule.extra_tokens = [](const JsonView& config) {
+    return extra_tokens(extra_ids(config, 100));
+  };
   rule.pieces.name = "spiece.model";
   rule.pieces.behind = sentinels;
   rule.special_tokens =
@@ -167,7 +183,9 @@ TokenizerRule tokenizer(const char* class_name, const char* model_type) {
 // ByT5's, whose <extra_id_0> is the first one, and whose special tokens take white space with them.
 TokenizerRule byte_tokenizer() {
   TokenizerRule rule{"ByT5Tokenizer", "byt5", TokenizerRule::Kind::kBytes};
-  rule.bytes.extra_ids = 125;
+  rule.extra_tokens = [](const JsonView& config) {
+    return extra_tokens(extra_ids(config, 125));
+  };
   rule.special_tokens =
       class_tokens({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
   for (auto& [key, token] : rule.special_tokens) token.lstrip = token.rstrip = true;

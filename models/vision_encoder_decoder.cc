@@ -227,7 +227,9 @@ TokenizerRule tokenizer() {
   TokenizerRule rule{"XLMRobertaTokenizer", "vision-encoder-decoder",
                      TokenizerRule::Kind::kUnigram};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/true};
-  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({}); });
+  rule.words.prefix_option = true;
+  rule.pieces =
+      fairseq_pieces([](const JsonView& config) { return tokens_and_mask({}, config); });
   rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
   rule.single = {"bos_token", "$A", "eos_token"};
   rule.pair = {"bos_token", "$A", "eos_token", "eos_token", "$B", "eos_token"};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/python/python_files.h"
 #include "text/sentencepiece/piece_document.h"
 
 namespace tandem {
@@ -86,6 +87,26 @@ OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
                       "there is no tokenizer.json, nor vocab.json with merges.txt");
 }
 
+// With the order of its names.
+OptionalFile read_named(const fs::path& file) {
+  OptionalFile out = read_optional(file);
+  if (!out.exists) return out;
+  const auto ordered = nlohmann::ordered_json::parse(read_text_file(file));
+  for (const auto& entry : ordered.items()) out.names.push_back(entry.key());
+  const auto extra = ordered.find("extra_special_tokens");
+  if (extra != ordered.end() && extra->is_object())
+    for (const auto& entry : extra->items()) out.names.push_back(entry.key());
+  return out;
+}
+
+// The added tokens of tokenizer.json.
+OptionalFile read_listed(const fs::path& file) {
+  OptionalFile out = read_optional(file);
+  json list = out.value.contains("added_tokens") ? out.value["added_tokens"] : json::array();
+  out.value = {{"added_tokens", std::move(list)}};
+  return out;
+}
+
 OptionalFile read_json(const fs::path& file) {
   return {parse_json(read_text_file(file), file.string()), file.string(), /*exists=*/true};
 }
@@ -96,7 +117,7 @@ void read_sentencepiece(const fs::path& directory, const TokenizerRule& rule,
   files.source = read_piece_model(directory / options.source);
   if (options.vocabulary != nullptr) {
     files.vocabulary.name = files.source.file;
-    files.vocabulary.value = options.vocabulary(files.source, files.config.value);
+    files.vocabulary.value = options.vocabulary(files.source, files.config.view());
   } else {
     files.vocabulary = read_json(directory / "vocab.json");
   }
@@ -141,12 +162,14 @@ bool is_set(const OptionalFile& config, const std::string& flag) {
 CheckpointFiles read_checkpoint_files(const fs::path& directory,
                                       std::span<const TokenizerRule> rules) {
   CheckpointFiles files;
-  files.config = read_optional(directory / "tokenizer_config.json");
-  files.special_tokens_map = read_optional(directory / "special_tokens_map.json");
+  files.config = read_named(directory / "tokenizer_config.json");
+  files.special_tokens_map = read_named(directory / "special_tokens_map.json");
   files.added_tokens = read_optional(directory / "added_tokens.json");
   files.model_config = read_optional(directory / "config.json");
   const TokenizerRule* rule = rule_of(files, rules);
   const auto is = [&](TokenizerRule::Kind kind) { return rule != nullptr && rule->kind == kind; };
+  if (rule != nullptr && runs_in_python(rule->kind))
+    files.listed = read_listed(directory / "tokenizer.json");
   if (is(TokenizerRule::Kind::kSentencePiece)) {
     read_sentencepiece(directory, *rule, files);
   } else if (!is(TokenizerRule::Kind::kBytes)) {

@@ -55,23 +55,45 @@ TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
   return tokens;
 }
 
-TokenizerRule::PieceFile fairseq_pieces(
-    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config)) {
-  const auto before = [](const JsonView&) -> TokenizerRule::PieceFile::Tokens {
-    return {{"<s>"}, {"<pad>"}, {"</s>"}, {"<unk>"}};
-  };
-  return {"sentencepiece.bpe.model", /*replaced=*/3, before, behind};
+std::string token_of(const JsonView& config, const std::string& key, const char* otherwise) {
+  const auto token = config.find(key);
+  if (!token) return otherwise;
+  return token->value().is_object() ? token->at("content").string() : token->string();
 }
 
-TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists) {
+TokenizerRule::PieceFile fairseq_pieces(
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config),
+    std::string_view begins_with) {
+  using Tokens = TokenizerRule::PieceFile::Tokens;
+  constexpr auto first_tokens = [](const JsonView& config, const char* first) -> Tokens {
+    return {{token_of(config, first, "<s>")},
+            {token_of(config, "pad_token", "<pad>")},
+            {token_of(config, "eos_token", "</s>")},
+            {token_of(config, "unk_token", "<unk>")}};
+  };
+  TokenizerRule::PieceFile out{"sentencepiece.bpe.model", /*replaced=*/3, nullptr, behind};
+  out.before = begins_with == "cls_token"
+                   ? +[](const JsonView& config) { return first_tokens(config, "cls_token"); }
+                   : +[](const JsonView& config) { return first_tokens(config, "bos_token"); };
+  return out;
+}
+
+std::vector<std::string> words_of(std::string_view list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(' ', at), list.size());
+    out.emplace_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists,
+                                                 const JsonView& config) {
   TokenizerRule::PieceFile::Tokens out;
   for (const std::string_view list : lists)
-    for (size_t at = 0; at < list.size();) {
-      const size_t end = std::min(list.find(' ', at), list.size());
-      out.push_back({std::string(list.substr(at, end - at))});
-      at = end + 1;
-    }
-  out.push_back({"<mask>"});
+    for (std::string& word : words_of(list)) out.push_back({std::move(word)});
+  out.push_back({token_of(config, "mask_token", "<mask>")});
   return out;
 }
 

@@ -46,6 +46,8 @@ class TokenModel {
   virtual std::unique_ptr<WordEncoder> word_encoder() const = 0;
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
+  // What decoding takes an id for that has no token; nothing by default.
+  virtual std::optional<std::string_view> outside_token(int32_t) const { return std::nullopt; }
   virtual int32_t num_tokens() const = 0;
   virtual int32_t max_id() const = 0;  // -1 if there is no token
 };
