@@ -51,15 +51,13 @@ constexpr std::string_view kLanguages =
     "mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn "
     "tr uk ur uz vi wo xh yi yo zh zu";
 // With language_codes "wmt21".
-constexpr std::string_view kWmt21Languages =
-    "en ha is ja cs ru zh de";
+constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
 
 std::vector<std::string> languages(const JsonView& config) {
   const auto codes = config.find("language_codes");
   const std::string name = codes ? codes->string() : "m2m100";
   if (name == "wmt21") return words_of(kWmt21Languages);
-  if (name != "m2m100")
-    codes->fail("is " + in_quotes(name) + ", expected \"m2m100\" or \"wmt21\"");
+  if (name != "m2m100") codes->fail("is " + in_quotes(name) + ", expected \"m2m100\" or \"wmt21\"");
   return words_of(kLanguages);
 }
 
@@ -102,14 +100,23 @@ constexpr std::string_view kNllbLanguages =
     "uzn_Latn vec_Latn vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans "
     "zho_Hant zul_Latn";
 
+ModelLimits limits(const ModelConfig& c) {
+  ModelLimits out = encoder_decoder_limits(c);
+  out.position_padding = pad_of(c.raw);
+  return out;
+}
+
 TokenizerRule nllb_tokenizer() {
   TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces,
                 /*split_whitespace=*/false};
   rule.words.without_table = TokenizerRule::WordOptions::WithoutTable::kNothing;
-  rule.pieces = fairseq_pieces(nullptr);  // languages and <mask> are added to it
+  // From pieces alone HuggingFace knows the languages that the files list, and numbers them behind
+  // <mask>.
+  rule.pieces = fairseq_pieces(nullptr);
+  rule.extra_with_pieces = false;
   rule.extra_tokens = [](const JsonView&) { return words_of(kNllbLanguages); };
-  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true, /*mask_is_normalized=*/true);
   rule.languages.fallback = "eng_Latn";
   rule.languages.target = TokenizerRule::Languages::Target::kForcedBos;
   rule.single = {"$source", "$A", "eos_token"};
@@ -126,6 +133,7 @@ ModelFamily m2m100_family() {
           .architectures = {"M2M100ForConditionalGeneration", "M2M100Model"},
           .special_tokens = {.bos = 0, .pad = kPad, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
+          .limits = limits,
           .tokenizers = {tokenizer(), nllb_tokenizer()},
           .make = make};
 }

@@ -27,20 +27,30 @@ int32_t offset_of(const JsonView& config) {
   return offset ? offset->count(kMaxExtraIds) : 103;
 }
 
+bool is_null(const JsonView& config, const char* key) {
+  const auto token = config.object().find(key);
+  return token != config.object().end() && token->is_null();
+}
+
+// HuggingFace's converter has other names for the masks than its class where no file names them.
 TokenizerRule::PieceFile::Tokens first_tokens(const JsonView& config) {
   TokenizerRule::PieceFile::Tokens out = {{token_of(config, "pad_token", "<pad>")},
                                           {token_of(config, "eos_token", "</s>")}};
   const std::string mask = token_of(config, "mask_token", "<mask_1>");
   const std::string sentence = token_of(config, "mask_token_sent", "<mask_2>");
-  out.push_back({mask});
-  if (sentence != mask) out.push_back({sentence});
+  const bool has_mask = !is_null(config, "mask_token");
+  if (has_mask) out.push_back({mask});
+  if (!is_null(config, "mask_token_sent") && !(has_mask && sentence == mask))
+    out.push_back({sentence});
   for (int32_t i = 2, n = offset_of(config); i < n; ++i)
     out.push_back({"<unk_" + std::to_string(i) + ">", -100.0});
   return out;
 }
 
 std::vector<std::string> extra_tokens(const JsonView& config) {
-  std::vector<std::string> out = {token_of(config, "mask_token_sent", "<mask_1>")};
+  std::vector<std::string> out;
+  if (!is_null(config, "mask_token_sent"))
+    out.push_back(token_of(config, "mask_token_sent", "<mask_1>"));
   for (int32_t i = 2, n = offset_of(config); i < n; ++i)
     out.push_back("<unk_" + std::to_string(i) + ">");
   return out;
@@ -52,7 +62,8 @@ int32_t find_unknown(const nlohmann::json& vocabulary, const std::string& token)
     if (vocabulary[id].is_array() && vocabulary[id].size() == 2 && vocabulary[id][0] == token &&
         vocabulary[id][1] == 0.0)
       return static_cast<int32_t>(id);
-  throw invalid_model("tokenizer.json", in_quotes(token) + " with score 0 is not in the vocabulary");
+  throw invalid_model("tokenizer.json",
+                      in_quotes(token) + " with score 0 is not in the vocabulary");
 }
 
 TokenizerRule tokenizer() {

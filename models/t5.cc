@@ -51,19 +51,21 @@ Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
   const bool first = c.model_type == "t5";  // its defaults differ from those of its successors
-  const auto size = [&](const char* key, int otherwise) {
-    return in.size(key, in.kMaxWidth).value_or(otherwise);
+  const auto size = [&](const char* key, int otherwise, const char* alias = nullptr) {
+    return in.size(key, in.kMaxWidth, alias).value_or(otherwise);
   };
-  const auto count = [&](const char* key, int otherwise) {
-    return in.size(key, in.kMaxCount).value_or(otherwise);
+  const auto count = [&](const char* key, int otherwise, const char* alias = nullptr) {
+    return in.size(key, in.kMaxCount, alias).value_or(otherwise);
   };
   c.vocab_size = in.size("vocab_size", in.kMaxRows).value_or(first ? 32128 : 250112);
-  c.d_model = size("d_model", 512);
-  c.head_dim = size("d_kv", 64);
+  c.d_model = size("d_model", 512, "hidden_size");
+  c.head_dim = size("d_kv", 64, "head_dim");
   c.encoder_ffn_dim = c.decoder_ffn_dim = size("d_ff", first ? 2048 : 1024);
-  c.encoder_layers = count("num_layers", first ? 6 : 8);
-  c.decoder_layers = count("num_decoder_layers", c.encoder_layers);
-  c.encoder_attention_heads = c.decoder_attention_heads = count("num_heads", first ? 8 : 6);
+  const int layers = count("num_layers", first ? 6 : 8);  // of the decoder, whatever the alias says
+  c.encoder_layers = count("num_layers", layers, "num_hidden_layers");
+  c.decoder_layers = count("num_decoder_layers", layers);
+  c.encoder_attention_heads = c.decoder_attention_heads =
+      count("num_heads", first ? 8 : 6, "num_attention_heads");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", c.model_type != "mt5");
   c.activation = read_activation(in, c);
   read_extras(in, c);  // what is wrong is said now
@@ -168,9 +170,7 @@ std::vector<std::string> extra_tokens(int32_t count) {
 TokenizerRule tokenizer(const char* class_name, const char* model_type) {
   TokenizerRule rule{class_name, model_type, TokenizerRule::Kind::kUnigram};
   rule.words.unknown_id = 2;
-  rule.extra_tokens = [](const JsonView& config) {
-    return extra_tokens(extra_ids(config, 100));
-  };
+  rule.extra_tokens = [](const JsonView& config) { return extra_tokens(extra_ids(config, 100)); };
   rule.pieces.name = "spiece.model";
   rule.pieces.behind = sentinels;
   rule.special_tokens =
@@ -183,9 +183,7 @@ TokenizerRule tokenizer(const char* class_name, const char* model_type) {
 // ByT5's, whose <extra_id_0> is the first one, and whose special tokens take white space with them.
 TokenizerRule byte_tokenizer() {
   TokenizerRule rule{"ByT5Tokenizer", "byt5", TokenizerRule::Kind::kBytes};
-  rule.extra_tokens = [](const JsonView& config) {
-    return extra_tokens(extra_ids(config, 125));
-  };
+  rule.extra_tokens = [](const JsonView& config) { return extra_tokens(extra_ids(config, 125)); };
   rule.special_tokens =
       class_tokens({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
   for (auto& [key, token] : rule.special_tokens) token.lstrip = token.rstrip = true;
@@ -214,6 +212,9 @@ ModelFamily t5_family() {
 ModelFamily mt5_family() {
   return family("mt5", {"MT5ForConditionalGeneration"}, {tokenizer("MT5Tokenizer", "mt5")});
 }
-ModelFamily umt5_family() { return family("umt5", {"UMT5ForConditionalGeneration"}); }
+ModelFamily umt5_family() {
+  return family("umt5", {"UMT5ForConditionalGeneration"},
+                {TokenizerRule{"", "umt5", TokenizerRule::Kind::kFile}});
+}
 
 }  // namespace tandem

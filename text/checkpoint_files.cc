@@ -66,6 +66,24 @@ OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
   return document;
 }
 
+// One token a line; of two lines with one token the last one counts, as in HuggingFace.
+OptionalFile read_word_pieces(const fs::path& file) {
+  const std::string text = read_text_file(file);
+  json vocabulary = json::object();
+  int32_t id = 0;
+  for (size_t at = 0; at < text.size(); ++id) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.pop_back();
+    vocabulary[std::move(line)] = id;
+  }
+  OptionalFile document;
+  document.name = file.string();
+  document.value["model"] = {{"type", "WordPiece"}, {"vocab", std::move(vocabulary)}};
+  return document;
+}
+
 OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
                          const OptionalFile& config) {
   OptionalFile document;
@@ -132,6 +150,8 @@ OptionalFile read_other_files(const fs::path& directory, const TokenizerRule* ru
                               const OptionalFile& config) {
   std::error_code error;
   const auto exists = [&](const std::string& name) { return fs::exists(directory / name, error); };
+  if (rule != nullptr && rule->kind == TokenizerRule::Kind::kWordPiece && exists("vocab.txt"))
+    return read_word_pieces(directory / "vocab.txt");
   if (rule != nullptr && !rule->pieces.name.empty() && exists(rule->pieces.name))
     return read_pieces(directory / rule->pieces.name, *rule, config);
   if (!exists("vocab.json") || !exists("merges.txt")) fail_without_tokenizer(directory);

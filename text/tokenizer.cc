@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -43,6 +44,7 @@ class PipelineTokenizer : public Tokenizer {
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
   std::string token_bytes(int32_t id) const override;
   std::string first_token_bytes(int32_t id) const override;
+  std::string inner_text(int32_t id) const override;
   std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
   bool stands_apart(int32_t id) const override;
@@ -77,7 +79,7 @@ class PipelineTokenizer : public Tokenizer {
   // Of languages that have ids of their own: by token, and by id.
   std::unordered_map<std::string, int32_t> language_ids_;
   std::unordered_map<int32_t, std::string> language_tokens_;
-  std::string outside_;  // what ids without a token are decoded to
+  std::string outside_;                          // what ids without a token are decoded to
   std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
   std::unique_ptr<TokenModel> model_;
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
@@ -147,26 +149,35 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
     spdlog::warn("{}: so have {} others another id than it says", files.file, renumbered - 1);
 }
 
+// New tokens are numbered as if the vocabulary were the pieces of the model, fairseq's first
+// tokens, and what the files add to them.
+PythonVocabulary vocabulary_of_pieces(const TokenizerFiles& files, const TokenModel& model) {
+  const auto& pieces = files.sentencepiece->source.pieces;
+  std::set<std::string> all = {"<s>", "<pad>", "</s>", "<unk>"};
+  for (const auto& piece : pieces) all.insert(piece.text);
+  for (const auto& [id, token] : files.python->by_id) all.insert(token.content);
+  PythonVocabulary out;
+  out.size = static_cast<int32_t>(all.size());
+  out.counts_added = false;
+  out.find = [&pieces](std::string_view content) -> std::optional<int32_t> {
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (pieces[i].text == content) return static_cast<int32_t>(i);
+    return std::nullopt;
+  };
+  out.find_reserved = [&files, &model](std::string_view content) {
+    const auto id = model.token_to_id(content);
+    return id ? id : model.token_to_id(files.sentencepiece->unknown_token);
+  };
+  return out;
+}
+
 void PipelineTokenizer::add_python_tokens(const TokenizerFiles& files) {
   const TokenModel& model = *model_;
   PythonVocabulary vocabulary;
   vocabulary.size = model.num_tokens();
   vocabulary.find = [&](std::string_view content) { return model.token_to_id(content); };
-  if (files.sentencepiece && files.sentencepiece->options.numbers_pieces) {
-    // New tokens are numbered as if the vocabulary were the pieces of the model.
-    const auto& pieces = files.sentencepiece->source.pieces;
-    vocabulary.size = static_cast<int32_t>(pieces.size());
-    vocabulary.counts_added = false;
-    vocabulary.find_reserved = [&](std::string_view content) {
-      const auto id = model.token_to_id(content);
-      return id ? id : model.token_to_id(files.sentencepiece->unknown_token);
-    };
-    vocabulary.find = [&](std::string_view content) -> std::optional<int32_t> {
-      for (size_t i = 0; i < pieces.size(); ++i)
-        if (pieces[i].text == content) return static_cast<int32_t>(i);
-      return std::nullopt;
-    };
-  }
+  if (files.sentencepiece && files.sentencepiece->options.numbers_pieces)
+    vocabulary = vocabulary_of_pieces(files, model);
   python_ = std::make_unique<PythonTokens>(*files.python, vocabulary);
   if (files.split_special_tokens) python_->ignore_in_text();
   int32_t next = model.num_tokens();
@@ -315,6 +326,9 @@ bool PipelineTokenizer::stands_apart(int32_t id) const {
 }
 
 std::string PipelineTokenizer::token_bytes(int32_t id) const {
+  // Of bytes: an added token is its text, whatever bytes its characters stand for in others.
+  if (python_ && decoder_->works_bytewise())
+    if (const auto text = python_->text(id)) return std::string(*text);
   const std::string_view text = decoded_token(id);
   return text.empty() ? std::string() : decoder_->token_bytes(text);
 }
@@ -322,6 +336,15 @@ std::string PipelineTokenizer::token_bytes(int32_t id) const {
 std::string PipelineTokenizer::first_token_bytes(int32_t id) const {
   const std::string_view text = decoded_token(id);
   return text.empty() ? std::string() : decoder_->first_token_bytes(text);
+}
+
+// An id without a token adds nothing, whatever it is decoded to.
+std::string PipelineTokenizer::inner_text(int32_t id) const {
+  const auto text = token(id);
+  if (!text) return {};
+  if (python_ && python_->text(id) && decoder_->works_bytewise()) return std::string(*text);
+  if (const auto byte = byte_of(id)) return std::string(1, *byte);
+  return decoder_->inner_text(*text);
 }
 
 std::optional<char> PipelineTokenizer::byte_of(int32_t id) const {

@@ -1,8 +1,10 @@
 // tokenizer.json, or vocab.json and merges.txt, and the files beside them.
 #include "text/tokenizer_files.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -63,6 +65,9 @@ void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
              {"unk_token", tokens.content("unk_token")},
              {"fuse_unk", true}};
   } else {
+    const auto token = [&](const std::string& key) { return tokens.content(key); };
+    if (rule.words.change_vocabulary != nullptr)
+      rule.words.change_vocabulary({config.view(), nullptr, token}, model.at("vocab"));
     int32_t unknown = rule.words.unknown_id;
     if (rule.words.find_unknown != nullptr)
       unknown = rule.words.find_unknown(model.at("vocab"), tokens.content("unk_token"));
@@ -153,6 +158,17 @@ bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
   return type == (rule.kind == Kind::kWordPiece ? "WordPiece" : "BPE");
 }
 
+// Whether HuggingFace takes tokenizer.json as it is.
+bool takes_file(const TokenizerRule& rule, const CheckpointFiles& in,
+                std::span<const TokenizerRule> rules) {
+  if (rule.but_byte_level && in.document.value.dump().find("\"ByteLevel\"") != std::string::npos)
+    return true;
+  const auto type = in.model_config.view().find("model_type");
+  return type && std::any_of(rules.begin(), rules.end(), [&](const TokenizerRule& other) {
+           return other.kind == TokenizerRule::Kind::kFile && other.model_type == type->string();
+         });
+}
+
 }  // namespace
 
 TokenizerFiles tokenizer_from_document(json document, const std::string& file) {
@@ -168,7 +184,8 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
   if (rule && runs_in_python(rule->kind)) return combine_python_files(std::move(in), *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
-    if (rule && !has_model_of(*rule, in.document.view())) rule = nullptr;
+    if (rule && (takes_file(*rule, in, rules) || !has_model_of(*rule, in.document.view())))
+      rule = nullptr;
   } else if (!rule || !has_model_of(*rule, in.document.view())) {
     const std::string name = class_name(in);
     if (!name.empty() || rules.empty())
@@ -179,7 +196,7 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
 
   TokenizerFiles out;
   const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
-                             rule ? *rule : TokenizerRule());
+                             rule ? *rule : TokenizerRule(), !has_tokenizer_json);
   std::vector<AddedToken> present;
   if (!rule) present = read_added_tokens(in.document.view());
   out.added_tokens = {present, tokens.to_add(present)};

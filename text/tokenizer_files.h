@@ -31,7 +31,7 @@ struct TokenizerFiles {
   std::vector<std::string> language_tokens;
   std::string unknown_token;  // of a language that the vocabulary lacks; empty: an error
   std::string outside;        // text of ids that have no token
-  std::string source_token;  // of the source's language; empty: the template has none
+  std::string source_token;   // of the source's language; empty: the template has none
   bool source_first = false, source_last = false;  // where the template has, or would have, it
   std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;

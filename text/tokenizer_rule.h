@@ -25,9 +25,16 @@ struct TokenizerRule {
     kPieceBpe,       // the same
     kTextBpe,        // the same; that symbol for spaces, bytes for unknown characters
     kWordPiece,      // tokenizer.json, or vocab.txt
+    kFile,           // tokenizer.json as it is, whatever class the files name
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
     kBytes,          // no file: each byte is a token, behind the special tokens
+  };
+  // What a class makes its stages of.
+  struct StageInput {
+    JsonView config;              // tokenizer_config.json
+    const nlohmann::json& table;  // the file's table of characters, as a normalizer; or null
+    std::function<std::string(const std::string& key)> token;  // the content of "unk_token", …
   };
   // Of words that begin with SentencePiece's symbol.
   struct WordOptions {
@@ -46,13 +53,9 @@ struct TokenizerRule {
     // The unknown token's id, whatever the file says; found in [["token", score], …].
     int32_t unknown_id = 3;
     int32_t (*find_unknown)(const nlohmann::json& vocabulary, const std::string& token) = nullptr;
+    // What the class makes of the vocabulary. nullptr: nothing.
+    void (*change_vocabulary)(const StageInput& in, nlohmann::json& vocabulary) = nullptr;
     bool prefix_option = false;  // words begin so unless add_prefix_space is false
-  };
-  // What a class makes its stages of.
-  struct StageInput {
-    JsonView config;              // tokenizer_config.json
-    const nlohmann::json& table;  // the file's table of characters, as a normalizer; or null
-    std::function<std::string(const std::string& key)> token;  // the content of "unk_token", …
   };
   // The vocabulary of a SentencePiece model where there is no tokenizer.json: pieces without the
   // first ones, between other tokens.
@@ -74,7 +77,7 @@ struct TokenizerRule {
     bool space_behind_special = false;  // in decoded text
     bool loses_spaces = true;           // decoding: the first of a run of pieces, as the library
     bool tidies = false;                // decoding takes spaces before punctuation away
-    bool outside_pieces = false;  // ids outside the vocabulary are decoded as those of pieces
+    bool outside_pieces = false;        // ids outside the vocabulary are decoded as those of pieces
     bool numbers_pieces = false;  // new tokens are numbered as if the pieces were the vocabulary
     // Ids of the tokens, {"token": id}, of the source's pieces and tokenizer_config.json; nullptr:
     // vocab.json has them. Throws InputError.
@@ -123,8 +126,11 @@ struct TokenizerRule {
   Tokens special_tokens = {};     // those that no file names
   // Further special tokens, where tokenizer_config.json lists none. nullptr: there are none.
   std::vector<std::string> (*extra_tokens)(const JsonView& config) = nullptr;
+  bool extra_with_pieces = true;  // also where the vocabulary is made of pieces
   // Of a tokenizer that runs in Python: tokens of its vocabulary that no file can change.
   std::vector<std::string> (*reserved_tokens)(const JsonView& config) = nullptr;
+  // A tokenizer.json with stages of bytes counts as it is, though it names the class.
+  bool but_byte_level = false;
   bool outside_is_unknown = false;  // ids without a token are decoded as unk_token
   // Empty: what tokenizer.json says, and nothing without that file.
   Template single = {}, pair = {};

@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace tandem {
+namespace {
+
+TokenizerRule::PieceFile::Tokens first_pieces(const JsonView& config, const char* first) {
+  return {{token_of(config, first, "<s>")},
+          {token_of(config, "pad_token", "<pad>")},
+          {token_of(config, "eos_token", "</s>")},
+          {token_of(config, "unk_token", "<unk>")}};
+}
+
+}  // namespace
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
                                           const FairseqShape& shape) {
@@ -43,7 +53,7 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
       c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
 }
 
-TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space, bool mask_is_normalized) {
   TokenizerRule::Tokens tokens = class_tokens({{"bos_token", "<s>"},
                                                {"eos_token", "</s>"},
                                                {"sep_token", "</s>"},
@@ -52,6 +62,7 @@ TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
                                                {"pad_token", "<pad>"},
                                                {"mask_token", "<mask>"}});
   tokens.back().second.lstrip = mask_takes_space;
+  tokens.back().second.normalized = mask_is_normalized;
   return tokens;
 }
 
@@ -64,17 +75,10 @@ std::string token_of(const JsonView& config, const std::string& key, const char*
 TokenizerRule::PieceFile fairseq_pieces(
     TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config),
     std::string_view begins_with) {
-  using Tokens = TokenizerRule::PieceFile::Tokens;
-  constexpr auto first_tokens = [](const JsonView& config, const char* first) -> Tokens {
-    return {{token_of(config, first, "<s>")},
-            {token_of(config, "pad_token", "<pad>")},
-            {token_of(config, "eos_token", "</s>")},
-            {token_of(config, "unk_token", "<unk>")}};
-  };
-  TokenizerRule::PieceFile out{"sentencepiece.bpe.model", /*replaced=*/3, nullptr, behind};
-  out.before = begins_with == "cls_token"
-                   ? +[](const JsonView& config) { return first_tokens(config, "cls_token"); }
-                   : +[](const JsonView& config) { return first_tokens(config, "bos_token"); };
+  const auto from_bos = [](const JsonView& config) { return first_pieces(config, "bos_token"); };
+  const auto from_cls = [](const JsonView& config) { return first_pieces(config, "cls_token"); };
+  TokenizerRule::PieceFile out{"sentencepiece.bpe.model", /*replaced=*/3, from_bos, behind};
+  if (begins_with == "cls_token") out.before = from_cls;
   return out;
 }
 

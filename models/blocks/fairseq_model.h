@@ -49,11 +49,12 @@ constexpr EncoderDecoderDefaults fairseq_defaults(int vocab_size) {
 }
 
 // <s>, </s>, <unk>, <pad>, <mask> under the keys of HuggingFace's classes. mask_takes_space: white
-// space before <mask> belongs to it.
-TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false);
+// space before <mask> belongs to it. mask_is_normalized: it is looked for in the normalised text.
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false,
+                                     bool mask_is_normalized = false);
 
-// sentencepiece.bpe.model with <s>, <pad>, </s>, <unk>, as `config` names them, in place of its first
-// three pieces. begins_with: the key of the first one, cls_token or bos_token.
+// sentencepiece.bpe.model with <s>, <pad>, </s>, <unk>, as `config` names them, in place of its
+// first three pieces. begins_with: the key of the first one, cls_token or bos_token.
 TokenizerRule::PieceFile fairseq_pieces(
     TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config),
     std::string_view begins_with = "bos_token");

@@ -82,14 +82,9 @@ bool lists_extra_tokens(const JsonView& config) {
          config.object().contains("additional_special_tokens");
 }
 
-bool names_no_extra_tokens(const JsonView& config) {
-  const auto named = config.object().find("additional_special_tokens");
-  return named != config.object().end() && named->empty();
-}
-
 SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                              const OptionalFile& added_tokens, const JsonView& document,
-                             const TokenizerRule& rule) {
+                             const TokenizerRule& rule, bool of_pieces) {
   for (const auto& [key, token] : rule.special_tokens) named_[key] = token;
   const auto class_tokens = named_;
   const bool old = !config.view().find("added_tokens_decoder");
@@ -105,7 +100,8 @@ SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& spe
       }
   read_extra(config.view(), /*of_map=*/false);
   if (old) read_extra(special_tokens_map.view(), /*of_map=*/true);
-  if (rule.extra_tokens != nullptr && !lists_extra_tokens(config.view()))
+  if (rule.extra_tokens != nullptr && (rule.extra_with_pieces || !of_pieces) &&
+      !lists_extra_tokens(config.view()))
     add_class_extra(rule.extra_tokens(config.view()));
   for (const auto& [key, token] : named_) named_contents_.insert(token.content);
   read_by_id(config, added_tokens, document);

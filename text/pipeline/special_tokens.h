@@ -30,10 +30,11 @@ struct OptionalFile {
 
 class SpecialTokens {
  public:
-  // `document`: tokenizer.json, an empty object without one.
+  // `document`: tokenizer.json, an empty object without one. of_pieces: it is made of a
+  // SentencePiece model.
   SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                 const OptionalFile& added_tokens, const JsonView& document,
-                const TokenizerRule& rule);
+                const TokenizerRule& rule, bool of_pieces = false);
 
   // All of them, in the order in which HuggingFace adds them. `present`: contents that are there
   // already, which names alone do not add again.
@@ -58,7 +59,7 @@ class SpecialTokens {
                   const JsonView& document);
   bool is_named(const std::string& content) const;
 
-  Named named_;                        // by key
+  Named named_;                          // by key
   std::vector<std::string> other_keys_;  // that are the model's own, in order
   std::unordered_set<std::string> named_contents_;
   std::vector<AddedToken> extra_;
@@ -67,8 +68,6 @@ class SpecialTokens {
 
 // Whether tokenizer_config.json lists extra tokens: then the class's own are none.
 bool lists_extra_tokens(const JsonView& config);
-// Whether it says that there are none.
-bool names_no_extra_tokens(const JsonView& config);
 
 // The added_tokens of tokenizer.json, each with a valid id of its own.
 std::vector<AddedToken> read_added_tokens(const JsonView& document);

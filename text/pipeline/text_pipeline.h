@@ -68,6 +68,8 @@ class Decoder {
   virtual std::string token_bytes(std::string_view token) const = 0;
   // The same of the first token of all.
   virtual std::string first_token_bytes(std::string_view token) const { return token_bytes(token); }
+  // What a token adds to a text behind another one, if the text ends there.
+  virtual std::string inner_text(std::string_view token) const { return token_bytes(token); }
   // The byte that a token stands for, where some stand for bytes of characters.
   virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
   // Tokenizer's, for a token.

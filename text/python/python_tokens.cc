@@ -8,14 +8,14 @@ namespace tandem {
 namespace {
 
 // As str.strip() does.
-bool is_stripped(char32_t c) {
+bool is_python_space(char32_t c) {
   return u_isUWhiteSpace(static_cast<UChar32>(c)) || (c >= 0x1c && c <= 0x1f);
 }
 
 std::string_view without_space_before(std::string_view text) {
   while (!text.empty()) {
     const CodePoint c = code_point_at(text, 0);
-    if (!is_stripped(c.value)) break;
+    if (!is_python_space(c.value)) break;
     text.remove_prefix(static_cast<size_t>(c.length));
   }
   return text;
@@ -24,7 +24,7 @@ std::string_view without_space_before(std::string_view text) {
 std::string_view without_space_behind(std::string_view text) {
   while (!text.empty()) {
     const size_t last = previous_position(text, text.size());
-    if (!is_stripped(code_point_at(text, last).value)) break;
+    if (!is_python_space(code_point_at(text, last).value)) break;
     text = text.substr(0, last);
   }
   return text;
@@ -42,11 +42,12 @@ AddedToken plain_special(const std::string& content) {
 
 PythonTokens::PythonTokens(const PythonTokenList& list, const PythonVocabulary& vocabulary)
     : by_id_(list.by_id), special_(list.special.begin(), list.special.end()) {
-  for (const auto& [id, token] : by_id_) {
-    ids_[token.content] = id;
-    trie_.insert(token.content);
-  }
+  for (const auto& [id, token] : by_id_) ids_[token.content] = id;
   add_new(list, vocabulary);
+  // A new token may have taken the id of one of the files: that is found no more.
+  for (const auto& [id, token] : by_id_) trie_.insert(token.content);
+  if (vocabulary.find_reserved)
+    for (const std::string& content : list.special) trie_.insert(content);
   take_away(list.reserved);
   for (const std::string& content : list.special) {
     const auto added = ids_.find(content);
@@ -73,7 +74,6 @@ void PythonTokens::add_new(const PythonTokenList& list, const PythonVocabulary& 
     if (!id) id = next++;
     by_id_[*id] = plain_special(content);
     ids_[content] = *id;
-    trie_.insert(content);
   }
 }
 
@@ -86,8 +86,11 @@ void PythonTokens::take_away(const std::vector<std::string>& reserved) {
     ids_.erase(found);
   }
   if (reserved.empty()) return;
-  for (const auto& [content, id] : ids_)
-    if (!by_id_.count(id)) by_id_[id] = plain_special(content);
+  for (const auto& [content, id] : ids_) {
+    if (by_id_.count(id)) continue;
+    by_id_[id] = plain_special(content);
+    trie_.insert(content);
+  }
 }
 
 std::optional<int32_t> PythonTokens::find(std::string_view content) const {

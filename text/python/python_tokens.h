@@ -1,5 +1,5 @@
-// Added tokens as HuggingFace's tokenizers in Python have them (PythonBackend, SentencePieceBackend):
-// how they are numbered, found in texts, and which of them decoding skips.
+// Added tokens as HuggingFace's tokenizers in Python have them (PythonBackend,
+// SentencePieceBackend): how they are numbered, found in texts, and which of them decoding skips.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace tandem {
 struct PythonTokenList {
   std::map<int32_t, AddedToken> by_id;  // with the ids that the files give them
   std::vector<std::string> special;     // names, then extra tokens; in order, each once
-  // Tokens that are in the class's own vocabulary, whatever the files say of them: they are found in
-  // texts if they are special, and have no settings.
+  // Tokens that are in the class's own vocabulary, whatever the files say of them: they are found
+  // in texts if they are special, and have no settings.
   std::vector<std::string> reserved;
 };
 
@@ -31,9 +31,10 @@ struct PythonVocabulary {
   using Find = std::function<std::optional<int32_t>(std::string_view)>;
   int32_t size = 0;
   Find find;
-  // New ids stand behind `size` and the added tokens that it lacks; else behind `size`.
+  // New ids stand behind `size` and the files' tokens that it lacks; else behind `size`.
   bool counts_added = true;
-  Find find_reserved = nullptr;  // the ids of reserved tokens
+  // The ids of reserved tokens. Then special tokens are found in texts, whatever took their ids.
+  Find find_reserved = nullptr;
 };
 
 // Immutable; usable from any thread.

@@ -16,9 +16,9 @@ class TextTrie {
   TextTrie() : nodes_(1) {}
   // `token`: valid UTF-8; an empty one is none.
   void insert(std::string_view token);
-  // The parts of `text` (valid UTF-8), in order; none is empty. A token that begins earlier wins, if
-  // it was not given up by the time that a later one is complete; of those that begin at a place,
-  // the longest.
+  // The parts of `text` (valid UTF-8), in order; none is empty. A token that begins earlier wins,
+  // if it was not given up by the time that a later one is complete; of those that begin at a
+  // place, the longest.
   std::vector<std::string_view> split(std::string_view text) const;
 
  private:

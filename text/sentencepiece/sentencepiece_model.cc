@@ -106,6 +106,11 @@ class SentencePieceDecoder final : public Decoder {
     }
     return out;
   }
+  std::string inner_text(std::string_view token) const override {
+    std::string out = token_bytes(token);
+    while (out.ends_with(' ')) out.pop_back();
+    return out;
+  }
   bool trims_spaces() const override { return true; }
   bool loses_space(std::string_view token) const override {
     return strips_ && pieces_->contains(token);

@@ -158,6 +158,10 @@ class SubwordDecoder final : public Decoder {
       return std::string(token.substr(0, token.size() - kGoesOn.size()));
     return std::string(token) + ' ';
   }
+  // "@@" is taken away before a space only, and there is one between any two tokens.
+  std::string inner_text(std::string_view token) const override {
+    return std::string(1, ' ').append(token);
+  }
   bool trims_spaces() const override { return true; }
   std::string_view ending(std::string_view token) const override {
     return token.ends_with(kGoesOn) ? kGoesOn : std::string_view();

@@ -130,6 +130,15 @@ void ByteLevelPreTokenizer::split(std::string_view text, const TextSink& word) c
 }
 
 // A token with a character that is no byte's stands for itself.
+// Part of a character is nothing where what is not valid is dropped.
+std::string ByteLevelDecoder::inner_text(std::string_view token) const {
+  std::string bytes = token_bytes(token);
+  if (!drops_invalid_) return bytes;
+  std::string out;
+  append_valid_utf8(bytes, out);
+  return out;
+}
+
 std::string ByteLevelDecoder::token_bytes(std::string_view token) const {
   const ByteMap& map = byte_map();
   std::string bytes;
