@@ -45,6 +45,7 @@ TokenizerRule tokenizer() {
                                       {"eos_token", "__end__"},
                                       {"unk_token", "__unk__"},
                                       {"pad_token", "__null__"}});
+  rule.outside_is_unknown = true;
   return rule;
 }
 

@@ -27,6 +27,7 @@ namespace tandem {
   FAMILY(t5)                     \
   FAMILY(t5gemma)                \
   FAMILY(t5gemma2)               \
+  FAMILY(tokenizer_classes)      \
   FAMILY(umt5)                   \
   FAMILY(vision_encoder_decoder) \
   FAMILY(whisper)

@@ -1,8 +1,11 @@
 // M2M100 and dense NLLB (Fan et al. 2020, NLLB team 2022; HuggingFace
 // M2M100ForConditionalGeneration): pre-norm layers with a norm behind the last one, fairseq's
 // sinusoidal positions, scaled embeddings, tied output embedding.
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 
@@ -41,21 +44,39 @@ void read_config(const ConfigReader& in, ModelConfig& out) {
     in.fail("pad_token_id", "is " + std::to_string(pad) + ", which is not in the vocabulary");
 }
 
+// Languages in the order of their ids: HuggingFace's, whatever the files list.
+constexpr std::string_view kLanguages =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl "
+    "gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn "
+    "mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn "
+    "tr uk ur uz vi wo xh yi yo zh zu";
+// With language_codes "wmt21".
+constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
+
+std::vector<std::string> languages(const JsonView& config) {
+  const auto codes = config.find("language_codes");
+  const std::string name = codes ? codes->string() : "m2m100";
+  if (name == "wmt21") return words_of(kWmt21Languages);
+  if (name != "m2m100") codes->fail("is " + in_quotes(name) + ", expected \"m2m100\" or \"wmt21\"");
+  return words_of(kLanguages);
+}
+
 TokenizerRule tokenizer() {
   TokenizerRule rule{"M2M100Tokenizer", "m2m_100", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.source = rule.sentencepiece.target = "sentencepiece.bpe.model";
-  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos};
+  rule.languages = {"__", "__", "en", TokenizerRule::Languages::Target::kForcedBos, languages};
   rule.special_tokens = class_tokens({{"bos_token", "<s>"},
                                       {"eos_token", "</s>"},
                                       {"sep_token", "</s>"},
                                       {"unk_token", "<unk>"},
                                       {"pad_token", "<pad>"}});
+  rule.outside_is_unknown = true;
   rule.single = {"$source", "$A", "eos_token"};
   rule.pair = {"$source", "$A", "$B", "eos_token"};
   return rule;
 }
 
-// In the order of their ids.
+// In the order in which they are added.
 constexpr std::string_view kNllbLanguages =
     "ace_Arab ace_Latn acm_Arab acq_Arab aeb_Arab afr_Latn ajp_Arab aka_Latn amh_Ethi apc_Arab "
     "arb_Arab ars_Arab ary_Arab arz_Arab asm_Beng ast_Latn awa_Deva ayr_Latn azb_Arab azj_Latn "
@@ -79,12 +100,23 @@ constexpr std::string_view kNllbLanguages =
     "uzn_Latn vec_Latn vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans "
     "zho_Hant zul_Latn";
 
+ModelLimits limits(const ModelConfig& c) {
+  ModelLimits out = encoder_decoder_limits(c);
+  out.position_padding = pad_of(c.raw);
+  return out;
+}
+
 TokenizerRule nllb_tokenizer() {
   TokenizerRule rule{"NllbTokenizer", "nllb", TokenizerRule::Kind::kPieceBpe};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTableAndSpaces,
                 /*split_whitespace=*/false};
-  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({kNllbLanguages}); });
-  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
+  rule.words.without_table = TokenizerRule::WordOptions::WithoutTable::kNothing;
+  // From pieces alone HuggingFace knows the languages that the files list, and numbers them behind
+  // <mask>.
+  rule.pieces = fairseq_pieces(nullptr);
+  rule.extra_with_pieces = false;
+  rule.extra_tokens = [](const JsonView&) { return words_of(kNllbLanguages); };
+  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true, /*mask_is_normalized=*/true);
   rule.languages.fallback = "eng_Latn";
   rule.languages.target = TokenizerRule::Languages::Target::kForcedBos;
   rule.single = {"$source", "$A", "eos_token"};
@@ -101,6 +133,7 @@ ModelFamily m2m100_family() {
           .architectures = {"M2M100ForConditionalGeneration", "M2M100Model"},
           .special_tokens = {.bos = 0, .pad = kPad, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
+          .limits = limits,
           .tokenizers = {tokenizer(), nllb_tokenizer()},
           .make = make};
 }

@@ -27,6 +27,7 @@ TokenizerRule tokenizer() {
   TokenizerRule rule{"MarianTokenizer", "marian", TokenizerRule::Kind::kSentencePiece};
   rule.sentencepiece.target_flag = "separate_vocabs";
   rule.sentencepiece.target_vocabulary = "target_vocab.json";
+  rule.sentencepiece.outside_pieces = true;
   rule.sentencepiece.codes = rule.sentencepiece.space_behind_special = true;
   rule.languages = {">>", "<<", "", TokenizerRule::Languages::Target::kSourcePrefix};
   rule.special_tokens =

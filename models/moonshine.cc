@@ -178,19 +178,22 @@ void read_config(const ConfigReader& in, ModelConfig& c) {
   c.vocab_size = in.size("vocab_size", kRows).value_or(32768);
   c.d_model = in.size("hidden_size", kWidth).value_or(288);
   c.encoder_layers = in.size("encoder_num_hidden_layers", kCount).value_or(6);
-  c.decoder_layers = in.size("decoder_num_hidden_layers", kCount).value_or(6);
+  c.decoder_layers = in.size("decoder_num_hidden_layers", kCount, "num_hidden_layers").value_or(6);
   c.encoder_attention_heads = in.size("encoder_num_attention_heads", kCount).value_or(8);
-  c.decoder_attention_heads = in.size("decoder_num_attention_heads", kCount).value_or(8);
+  c.decoder_attention_heads =
+      in.size("decoder_num_attention_heads", kCount, "num_attention_heads").value_or(8);
   c.encoder_ffn_dim = c.decoder_ffn_dim = in.size("intermediate_size", kWidth).value_or(1152);
   c.max_position_embeddings = in.size("max_position_embeddings", kRows).value_or(512);
-  c.activation = in.activation("decoder_hidden_act", "silu");
+  c.activation = in.activation(in.find("hidden_act") ? "hidden_act" : "decoder_hidden_act", "silu");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", true);
   const int heads = c.encoder_attention_heads;
   if (c.d_model % heads != 0) in.fail("encoder_num_attention_heads", "does not divide hidden_size");
   // HuggingFace's class runs no others: both sides read one number.
-  for (const char* key : {"decoder_num_attention_heads", "encoder_num_key_value_heads",
-                          "decoder_num_key_value_heads"})
-    if (const auto other = in.size(key, kCount); other && *other != heads)
+  using Names = std::pair<const char*, const char*>;
+  for (const auto& [key, alias] : {Names{"decoder_num_attention_heads", "num_attention_heads"},
+                                   Names{"encoder_num_key_value_heads", nullptr},
+                                   Names{"decoder_num_key_value_heads", "num_key_value_heads"}})
+    if (const auto other = in.size(key, kCount, alias); other && *other != heads)
       throw not_supported(in.file() + ": " + key, "is " + std::to_string(*other) +
                                                       ", encoder_num_attention_heads " +
                                                       std::to_string(heads));

@@ -1,5 +1,9 @@
 // PLBart (Ahmad et al. 2021; HuggingFace PLBartForConditionalGeneration): BART with scaled
 // embeddings.
+#include <string>
+#include <vector>
+
+#include "base/printable.h"
 #include "models/blocks/fairseq_model.h"
 #include "models/family.h"
 #include "text/sentencepiece/piece_model.h"
@@ -25,16 +29,37 @@ constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 50005,
                                            .activation = "gelu",
                                            .scale_embedding = true};
 
-// fairseq's: its own special tokens, the pieces behind them, then languages and <mask>.
-nlohmann::json vocabulary(const PieceModel& pieces, const nlohmann::json& config) {
+bool is_multi(const JsonView& config) {
   const auto codes = config.find("language_codes");
-  if (codes != config.end() && *codes != "base")
-    throw not_supported("language_codes", "PLBart's tokenizer is supported with those of \"base\"");
+  if (!codes || codes->string() == "base") return false;
+  if (codes->string() != "multi")
+    codes->fail("is " + in_quotes(codes->string()) + ", expected \"base\" or \"multi\"");
+  return true;
+}
+
+// The tokens of languages, in the order of their ids.
+std::vector<std::string> languages(const JsonView& config) {
+  std::vector<std::string> out = {"__java__", "__python__", "__en_XX__"};
+  if (is_multi(config))
+    for (const char* token : {"__javascript__", "__php__", "__ruby__", "__go__"})
+      out.push_back(token);
+  return out;
+}
+
+// fairseq's: its own special tokens, the pieces behind them, then languages and <mask>.
+nlohmann::json vocabulary(const PieceModel& pieces, const JsonView& config) {
   nlohmann::json ids = {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"<unk>", 3}};
   for (size_t i = 1; i < pieces.pieces.size(); ++i) ids.emplace(pieces.pieces[i].text, i + 1);
   size_t next = pieces.pieces.size() + 1;
-  for (const char* token : {"__java__", "__python__", "__en_XX__", "<mask>"}) ids[token] = next++;
+  for (const std::string& token : languages(config)) ids[token] = next++;
+  if (!is_multi(config)) ids["<mask>"] = next;
   return ids;
+}
+
+std::vector<std::string> reserved(const JsonView& config) {
+  std::vector<std::string> out = languages(config);
+  for (const char* token : {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}) out.push_back(token);
+  return out;
 }
 
 TokenizerRule tokenizer() {
@@ -43,17 +68,11 @@ TokenizerRule tokenizer() {
   rule.sentencepiece.vocabulary = vocabulary;
   rule.sentencepiece.loses_spaces = false;
   rule.sentencepiece.tidies = true;
+  rule.sentencepiece.numbers_pieces = true;
   rule.languages = {"__", "__", "", TokenizerRule::Languages::Target::kDecoderStart};
-  rule.special_tokens = class_tokens({{"bos_token", "<s>"},
-                                      {"eos_token", "</s>"},
-                                      {"sep_token", "</s>"},
-                                      {"cls_token", "<s>"},
-                                      {"unk_token", "<unk>"},
-                                      {"pad_token", "<pad>"},
-                                      {"mask_token", "<mask>"},
-                                      {"java_token", "__java__"},
-                                      {"python_token", "__python__"},
-                                      {"english_token", "__en_XX__"}});
+  rule.special_tokens = fairseq_tokens();
+  rule.extra_tokens = languages;
+  rule.reserved_tokens = reserved;
   rule.single = {"$A", "eos_token", "$source"};
   rule.pair = {"$A", "$B", "eos_token", "$source"};
   return rule;

@@ -28,7 +28,9 @@ Extras read_extras(const ConfigReader& in, const ModelConfig& c) {
   Extras out;
   out.gated = in.find("feed_forward_proj") ? in.string("feed_forward_proj").starts_with("gated-")
                                            : c.model_type != "t5";
-  out.scaled_logits = in.flag("scale_decoder_outputs", c.tie_word_embeddings);
+  // HuggingFace's mT5 has no such scale, whatever its files say.
+  out.scaled_logits =
+      c.model_type != "mt5" && in.flag("scale_decoder_outputs", c.tie_word_embeddings);
   out.eps = in.positive("layer_norm_epsilon", 1e-6f);
   out.num_buckets = in.size("relative_attention_num_buckets", in.kMaxRows).value_or(32);
   out.max_distance = in.size("relative_attention_max_distance", in.kMaxRows).value_or(128);
@@ -49,19 +51,21 @@ Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
   const bool first = c.model_type == "t5";  // its defaults differ from those of its successors
-  const auto size = [&](const char* key, int otherwise) {
-    return in.size(key, in.kMaxWidth).value_or(otherwise);
+  const auto size = [&](const char* key, int otherwise, const char* alias = nullptr) {
+    return in.size(key, in.kMaxWidth, alias).value_or(otherwise);
   };
-  const auto count = [&](const char* key, int otherwise) {
-    return in.size(key, in.kMaxCount).value_or(otherwise);
+  const auto count = [&](const char* key, int otherwise, const char* alias = nullptr) {
+    return in.size(key, in.kMaxCount, alias).value_or(otherwise);
   };
   c.vocab_size = in.size("vocab_size", in.kMaxRows).value_or(first ? 32128 : 250112);
-  c.d_model = size("d_model", 512);
-  c.head_dim = size("d_kv", 64);
+  c.d_model = size("d_model", 512, "hidden_size");
+  c.head_dim = size("d_kv", 64, "head_dim");
   c.encoder_ffn_dim = c.decoder_ffn_dim = size("d_ff", first ? 2048 : 1024);
-  c.encoder_layers = count("num_layers", first ? 6 : 8);
-  c.decoder_layers = count("num_decoder_layers", c.encoder_layers);
-  c.encoder_attention_heads = c.decoder_attention_heads = count("num_heads", first ? 8 : 6);
+  const int layers = count("num_layers", first ? 6 : 8);  // of the decoder, whatever the alias says
+  c.encoder_layers = count("num_layers", layers, "num_hidden_layers");
+  c.decoder_layers = count("num_decoder_layers", layers);
+  c.encoder_attention_heads = c.decoder_attention_heads =
+      count("num_heads", first ? 8 : 6, "num_attention_heads");
   c.tie_word_embeddings = in.flag("tie_word_embeddings", c.model_type != "mt5");
   c.activation = read_activation(in, c);
   read_extras(in, c);  // what is wrong is said now
@@ -144,17 +148,29 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
                                    of_decoder);
 }
 
+int32_t extra_ids(const JsonView& config, int32_t otherwise) {
+  const auto named = config.find("extra_ids");
+  return named ? named->count(kMaxExtraIds) : otherwise;
+}
+
 // The last one is <extra_id_0>.
 TokenizerRule::PieceFile::Tokens sentinels(const JsonView& config) {
-  const auto named = config.find("extra_ids");
   TokenizerRule::PieceFile::Tokens out;
-  for (int32_t i = named ? named->count(kMaxExtraIds) : 100; i > 0; --i)
+  for (int32_t i = extra_ids(config, 100); i > 0; --i)
     out.push_back({"<extra_id_" + std::to_string(i - 1) + ">"});
+  return out;
+}
+
+std::vector<std::string> extra_tokens(int32_t count) {
+  std::vector<std::string> out;
+  for (int32_t i = 0; i < count; ++i) out.push_back("<extra_id_" + std::to_string(i) + ">");
   return out;
 }
 
 TokenizerRule tokenizer(const char* class_name, const char* model_type) {
   TokenizerRule rule{class_name, model_type, TokenizerRule::Kind::kUnigram};
+  rule.words.unknown_id = 2;
+  rule.extra_tokens = [](const JsonView& config) { return extra_tokens(extra_ids(config, 100)); };
   rule.pieces.name = "spiece.model";
   rule.pieces.behind = sentinels;
   rule.special_tokens =
@@ -167,7 +183,7 @@ TokenizerRule tokenizer(const char* class_name, const char* model_type) {
 // ByT5's, whose <extra_id_0> is the first one, and whose special tokens take white space with them.
 TokenizerRule byte_tokenizer() {
   TokenizerRule rule{"ByT5Tokenizer", "byt5", TokenizerRule::Kind::kBytes};
-  rule.bytes.extra_ids = 125;
+  rule.extra_tokens = [](const JsonView& config) { return extra_tokens(extra_ids(config, 125)); };
   rule.special_tokens =
       class_tokens({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
   for (auto& [key, token] : rule.special_tokens) token.lstrip = token.rstrip = true;
@@ -196,6 +212,9 @@ ModelFamily t5_family() {
 ModelFamily mt5_family() {
   return family("mt5", {"MT5ForConditionalGeneration"}, {tokenizer("MT5Tokenizer", "mt5")});
 }
-ModelFamily umt5_family() { return family("umt5", {"UMT5ForConditionalGeneration"}); }
+ModelFamily umt5_family() {
+  return family("umt5", {"UMT5ForConditionalGeneration"},
+                {TokenizerRule{"", "umt5", TokenizerRule::Kind::kFile}});
+}
 
 }  // namespace tandem

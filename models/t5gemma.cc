@@ -31,7 +31,7 @@ Extras read_extras(const ConfigReader& in, bool first) {
   const ConfigReader encoder = part_of(in, "encoder");
   Extras out{read_side(first ? encoder : part_of(encoder, "text_config"), defaults),
              read_side(part_of(in, "decoder"), defaults),
-             encoder.size("eoi_token_index", in.kMaxRows).value_or(256000)};
+             encoder.size("eoi_token_index", in.kMaxRows, "eoi_token_id").value_or(256000)};
   if (out.encoder.vocab_size != out.decoder.vocab_size)
     in.fail("decoder", "vocab_size differs from the encoder's, which is not supported");
   if (!first && out.encoder.d_model != out.decoder.d_model)

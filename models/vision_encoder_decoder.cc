@@ -52,9 +52,9 @@ Decoder read_decoder(const ConfigReader& in, const Encoder& encoder) {
   type_of(in, "bert", "trocr");
   Decoder out;
   out.vocab_size = size_or(in, "vocab_size", kRows, 50265);
-  out.d_model = size_or(in, "d_model", kWidth, 1024);
-  out.layers = size_or(in, "decoder_layers", kCount, 12);
-  out.heads = size_or(in, "decoder_attention_heads", kCount, 16);
+  out.d_model = in.size("d_model", kWidth, "hidden_size").value_or(1024);
+  out.layers = in.size("decoder_layers", kCount, "num_hidden_layers").value_or(12);
+  out.heads = in.size("decoder_attention_heads", kCount, "num_attention_heads").value_or(16);
   out.ffn_dim = size_or(in, "decoder_ffn_dim", kWidth, 4096);
   if (out.d_model % out.heads != 0) in.fail("decoder_attention_heads", "does not divide d_model");
   out.max_positions = size_or(in, "max_position_embeddings", kRows, 512);
@@ -108,6 +108,7 @@ ModelLimits limits(const ModelConfig& c) {
   if (encoder.distilled) out.frames->length_of = [](int64_t n) { return n + 2; };
   out.encoder_positions = static_cast<int>(out.frames->length_of(patches.count()));
   out.decoder_positions = decoder.max_positions;
+  if (!decoder.learned_positions) out.position_padding = decoder.pad;
   out.hidden_size = encoder.d_model;
   const int64_t ffn = std::max(encoder.ffn_dim, decoder.ffn_dim);
   const int64_t width = std::max(encoder.d_model, decoder.d_model);
@@ -224,11 +225,11 @@ std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Bui
 
 // Of the small checkpoints; the others have a tokenizer of another family.
 TokenizerRule tokenizer() {
-  TokenizerRule rule{"XLMRobertaTokenizer", "vision-encoder-decoder",
-                     TokenizerRule::Kind::kUnigram};
+  TokenizerRule rule{"XLMRobertaTokenizer", "xlm-roberta", TokenizerRule::Kind::kUnigram};
   rule.words = {TokenizerRule::WordOptions::Normalizer::kTable, /*split_whitespace=*/true};
-  rule.pieces = fairseq_pieces([](const JsonView&) { return tokens_and_mask({}); });
-  rule.special_tokens = fairseq_tokens(/*mask_takes_space=*/true);
+  rule.words.prefix_option = true;
+  rule.pieces = fairseq_pieces([](const JsonView& config) { return tokens_and_mask({}, config); });
+  rule.special_tokens = fairseq_tokens();
   rule.single = {"bos_token", "$A", "eos_token"};
   rule.pair = {"bos_token", "$A", "eos_token", "eos_token", "$B", "eos_token"};
   return rule;

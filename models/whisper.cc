@@ -90,7 +90,9 @@ constexpr EncoderDecoderDefaults kDefaults{.vocab_size = 51865,
 
 void read_config(const ConfigReader& in, ModelConfig& out) {
   read_encoder_decoder(in, kDefaults, out);
-  out.scale_embedding = false;  // HuggingFace reads it and does not scale
+  if (const auto heads = in.size("num_key_value_heads", ConfigReader::kMaxCount))
+    out.encoder_attention_heads = *heads;  // another of HuggingFace's general names for it
+  out.scale_embedding = false;             // HuggingFace reads it and does not scale
   out.max_position_embeddings =
       in.size("max_target_positions", ConfigReader::kMaxRows).value_or(448);
 }

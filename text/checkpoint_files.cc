@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/python/python_files.h"
 #include "text/sentencepiece/piece_document.h"
 
 namespace tandem {
@@ -65,6 +66,24 @@ OptionalFile read_vocabulary_and_merges(const fs::path& directory) {
   return document;
 }
 
+// One token a line; of two lines with one token the last one counts, as in HuggingFace.
+OptionalFile read_word_pieces(const fs::path& file) {
+  const std::string text = read_text_file(file);
+  json vocabulary = json::object();
+  int32_t id = 0;
+  for (size_t at = 0; at < text.size(); ++id) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.ends_with('\r')) line.pop_back();
+    vocabulary[std::move(line)] = id;
+  }
+  OptionalFile document;
+  document.name = file.string();
+  document.value["model"] = {{"type", "WordPiece"}, {"vocab", std::move(vocabulary)}};
+  return document;
+}
+
 OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
                          const OptionalFile& config) {
   OptionalFile document;
@@ -86,6 +105,26 @@ OptionalFile read_pieces(const fs::path& file, const TokenizerRule& rule,
                       "there is no tokenizer.json, nor vocab.json with merges.txt");
 }
 
+// With the order of its names.
+OptionalFile read_named(const fs::path& file) {
+  OptionalFile out = read_optional(file);
+  if (!out.exists) return out;
+  const auto ordered = nlohmann::ordered_json::parse(read_text_file(file));
+  for (const auto& entry : ordered.items()) out.names.push_back(entry.key());
+  const auto extra = ordered.find("extra_special_tokens");
+  if (extra != ordered.end() && extra->is_object())
+    for (const auto& entry : extra->items()) out.names.push_back(entry.key());
+  return out;
+}
+
+// The added tokens of tokenizer.json.
+OptionalFile read_listed(const fs::path& file) {
+  OptionalFile out = read_optional(file);
+  json list = out.value.contains("added_tokens") ? out.value["added_tokens"] : json::array();
+  out.value = {{"added_tokens", std::move(list)}};
+  return out;
+}
+
 OptionalFile read_json(const fs::path& file) {
   return {parse_json(read_text_file(file), file.string()), file.string(), /*exists=*/true};
 }
@@ -96,7 +135,7 @@ void read_sentencepiece(const fs::path& directory, const TokenizerRule& rule,
   files.source = read_piece_model(directory / options.source);
   if (options.vocabulary != nullptr) {
     files.vocabulary.name = files.source.file;
-    files.vocabulary.value = options.vocabulary(files.source, files.config.value);
+    files.vocabulary.value = options.vocabulary(files.source, files.config.view());
   } else {
     files.vocabulary = read_json(directory / "vocab.json");
   }
@@ -111,6 +150,8 @@ OptionalFile read_other_files(const fs::path& directory, const TokenizerRule* ru
                               const OptionalFile& config) {
   std::error_code error;
   const auto exists = [&](const std::string& name) { return fs::exists(directory / name, error); };
+  if (rule != nullptr && rule->kind == TokenizerRule::Kind::kWordPiece && exists("vocab.txt"))
+    return read_word_pieces(directory / "vocab.txt");
   if (rule != nullptr && !rule->pieces.name.empty() && exists(rule->pieces.name))
     return read_pieces(directory / rule->pieces.name, *rule, config);
   if (!exists("vocab.json") || !exists("merges.txt")) fail_without_tokenizer(directory);
@@ -141,12 +182,14 @@ bool is_set(const OptionalFile& config, const std::string& flag) {
 CheckpointFiles read_checkpoint_files(const fs::path& directory,
                                       std::span<const TokenizerRule> rules) {
   CheckpointFiles files;
-  files.config = read_optional(directory / "tokenizer_config.json");
-  files.special_tokens_map = read_optional(directory / "special_tokens_map.json");
+  files.config = read_named(directory / "tokenizer_config.json");
+  files.special_tokens_map = read_named(directory / "special_tokens_map.json");
   files.added_tokens = read_optional(directory / "added_tokens.json");
   files.model_config = read_optional(directory / "config.json");
   const TokenizerRule* rule = rule_of(files, rules);
   const auto is = [&](TokenizerRule::Kind kind) { return rule != nullptr && rule->kind == kind; };
+  if (rule != nullptr && runs_in_python(rule->kind))
+    files.listed = read_listed(directory / "tokenizer.json");
   if (is(TokenizerRule::Kind::kSentencePiece)) {
     read_sentencepiece(directory, *rule, files);
   } else if (!is(TokenizerRule::Kind::kBytes)) {

@@ -17,6 +17,7 @@ struct CheckpointFiles {
   OptionalFile added_tokens;        // added_tokens.json
   OptionalFile model_config;        // config.json
   OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
+  OptionalFile listed;  // tokenizer.json of a class that takes nothing but its added tokens
   // Of a SentencePiece tokenizer: vocab.json, that of decoded tokens if it is another one, and the
   // rule's models.
   OptionalFile vocabulary, target_vocabulary;

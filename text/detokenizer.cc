@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "text/pipeline/unicode_classes.h"
 #include "text/tokenizer.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
@@ -105,7 +105,7 @@ void Detokenizer::end_bytes() {
 void Detokenizer::append_trimmed(int32_t id) {
   std::string text;
   append_utf8_lossy(tokenizer_.token_bytes(id), text);
-  const bool special = tokenizer_.is_special(id);
+  const bool special = tokenizer_.stands_apart(id);
   if (special && tokenizer_.spaces_special())
     text += ' ';
   else if (!special && starts_ && text.starts_with(' ') && tokenizer_.loses_space(id))

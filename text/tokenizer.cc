@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -12,8 +14,9 @@
 #include "base/utf8.h"
 #include "text/languages.h"
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/subword_bpe.h"
+#include "text/pipeline/models/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/python/python_tokens.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
 
@@ -41,8 +44,10 @@ class PipelineTokenizer : public Tokenizer {
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
   std::string token_bytes(int32_t id) const override;
   std::string first_token_bytes(int32_t id) const override;
+  std::string inner_text(int32_t id) const override;
   std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
+  bool stands_apart(int32_t id) const override;
   bool trims_spaces() const override { return decoder_->trims_spaces(); }
   bool loses_space(int32_t id) const override;
   bool spaces_special() const override { return decoder_->spaces_special(); }
@@ -59,14 +64,22 @@ class PipelineTokenizer : public Tokenizer {
 
  private:
   void add_tokens(const TokenizerFiles& files);
+  void add_python_tokens(const TokenizerFiles& files);
   void resolve_template(TokenizerFiles& files) const;
+  int32_t template_id(const TokenizerFiles& files, const std::string& name) const;
   void check_special_ids(const JsonView& document) const;
   void find_languages(const TokenizerFiles& files);
   std::optional<std::string_view> token(int32_t id) const;
+  std::string_view decoded_token(int32_t id) const;
   std::vector<int32_t> encode_text(std::string_view text) const;
 
   std::unique_ptr<Normalizer> normalizer_;  // may be null
   AddedTokens added_;
+  std::unique_ptr<PythonTokens> python_;  // instead of those, where it is not null
+  // Of languages that have ids of their own: by token, and by id.
+  std::unordered_map<std::string, int32_t> language_ids_;
+  std::unordered_map<int32_t, std::string> language_tokens_;
+  std::string outside_;                          // what ids without a token are decoded to
   std::unique_ptr<PreTokenizer> pre_tokenizer_;  // may be null
   std::unique_ptr<TokenModel> model_;
   std::unique_ptr<PostProcessor> post_processor_;  // may be null
@@ -81,7 +94,8 @@ class PipelineTokenizer : public Tokenizer {
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
-    : source_first_(files.source_first),
+    : outside_(files.outside),
+      source_first_(files.source_first),
       model_max_length_(files.model_max_length),
       tidies_(files.tidies) {
   const JsonView document(files.document, files.file);
@@ -100,16 +114,19 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     decoder_ = make_optional(document, "decoder", make_decoder);
   }
   if (!decoder_) document.fail_unsupported("a tokenizer without a decoder is not supported");
-  add_tokens(files);
+  files.python ? add_python_tokens(files) : add_tokens(files);
   resolve_template(files);
   post_processor_ = make_optional(document, "post_processor", make_post_processor);
-  special_.resize(static_cast<size_t>(std::max(model_->max_id(), added_.max_id()) + 1));
+  int32_t last = std::max(model_->max_id(), python_ ? python_->max_id() : added_.max_id());
+  for (const auto& [id, text] : language_tokens_) last = std::max(last, id);
+  special_.resize(static_cast<size_t>(last + 1));
   for (int32_t id = 0; id < size(); ++id) {
     const auto text = token(id);
-    special_[static_cast<size_t>(id)] = text && added_.is_special(*text);
+    special_[static_cast<size_t>(id)] =
+        python_ ? python_->skips(id) : text && added_.is_special(*text);
     if (files.left_out != nullptr) left_out_.push_back(text && files.left_out(*text));
   }
-  if (!files.source_token.empty()) source_ = token_to_id(files.source_token);
+  if (!files.source_token.empty()) source_ = template_id(files, files.source_token);
   find_languages(files);
   check_special_ids(document);
 }
@@ -132,12 +149,64 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
     spdlog::warn("{}: so have {} others another id than it says", files.file, renumbered - 1);
 }
 
-void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
-  for (const std::string& name : files.template_tokens) {
-    const auto id = token_to_id(name);
-    if (!id) throw invalid_model(files.file, in_quotes(name) + " is not in the vocabulary");
-    files.document["post_processor"]["special_tokens"][name]["ids"] = {*id};
+// New tokens are numbered as if the vocabulary were the pieces of the model, fairseq's first
+// tokens, and what the files add to them.
+PythonVocabulary vocabulary_of_pieces(const TokenizerFiles& files, const TokenModel& model) {
+  const auto& pieces = files.sentencepiece->source.pieces;
+  std::set<std::string> all = {"<s>", "<pad>", "</s>", "<unk>"};
+  for (const auto& piece : pieces) all.insert(piece.text);
+  for (const auto& [id, token] : files.python->by_id) all.insert(token.content);
+  PythonVocabulary out;
+  out.size = static_cast<int32_t>(all.size());
+  out.counts_added = false;
+  out.find = [&pieces](std::string_view content) -> std::optional<int32_t> {
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (pieces[i].text == content) return static_cast<int32_t>(i);
+    return std::nullopt;
+  };
+  out.find_reserved = [&files, &model](std::string_view content) {
+    const auto id = model.token_to_id(content);
+    return id ? id : model.token_to_id(files.sentencepiece->unknown_token);
+  };
+  return out;
+}
+
+void PipelineTokenizer::add_python_tokens(const TokenizerFiles& files) {
+  const TokenModel& model = *model_;
+  PythonVocabulary vocabulary;
+  vocabulary.size = model.num_tokens();
+  vocabulary.find = [&](std::string_view content) { return model.token_to_id(content); };
+  if (files.sentencepiece && files.sentencepiece->options.numbers_pieces)
+    vocabulary = vocabulary_of_pieces(files, model);
+  python_ = std::make_unique<PythonTokens>(*files.python, vocabulary);
+  if (files.split_special_tokens) python_->ignore_in_text();
+  int32_t next = model.num_tokens();
+  for (const std::string& language : files.language_tokens) {
+    language_ids_.emplace(language, next);
+    language_tokens_.emplace(next++, language);
   }
+}
+
+// HuggingFace's classes take the unknown token for a language that the vocabulary lacks.
+int32_t PipelineTokenizer::template_id(const TokenizerFiles& files, const std::string& name) const {
+  const bool is_language = name == files.source_token;
+  if (is_language && !language_ids_.empty()) {
+    const auto language = language_ids_.find(name);
+    if (language != language_ids_.end()) return language->second;
+  } else if (const auto id = token_to_id(name)) {
+    return *id;
+  } else if (const auto unknown = token_to_id(files.unknown_token);
+             is_language && unknown && !files.unknown_token.empty()) {
+    spdlog::warn("{}: {} is not in the vocabulary; texts begin with {}, as in HuggingFace",
+                 files.file, printable(name), printable(files.unknown_token));
+    return *unknown;
+  }
+  throw invalid_model(files.file, in_quotes(name) + " is not in the vocabulary");
+}
+
+void PipelineTokenizer::resolve_template(TokenizerFiles& files) const {
+  for (const std::string& name : files.template_tokens)
+    files.document["post_processor"]["special_tokens"][name]["ids"] = {template_id(files, name)};
 }
 
 void PipelineTokenizer::check_special_ids(const JsonView& document) const {
@@ -156,8 +225,8 @@ void PipelineTokenizer::find_languages(const TokenizerFiles& files) {
   using Target = TokenizerRule::Languages::Target;
   const TokenizerRule::Languages& rule = files.languages;
   if (rule.target == Target::kNone) return;
-  std::map<std::string, int32_t> tokens;
-  for (int32_t id = 0; id < size(); ++id) {
+  std::map<std::string, int32_t> tokens(language_ids_.begin(), language_ids_.end());
+  for (int32_t id = 0; language_ids_.empty() && id < size(); ++id) {
     const auto text = token(id);
     if (!text || !has_shape_of_language(rule, *text) || token_to_id(*text) != id) continue;
     if (rule.before.empty() || is_special(id) || rule.target == Target::kSourcePrefix)
@@ -183,7 +252,7 @@ std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const
                                 added_.split(normalizer_->normalize(part), true, normalized);
                               },
                               token};
-  added_.split(text, false, raw);
+  python_ ? python_->split(text, normalized) : added_.split(text, false, raw);
   return ids;
 }
 
@@ -239,34 +308,59 @@ std::string PipelineTokenizer::decode(const std::vector<int32_t>& ids, bool skip
 }
 
 std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
-  if (const auto text = added_.text(id)) return text;
+  if (const auto text = python_ ? python_->text(id) : added_.text(id)) return text;
+  if (const auto language = language_tokens_.find(id); language != language_tokens_.end())
+    return language->second;
   return model_->id_to_token(id);
 }
 
+// What decoding takes the id for; empty: nothing.
+std::string_view PipelineTokenizer::decoded_token(int32_t id) const {
+  if (const auto text = token(id)) return *text;
+  if (const auto text = model_->outside_token(id)) return *text;
+  return outside_;
+}
+
+bool PipelineTokenizer::stands_apart(int32_t id) const {
+  return python_ ? python_->is_special(decoded_token(id)) : is_special(id);
+}
+
 std::string PipelineTokenizer::token_bytes(int32_t id) const {
-  const auto text = token(id);
-  return text ? decoder_->token_bytes(*text) : std::string();
+  // Of bytes: an added token is its text, whatever bytes its characters stand for in others.
+  if (python_ && decoder_->works_bytewise())
+    if (const auto text = python_->text(id)) return std::string(*text);
+  const std::string_view text = decoded_token(id);
+  return text.empty() ? std::string() : decoder_->token_bytes(text);
 }
 
 std::string PipelineTokenizer::first_token_bytes(int32_t id) const {
+  const std::string_view text = decoded_token(id);
+  return text.empty() ? std::string() : decoder_->first_token_bytes(text);
+}
+
+// An id without a token adds nothing, whatever it is decoded to.
+std::string PipelineTokenizer::inner_text(int32_t id) const {
   const auto text = token(id);
-  return text ? decoder_->first_token_bytes(*text) : std::string();
+  if (!text) return {};
+  if (python_ && python_->text(id) && decoder_->works_bytewise()) return std::string(*text);
+  if (const auto byte = byte_of(id)) return std::string(1, *byte);
+  return decoder_->inner_text(*text);
 }
 
 std::optional<char> PipelineTokenizer::byte_of(int32_t id) const {
   if (decoder_->works_bytewise()) return std::nullopt;
-  const auto text = token(id);
-  return text ? decoder_->byte_of(*text) : std::nullopt;
+  const std::string_view text = decoded_token(id);
+  return text.empty() ? std::nullopt : decoder_->byte_of(text);
 }
 
 bool PipelineTokenizer::loses_space(int32_t id) const {
-  const auto text = token(id);
-  return text && decoder_->loses_space(*text);
+  const std::string_view text = decoded_token(id);
+  return !text.empty() && decoder_->loses_space(text);
 }
 
 std::string_view PipelineTokenizer::ending(int32_t id) const {
-  const auto text = token(id);
-  return text ? decoder_->ending(*text) : std::string_view();
+  const std::string_view text = decoded_token(id);
+  return text.empty() ? text : decoder_->ending(text);
 }
 
 bool PipelineTokenizer::is_special(int32_t id) const {
@@ -274,7 +368,7 @@ bool PipelineTokenizer::is_special(int32_t id) const {
 }
 
 std::optional<int32_t> PipelineTokenizer::token_to_id(std::string_view token) const {
-  const auto id = added_.find(token);
+  const auto id = python_ ? python_->find(token) : added_.find(token);
   return id ? id : model_->token_to_id(token);
 }
 

@@ -47,7 +47,11 @@ class Tokenizer {
   // The byte of a token such as <0xE2>. Neighbouring ones are a text if they are UTF-8, else each
   // is U+FFFD; of those that trim spaces, characters among them stay.
   virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
+  // What the token adds to a text behind another one, as HuggingFace's stop strings take it.
+  virtual std::string inner_text(int32_t id) const { return token_bytes(id); }
   virtual bool is_special(int32_t id) const = 0;
+  // Whether decode() joins the token to others as it does special ones, if it does not skip it.
+  virtual bool stands_apart(int32_t id) const { return is_special(id); }
   // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
   // behind a special token if it spaces_special(), and at the start and behind a special token one
   // fewer of a token that loses_space().

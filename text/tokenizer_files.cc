@@ -1,72 +1,23 @@
 // tokenizer.json, or vocab.json and merges.txt, and the files beside them.
 #include "text/tokenizer_files.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_set>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/pipeline/byte_level.h"
+#include "text/class_template.h"
 #include "text/pipeline/special_tokens.h"
+#include "text/python/python_files.h"
 #include "text/sentencepiece/piece_normalizer.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-
-// The token of the source's language.
-std::string source_token(const TokenizerRule& rule, const OptionalFile& config) {
-  const auto named = config.view().find("src_lang");
-  return rule.languages.token(named ? named->string() : rule.languages.fallback);
-}
-
-// A template in the form of tokenizer.json; its tokens are noted in `out`.
-json template_json(const TokenizerRule::Template& parts, const SpecialTokens& tokens,
-                   const std::string& source, TokenizerFiles& out) {
-  json list = json::array();
-  for (const std::string& part : parts) {
-    if (part == "$A" || part == "$B") {
-      list.push_back({{"Sequence", {{"id", part.substr(1)}}}});
-      continue;
-    }
-    if (part == "$source") out.source_token = source;
-    if (part == "$source" && source.empty()) continue;
-    const std::string named = part == "$source" ? source : tokens.content(part);
-    const std::string& token = named.empty() ? part : named;
-    out.template_tokens.push_back(token);
-    list.push_back({{"SpecialToken", {{"id", token}}}});
-  }
-  return list;
-}
-
-bool has_any(const OptionalFile& config, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys)
-    if (config.view().find(key)) return true;
-  return false;
-}
-
-void add_template(const TokenizerRule& rule, const OptionalFile& config,
-                  const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
-  const bool of_rule = !rule.single.empty() && !has_any(config, rule.template_keys);
-  if (!of_rule && has_tokenizer_json) return;
-  const auto make = [&](const TokenizerRule::Template& mine, const TokenizerRule::Template& plain) {
-    return template_json(of_rule ? mine : plain, tokens, source_token(rule, config), out);
-  };
-  const bool other = is_set(config, rule.alternative.flag);
-  const TokenizerRule::Template& of_one = other ? rule.alternative.single : rule.single;
-  json single = make(of_one, {"$A"});
-  json pair = make(other ? rule.alternative.pair : rule.pair, {"$A", "$B"});
-  if (of_rule) {
-    out.languages = rule.languages;
-    out.source_first = of_one.front() == "$source";
-    out.source_last = of_one.back() == "$source";
-  }
-  out.document["post_processor"] = {
-      {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"pair", std::move(pair)}};
-}
 
 // The table of characters in a document's normalizer; null: there is none.
 json precompiled_of(const JsonView& document) {
@@ -82,48 +33,62 @@ json precompiled_of(const JsonView& document) {
   return nullptr;
 }
 
-json normalizer_of_words(const TokenizerRule& rule, const JsonView& document) {
+json replacement(const char* kind, std::string_view from, std::string_view to) {
+  return {{"type", "Replace"}, {"pattern", {{kind, from}}}, {"content", to}};
+}
+
+json normalizer_of_words(const TokenizerRule& rule, json table) {
   using Normalizer = TokenizerRule::WordOptions::Normalizer;
   if (rule.words.normalizer == Normalizer::kNone) return nullptr;
-  json table = precompiled_of(document);
   if (rule.words.normalizer == Normalizer::kTable) return table;
-  // HuggingFace's class of that kind leaves the text alone then; the others differ.
-  if (table.is_null() && rule.kind == TokenizerRule::Kind::kPieceBpe) return nullptr;
-  if (table.is_null())
-    document.fail_unsupported("a normalizer without a table of characters is not supported");
-  const json spaces = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
-  return {{"type", "Sequence"}, {"normalizers", json::array({std::move(table), spaces})}};
+  json steps = json::array();
+  if (!table.is_null())
+    steps.push_back(std::move(table));
+  else if (rule.words.without_table == TokenizerRule::WordOptions::WithoutTable::kNothing)
+    return nullptr;
+  else if (rule.words.without_table == TokenizerRule::WordOptions::WithoutTable::kLines)
+    steps.push_back(replacement("String", "\n", " "));
+  steps.push_back(replacement("Regex", " {2,}", " "));
+  return {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
 }
 
 // Words that begin with SentencePiece's symbol.
 void rebuild_words(const TokenizerRule& rule, const OptionalFile& config,
-                   const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
-  out.document["normalizer"] = normalizer_of_words(rule, JsonView(out.document, out.file));
+                   const SpecialTokens& tokens, TokenizerFiles& out) {
+  json& model = out.document["model"];
+  out.document["normalizer"] =
+      normalizer_of_words(rule, precompiled_of(JsonView(out.document, out.file)));
   if (rule.kind == TokenizerRule::Kind::kPieceBpe) {
-    json& model = out.document["model"];
     model = {{"type", "BPE"},
              {"vocab", std::move(model["vocab"])},
              {"merges", std::move(model["merges"])},
              {"unk_token", tokens.content("unk_token")},
              {"fuse_unk", true}};
+  } else {
+    const auto token = [&](const std::string& key) { return tokens.content(key); };
+    if (rule.words.change_vocabulary != nullptr)
+      rule.words.change_vocabulary({config.view(), nullptr, token}, model.at("vocab"));
+    int32_t unknown = rule.words.unknown_id;
+    if (rule.words.find_unknown != nullptr)
+      unknown = rule.words.find_unknown(model.at("vocab"), tokens.content("unk_token"));
+    model = {{"type", "Unigram"}, {"vocab", std::move(model["vocab"])}, {"unk_id", unknown}};
   }
-  const json metaspace = {
-      {"type", "Metaspace"}, {"replacement", kSpaceSymbol}, {"prepend_scheme", "always"}};
+  bool prepend = true;
+  if (const auto flag = config.view().find("add_prefix_space"); flag && rule.words.prefix_option)
+    prepend = flag->boolean();
+  const json metaspace = {{"type", "Metaspace"},
+                          {"replacement", kSpaceSymbol},
+                          {"prepend_scheme", prepend ? "always" : "never"}};
   const json words = {{"type", "WhitespaceSplit"}};
   out.document["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers",
        rule.words.split_whitespace ? json::array({words, metaspace}) : json::array({metaspace})}};
   out.document["decoder"] = metaspace;
-  add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
 // A whole text is a word in which SentencePiece's symbol stands for spaces.
-void rebuild_text(const TokenizerRule& rule, const OptionalFile& config,
-                  const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out) {
-  const auto replace = [](std::string_view from, std::string_view to) {
-    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
-  };
+void rebuild_text(const SpecialTokens& tokens, TokenizerFiles& out) {
   json& model = out.document["model"];
   model = {{"type", "BPE"},
            {"vocab", std::move(model["vocab"])},
@@ -131,24 +96,16 @@ void rebuild_text(const TokenizerRule& rule, const OptionalFile& config,
            {"unk_token", tokens.content("unk_token")},
            {"fuse_unk", true},
            {"byte_fallback", true}};
-  out.document["normalizer"] = replace(" ", kSpaceSymbol);
+  out.document["normalizer"] = replacement("String", " ", kSpaceSymbol);
   out.document["pre_tokenizer"] = nullptr;
-  out.document["decoder"] = {
-      {"type", "Sequence"},
-      {"decoders",
-       json::array({replace(kSpaceSymbol, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}};
-  add_template(rule, config, tokens, has_tokenizer_json, out);
+  out.document["decoder"] = {{"type", "Sequence"},
+                             {"decoders", json::array({replacement("String", kSpaceSymbol, " "),
+                                                       {{"type", "ByteFallback"}},
+                                                       {{"type", "Fuse"}}})}};
 }
 
-// The stages that the class builds, whatever tokenizer.json has there.
-void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
-             bool has_tokenizer_json, TokenizerFiles& out) {
-  using Kind = TokenizerRule::Kind;
-  out.left_out = rule.left_out;
-  if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe)
-    return rebuild_words(rule, config, tokens, has_tokenizer_json, out);
-  if (rule.kind == Kind::kTextBpe)
-    return rebuild_text(rule, config, tokens, has_tokenizer_json, out);
+void rebuild_byte_level(const TokenizerRule& rule, const OptionalFile& config,
+                        TokenizerFiles& out) {
   json& document = out.document;
   json model = {{"type", "BPE"}};
   for (const char* key : {"vocab", "merges"})
@@ -159,94 +116,26 @@ void rebuild(const TokenizerRule& rule, const OptionalFile& config, const Specia
   document["normalizer"] = nullptr;
   document["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", add_prefix_space}};
   document["decoder"] = {{"type", "ByteLevel"}};
-  add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
-int read_max_length(const OptionalFile& config) {
-  const auto length = config.view().find("model_max_length");
-  if (!length) return 0;
-  if (!length->value().is_number()) length->fail("expected a number");
-  const double value = length->value().get<double>();  // 1e30 stands for "not known"
-  return value >= 1 && value < 1e9 ? static_cast<int>(value) : 0;
-}
-
-// `tidies`: the class's.
-void read_settings(const OptionalFile& config, bool tidies, TokenizerFiles& out) {
-  out.model_max_length = read_max_length(config);
-  out.tidies = tidies;
-  if (const auto flag = config.view().find("clean_up_tokenization_spaces"))
-    out.tidies = flag->boolean();
-  if (const auto flag = config.view().find("split_special_tokens"))
-    out.split_special_tokens = flag->boolean();
-}
-
-// Without a document: the model is of the .spm files, and vocab.json.
-TokenizerFiles combine_sentencepiece(CheckpointFiles in, const TokenizerRule& rule) {
-  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
-                             rule.special_tokens);
-  TokenizerFiles out;
-  out.file = in.vocabulary.name;
-  out.added_tokens = {tokens.to_add({})};
-  out.document = json::object();
-  SentencePieceFiles files;
-  files.vocabulary = std::move(in.vocabulary.value);
-  if (in.target_vocabulary.exists) files.target_vocabulary = std::move(in.target_vocabulary.value);
-  // With one vocabulary HuggingFace decodes with the source's model.
-  files.target = in.target_vocabulary.exists ? std::move(in.target) : in.source;
-  files.source = std::move(in.source);
-  files.unknown_token = tokens.content("unk_token");
-  files.options = rule.sentencepiece;
-  out.sentencepiece = std::move(files);
-  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
-  read_settings(in.config, rule.sentencepiece.tidies, out);
-  return out;
-}
-
-// Whatever tokenizer.json says.
-TokenizerFiles combine_subwords(CheckpointFiles in, const TokenizerRule& rule) {
-  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens,
-                             OptionalFile().view(), rule.special_tokens);
-  TokenizerFiles out;
-  out.file = in.document.name;
-  out.document = std::move(in.document.value);
-  out.added_tokens = {tokens.to_add({})};
-  out.subword_unknown = tokens.content("unk_token");
-  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
-  read_settings(in.config, /*tidies=*/false, out);
-  return out;
-}
-
-// <extra_id_0> … behind the bytes, but for those that are there already.
-std::vector<AddedToken> with_extra_ids(std::vector<AddedToken> tokens, int32_t count) {
-  std::unordered_set<std::string> present;
-  for (const AddedToken& token : tokens) present.insert(token.content);
-  AddedToken extra;
-  extra.special = true;
-  extra.normalized = false;
-  for (int32_t i = 0; i < count; ++i) {
-    extra.content = "<extra_id_" + std::to_string(i) + ">";
-    if (!present.count(extra.content)) tokens.push_back(extra);
+// The stages that the class builds, whatever tokenizer.json has there.
+void rebuild(const TokenizerRule& rule, const OptionalFile& config, const SpecialTokens& tokens,
+             bool has_tokenizer_json, TokenizerFiles& out) {
+  using Kind = TokenizerRule::Kind;
+  out.left_out = rule.left_out;
+  if (rule.stages != nullptr) {
+    const json table = precompiled_of(JsonView(out.document, out.file));
+    const auto token = [&](const std::string& key) { return tokens.content(key); };
+    rule.stages({config.view(), table, token}, out.document);
+  } else if (rule.kind == Kind::kUnigram || rule.kind == Kind::kPieceBpe) {
+    rebuild_words(rule, config, tokens, out);
+  } else if (rule.kind == Kind::kTextBpe) {
+    rebuild_text(tokens, out);
+  } else {
+    rebuild_byte_level(rule, config, out);
   }
-  return tokens;
-}
-
-// No file but for settings.
-TokenizerFiles combine_bytes(const CheckpointFiles& in, const TokenizerRule& rule) {
-  const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens,
-                             OptionalFile().view(), rule.special_tokens);
-  TokenizerFiles out;
-  out.file = in.config.name;
-  std::vector<std::string> first;
-  for (const auto& [key, token] : rule.special_tokens) first.push_back(tokens.content(key));
-  out.document = byte_document(first);
-  int32_t extra_ids = rule.bytes.extra_ids;
-  if (const auto count = in.config.view().find("extra_ids")) extra_ids = count->count(kMaxExtraIds);
-  if (names_no_extra_tokens(in.config.view())) extra_ids = 0;
-  out.added_tokens = {with_extra_ids(tokens.to_add({}), extra_ids)};
-  add_template(rule, in.config, tokens, /*has_tokenizer_json=*/false, out);
-  out.document["post_processor"]["once"] = true;
-  read_settings(in.config, /*tidies=*/false, out);
-  return out;
+  out.unknown_token = tokens.content("unk_token");
+  add_template(rule, config, tokens, has_tokenizer_json, out);
 }
 
 // HuggingFace tidies no text of a BPE model that the library decodes, unless it is told to twice.
@@ -258,14 +147,26 @@ void tidy_unless_bpe(const OptionalFile& config, TokenizerFiles& out) {
     out.tidies = false;
 }
 
+// Whether the class can be made of the document's model; HuggingFace's constructor fails else.
 bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
-  const auto type = document.at("model").find("type");
-  if (rule.kind == TokenizerRule::Kind::kUnigram) {
-    // With tokens for bytes HuggingFace takes the stages of the file, whatever the class.
-    const auto bytes = document.at("model").find("byte_fallback");
-    return type && type->string() == "Unigram" && !(bytes && bytes->boolean());
-  }
-  return !type || type->string() == "BPE";
+  using Kind = TokenizerRule::Kind;
+  const JsonView model = document.at("model");
+  const auto vocabulary = model.find("vocab");
+  std::string type = vocabulary && vocabulary->value().is_array() ? "Unigram" : "BPE";
+  if (const auto named = model.find("type")) type = named->string();
+  if (rule.kind == Kind::kUnigram) return type == "Unigram";
+  return type == (rule.kind == Kind::kWordPiece ? "WordPiece" : "BPE");
+}
+
+// Whether HuggingFace takes tokenizer.json as it is.
+bool takes_file(const TokenizerRule& rule, const CheckpointFiles& in,
+                std::span<const TokenizerRule> rules) {
+  if (rule.but_byte_level && in.document.value.dump().find("\"ByteLevel\"") != std::string::npos)
+    return true;
+  const auto type = in.model_config.view().find("model_type");
+  return type && std::any_of(rules.begin(), rules.end(), [&](const TokenizerRule& other) {
+           return other.kind == TokenizerRule::Kind::kFile && other.model_type == type->string();
+         });
 }
 
 }  // namespace
@@ -280,14 +181,11 @@ TokenizerFiles tokenizer_from_document(json document, const std::string& file) {
 
 TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules) {
   const TokenizerRule* rule = rule_of(in, rules);
-  if (rule && rule->kind == TokenizerRule::Kind::kSentencePiece)
-    return combine_sentencepiece(std::move(in), *rule);
-  if (rule && rule->kind == TokenizerRule::Kind::kSubwordBpe)
-    return combine_subwords(std::move(in), *rule);
-  if (rule && rule->kind == TokenizerRule::Kind::kBytes) return combine_bytes(in, *rule);
+  if (rule && runs_in_python(rule->kind)) return combine_python_files(std::move(in), *rule);
   const bool has_tokenizer_json = in.document.exists;
   if (has_tokenizer_json) {
-    if (rule && !has_model_of(*rule, in.document.view())) rule = nullptr;
+    if (rule && (takes_file(*rule, in, rules) || !has_model_of(*rule, in.document.view())))
+      rule = nullptr;
   } else if (!rule || !has_model_of(*rule, in.document.view())) {
     const std::string name = class_name(in);
     if (!name.empty() || rules.empty())
@@ -298,7 +196,7 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
 
   TokenizerFiles out;
   const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
-                             rule ? rule->special_tokens : TokenizerRule::Tokens{});
+                             rule ? *rule : TokenizerRule(), !has_tokenizer_json);
   std::vector<AddedToken> present;
   if (!rule) present = read_added_tokens(in.document.view());
   out.added_tokens = {present, tokens.to_add(present)};

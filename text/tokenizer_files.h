@@ -11,6 +11,7 @@
 
 #include "text/checkpoint_files.h"
 #include "text/pipeline/added_tokens.h"
+#include "text/python/python_tokens.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 #include "text/tokenizer_rule.h"
 
@@ -21,11 +22,16 @@ struct TokenizerFiles {
   std::string file;         // that it was read from, for messages
   // To be added in this order, each group at once (that decides the ids of new tokens).
   std::vector<std::vector<AddedToken>> added_tokens;
+  std::optional<PythonTokenList> python;  // instead of those
   // Tokens that the template in `document` names without their ids.
   std::vector<std::string> template_tokens;
   std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
   TokenizerRule::Languages languages;
-  std::string source_token;  // of the source's language; empty: the template has none
+  // Not empty: the tokens of the languages, whose ids stand behind the vocabulary in this order.
+  std::vector<std::string> language_tokens;
+  std::string unknown_token;  // of a language that the vocabulary lacks; empty: an error
+  std::string outside;        // text of ids that have no token
+  std::string source_token;   // of the source's language; empty: the template has none
   bool source_first = false, source_last = false;  // where the template has, or would have, it
   std::string subword_unknown;  // not empty: the model is of subwords (pipeline/subword_bpe.h)
   int model_max_length = 0;

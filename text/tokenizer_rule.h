@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,11 +12,11 @@
 #include <vector>
 
 #include "text/pipeline/added_tokens.h"
+#include "text/tokenizer_json.h"
 
 namespace tandem {
 
 struct PieceModel;  // text/sentencepiece/piece_model.h
-class JsonView;     // text/tokenizer_json.h
 
 struct TokenizerRule {
   enum class Kind {
@@ -23,9 +24,17 @@ struct TokenizerRule {
     kUnigram,        // tokenizer.json, or pieces; words begin with SentencePiece's symbol
     kPieceBpe,       // the same
     kTextBpe,        // the same; that symbol for spaces, bytes for unknown characters
+    kWordPiece,      // tokenizer.json, or vocab.txt
+    kFile,           // tokenizer.json as it is, whatever class the files name
     kSentencePiece,  // models for texts, vocab.json for ids
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
-    kBytes,          // no file: each byte is a token
+    kBytes,          // no file: each byte is a token, behind the special tokens
+  };
+  // What a class makes its stages of.
+  struct StageInput {
+    JsonView config;              // tokenizer_config.json
+    const nlohmann::json& table;  // the file's table of characters, as a normalizer; or null
+    std::function<std::string(const std::string& key)> token;  // the content of "unk_token", …
   };
   // Of words that begin with SentencePiece's symbol.
   struct WordOptions {
@@ -35,6 +44,18 @@ struct TokenizerRule {
       kTableAndSpaces,  // and one space for several
     } normalizer = Normalizer::kTable;
     bool split_whitespace = true;  // white space, which goes, parts words
+    // Of kTableAndSpaces where the file has no table.
+    enum class WithoutTable {
+      kSpaces,   // one space for several
+      kLines,    // and a space for the end of a line
+      kNothing,  // the text stays as it is
+    } without_table = WithoutTable::kSpaces;
+    // The unknown token's id, whatever the file says; found in [["token", score], …].
+    int32_t unknown_id = 3;
+    int32_t (*find_unknown)(const nlohmann::json& vocabulary, const std::string& token) = nullptr;
+    // What the class makes of the vocabulary. nullptr: nothing.
+    void (*change_vocabulary)(const StageInput& in, nlohmann::json& vocabulary) = nullptr;
+    bool prefix_option = false;  // words begin so unless add_prefix_space is false
   };
   // The vocabulary of a SentencePiece model where there is no tokenizer.json: pieces without the
   // first ones, between other tokens.
@@ -56,15 +77,13 @@ struct TokenizerRule {
     bool space_behind_special = false;  // in decoded text
     bool loses_spaces = true;           // decoding: the first of a run of pieces, as the library
     bool tidies = false;                // decoding takes spaces before punctuation away
+    bool outside_pieces = false;        // ids outside the vocabulary are decoded as those of pieces
+    bool numbers_pieces = false;  // new tokens are numbered as if the pieces were the vocabulary
     // Ids of the tokens, {"token": id}, of the source's pieces and tokenizer_config.json; nullptr:
     // vocab.json has them. Throws InputError.
-    nlohmann::json (*vocabulary)(const PieceModel& pieces, const nlohmann::json& config) = nullptr;
+    nlohmann::json (*vocabulary)(const PieceModel& pieces, const JsonView& config) = nullptr;
     // With this flag in tokenizer_config.json, this file has the ids of decoded tokens.
     std::string target_flag = {}, target_vocabulary = {};
-  };
-  // Without a file: ids of bytes stand behind the special tokens.
-  struct ByteOptions {
-    int32_t extra_ids = 0;  // <extra_id_0> …, unless tokenizer_config.json says otherwise
   };
   // How the token of a language is written (a name that is written so is the token), and which
   // counts where no file names a source; empty: none. Which tokens these are the files say.
@@ -78,6 +97,9 @@ struct TokenizerRule {
     };
     std::string before, behind, fallback;
     Target target = Target::kNone;
+    // The names of all languages, in the order of their ids, which stand behind the vocabulary
+    // whatever the files list. nullptr: they are tokens like others. Throws InputError.
+    std::vector<std::string> (*table)(const JsonView& config) = nullptr;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
@@ -94,14 +116,25 @@ struct TokenizerRule {
   std::string model_type;  // of config.json: takes this class where no file names one
   Kind kind = Kind::kByteLevelBpe;
   WordOptions words = {};
+  // Puts the class's normalizer, pre-tokenizer and decoder, and what it changes of the model, into
+  // the document. nullptr: those of the kind. Throws InputError.
+  void (*stages)(const StageInput& in, nlohmann::json& document) = nullptr;
   PieceFile pieces = {};
   SentencePieceOptions sentencepiece = {};
-  ByteOptions bytes = {};
   Languages languages = {};
   bool add_prefix_space = false;  // unless tokenizer_config.json says otherwise
   Tokens special_tokens = {};     // those that no file names
+  // Further special tokens, where tokenizer_config.json lists none. nullptr: there are none.
+  std::vector<std::string> (*extra_tokens)(const JsonView& config) = nullptr;
+  bool extra_with_pieces = true;  // also where the vocabulary is made of pieces
+  // Of a tokenizer that runs in Python: tokens of its vocabulary that no file can change.
+  std::vector<std::string> (*reserved_tokens)(const JsonView& config) = nullptr;
+  // A tokenizer.json with stages of bytes counts as it is, though it names the class.
+  bool but_byte_level = false;
+  bool outside_is_unknown = false;  // ids without a token are decoded as unk_token
   // Empty: what tokenizer.json says, and nothing without that file.
   Template single = {}, pair = {};
+  bool file_template = false;  // tokenizer.json's counts before these
   Alternative alternative = {};
   // Tokens that decoded text leaves out, special or not. nullptr: none.
   bool (*left_out)(std::string_view token) = nullptr;

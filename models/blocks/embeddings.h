@@ -18,7 +18,7 @@ class Positions {
   // Sines in the first half of the features, cosines in the second. A table in the file is used.
   static Positions sinusoidal(const Weights& w, const Build& b, int count, int d_model);
   // The same halves with the frequencies of fairseq, whose position p is row p + pad + 1; pad: the
-  // id of padding, at least 0.
+  // id of padding, at least 0, whose own position is -1 and a row of zeros.
   static Positions fairseq_sinusoidal(const Build& b, int count, int d_model, int pad);
 
   const Tensor& table() const { return table_; }  // empty: none

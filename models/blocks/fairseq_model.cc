@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace tandem {
+namespace {
+
+TokenizerRule::PieceFile::Tokens first_pieces(const JsonView& config, const char* first) {
+  return {{token_of(config, first, "<s>")},
+          {token_of(config, "pad_token", "<pad>")},
+          {token_of(config, "eos_token", "</s>")},
+          {token_of(config, "unk_token", "<unk>")}};
+}
+
+}  // namespace
 
 std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& root, const Build& b,
                                           const FairseqShape& shape) {
@@ -43,7 +53,7 @@ std::unique_ptr<Model> make_fairseq_model(const ModelConfig& c, const Weights& r
       c, root, b, {.norms = norms, .embedding_norm = embedding_norm, .positions = positions});
 }
 
-TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space, bool mask_is_normalized) {
   TokenizerRule::Tokens tokens = class_tokens({{"bos_token", "<s>"},
                                                {"eos_token", "</s>"},
                                                {"sep_token", "</s>"},
@@ -52,26 +62,42 @@ TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space) {
                                                {"pad_token", "<pad>"},
                                                {"mask_token", "<mask>"}});
   tokens.back().second.lstrip = mask_takes_space;
+  tokens.back().second.normalized = mask_is_normalized;
   return tokens;
 }
 
-TokenizerRule::PieceFile fairseq_pieces(
-    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config)) {
-  const auto before = [](const JsonView&) -> TokenizerRule::PieceFile::Tokens {
-    return {{"<s>"}, {"<pad>"}, {"</s>"}, {"<unk>"}};
-  };
-  return {"sentencepiece.bpe.model", /*replaced=*/3, before, behind};
+std::string token_of(const JsonView& config, const std::string& key, const char* otherwise) {
+  const auto token = config.find(key);
+  if (!token) return otherwise;
+  return token->value().is_object() ? token->at("content").string() : token->string();
 }
 
-TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists) {
+TokenizerRule::PieceFile fairseq_pieces(
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config),
+    std::string_view begins_with) {
+  const auto from_bos = [](const JsonView& config) { return first_pieces(config, "bos_token"); };
+  const auto from_cls = [](const JsonView& config) { return first_pieces(config, "cls_token"); };
+  TokenizerRule::PieceFile out{"sentencepiece.bpe.model", /*replaced=*/3, from_bos, behind};
+  if (begins_with == "cls_token") out.before = from_cls;
+  return out;
+}
+
+std::vector<std::string> words_of(std::string_view list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(' ', at), list.size());
+    out.emplace_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists,
+                                                 const JsonView& config) {
   TokenizerRule::PieceFile::Tokens out;
   for (const std::string_view list : lists)
-    for (size_t at = 0; at < list.size();) {
-      const size_t end = std::min(list.find(' ', at), list.size());
-      out.push_back({std::string(list.substr(at, end - at))});
-      at = end + 1;
-    }
-  out.push_back({"<mask>"});
+    for (std::string& word : words_of(list)) out.push_back({std::move(word)});
+  out.push_back({token_of(config, "mask_token", "<mask>")});
   return out;
 }
 

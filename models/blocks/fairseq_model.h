@@ -5,7 +5,9 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/blocks/seq2seq.h"
 #include "models/config/encoder_decoder.h"
@@ -47,13 +49,21 @@ constexpr EncoderDecoderDefaults fairseq_defaults(int vocab_size) {
 }
 
 // <s>, </s>, <unk>, <pad>, <mask> under the keys of HuggingFace's classes. mask_takes_space: white
-// space before <mask> belongs to it.
-TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false);
+// space before <mask> belongs to it. mask_is_normalized: it is looked for in the normalised text.
+TokenizerRule::Tokens fairseq_tokens(bool mask_takes_space = false,
+                                     bool mask_is_normalized = false);
 
-// sentencepiece.bpe.model with <s>, <pad>, </s>, <unk> in place of its first three pieces.
+// sentencepiece.bpe.model with <s>, <pad>, </s>, <unk>, as `config` names them, in place of its
+// first three pieces. begins_with: the key of the first one, cls_token or bos_token.
 TokenizerRule::PieceFile fairseq_pieces(
-    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config));
-// The words of the lists, and <mask>.
-TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists);
+    TokenizerRule::PieceFile::Tokens (*behind)(const JsonView& config),
+    std::string_view begins_with = "bos_token");
+// The words of the lists, and <mask>, as `config` names it.
+TokenizerRule::PieceFile::Tokens tokens_and_mask(std::initializer_list<std::string_view> lists,
+                                                 const JsonView& config);
+// Of a list with spaces between them.
+std::vector<std::string> words_of(std::string_view list);
+// The token under a key of tokenizer_config.json.
+std::string token_of(const JsonView& config, const std::string& key, const char* otherwise);
 
 }  // namespace tandem

@@ -40,7 +40,7 @@ std::string ConfigReader::string(const char* key) const {
 }
 
 std::optional<int> ConfigReader::size(const char* name, int max, const char* alias) const {
-  for (const char* key : {name, alias}) {
+  for (const char* key : {alias, name}) {
     if (key == nullptr || !raw_.contains(key)) continue;
     const json& value = raw_[key];
     if (!value.is_number_integer()) fail(key, "is " + show(value) + ", expected an integer");

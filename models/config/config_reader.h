@@ -26,7 +26,8 @@ class ConfigReader {
   // The value; nullptr where the key is absent or null.
   const nlohmann::json* find(const char* key) const;
   std::string string(const char* key) const;  // not empty; an error where it is absent
-  // An integer in [1, max], or nothing where neither the key nor the alias is there.
+  // An integer in [1, max], or nothing where neither the key nor the alias is there. The alias is
+  // HuggingFace's general name (attribute_map), which wins over the family's own.
   std::optional<int> size(const char* key, int max, const char* alias = nullptr) const;
   bool flag(const char* key, bool otherwise) const;
   float positive(const char* key, float otherwise) const;  // a finite number above 0

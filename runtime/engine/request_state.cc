@@ -23,7 +23,7 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
   seqs_.reserve(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i)
     seqs_.emplace_back(best_of ? *candidates_.Add() : *output_.mutable_outputs(i), tokenizer,
-                       params_);
+                       params_, inputs().prompt_token_ids());
 }
 
 // All have ended: the best by their sum of log-probabilities, as vLLM; of equals the lower index.

@@ -1,16 +1,28 @@
 #include "runtime/engine/sequence_output.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/check.h"
 
 namespace tandem {
 
 SequenceOutputState::SequenceOutputState(proto::CompletionOutput& output,
                                          const Tokenizer& tokenizer,
-                                         const proto::SamplingParams& params)
+                                         const proto::SamplingParams& params,
+                                         std::span<const int32_t> prompt)
     : output_(&output),
       params_(&params),
+      tokenizer_(&tokenizer),
       detokenizer_(tokenizer, params.skip_special_tokens()),
-      matcher_(params) {}
+      matcher_(params) {
+  if (!params.stop_by_tokens() || params.stop().empty()) return;
+  // What HuggingFace keeps is the text of all tokens.
+  if (params.include_stop_str_in_output()) matcher_ = StopStringMatcher({}, true);
+  by_tokens_.emplace(std::vector<std::string>(params.stop().begin(), params.stop().end()));
+  for (const int32_t id : prompt) by_tokens_->append(tokenizer.inner_text(id));
+}
 
 SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) {
   if (finished()) return status_;
@@ -19,10 +31,16 @@ SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) 
   if (params_->has_logprobs()) *output_->add_logprobs() = sample.logprobs();
 
   const int length = output_->token_ids_size();
-  const bool may_stop = length > params_->min_tokens_stop();  // as vLLM
+  StopDecision decision = check_stop(*params_, sample.token_id(), length);
+  if (by_tokens_) {
+    by_tokens_->append(tokenizer_->inner_text(sample.token_id()));
+    if (const std::string* stop = by_tokens_->match())
+      decision = {SequenceStatus::kFinishedStopped, *stop};
+  }
+  const bool may_stop = by_tokens_ ? decision.status == SequenceStatus::kFinishedStopped
+                                   : length > params_->min_tokens_stop();  // as vLLM
   std::string& text = *output_->mutable_text();
   text += matcher_.append(detokenizer_.append(sample.token_id()), may_stop);
-  StopDecision decision = check_stop(*params_, sample.token_id(), length);
   if (!matcher_.stopped() && decision.status != SequenceStatus::kRunning) {
     text += matcher_.append(detokenizer_.finish(), may_stop);
     text += matcher_.finish();

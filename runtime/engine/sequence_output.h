@@ -1,6 +1,10 @@
 // Tokens → text and stop rules, for one sequence. Off the model's critical path; one thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
+
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/sampling/sequence_status.h"
 #include "runtime/sampling/stop_rules.h"
@@ -12,8 +16,9 @@ class SequenceOutputState {
  public:
   // All that comes is appended to `output`; text that may turn out to be part of a stop string is
   // held back. `output`, `tokenizer` and `params` outlive this.
+  // `prompt`: the decoder's.
   SequenceOutputState(proto::CompletionOutput& output, const Tokenizer& tokenizer,
-                      const proto::SamplingParams& params);
+                      const proto::SamplingParams& params, std::span<const int32_t> prompt);
 
   bool finished() const { return is_finished(status_); }
   // Takes a sampled token; returns the status it leads to. Ignored once finished.
@@ -25,8 +30,10 @@ class SequenceOutputState {
  private:
   proto::CompletionOutput* output_;
   const proto::SamplingParams* params_;
+  const Tokenizer* tokenizer_;
   Detokenizer detokenizer_;
   StopStringMatcher matcher_;
+  std::optional<TokenStopMatcher> by_tokens_;  // decides in place of `matcher_`, which cuts
   SequenceStatus status_ = SequenceStatus::kRunning;
 };
 

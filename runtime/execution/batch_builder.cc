@@ -31,9 +31,16 @@ void append_frames(const WorkerFrames& frames, EncoderFrames& out) {
   out.start_loc.push_back(out.start_loc.back() + frames.count);
 }
 
+// The positions of a text's ids, which are the first ones of `positions`.
+void number_others(std::span<const int32_t> ids, int32_t padding, std::span<int32_t> positions) {
+  int32_t count = 0;
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = ids[i] == padding ? -1 : count++;
+}
+
 }  // namespace
 
-void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
+void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
+                    std::optional<int32_t> padding) {
   const std::vector<int32_t>& ids = group.encoder.tokens;
   const int length = group.encoder.length;
   AttentionMetadata& attention = in.attention;
@@ -44,7 +51,24 @@ void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in) {
     if (!group.pools())
       attention.cross_slot_mapping.push_back(slot_of(group.encoder.blocks, p, block_size));
   }
+  if (padding && !ids.empty())
+    number_others(ids, *padding, std::span(in.encoder_positions).last(ids.size()));
   attention.add_encoder(length, group.encoder.global_positions);
+}
+
+void skip_padding(const WorkerSequence& seq, int first, std::span<const int32_t> ids,
+                  int32_t padding, ModelInput& in) {
+  const std::span<int32_t> positions = std::span(in.positions).last(ids.size());
+  const int prompt = static_cast<int>(seq.prompt.size());
+  int32_t count = 0;
+  for (int p = 0; p < std::min(first, prompt); ++p)
+    count += seq.prompt[static_cast<size_t>(p)] != padding;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == padding)
+      positions[i] = -1;
+    else if (first + static_cast<int>(i) < prompt)
+      positions[i] = count++;
+  }
 }
 
 // The rows of all a group's sequences, which were appended last, are one entry of cross-attention.
@@ -78,8 +102,8 @@ void append_decoder(Blocks blocks, int first, std::span<const int32_t> ids, int 
 namespace {
 
 // `ids` is for the tokens of a sequence, one after the other.
-void append_sequence(const WorkerGroup& group, int index, int block_size, std::vector<int32_t>& ids,
-                     Batch& batch) {
+void append_sequence(const WorkerGroup& group, int index, int block_size,
+                     std::optional<int32_t> padding, std::vector<int32_t>& ids, Batch& batch) {
   const WorkerSequence& seq = group.seqs[static_cast<size_t>(index)];
   TANDEM_CHECK_LE(seq.num_computed + seq.chunk, seq.length());
   ids.clear();
@@ -92,6 +116,7 @@ void append_sequence(const WorkerGroup& group, int index, int block_size, std::v
                         .samples = seq.samples(),
                         .num_drafts = static_cast<int32_t>(seq.drafts.size())});
   append_decoder(seq.blocks, seq.num_computed, ids, block_size, batch.input);
+  if (padding) skip_padding(seq, seq.num_computed, ids, *padding, batch.input);
 }
 
 }  // namespace
@@ -102,24 +127,25 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size) {
   return blocks[page] * block_size + position % block_size;
 }
 
-Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size) {
+Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
+                  std::optional<int32_t> padding) {
   TANDEM_CHECK_GT(block_size, 0);
   Batch batch;
   std::vector<int32_t> ids;
   for (const WorkerGroup* group : scheduled) {
     if (group->pools()) continue;
-    if (group->compute_encoder) append_encoder(*group, block_size, batch.input);
+    if (group->compute_encoder) append_encoder(*group, block_size, batch.input, padding);
     const size_t rows = batch.rows.size();
     for (size_t i = 0; i < group->seqs.size(); ++i)
       if (group->seqs[i].chunk > 0)
-        append_sequence(*group, static_cast<int>(i), block_size, ids, batch);
+        append_sequence(*group, static_cast<int>(i), block_size, padding, ids, batch);
     if (batch.rows.size() > rows) append_cross(*group, block_size, batch.input);
   }
   const auto& encoder_ends = batch.input.attention.encoder_start_loc;
   for (const WorkerGroup* group : scheduled) {
     if (!group->pools() || !group->compute_encoder) continue;
     const int32_t first = encoder_ends.back();
-    append_encoder(*group, block_size, batch.input);
+    append_encoder(*group, block_size, batch.input, padding);
     batch.pooled.push_back({group, first, encoder_ends.back()});
   }
   return batch;

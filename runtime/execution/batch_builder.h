@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,15 +43,22 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size);
 // What a batch is made of; for those who compute something else of the groups (drafts). Each
 // appends one entry.
 // The group's encoder, with the slots of its cross table unless it is pooled.
-void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in);
+void append_encoder(const WorkerGroup& group, int block_size, ModelInput& in,
+                    std::optional<int32_t> padding = {});
 // Tokens of one sequence at positions first, first + 1, …, with the table that covers them.
 void append_decoder(std::span<const int32_t> blocks, int first, std::span<const int32_t> ids,
                     int block_size, ModelInput& in);
+// Gives the tokens that were appended last, `ids` behind the first `first` ones of the sequence,
+// the positions of a model that does not count `padding` (ModelLimits::position_padding).
+void skip_padding(const WorkerSequence& seq, int first, std::span<const int32_t> ids,
+                  int32_t padding, ModelInput& in);
 // Cross-attention of the tokens that were appended last, all of them the group's.
 void append_cross(const WorkerGroup& group, int block_size, ModelInput& in);
 
 // block_size > 0; the groups as SequenceTable::apply() returned them. The worked example (three
 // requests, block size 2, budget 10) is tests/runtime/execution/batch_builder_test.cc.
-Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size);
+// padding: ModelLimits::position_padding.
+Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
+                  std::optional<int32_t> padding = {});
 
 }  // namespace tandem

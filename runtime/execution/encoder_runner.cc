@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tandem {
 namespace {
 
-void append(ModelInput& in, const EncoderIds& sequence) {
+void append(ModelInput& in, const EncoderIds& sequence, std::optional<int32_t> padding) {
   const std::vector<int32_t>& ids = sequence.ids;
   TANDEM_CHECK(!ids.empty());
+  int32_t position = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     in.encoder_input_ids.push_back(ids[i]);
-    in.encoder_positions.push_back(static_cast<int32_t>(i));
+    const bool counts = ids[i] != padding;
+    in.encoder_positions.push_back(counts ? position++ : -1);
   }
   in.attention.add_encoder(static_cast<int32_t>(ids.size()), sequence.global_positions);
 }
@@ -40,7 +43,7 @@ std::vector<Tensor> encode_sequences(Context& ctx, Model& model,
     while (last < sequences.size() &&
            (last == first || in.encoder_input_ids.size() + sequences[last].ids.size() <=
                                  static_cast<size_t>(max_batched_tokens)))
-      append(in, sequences[last++]);
+      append(in, sequences[last++], model.limits().position_padding);
     if (!ctx.on_cpu()) ctx.backend().begin_step();
     const StepPlan plan(ctx, in, model.step_layout(), StepHalf::kEncoder);
     const Tensor states = host_floats(ctx, model.encode(StepTensors(ctx, plan)));

@@ -58,6 +58,7 @@ EncoderDecoderModelRunner::EncoderDecoderModelRunner(Context& ctx, Communicator&
       comm_(comm),
       model_(std::move(model)),
       block_size_(block_size),
+      position_padding_(model_->limits().position_padding),
       pools_(ctx, model_->kv_cache_spec(), block_size, num_device_blocks, num_host_blocks),
       device_decoder_(ctx, *model_, block_size, record_steps, max_sequences),
       table_({block_size, num_device_blocks, num_host_blocks, model_->config().vocab_size,
@@ -134,7 +135,7 @@ std::vector<WorkerGroup*> EncoderDecoderModelRunner::take_message(const proto::S
 
 Batch EncoderDecoderModelRunner::make_batch(const std::vector<WorkerGroup*>& scheduled) const {
   const ProfileSpan span(kBatchSpan);
-  return build_batch(scheduled, block_size_);
+  return build_batch(scheduled, block_size_, position_padding_);
 }
 
 void EncoderDecoderModelRunner::make_drafts(const proto::StepInput& step,

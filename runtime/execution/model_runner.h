@@ -95,6 +95,7 @@ class EncoderDecoderModelRunner final : public ModelRunner {
   Communicator& comm_;
   std::unique_ptr<Model> model_;
   int block_size_;
+  std::optional<int32_t> position_padding_;
   KvCachePools pools_;
   DeviceDecoder device_decoder_;
   SequenceTable table_;

@@ -163,10 +163,11 @@ void set_output(const OptionSources& s, proto::SamplingParams& out) {
   if (r.has_stop() && r.has_stop_strings())
     throw conflict("stop", "cannot be combined with stop_strings");
   *out.mutable_stop() = r.has_stop() ? r.stop().texts() : s.both.stop_strings().texts();
+  out.set_stop_by_tokens(!r.has_stop() && s.both.has_stop_strings());
   // HuggingFace leaves the string that stopped it in the text, vLLM does not.
   out.set_include_stop_str_in_output(r.has_include_stop_str_in_output()
                                          ? r.include_stop_str_in_output()
-                                         : !r.has_stop() && s.both.has_stop_strings());
+                                         : out.stop_by_tokens());
   *out.mutable_stop_token_ids() = r.stop_token_ids().ids();
   out.set_ignore_eos(r.ignore_eos());
   out.set_skip_special_tokens(!r.has_skip_special_tokens() || r.skip_special_tokens());

@@ -12,7 +12,7 @@
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/request/global_attention.h"
 #include "runtime/request/language_rules.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -57,6 +58,21 @@ void set_timestamps(const ModelConfig& config, proto::SamplingParams& out) {
 
 }  // namespace
 
+// HuggingFace makes a dictionary of the list: the last entry of a sequence counts, in the place of
+// the first one; then it adds those of one token before the others.
+void set_sequence_bias(const proto::SequenceBiases& biases, proto::SamplingParams& out) {
+  std::map<Ids, proto::SequenceBias*> seen;
+  google::protobuf::RepeatedPtrField<proto::SequenceBias> kept;
+  for (const proto::SequenceBias& bias : biases.biases()) {
+    proto::SequenceBias*& entry = seen[Ids(bias.ids().begin(), bias.ids().end())];
+    if (entry == nullptr) entry = kept.Add();
+    *entry = bias;
+  }
+  for (const bool single : {true, false})
+    for (const proto::SequenceBias& bias : kept)
+      if ((bias.ids_size() == 1) == single) *out.add_sequence_bias() = bias;
+}
+
 void set_tokens(const OptionSources& s, const ModelConfig& config, proto::SamplingParams& out) {
   const proto::GenerationOptions& both = s.both;
   *out.mutable_bad_words_ids() = both.bad_words_ids().lists();
@@ -77,7 +93,7 @@ void set_tokens(const OptionSources& s, const ModelConfig& config, proto::Sampli
   const bool bos_follows = s.prompt_len() == 1 && out.has_forced_bos_token_id();
   out.set_begin_index(static_cast<int32_t>(s.prompt_len()) + (bos_follows ? 1 : 0));
   *out.mutable_logit_bias() = both.logit_bias().of();
-  *out.mutable_sequence_bias() = both.sequence_bias().biases();
+  set_sequence_bias(both.sequence_bias(), out);
   if (both.return_timestamps()) set_timestamps(config, out);
   check_forced(out);
 }

@@ -96,4 +96,42 @@ std::string StopStringMatcher::append(std::string_view piece, bool may_stop) {
 
 std::string StopStringMatcher::finish() { return stopped_ ? "" : release(held_.size()); }
 
+void TokenStopMatcher::append(std::string text) {
+  size_t longest = 0;
+  for (const std::string& stop : stops_) longest = std::max(longest, stop.size());
+  texts_.push_back(std::move(text));
+  while (texts_.size() > longest) texts_.pop_front();
+}
+
+const std::string* TokenStopMatcher::match() const {
+  for (const std::string& stop : stops_)
+    if (!texts_.empty() && ends(stop)) return &stop;
+  return nullptr;
+}
+
+// The end of the string lies in the last token, which goes on or begins before it.
+bool TokenStopMatcher::ends(const std::string& stop) const {
+  const std::string& last = texts_.back();
+  for (size_t end = 1; end <= last.size(); ++end) {
+    const size_t matched = std::min(end, stop.size());
+    if (last.compare(end - matched, matched, stop, stop.size() - matched, matched) == 0 &&
+        continues(stop, matched))
+      return true;
+  }
+  return false;
+}
+
+// Backwards from the token before the last; `matched` bytes at the string's end are there. Only the
+// first token of a match may begin before the string.
+bool TokenStopMatcher::continues(const std::string& stop, size_t matched) const {
+  for (auto text = texts_.rbegin() + 1; matched < stop.size(); ++text) {
+    if (text == texts_.rend()) return false;
+    const size_t rest = stop.size() - matched, common = std::min(rest, text->size());
+    if (text->compare(text->size() - common, common, stop, rest - common, common) != 0)
+      return false;
+    matched += text->size();
+  }
+  return true;
+}
+
 }  // namespace tandem

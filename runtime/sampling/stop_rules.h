@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/protocol/tandem.pb.h"
@@ -66,6 +68,27 @@ class StopStringMatcher {
   size_t emitted_ = 0;
   bool stopped_ = false;
   std::string stop_string_;
+};
+
+// HuggingFace's rule: of each token it knows the text inside of a text, and a string ends with the
+// token that completes it, if all of its bytes are those of the last tokens. So a first token has
+// its space, special tokens have their texts, and what stands on either side of a token that is
+// decoded apart is no string.
+class TokenStopMatcher {
+ public:
+  explicit TokenStopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  // text: of the next token of the sequence; the decoder's prompt counts.
+  void append(std::string text);
+  // Whether the last token completed a string. Of several the first of the list.
+  const std::string* match() const;
+
+ private:
+  bool ends(const std::string& stop) const;
+  bool continues(const std::string& stop, size_t matched) const;
+
+  std::vector<std::string> stops_;
+  std::deque<std::string> texts_;  // as many of the last tokens as the longest string has bytes
 };
 
 }  // namespace tandem

@@ -11,7 +11,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/pipeline/precompiled.h"
+#include "text/pipeline/normalizers/precompiled.h"
 #include "text/sentencepiece/piece_normalizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/utf8.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

@@ -77,22 +77,32 @@ std::vector<AddedToken> read_added_tokens(const JsonView& document) {
   return tokens;
 }
 
-bool names_no_extra_tokens(const JsonView& config) {
-  const auto named = config.object().find("additional_special_tokens");
-  return named != config.object().end() && named->empty();
+bool lists_extra_tokens(const JsonView& config) {
+  return config.object().contains("extra_special_tokens") ||
+         config.object().contains("additional_special_tokens");
 }
 
 SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,
                              const OptionalFile& added_tokens, const JsonView& document,
-                             const TokenizerRule::Tokens& defaults) {
-  for (const auto& [key, token] : defaults) named_[key] = token;
+                             const TokenizerRule& rule, bool of_pieces) {
+  for (const auto& [key, token] : rule.special_tokens) named_[key] = token;
   const auto class_tokens = named_;
-  read_named(config.view(), class_tokens);
-  read_extra(config.view());
-  if (!config.view().find("added_tokens_decoder")) {
-    read_named(special_tokens_map.view(), class_tokens);
-    read_extra(special_tokens_map.view());
-  }
+  const bool old = !config.view().find("added_tokens_decoder");
+  if (old) read_named(special_tokens_map, class_tokens);
+  const Named of_map = named_;
+  read_named(config, class_tokens);
+  if (old)  // of the usual names the map's count
+    for (const char* key : kNamedKeys)
+      if (special_tokens_map.value.contains(key)) {
+        const auto token = of_map.find(key);
+        named_.erase(key);
+        if (token != of_map.end()) named_.insert(*token);
+      }
+  read_extra(config.view(), /*of_map=*/false);
+  if (old) read_extra(special_tokens_map.view(), /*of_map=*/true);
+  if (rule.extra_tokens != nullptr && (rule.extra_with_pieces || !of_pieces) &&
+      !lists_extra_tokens(config.view()))
+    add_class_extra(rule.extra_tokens(config.view()));
   for (const auto& [key, token] : named_) named_contents_.insert(token.content);
   read_by_id(config, added_tokens, document);
   std::unordered_map<std::string, const AddedToken*> by_content;
@@ -102,7 +112,8 @@ SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& spe
       token = *added->second;
 }
 
-void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) {
+void SpecialTokens::read_named(const OptionalFile& file, const Named& class_tokens) {
+  const JsonView json = file.view();
   for (const auto& [key, value] : json.object().items()) {
     if (value.is_null()) {
       named_.erase(key);
@@ -117,17 +128,47 @@ void SpecialTokens::read_named(const JsonView& json, const Named& class_tokens) 
       named_[key] = token;
     }
   }
+  for (const std::string& name : file.names) note_other_key(name);
+  for (const auto& [key, token] : named_) note_other_key(key);
 }
 
-void SpecialTokens::read_extra(const JsonView& json) {
+// The model's own names count in the order of the file: it numbers new tokens.
+void SpecialTokens::note_other_key(const std::string& key) {
+  const auto is_there = [&](const auto& keys) {
+    return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+  };
+  if (!is_there(kNamedKeys) && !is_there(other_keys_)) other_keys_.push_back(key);
+}
+
+// What the class lists counts where no file does, and before what an old map lists.
+void SpecialTokens::add_class_extra(const std::vector<std::string>& contents) {
+  std::vector<AddedToken> tokens;
+  std::unordered_set<std::string> present;
+  for (const std::string& content : contents) {
+    tokens.push_back(special_token(content));
+    present.insert(content);
+  }
+  for (const AddedToken& token : extra_)
+    if (!present.count(token.content)) tokens.push_back(token);
+  extra_ = std::move(tokens);
+}
+
+void SpecialTokens::read_extra(const JsonView& json, bool of_map) {
   for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
     const auto list = json.find(key);
     if (!list) continue;
     if (list->value().is_object()) {  // names of the model's own
-      for (const auto& [name, value] : list->value().items())
+      for (const auto& [name, value] : list->value().items()) {
+        if (of_map && named_.count(name)) continue;
         named_[name] = read_special_token(list->at(name));
+        note_other_key(name);
+      }
       return;
     }
+    // An old name beside a list of the new one is nothing to HuggingFace.
+    if (of_map && list->size() > 0 && key == std::string_view("additional_special_tokens") &&
+        !extra_.empty())
+      return;
     for (size_t i = 0, n = list->size(); i < n; ++i)
       extra_.push_back(read_special_token(list->at(i)));
     if (list->size() > 0) return;
@@ -176,18 +217,41 @@ std::vector<AddedToken> SpecialTokens::to_add(const std::vector<AddedToken>& pre
     if (!contents.count(token.content) && identities.insert(identity(token)).second)
       tokens.push_back(token);
   };
-  for (const char* key : kNamedKeys)
-    if (const auto token = named_.find(key); token != named_.end()) add_new(token->second);
-  for (const auto& [key, token] : named_)
-    if (std::find(kNamedKeys.begin(), kNamedKeys.end(), key) == kNamedKeys.end()) add_new(token);
+  for (const AddedToken* token : named_in_order()) add_new(*token);
   for (const AddedToken& token : extra_) add_new(token);
   for (AddedToken& token : tokens) token.special = token.special || is_named(token.content);
   return tokens;
 }
 
-std::string SpecialTokens::content(const std::string& key) const {
+std::vector<const AddedToken*> SpecialTokens::named_in_order() const {
+  std::vector<const AddedToken*> out;
+  const auto add = [&](const std::string& key) {
+    if (const AddedToken* token = named(key)) out.push_back(token);
+  };
+  for (const char* key : kNamedKeys) add(key);
+  for (const std::string& key : other_keys_) add(key);
+  return out;
+}
+
+const AddedToken* SpecialTokens::named(const std::string& key) const {
   const auto found = named_.find(key);
-  return found == named_.end() ? std::string() : found->second.content;
+  return found == named_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> SpecialTokens::contents() const {
+  std::vector<std::string> out;
+  std::unordered_set<std::string> seen;
+  const auto add = [&](const AddedToken& token) {
+    if (seen.insert(token.content).second) out.push_back(token.content);
+  };
+  for (const AddedToken* token : named_in_order()) add(*token);
+  for (const AddedToken& token : extra_) add(token);
+  return out;
+}
+
+std::string SpecialTokens::content(const std::string& key) const {
+  const AddedToken* token = named(key);
+  return token != nullptr ? token->content : std::string();
 }
 
 }  // namespace tandem

@@ -46,6 +46,8 @@ class TokenModel {
   virtual std::unique_ptr<WordEncoder> word_encoder() const = 0;
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
+  // What decoding takes an id for that has no token; nothing by default.
+  virtual std::optional<std::string_view> outside_token(int32_t) const { return std::nullopt; }
   virtual int32_t num_tokens() const = 0;
   virtual int32_t max_id() const = 0;  // -1 if there is no token
 };
@@ -66,6 +68,8 @@ class Decoder {
   virtual std::string token_bytes(std::string_view token) const = 0;
   // The same of the first token of all.
   virtual std::string first_token_bytes(std::string_view token) const { return token_bytes(token); }
+  // What a token adds to a text behind another one, if the text ends there.
+  virtual std::string inner_text(std::string_view token) const { return token_bytes(token); }
   // The byte that a token stands for, where some stand for bytes of characters.
   virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
   // Tokenizer's, for a token.

@@ -49,7 +49,7 @@ class Document {
 
   json make(const JsonView& config) {
     const TokenizerRule::PieceFile& file = rule_.pieces;
-    extra_tokens_ = !names_no_extra_tokens(config);
+    extra_tokens_ = !lists_extra_tokens(config);
     add_special(tokens_of(file.before, config));
     for (size_t i = file.replaced; i < model_.pieces.size(); ++i) {
       const PieceModel::Piece& piece = model_.pieces[i];
@@ -72,13 +72,13 @@ class Document {
   }
   void add_special(const Tokens& tokens) {
     for (const TokenizerRule::PieceFile::Token& token : tokens) {
-      if (extra_tokens_) note(token.content, /*special=*/true);
+      note(token.content, /*special=*/true);
       add(token.content, token.score);
     }
   }
   // The next token is looked for in texts. How, the class says of those that it names.
   void note(const std::string& content, bool special) {
-    if (!is_named(rule_, content))
+    if (extra_tokens_ && !is_named(rule_, content))
       added_.push_back({{"id", vocabulary_.size()},
                         {"content", content},
                         {"special", special},

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/pipeline/vocabulary.h"
+#include "text/pipeline/models/vocabulary.h"
 #include "text/sentencepiece/piece_normalizer.h"
 #include "text/sentencepiece/segmenter.h"
 
@@ -26,6 +26,8 @@ class SentencePieceModel final : public VocabularyModel {
         normalizer_(files.source),
         segmenter_(make_segmenter(files.source)),
         codes_(files.options.codes) {
+    if (files.options.outside_pieces)
+      for (const PieceModel::Piece& piece : files.target.pieces) pieces_.push_back(piece.text);
     const auto unknown = vocabulary_.find(files.unknown_token);
     if (!unknown)
       throw invalid_model(file, in_quotes(files.unknown_token) + " is not in the vocabulary");
@@ -40,6 +42,10 @@ class SentencePieceModel final : public VocabularyModel {
 
   std::optional<std::string_view> id_to_token(int32_t id) const override {
     return target_ ? target_->token(id) : VocabularyModel::id_to_token(id);
+  }
+  std::optional<std::string_view> outside_token(int32_t id) const override {
+    if (id < 0 || static_cast<size_t>(id) >= pieces_.size()) return std::nullopt;
+    return pieces_[static_cast<size_t>(id)];
   }
   int32_t max_id() const override {
     return std::max(VocabularyModel::max_id(), target_ ? target_->max_id() : -1);
@@ -74,6 +80,7 @@ class SentencePieceModel final : public VocabularyModel {
   PieceNormalizer normalizer_;
   std::unique_ptr<Segmenter> segmenter_;
   bool codes_;
+  std::vector<std::string> pieces_;  // that stand for ids outside the vocabulary
   int32_t unknown_ = 0;
   std::vector<int32_t> byte_ids_;       // empty: unknown characters have no bytes
   std::unique_ptr<Vocabulary> target_;  // of decoded ids; nullptr: the same
@@ -97,6 +104,11 @@ class SentencePieceDecoder final : public Decoder {
       out += ' ';
       at = symbol + kSpaceSymbol.size();
     }
+    return out;
+  }
+  std::string inner_text(std::string_view token) const override {
+    std::string out = token_bytes(token);
+    while (out.ends_with(' ')) out.pop_back();
     return out;
   }
   bool trims_spaces() const override { return true; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "runtime/execution/choose_tokens.h"
@@ -74,7 +75,8 @@ void DraftModel::prepare(const std::vector<WorkerGroup*>& scheduled, const StepT
 void DraftModel::run_encoder(const std::vector<const WorkerGroup*>& groups) {
   if (groups.empty()) return;
   ModelInput in;
-  for (const WorkerGroup* group : groups) append_encoder(*group, block_size_, in);
+  const std::optional<int32_t> padding = model_->limits().position_padding;
+  for (const WorkerGroup* group : groups) append_encoder(*group, block_size_, in, padding);
   const StepTensors step(in);
   model_->write_cross_kv(step, model_->encode(step), pools_.device());
   for (const WorkerGroup* group : groups)
@@ -155,6 +157,7 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
   ModelInput in;
   std::vector<SamplerSequence> views;
   std::vector<int32_t> last, ids;
+  const std::optional<int32_t> padding = model_->limits().position_padding;
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = *rows[i];
     const std::vector<int32_t>& prompt = row.seq->prompt;
@@ -163,6 +166,7 @@ std::vector<proto::SequenceOutput> DraftModel::run(const std::vector<Row*>& rows
     for (auto p = static_cast<size_t>(row.computed); p < static_cast<size_t>(length); ++p)
       ids.push_back(p < prompt.size() ? prompt[p] : row.output[p - prompt.size()]);
     append_decoder(row.seq->blocks, row.computed, ids, block_size_, in);
+    if (padding) skip_padding(*row.seq, row.computed, ids, *padding, in);
     if (i + 1 == rows.size() || rows[i + 1]->group != row.group)
       append_cross(*row.group, block_size_, in);
     last.push_back(static_cast<int32_t>(in.input_ids.size()) - 1);

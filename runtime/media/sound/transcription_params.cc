@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "runtime/protocol/speech_params_reader.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

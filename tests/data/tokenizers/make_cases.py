@@ -1,12 +1,13 @@
 """Makes pipelines.json and variants.json: what HuggingFace's libraries say about random tokenizers.
 
-usage: make_cases.py [pipelines variants families]
+usage: make_cases.py [pipelines variants families classes]
 (needs the Python packages `tokenizers`, `transformers` and `sentencepiece`)
 
 pipelines.json: small random tokenizer.json documents with every kind of component that is built, and
 their ids and texts. variants.json: checkpoints of tests/data/goldens with tokenizer files removed and
 changed, as AutoTokenizer reads them. families.json: the same of classes that are not byte-level BPE:
-SentencePiece models without a tokenizer.json, bytes, two vocabularies, tidied spaces. Characters are those of Unicode 3.2, because normal forms and
+SentencePiece models without a tokenizer.json, bytes, two vocabularies, tidied spaces. classes.json: what classes do
+whatever their files list: languages, added tokens of those that run in Python, stages that are built anew. Characters are those of Unicode 3.2, because normal forms and
 \\p{…} of expressions follow the Unicode version of each library.
 """
 import json
@@ -307,6 +308,99 @@ def families():
     return out
 
 
+def flagged(content, **flags):
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+    return {"content": content, **plain, **flags}
+
+
+ADDED = [flagged("<new>"), flagged("<newer>", single_word=True), flagged("new>x", lstrip=True), flagged("ab", rstrip=True),
+         flagged("b <n", single_word=True, rstrip=True), flagged("[X]", lstrip=True, rstrip=True, special=True)]
+
+
+def fairseq_vocabulary(base):
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor()
+    model.Load(os.path.join(HERE, "..", "goldens", base, "sentencepiece.bpe.model"))
+    tokens = ["<s>", "<pad>", "</s>", "<unk>"] + [model.IdToPiece(i) for i in range(3, len(model))]
+    return {t: i for i, t in enumerate(tokens)}
+
+
+def python_classes():
+    """Vocabulary files and the size of the vocabulary, for each tokenizer that runs in Python."""
+    vocabulary = fairseq_vocabulary("plbart-tiny")
+    yield "plbart-tiny", {"vocab.json": vocabulary}, "M2M100Tokenizer", len(vocabulary) + 100
+    for base, name in (("marian-tiny", "MarianTokenizer"), ("blenderbot-small-tiny", "BlenderbotSmallTokenizer")):
+        with open(os.path.join(HERE, "..", "goldens", base, "vocab.json")) as f:
+            yield base, {}, name, len(json.load(f))
+    yield "plbart-tiny", {}, "PLBartTokenizer", len(vocabulary) + 4
+    yield "t5-tiny", {}, "ByT5Tokenizer", 259
+
+
+def class_variants():
+    for base, files, name, size in python_classes():
+        settings = [{}, {"additional_special_tokens": ["<foo>", "ab"]}, {"z_token": "<z>", "a_token": "<a>"}]
+        settings.append({"extra_special_tokens": {"z_token": "<z>", "a_token": "<a>"}})
+        for _ in range(3):
+            tokens = R.sample(ADDED, 4)
+            settings.append({"added_tokens_decoder": {str(size + i): t for i, t in enumerate(tokens)}})
+        if name == "M2M100Tokenizer":
+            settings += [{"additional_special_tokens": [f"__{x}__" for x in ("zu", "fr", "en")]}, {"src_lang": "ss"},
+                         {"language_codes": "wmt21", "src_lang": "is"}]
+        if name == "PLBartTokenizer":
+            settings += [{"language_codes": "multi"}, {"additional_special_tokens": ["__python__", "<foo>"]}]
+        if name == "ByT5Tokenizer":
+            settings += [{"extra_special_tokens": []}, {"extra_ids": 3}]
+        for setting in settings:
+            yield base, ["special_tokens_map.json", "tokenizer.json"], {
+                **files, "tokenizer_config.json": {"tokenizer_class": name, **setting}}
+    nothing = {"normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": {"type": "ByteFallback"}}
+    for base, name in (("t5-tiny", "T5Tokenizer"), ("mbart50-tiny", "MBart50Tokenizer"), ("mbart50-tiny", "MBartTokenizer"),
+                       ("mbart50-tiny", "XLMRobertaTokenizer"), ("mbart50-tiny", "CamembertTokenizer"),
+                       ("t5-tiny", "XGLMTokenizer")):
+        for setting in ({}, {"additional_special_tokens": ["<foo>", "ab"]}, {"z_token": "<z>", "a_token": "<a>"}):
+            for changes in (nothing, {**nothing, "added_tokens": []}):
+                yield base, ["special_tokens_map.json"], {
+                    "tokenizer_config.json": {"tokenizer_class": name, **setting}, "tokenizer.json": changes}
+    yield "umt5-tiny", ["special_tokens_map.json"], {"tokenizer_config.json": {"tokenizer_class": "T5Tokenizer"},
+                                                     "tokenizer.json": {"post_processor": None}}
+
+
+CLASS_TEXTS = ["x.<new>.y", "<new><newer> new>x", "a\n <newer>\tb <n ab", " ab [X]\u00a0<new> ", "__en__ a __zu__", "<foo><z><a> b",
+               "<s>a</s> <pad><unk> <mask>\n<mask>", "en_XX a ro_RO", "__java__ x __php__", ">>fra<< ab", "<extra_id_0> a", ""]
+
+
+def classes():
+    out = []
+    for base, remove, content in class_variants():
+        model_type = "umt5" if base == "umt5-tiny" else ""
+        goldens = os.path.join(HERE, "..", "goldens", base)
+        with tempfile.TemporaryDirectory() as d:
+            for f in os.listdir(goldens):
+                if f not in remove and f.startswith(("tokenizer.json", "vocab", "merges", "source", "target", "sentence", "spiece")):
+                    shutil.copyfile(os.path.join(goldens, f), os.path.join(d, f))
+            with open(os.path.join(d, "config.json"), "w") as f:
+                json.dump({"model_type": model_type} if model_type else {}, f)
+            for name, changes in content.items():
+                path, old = os.path.join(d, name), {}
+                if os.path.exists(path) and name != "vocab.json":
+                    with open(path) as f:
+                        old = json.load(f)
+                with open(path, "w") as f:
+                    json.dump({**old, **changes}, f)
+            t = AutoTokenizer.from_pretrained(d)
+        cases, decode = [], []
+        for text in CLASS_TEXTS:
+            ids = t(text)["input_ids"]
+            cases.append({"text": text, "ids": ids, "ids_no_special": t(text, add_special_tokens=False)["input_ids"]})
+            if "M2M100" not in type(t).__name__ or len(ids) < 12:
+                decode.append(ids)
+        decode += [random_ids(t, [0, 1, 2, 3]) for _ in range(3)]
+        decode = [{"ids": i, "decoded": t.decode(i), "decoded_skip_special": t.decode(i, skip_special_tokens=True)} for i in decode]
+        out.append({"base": base, "remove": remove, "write": content, "model_type": model_type, "class": type(t).__name__,
+                    "cases": cases, "decode_only": decode})
+    return out
+
+
 def write(name, items):
     with open(os.path.join(HERE, name), "w", encoding="utf-8") as f:
         lines = [json.dumps(i, ensure_ascii=False, separators=(",", ":")) for i in items]
@@ -314,10 +408,12 @@ def write(name, items):
 
 
 if __name__ == "__main__":
-    parts = sys.argv[1:] or ["pipelines", "variants", "families"]
+    parts = sys.argv[1:] or ["pipelines", "variants", "families", "classes"]
     if "pipelines" in parts:
         write("pipelines.json", pipelines(48))
     if "variants" in parts:
         write("variants.json", variants(40))
     if "families" in parts:
         write("families.json", families())
+    if "classes" in parts:
+        write("classes.json", classes())

@@ -106,7 +106,7 @@ TEST(ModelConfig, GeneralNamesOfSizes) {
                               {"num_attention_heads", 8}});
   EXPECT_EQ(c.d_model, 24);
   EXPECT_EQ(c.encoder_layers, 5);
-  EXPECT_EQ(c.encoder_attention_heads, 4);  // the family's own name comes first
+  EXPECT_EQ(c.encoder_attention_heads, 8);  // it wins over the family's own name, 4 here
 }
 
 // Of a config.json that says nothing but `patch`.
@@ -136,6 +136,17 @@ TEST(ModelConfig, T5) {
   EXPECT_EQ(load_t5({{"feed_forward_proj", "gated-gelu"}}).activation, Activation::kGeluTanh);
   EXPECT_EQ(load_t5({{"feed_forward_proj", "gated-silu"}}).activation, Activation::kSilu);
   EXPECT_EQ(load_t5({{"feed_forward_proj", "gelu"}}).activation, Activation::kGelu);
+  // The general names win; the decoder's layers go by the family's own.
+  const ModelConfig named = load_t5({{"num_layers", 5},
+                                     {"num_hidden_layers", 3},
+                                     {"num_attention_heads", 2},
+                                     {"hidden_size", 40},
+                                     {"head_dim", 6}});
+  EXPECT_EQ(named.encoder_layers, 3);
+  EXPECT_EQ(named.decoder_layers, 5);
+  EXPECT_EQ(named.encoder_attention_heads, 2);
+  EXPECT_EQ(named.d_model, 40);
+  EXPECT_EQ(named.decoder_heads_width(), 12);
   const ModelConfig later =
       load_t5({{"architectures", {"MT5ForConditionalGeneration"}}, {"model_type", "mt5"}});
   EXPECT_EQ(later.vocab_size, 250112);

@@ -257,5 +257,31 @@ TEST(BatchBuilder, NothingScheduled) {
   EXPECT_EQ(batch.input.attention.num_requests, 0);
 }
 
+// Values of HuggingFace's create_position_ids_from_input_ids(), less padding + 1: of a prompt at
+// once, then of each new token behind as many tokens as there are, padding or not.
+TEST(BatchBuilder, PositionsThatDoNotCountPadding) {
+  WorkerGroup group;
+  group.encoder.tokens = {9, 1, 8, 1, 7};
+  group.encoder.length = 5;
+  group.encoder.blocks = {0, 1, 2};
+  group.compute_encoder = true;
+  WorkerSequence& seq = group.seqs.emplace_back();
+  seq.prompt = {2, 1, 5, 6};
+  seq.output = {4, 1, 3};
+  seq.blocks = {3, 4, 5, 6};
+  const auto positions = [&](int computed, int chunk) {
+    seq.num_computed = computed;
+    seq.chunk = chunk;
+    return build_batch({&group}, 2, /*padding=*/1).input.positions;
+  };
+  EXPECT_THAT(build_batch({&group}, 2, 1).input.encoder_positions, ElementsAre(0, -1, 1, -1, 2));
+  EXPECT_THAT(positions(0, 7), ElementsAre(0, -1, 1, 2, 4, -1, 6));
+  EXPECT_THAT(positions(2, 3), ElementsAre(1, 2, 4));  // a part, as where a prompt is cut
+  EXPECT_THAT(positions(6, 1), ElementsAre(6));
+  seq.num_computed = 0;
+  seq.chunk = 7;
+  EXPECT_THAT(build_batch({&group}, 2).input.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -175,5 +175,45 @@ TEST(StopStrings, AgreeWithASearchInTheWholeText) {
   EXPECT_GT(stops_seen, 1000);
 }
 
+bool token_stop(const std::vector<std::string>& stops, const std::vector<std::string>& tokens) {
+  TokenStopMatcher matcher(stops);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    matcher.append(tokens[i]);
+    if (i + 1 < tokens.size()) {
+      EXPECT_EQ(matcher.match(), nullptr) << tokens[i];
+    }
+  }
+  return matcher.match() != nullptr;
+}
+
+// What transformers 5.24's StopStringCriteria says of tokens with these texts.
+TEST(TokenStopMatcher, AStringEndsWithTheTokenThatCompletesIt) {
+  using Tokens = std::vector<std::string>;
+  for (const Tokens& tokens :
+       {Tokens{"st", "op"}, Tokens{"stop"}, Tokens{"st", "opera"}, Tokens{"sto", "pper"},
+        Tokens{"las", "topper"}, Tokens{"s", "to", "pped"}, Tokens{"a stop b"},
+        Tokens{"x", "st", "", "op"}, Tokens{"</stop>"}, Tokens{" s", "t", "o", "p"}})
+    EXPECT_TRUE(token_stop({"stop"}, tokens)) << tokens.front();
+  for (const Tokens& tokens : {Tokens{"st", "x", "op"}, Tokens{"sto"}, Tokens{"top"}, Tokens{""},
+                               Tokens{"s", " ", "top"}, Tokens{"st", "<pad>", "op"}})
+    EXPECT_FALSE(token_stop({"stop"}, tokens)) << tokens.front();
+  EXPECT_TRUE(token_stop({" th"}, {" th"}));         // a first token with its space
+  EXPECT_TRUE(token_stop({"i"}, {"<extra_id_9>"}));  // the text of a special token
+  EXPECT_TRUE(token_stop({"aa"}, {"a", "a"}));
+  EXPECT_TRUE(token_stop({"aba"}, {"ab", "ab"}));
+  TokenStopMatcher gone({"stop"});
+  for (const char* token : {"st", "op", "x"}) gone.append(token);
+  EXPECT_EQ(gone.match(), nullptr);
+}
+
+TEST(TokenStopMatcher, TheFirstOfTheListCounts) {
+  TokenStopMatcher matcher({"xx", "b", "ab"});
+  matcher.append("a");
+  EXPECT_EQ(matcher.match(), nullptr);
+  matcher.append("b");
+  ASSERT_NE(matcher.match(), nullptr);
+  EXPECT_EQ(*matcher.match(), "b");
+}
+
 }  // namespace
 }  // namespace tandem

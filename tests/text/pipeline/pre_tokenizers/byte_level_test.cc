@@ -1,5 +1,5 @@
 // GPT-2's words, found by hand, against the pattern itself in PCRE2.
-#include "text/pipeline/byte_level.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "text/pipeline/split_pattern.h"
+#include "text/pipeline/pre_tokenizers/split_pattern.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // Sequences of pre-tokenizers, and the table of those that there are.
 #include <utility>
 
-#include "text/pipeline/byte_level.h"
-#include "text/pipeline/metaspace.h"
-#include "text/pipeline/split_pattern.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
+#include "text/pipeline/pre_tokenizers/metaspace.h"
+#include "text/pipeline/pre_tokenizers/split_pattern.h"
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {

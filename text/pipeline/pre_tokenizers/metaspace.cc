@@ -1,4 +1,4 @@
-#include "text/pipeline/metaspace.h"
+#include "text/pipeline/pre_tokenizers/metaspace.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/utf8.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

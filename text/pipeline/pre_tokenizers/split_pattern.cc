@@ -1,5 +1,5 @@
 // Split by PCRE2, with limits: an expression that would take for ever on some text is an error.
-#include "text/pipeline/split_pattern.h"
+#include "text/pipeline/pre_tokenizers/split_pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -30,6 +30,7 @@ class ByteLevelDecoder : public Decoder {
   bool drops_invalid() const override { return drops_invalid_; }
   bool works_bytewise() const override { return true; }
   std::string token_bytes(std::string_view token) const override;
+  std::string inner_text(std::string_view token) const override;
 
  private:
   bool drops_invalid_;

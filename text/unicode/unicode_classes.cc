@@ -1,7 +1,7 @@
 // Letters and numbers of Unicode 16.0 (general categories L and N) as ranges: the version that the
 // tokenizers library of HuggingFace is built with. ICU and PCRE2 of Debian 12 know 15 and 14, and
 // with their tables a newer script would be split elsewhere than the model's training did.
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The vocabulary of a token model. Ids may have holes; every id has at most one token.
-#include "text/pipeline/vocabulary.h"
+#include "text/pipeline/models/vocabulary.h"
 
 #include <algorithm>
 #include <cstddef>

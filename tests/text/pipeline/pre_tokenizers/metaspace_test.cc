@@ -1,6 +1,6 @@
 // SentencePiece's stages as tokenizer.json has them: Metaspace, WhitespaceSplit, Precompiled,
 // Strip, Replace, Unigram.
-#include "text/pipeline/metaspace.h"
+#include "text/pipeline/pre_tokenizers/metaspace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,14 @@
 // GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this
 // is several times faster than a regular expression engine. A test compares it with PCRE2.
-#include "text/pipeline/byte_level.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
 
 #include "base/utf8.h"
-#include "text/pipeline/metaspace.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/pipeline/pre_tokenizers/metaspace.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
@@ -130,6 +130,15 @@ void ByteLevelPreTokenizer::split(std::string_view text, const TextSink& word) c
 }
 
 // A token with a character that is no byte's stands for itself.
+// Part of a character is nothing where what is not valid is dropped.
+std::string ByteLevelDecoder::inner_text(std::string_view token) const {
+  std::string bytes = token_bytes(token);
+  if (!drops_invalid_) return bytes;
+  std::string out;
+  append_valid_utf8(bytes, out);
+  return out;
+}
+
 std::string ByteLevelDecoder::token_bytes(std::string_view token) const {
   const ByteMap& map = byte_map();
   std::string bytes;

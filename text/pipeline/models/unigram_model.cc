@@ -1,5 +1,5 @@
 // Viterbi over the bytes of a word; its cost is linear in the word.
-#include "text/pipeline/unigram_model.h"
+#include "text/pipeline/models/unigram_model.h"
 
 #include <algorithm>
 #include <array>

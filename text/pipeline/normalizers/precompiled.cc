@@ -1,4 +1,4 @@
-#include "text/pipeline/precompiled.h"
+#include "text/pipeline/normalizers/precompiled.h"
 
 #include <unicode/brkiter.h>
 #include <unicode/utext.h>

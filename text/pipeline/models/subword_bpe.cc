@@ -1,4 +1,4 @@
-#include "text/pipeline/subword_bpe.h"
+#include "text/pipeline/models/subword_bpe.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
@@ -13,9 +13,9 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "text/pipeline/bpe_model.h"
-#include "text/pipeline/unicode_classes.h"
-#include "text/pipeline/vocabulary.h"
+#include "text/pipeline/models/bpe_model.h"
+#include "text/pipeline/models/vocabulary.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {
@@ -157,6 +157,10 @@ class SubwordDecoder final : public Decoder {
     if (token.ends_with(kGoesOn))
       return std::string(token.substr(0, token.size() - kGoesOn.size()));
     return std::string(token) + ' ';
+  }
+  // "@@" is taken away before a space only, and there is one between any two tokens.
+  std::string inner_text(std::string_view token) const override {
+    return std::string(1, ' ').append(token);
   }
   bool trims_spaces() const override { return true; }
   std::string_view ending(std::string_view token) const override {

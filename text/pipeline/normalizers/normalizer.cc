@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/printable.h"
 #include "base/utf8.h"
-#include "text/pipeline/precompiled.h"
+#include "text/pipeline/normalizers/precompiled.h"
 #include "text/pipeline/text_pipeline.h"
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 namespace tandem {
 namespace {

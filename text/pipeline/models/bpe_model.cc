@@ -1,7 +1,7 @@
 // BPE as the tokenizers library defines it: of all pairs that a rule applies to, the one with the
 // lowest rank is merged first, and of these the leftmost. A heap keeps words of any length at
 // O(n log n); a cache, private to one encode() call, spares repeated words the work.
-#include "text/pipeline/bpe_model.h"
+#include "text/pipeline/models/bpe_model.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/utf8.h"
-#include "text/pipeline/unigram_model.h"
+#include "text/pipeline/models/unigram_model.h"
 
 namespace tandem {
 

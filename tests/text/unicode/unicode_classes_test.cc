@@ -1,5 +1,5 @@
 // Character classes against ICU.
-#include "text/pipeline/unicode_classes.h"
+#include "text/unicode/unicode_classes.h"
 
 #include <gtest/gtest.h>
 #include <unicode/uchar.h>

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pipeline/models/vocabulary.h"
 #include "text/pipeline/text_pipeline.h"
-#include "text/pipeline/vocabulary.h"
 
 namespace tandem {
 
