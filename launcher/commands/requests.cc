@@ -26,6 +26,9 @@ namespace {
 
 using nlohmann::json;
 
+// Times as many lines as are in flight may wait for the one before them.
+constexpr size_t kMostUnwritten = 64;
+
 // Requests in flight and the results that wait for their turn.
 class Session {
  public:
@@ -62,7 +65,7 @@ class Session {
       for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
       ++finished_;
       try {
-        done_[number] = format_.write(output, ids_.at(number), backend_.tokenizer());
+        done_[number] = {format_.write(output, ids_.at(number), backend_.tokenizer())};
       } catch (const client::ClientError& e) {
         --finished_;
         fail(number, InputError(ErrorKind::kInternal, e.what(), e.param()), ids_.at(number));
@@ -74,7 +77,7 @@ class Session {
   // Writes what is next in input order; of a stream, all that there is.
   void flush() {
     for (auto it = next(); it != done_.end(); it = next()) {
-      if (jsonl_ || failed_lines_.count(it->first) == 0) std::cout << it->second << "\n";
+      if (jsonl_ || !it->second.failed) std::cout << it->second.text << "\n";
       done_.erase(it);
       ++written_;
     }
@@ -84,17 +87,23 @@ class Session {
   uint64_t submitted() const { return submitted_; }
   uint64_t finished() const { return finished_; }
   uint64_t tokens() const { return tokens_; }
-  uint64_t failed() const { return failed_lines_.size(); }
+  uint64_t failed() const { return failed_; }
   size_t in_flight() const { return ids_.size(); }
+  // With results that wait for one before them.
+  size_t unwritten() const { return ids_.size() + done_.size(); }
 
  private:
-  std::map<uint64_t, std::string>::iterator next() {
+  struct Result {
+    std::string text;
+    bool failed = false;
+  };
+  std::map<uint64_t, Result>::iterator next() {
     return stream_ ? done_.begin() : done_.find(written_);
   }
   void fail(uint64_t number, const InputError& e, const json& id) {
     ++finished_;
-    failed_lines_.insert({number, true});
-    done_[number] = dump_line(error_to_json(e, id));
+    ++failed_;
+    done_[number] = {dump_line(error_to_json(e, id)), /*failed=*/true};
     if (!jsonl_)
       std::fprintf(stderr, "tandem: text %llu: %s\n", static_cast<unsigned long long>(number + 1),
                    readable(e.what()).c_str());
@@ -103,10 +112,9 @@ class Session {
   Backend& backend_;
   const RequestFormat& format_;
   bool jsonl_, stream_;
-  std::map<uint64_t, json> ids_;          // in flight
-  std::map<uint64_t, std::string> done_;  // results whose turn has not come
-  std::map<uint64_t, bool> failed_lines_;
-  uint64_t submitted_ = 0, finished_ = 0, written_ = 0, tokens_ = 0;
+  std::map<uint64_t, json> ids_;     // in flight
+  std::map<uint64_t, Result> done_;  // whose turn has not come
+  uint64_t submitted_ = 0, finished_ = 0, failed_ = 0, written_ = 0, tokens_ = 0;
 };
 
 std::string rate(const Session& session, double seconds) {
@@ -127,7 +135,8 @@ int run_session(Session& session, const std::string& title, const Next& next,
   ProgressBar bar(title);
   bool more = true;
   while (more || session.in_flight() > 0) {
-    while (more && session.in_flight() < max_in_flight) {
+    while (more && session.in_flight() < max_in_flight &&
+           session.unwritten() < kMostUnwritten * max_in_flight) {
       const bool idle = session.in_flight() == 0;
       if (idle) session.flush();
       const std::optional<Line> line = next(/*wait=*/idle, more);
