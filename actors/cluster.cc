@@ -66,7 +66,7 @@ void check(const ClusterConfig& c) {
 }
 
 // A CPU is as fast as it gets with so many sequences a step; a GPU with as many as it may have.
-constexpr int kCpuBatch = 32;
+constexpr int kCpuBatch = 32, kLeastCpuBatch = 8;
 constexpr int kMostSeats = 1 << 16;  // beyond, no number is measured to be any good
 
 bool on_cpu(const std::string& device) {
@@ -86,8 +86,13 @@ std::unique_ptr<Cluster::Impl> make_impl(const ClusterConfig& config) {
   AdmissionConfig& admission = shared.config.requests.admission;
   const int seats = config.data_parallel_size * std::min(config.engine.max_num_seqs, kMostSeats);
   admission.most_unmeasured = seats;
-  admission.batch =
-      on_cpu(config.engine.device) ? std::min(seats, kCpuBatch * config.data_parallel_size) : seats;
+  const bool cpu = on_cpu(config.engine.device);
+  admission.batch = cpu ? std::min(seats, kCpuBatch * config.data_parallel_size) : seats;
+  // A full batch, and what takes the place of those that end in it.
+  const int batch = admission.batch / config.data_parallel_size;
+  shared.config.requests.most_at_replica = batch + std::max(1, batch / 4);
+  shared.config.requests.least_at_replica =
+      cpu ? std::min(kLeastCpuBatch, shared.config.requests.most_at_replica) : 0;
   shared.processor = std::make_shared<RequestProcessor>(config.engine.model, config.engine.seed);
   shared.dtype = resolve_dtype(config.engine, shared.processor->model_config().checkpoint_dtype);
   return impl;

@@ -81,8 +81,12 @@ std::optional<proto::Error> InProcessEngine::refuse_unread() { return impl_->ref
 EngineStatus InProcessEngine::status() {
   EngineStatus status;
   status.info = impl_->shared->info.get();
-  status.info.set_refused_queue_time(status.info.refused_queue_time() +
-                                     impl_->refusals->num_repeated());
+  // Without a bound of time only the number of requests makes the engine refuse everybody.
+  const int64_t repeated = impl_->refusals->num_repeated();
+  if (impl_->shared->config.requests.admission.max_queue_time > 0)
+    status.info.set_refused_queue_time(status.info.refused_queue_time() + repeated);
+  else
+    status.info.set_refused_full(status.info.refused_full() + repeated);
   // What the cluster knows at once counts; the figures may be a little older.
   const ClusterStatus now = impl_->shared->board.get();
   status.ready = now.replicas_up > 0 && !now.given_up;

@@ -201,6 +201,8 @@ Client Client::connect(const ClientOptions& options) {
   ClientActorOptions actor;
   actor.core.name = options.name;
   actor.core.reconnect_timeout = to_seconds(options.reconnect_timeout);
+  actor.core.max_under_way = options.max_under_way;
+  actor.core.retry_refused = options.retry_refused;
   actor.retry = options.retry;
   actor.endpoint = [config = state.config.get(), address = options.address,
                     file = options.access_file] {

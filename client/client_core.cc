@@ -3,16 +3,15 @@
 #include "client/client_core.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "runtime/protocol/version.h"
 
 namespace tandem::client {
 namespace {
 
-constexpr int kMaxAskedAgain = 4;  // on one connection
-constexpr size_t kMaxSequences = 65536;
+constexpr int kMaxAskedAgain = 4;     // on one connection
 constexpr double kInfoTimeout = 60;   // seconds
 constexpr double kDeadlineGrace = 1;  // seconds; the server is the one to say that time is up
 
@@ -28,7 +27,7 @@ proto::Error make_error(const std::string& type, const std::string& message,
 }  // namespace
 
 ClientCore::ClientCore(ClientCoreConfig config, ClientOutbox& outbox)
-    : config_(std::move(config)), outbox_(outbox) {}
+    : config_(std::move(config)), outbox_(outbox), window_(config_.max_under_way) {}
 
 // --- Connection ----------------------------------------------------------------------------------
 
@@ -47,8 +46,9 @@ void ClientCore::connected(uint64_t connection, double now) {
   }
   for (auto& [id, stream] : streams_) {
     stream.asked_again = 0;
-    ask(id, stream, now);
+    if (!stream.waits) ask(id, stream, now);
   }
+  send_waiting(now);
 }
 
 void ClientCore::disconnected(const std::string& reason, double now) {
@@ -70,13 +70,7 @@ void ClientCore::ask(const std::string& id, Stream& stream, double now) {
   if (stream.known) {
     proto::ResumeRequest& resume = *message.mutable_resume();
     resume.set_request_id(id);
-    for (const auto& [index, position] : stream.positions) {
-      proto::StreamPosition& p = *resume.add_received();
-      p.set_index(index);
-      p.set_num_tokens(position.num_tokens);
-      p.set_text_bytes(position.text_bytes);
-    }
-    resume.set_num_prompt_logprobs(stream.num_prompt_logprobs);
+    stream.received.write(resume);
   } else {
     *message.mutable_submit() = *stream.submit;
     if (stream.submit->timeout() > 0)
@@ -109,6 +103,7 @@ void ClientCore::on_message(uint64_t connection, const proto::ServerMessage& mes
   for (const proto::RequestChunk& chunk : message.chunks())
     on_chunk(chunk, message.number() > 0, now, delivery);
   if (message.has_info()) on_info(message.info(), delivery);
+  send_waiting(now);
   if (delivery.number > 0 || !delivery.streams.empty() || !delivery.infos.empty())
     outbox_.deliver(std::move(delivery));
 }
@@ -128,9 +123,11 @@ void ClientCore::on_chunk(const proto::RequestChunk& chunk, bool numbered, doubl
   const auto it = streams_.find(chunk.request_id());
   if (it == streams_.end()) return;  // cancelled meanwhile, or never ours
   Stream& stream = it->second;
-  if (chunk.has_error() && ask_again(it->first, stream, chunk.error(), now)) return;
+  if (chunk.has_error() && (ask_again(it->first, stream, chunk.error(), now) ||
+                            wait_again(it->first, stream, chunk.error(), now)))
+    return;
   proto::RequestChunk news = chunk;
-  std::string wrong = take_news(stream, news);
+  std::string wrong = stream.received.take_news(news);
   if (wrong.empty() && !numbered && !chunk.finished() && !chunk.has_error())
     wrong = "a chunk without a number";
   if (!wrong.empty()) {
@@ -149,10 +146,8 @@ void ClientCore::on_chunk(const proto::RequestChunk& chunk, bool numbered, doubl
   }
   out.chunk = std::move(news);
   delivery.streams.push_back(std::move(out));
-  if (delivery.streams.back().finished) {
-    ids_.erase(stream.key);
-    streams_.erase(it);
-  }
+  if (!delivery.streams.back().error) window_.took(delivery.streams.back().finished);
+  if (delivery.streams.back().finished) erase(it);
 }
 
 // A submission may have been lost with its connection (or the server is another one now): resuming
@@ -171,65 +166,29 @@ bool ClientCore::ask_again(const std::string& id, Stream& stream, const proto::E
   return true;
 }
 
-std::string ClientCore::take_news(Stream& stream, proto::RequestChunk& chunk) {
-  for (proto::CompletionChunk& output : *chunk.mutable_outputs()) {
-    std::string wrong = take_news(stream, output);
-    if (!wrong.empty()) return "sequence " + std::to_string(output.index()) + ": " + wrong;
-  }
-  const int have = stream.num_prompt_logprobs;
-  const int count = chunk.prompt_logprobs_size();
-  if (chunk.prompt_logprobs_offset() < 0) return "a negative offset";
-  if (count > std::numeric_limits<int>::max() - have) return "too many prompt logprobs";
-  if (count > 0 && chunk.prompt_logprobs_offset() > have)
-    return "prompt logprobs from " + std::to_string(chunk.prompt_logprobs_offset()) + " on after " +
-           std::to_string(have);
-  const int known = std::clamp(have - chunk.prompt_logprobs_offset(), 0, count);
-  chunk.mutable_prompt_logprobs()->DeleteSubrange(0, known);
-  chunk.set_prompt_logprobs_offset(have);
-  stream.num_prompt_logprobs += count - known;
-  return {};
+// Refused for now. What cannot be done within its own deadline is not: its client is told.
+bool ClientCore::wait_again(const std::string& id, Stream& stream, const proto::Error& error,
+                            double now) {
+  if (!config_.retry_refused || error.type() != "overloaded_error" || !error.param().empty() ||
+      stream.phase != Phase::kAsked || !stream.submit || stream.last_resumed)
+    return false;
+  stream.known = false;
+  stream.phase = Phase::kUnsent;
+  stream.waits = true;
+  waiting_.emplace(stream.key, id);
+  window_.refused(streams_.size() - waiting_.size(), error.retry_after(), now);
+  return true;
 }
 
-std::string ClientCore::take_news(Stream& stream, proto::CompletionChunk& chunk) {
-  if (chunk.index() < 0) return "a negative index";
-  if (stream.positions.size() >= kMaxSequences) return "too many sequences";
-  Position& have = stream.positions[chunk.index()];
-  const int num_tokens = chunk.token_ids_size();
-  const auto text_bytes = static_cast<int64_t>(chunk.text().size());
-  if (chunk.token_offset() < 0 || chunk.text_offset() < 0) return "a negative offset";
-  if (num_tokens > std::numeric_limits<int>::max() - have.num_tokens) return "too many tokens";
-  if (chunk.token_offset() > have.num_tokens)
-    return "tokens from " + std::to_string(chunk.token_offset()) + " on after " +
-           std::to_string(have.num_tokens);
-  if (chunk.text_offset() > have.text_bytes)
-    return "text from byte " + std::to_string(chunk.text_offset()) + " on after " +
-           std::to_string(have.text_bytes);
-  if (chunk.logprobs_size() != 0 && chunk.logprobs_size() != num_tokens)
-    return std::to_string(chunk.logprobs_size()) + " logprobs for " + std::to_string(num_tokens) +
-           " tokens";
-  const int num_segments = chunk.segments_size();
-  if (chunk.segment_offset() < 0) return "a negative offset";
-  if (num_segments > std::numeric_limits<int>::max() - have.num_segments)
-    return "too many segments";
-  if (chunk.segment_offset() > have.num_segments)
-    return "segments from " + std::to_string(chunk.segment_offset()) + " on after " +
-           std::to_string(have.num_segments);
-  const int known_tokens = std::min(have.num_tokens - chunk.token_offset(), num_tokens);
-  if (known_tokens > 0) {
-    chunk.mutable_token_ids()->ExtractSubrange(0, known_tokens, nullptr);
-    if (chunk.logprobs_size() > 0) chunk.mutable_logprobs()->DeleteSubrange(0, known_tokens);
+void ClientCore::send_waiting(double now) {
+  if (!is_connected()) return;
+  while (!waiting_.empty() && window_.has_room(streams_.size() - waiting_.size(), now)) {
+    const std::string id = waiting_.begin()->second;
+    waiting_.erase(waiting_.begin());
+    Stream& stream = streams_.at(id);
+    stream.waits = false;
+    ask(id, stream, now);
   }
-  const int64_t known_text = std::min(have.text_bytes - chunk.text_offset(), text_bytes);
-  if (known_text > 0) chunk.mutable_text()->erase(0, static_cast<size_t>(known_text));
-  const int known_segments = std::min(have.num_segments - chunk.segment_offset(), num_segments);
-  chunk.mutable_segments()->DeleteSubrange(0, known_segments);
-  chunk.set_segment_offset(have.num_segments);
-  chunk.set_token_offset(have.num_tokens);
-  chunk.set_text_offset(have.text_bytes);
-  have.num_tokens += num_tokens - known_tokens;
-  have.text_bytes += text_bytes - known_text;
-  have.num_segments += num_segments - known_segments;
-  return {};
 }
 
 void ClientCore::on_info(const proto::ServerInfo& info, Delivery& delivery) {
@@ -263,10 +222,15 @@ void ClientCore::open(StreamKey key, const std::string& id, Stream stream, doubl
     stream.opened = now;
     ids_[key] = id;
     Stream& added = streams_[id] = std::move(stream);
-    if (is_connected()) {
-      ask(id, added, now);
-    } else {
+    // Behind those that wait; whoever resumes is at the server already.
+    added.waits = !added.known;
+    if (added.waits) waiting_.emplace(key, id);
+    if (!is_connected()) {
       tick(now);
+    } else if (added.waits) {
+      send_waiting(now);
+    } else {
+      ask(id, added, now);
     }
     return;
   }
@@ -341,6 +305,11 @@ void ClientCore::fail(Streams::iterator it, proto::Error error, Delivery& delive
   news.finished = true;
   news.error = std::move(error);
   delivery.streams.push_back(std::move(news));
+  erase(it);
+}
+
+void ClientCore::erase(Streams::iterator it) {
+  if (it->second.waits) waiting_.erase({it->second.key, it->first});
   ids_.erase(it->second.key);
   streams_.erase(it);
 }
@@ -354,8 +323,36 @@ void ClientCore::tick(double now) {
         {infos_.begin()->first, {}, make_error("timeout_error", "the server does not answer")});
     infos_.erase(infos_.begin());
   }
-  if (!is_connected()) fail_lost(now, delivery);
+  if (is_connected())
+    fail_late(now, delivery);
+  else
+    fail_lost(now, delivery);
+  send_waiting(now);
   if (!delivery.streams.empty() || !delivery.infos.empty()) outbox_.deliver(std::move(delivery));
+}
+
+// Those that wait here: the server does not know of their deadlines.
+void ClientCore::fail_late(double now, Delivery& delivery) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const auto stream = streams_.find((it++)->second);  // fail() erases
+    const double timeout = stream->second.submit->timeout();
+    if (timeout > 0 && now >= stream->second.opened + timeout)
+      fail(stream,
+           make_error("timeout_error", "timeout: the request's deadline has passed", "timeout"),
+           delivery);
+  }
+}
+
+void ClientCore::check_integrity() const {
+  size_t waiting = 0;
+  for (const auto& [id, stream] : streams_) {
+    waiting += stream.waits ? 1 : 0;
+    TANDEM_CHECK_EQ(waiting_.count({stream.key, id}) > 0, stream.waits);
+    TANDEM_CHECK(!stream.waits || (stream.submit && !stream.known));
+    TANDEM_CHECK(ids_.at(stream.key) == id);
+  }
+  TANDEM_CHECK_EQ(waiting, waiting_.size());
+  TANDEM_CHECK_EQ(ids_.size(), streams_.size());
 }
 
 void ClientCore::fail_lost(double now, Delivery& delivery) {

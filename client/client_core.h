@@ -7,16 +7,24 @@
 // stream that the server may know is resumed behind what has arrived here; one that it does not
 // know and of which nothing has arrived is submitted once more. So every token is passed on exactly
 // once, whatever connections do: a chunk's known part is cut off, and a gap ends its stream.
+//
+// Submissions wait here, in their order, while as many streams are at the server as may be. A
+// server that refuses one as overload gets no others for the time that it asks for, then no more at
+// once than it had; with each that ends, a little more.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "client/received_parts.h"
+#include "client/send_window.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem::client {
@@ -58,6 +66,8 @@ class ClientOutbox {
 struct ClientCoreConfig {
   std::string name;               // of this client, for the server's log
   double reconnect_timeout = 30;  // seconds that a stream waits without a connection; 0: fails
+  size_t max_under_way = 0;    // streams at the server; what is submitted beyond waits here. 0: all
+  bool retry_refused = false;  // what the server refuses for now waits here, and is sent again
 };
 
 class ClientCore {
@@ -89,15 +99,12 @@ class ClientCore {
   void tick(double now);
   const std::string& connection_state() const { return state_; }
   size_t num_open() const { return streams_.size(); }
+  size_t num_waiting() const { return waiting_.size(); }  // of them, not at the server
+  void check_integrity() const;
 
  private:
-  struct Position {
-    int num_tokens = 0;
-    int64_t text_bytes = 0;
-    int num_segments = 0;
-  };
   enum class Phase : uint8_t {
-    kUnsent,    // the server has not been asked
+    kUnsent,    // the server has not been asked on this connection
     kAsked,     // submitted or resumed on this connection; nothing has come
     kReceiving  // something has come on this connection
   };
@@ -107,20 +114,22 @@ class ClientCore {
     std::optional<proto::SubmitRequest> submit;  // until something has arrived
     bool known = false;  // the server may know it: it is resumed, not submitted
     bool last_resumed = false;
+    bool waits = false;  // it is in waiting_
     int asked_again = 0;
     double opened = 0;
-    std::map<int, Position> positions;
-    int num_prompt_logprobs = 0;
+    ReceivedParts received;
   };
   using Streams = std::unordered_map<std::string, Stream>;
 
+  // The server may be given more.
+  void send_waiting(double now);
+  bool wait_again(const std::string& id, Stream& stream, const proto::Error& error, double now);
+  void fail_late(double now, Delivery& delivery);
+  void erase(Streams::iterator it);
   void open(StreamKey key, const std::string& id, Stream stream, double now);
   void ask(const std::string& id, Stream& stream, double now);
   void on_chunk(const proto::RequestChunk& chunk, bool numbered, double now, Delivery& delivery);
   bool ask_again(const std::string& id, Stream& stream, const proto::Error& error, double now);
-  // Leaves in `chunk` what is new. Returns what is wrong with it, or nothing.
-  static std::string take_news(Stream& stream, proto::RequestChunk& chunk);
-  static std::string take_news(Stream& stream, proto::CompletionChunk& chunk);
   void on_info(const proto::ServerInfo& info, Delivery& delivery);
   void fail(Streams::iterator it, proto::Error error, Delivery& delivery);
   void fail_lost(double now, Delivery& delivery);
@@ -131,6 +140,8 @@ class ClientCore {
   ClientOutbox& outbox_;
   Streams streams_;
   std::unordered_map<StreamKey, std::string> ids_;
+  std::set<std::pair<StreamKey, std::string>> waiting_;  // submissions, the first ones first
+  SendWindow window_;
   std::map<uint64_t, double> infos_;      // query → time of asking
   uint64_t connection_ = 0;               // 0: none
   uint64_t received_ = 0, consumed_ = 0;  // messages of this connection

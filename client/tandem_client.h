@@ -152,6 +152,12 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{10000};
   // How long a request survives without a connection. 0: not at all.
   std::chrono::milliseconds reconnect_timeout{30000};
+  // Requests at the server at one time; what is submitted beyond waits in this process. 0: no
+  // bound.
+  size_t max_under_way = 1024;
+  // What the server refuses for now (overloaded_error) is sent again when it says so, as often as
+  // it takes; but not what is refused for its own timeout.
+  bool retry_refused = true;
 };
 
 class Client {

@@ -94,6 +94,12 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+size_t file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return limit.rlim_cur;
+}
+
 void adapt_to_limits() {
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};

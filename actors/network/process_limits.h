@@ -3,6 +3,7 @@
 // of its own, whichever thread finds out.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <string>
 
@@ -30,6 +31,8 @@ void install_terminate_handler();
 
 // Lets the process open as many files as its hard limit allows.
 void raise_file_limit();
+// How many it may open now.
+size_t file_limit();
 // Makes the best of limits that are low: gives threads a stack that is enough (ulimit -s), spares
 // address space where that is limited (ulimit -v), lets a file that may not grow (ulimit -f) be an
 // error and no signal. To be called before any other thread is made.

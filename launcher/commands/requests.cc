@@ -26,6 +26,9 @@ namespace {
 
 using nlohmann::json;
 
+// Times as many lines as are in flight may wait for the one before them.
+constexpr size_t kMostUnwritten = 64;
+
 // Requests in flight and the results that wait for their turn.
 class Session {
  public:
@@ -66,7 +69,7 @@ class Session {
       for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
       ++finished_;
       try {
-        done_[number] = format_.write(output, ids_.at(number), backend_.tokenizer());
+        done_[number] = {format_.write(output, ids_.at(number), backend_.tokenizer())};
       } catch (const client::ClientError& e) {
         --finished_;
         fail(number, InputError(ErrorKind::kInternal, e.what(), e.param()), ids_.at(number));
@@ -90,6 +93,8 @@ class Session {
   uint64_t tokens() const { return tokens_; }
   uint64_t failed() const { return failed_; }
   size_t in_flight() const { return ids_.size(); }
+  // With results that wait for one before them.
+  size_t unwritten() const { return ids_.size() + done_.size(); }
 
  private:
   std::map<uint64_t, std::optional<std::string>>::iterator next() {
@@ -133,7 +138,8 @@ int run_session(Session& session, const std::string& title, const Next& next,
   ProgressBar bar(title);
   bool more = true;
   while ((more || session.in_flight() > 0) && std::cout) {  // or nobody reads what comes out
-    while (more && session.in_flight() < max_in_flight) {
+    while (more && session.in_flight() < max_in_flight &&
+           session.unwritten() < kMostUnwritten * max_in_flight) {
       const bool idle = session.in_flight() == 0;
       if (idle) session.flush();
       const std::optional<Line> line = next(/*wait=*/idle, more);

@@ -26,8 +26,8 @@
 namespace tandem::launcher {
 namespace {
 
-constexpr double kMaxQueueTime = 1;  // seconds; docs/serving.md says why
 constexpr int kDefaultClientPort = 7070;
+constexpr size_t kOwnFiles = 256;     // that are no connections
 constexpr unsigned kLongestEnd = 60;  // seconds, once everything is finished or given up
 
 struct ServeOptions {
@@ -115,6 +115,15 @@ int serve(const ServeOptions& options, const EngineConfig& engine,
   return 0;
 }
 
+// A connection beyond would be one that is never taken: better that an idle one makes room for it.
+void fit_file_limit(server::ServerConfig& http) {
+  const size_t files = file_limit();
+  const size_t room = files > 2 * kOwnFiles ? files - kOwnFiles : files / 2;
+  if (http.max_connections <= room) return;
+  http.max_connections = room;
+  spdlog::info("at most {} connections, because {} files may be open (ulimit -n)", room, files);
+}
+
 int run(ServeOptions& options) {
   catch_signals();
   if (options.engine.model.empty()) throw UsageError("MODEL", "is missing");
@@ -129,11 +138,12 @@ int run(ServeOptions& options) {
   try {
     engine = options.engine.parse();
     http = options.http.parse(options.engine.model, options.cluster.config.host);
-    http.max_requests = std::min(http.max_requests, options.cluster.config.requests.max_requests);
+    http.max_requests = http.max_prompts = options.cluster.config.requests.max_requests;
     const auto stop = [] { return wait_for_signal(0) != 0; };
     engine.model = options.engine.find_model(hub::ModelFiles::kCheckpoint, stop);
     options.engine.find_draft_model(engine, stop);
     prepare_host(options.cluster, engine, options.http.off ? 0 : options.http.threads());
+    if (!options.http.off) fit_file_limit(http);
   } catch (const hub::Interrupted&) {
     release_ranks(job.get());
     spdlog::info("stopped");
@@ -160,7 +170,6 @@ bool settle_model(EngineOptions& engine) {
 
 Run add_serve(CLI::App& app) {
   auto o = std::make_shared<ServeOptions>();
-  o->cluster.config.requests.admission.max_queue_time = kMaxQueueTime;
   o->engine.add_model_argument(app);
   o->engine.add_model(app);
   app.get_option("--model")->required(false);
@@ -177,7 +186,7 @@ Run add_serve(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--max-queue-time", o->cluster.config.requests.admission.max_queue_time,
                  "Refuse a request as overload if the work before it would take longer; 0 is "
-                 "however long (docs/serving.md)")
+                 "never, unless the request has a timeout (docs/serving.md)")
       ->type_name("SECONDS")
       ->capture_default_str();
   app.add_option(

@@ -122,9 +122,6 @@ void HttpOptions::add(CLI::App& app) {
          "How chat messages become the text for the encoder, with {system} and {user} in it");
   option("--http-threads", config.threads, "Number of threads of the HTTP server")
       ->check(CLI::Range(1, 64));
-  option("--max-http-prompts", config.max_requests,
-         "Answer requests with 429 while that many prompts are under way")
-      ->check(CLI::Range(1, 1 << 20));
   option("--max-connections", config.max_connections,
          "When that many connections are open, close the longest idle one for a new one")
       ->check(CLI::Range(1, 1 << 20));

@@ -25,18 +25,18 @@ struct ServerConfig {
   std::string prompt_template = "{user}";  // chat messages → the encoder's text
 
   // Bounds. What goes beyond is refused, with a status that says so.
-  size_t max_connections = 4096;
+  size_t max_connections = 65536;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;
   size_t max_audio_bytes = size_t{1} << 30;    // the same, of requests with a file of sound
   size_t max_body_memory = 128 * 1024 * 1024;  // of all bodies at once, read and parsed
   size_t max_upload_disk = size_t{16} << 30;   // of the files of all requests at once
   size_t max_unsent_bytes = 4 * 1024 * 1024;   // of a stream whose client does not read
-  int max_requests = 2048;                     // under way, one for each prompt; more get a 429
-  int max_prompts = 256;                       // of one HTTP request
+  int max_requests = 65536;                    // under way, one for each prompt; more get a 429
+  int max_prompts = 65536;                     // of one HTTP request
 
   std::chrono::milliseconds idle_timeout{75000};    // between requests of a connection
-  std::chrono::milliseconds header_timeout{10000};  // for a header, and a connection's first byte
+  std::chrono::milliseconds header_timeout{30000};  // for a header, and a connection's first byte
   std::chrono::milliseconds body_timeout{60000};    // and a second more per 64 KiB
   std::chrono::milliseconds write_timeout{60000};   // without any progress
   double request_timeout = 0;                       // seconds; 0: none, unless the request says so

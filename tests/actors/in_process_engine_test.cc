@@ -243,10 +243,10 @@ TEST_F(FullEngineTest, RepeatsARefusalForAWhile) {
   engine->submit(request("y", 4), second.callback());
   ASSERT_TRUE(second.ends());
   EXPECT_EQ(second.error(), "overloaded_error");
-  const auto before = engine->status().info.refused_queue_time();
+  const auto before = engine->status().info.refused_full();
   if (const auto repeated = engine->refuse_unread()) {  // unless 20 ms have passed
     EXPECT_EQ(repeated->type(), "overloaded_error");
-    EXPECT_GT(engine->status().info.refused_queue_time(), before);
+    EXPECT_GT(engine->status().info.refused_full(), before);
   }
   EXPECT_TRUE(eventually([&] { return !engine->refuse_unread(); }));
   engine->cancel("x");

@@ -11,9 +11,9 @@ from conftest import MODEL, ROOT
 def test_values_and_precedence(start_server, tmp_path, monkeypatch):
     config = tmp_path / "tandem.toml"
     config.write_text('# a comment\nserved-model-name = ["one", "two"]\napi-key = "k"\ndisable-access-log = true\n'
-                      "max-num-seqs = 3\nmax-http-prompts = 1\nmax-body-size = 2000\n")
+                      "max-num-seqs = 3\nmax-requests = 1\nmax-body-size = 2000\n")
     monkeypatch.setenv("TANDEM_MAX_BODY_SIZE", "1000")
-    server = start_server("--config", str(config), "--max-http-prompts", "7")
+    server = start_server("--config", str(config), "--max-requests", "7")
     key = {"Authorization": "Bearer k"}
     assert httpx.get(server.url + "/v1/models").status_code == 401
     models = httpx.get(server.url + "/v1/models", headers=key).json()

@@ -22,7 +22,7 @@ def threads(server):
 
 
 def test_a_thousand_streams(start_server, texts):
-    server = start_server("--disable-access-log", "--max-queue-time", "0")
+    server = start_server("--disable-access-log")
 
     async def run():
         alone = {t: (await sse.stream(server.url, {"prompt": t, "max_tokens": 16})).text for t in texts}
@@ -39,7 +39,7 @@ def test_a_thousand_streams(start_server, texts):
 
 def test_memory_of_idle_streams(start_server):
     """Connections that wait cost little, and nothing when they have gone."""
-    server = start_server("--disable-access-log", "--max-num-seqs", "1", "--max-queue-time", "0")
+    server = start_server("--disable-access-log", "--max-num-seqs", "1")
     count = 1000
 
     async def run():
@@ -64,7 +64,7 @@ def test_memory_of_idle_streams(start_server):
 
 
 def test_overload_is_refused_at_once(start_server, texts):
-    server = start_server("--disable-access-log", "--max-http-prompts", "32")
+    server = start_server("--disable-access-log", "--max-requests", "32")
 
     async def run():
         answers = await asyncio.gather(
@@ -82,7 +82,7 @@ def test_overload_is_refused_at_once(start_server, texts):
 
 
 def test_three_prompts_at_a_limit_of_two(start_server):
-    server = start_server("--disable-access-log", "--max-http-prompts", "2")
+    server = start_server("--disable-access-log", "--max-requests", "2")
     for path, body, field in (("/v1/completions", {"prompt": ["a", "b", "c"]}, "prompt"),
                               ("/v1/embeddings", {"input": ["a", "b", "c"]}, "input"),
                               ("/v1/target_scores", {"prompt": "a", "target": ["a", "b", "c"]}, "target")):
@@ -106,58 +106,47 @@ def metric(server, name):
     return sum(float(line.split()[-1]) for line in text.splitlines() if re.match(name + r"\b", line))
 
 
-def test_who_comes_in_is_served_soon(start_server, texts):
-    """Many times what the server can do, for some seconds: what it takes is as much as ever, and in time."""
+def test_nobody_is_refused_who_waits(start_server, texts):
+    """Many times what the server computes at once, all at the same time, by default."""
     server = start_server("--disable-access-log")
-    deadline = 4
 
     async def one(i):
-        text = texts[i % len(texts)]
-        return await sse.stream(server.url, {"max_tokens": 40, "min_tokens": 40, "prompt": f"{i} {text}"})
+        return await sse.stream(server.url, {"max_tokens": 4, "prompt": f"{i} {texts[i % len(texts)]}"})
 
-    async def measure_peak():
-        loop = asyncio.get_running_loop()
-        done, begun = [], loop.time()
+    async def run():
+        answers = await asyncio.gather(*(one(i) for i in range(1500)))
+        assert {a.status for a in answers} == {200} and all(a.finish for a in answers)
 
-        async def client():
-            while loop.time() < begun + 4:
-                done.append(await one(len(done)))
+    asyncio.run(run())
+    many = json.loads(post(server, "/v1/completions", {"prompt": ["a b"] * 600, "max_tokens": 2}).read())
+    assert len(many["choices"]) == 600, "as many prompts as a body has"
+    assert metric(server, "tandem:requests_refused_total") == 0
 
-        await asyncio.gather(*(client() for _ in range(24)))
-        assert all(a.status == 200 for a in done), "24 at a time are less than a batch"
-        return len(done) / (loop.time() - begun)
 
-    async def overload(peak):
-        loop = asyncio.get_running_loop()
-        begun, tasks = loop.time(), []
-        while loop.time() < begun + 8:
-            tasks.append(asyncio.ensure_future(one(len(tasks))))
-            await asyncio.sleep(max(0, begun + len(tasks) / (6 * peak) - loop.time()))
-        return await asyncio.gather(*tasks), loop.time() - begun
+def test_a_bound_of_time_is_an_option(start_server, texts):
+    """What waits would be longer than --max-queue-time is refused at once; what comes in is served."""
+    server = start_server("--disable-access-log", "--max-queue-time", "0.2")
 
-    async def attempt():
-        peak = await measure_peak()
-        answers, seconds = await overload(peak)
+    async def one(i):
+        return await sse.stream(server.url, {"max_tokens": 40, "min_tokens": 40, "prompt": f"{i} {texts[i % len(texts)]}"})
+
+    async def run():
+        assert all([(await one(i)).status == 200 for i in range(10)])
+        answers = await asyncio.gather(*(one(i) for i in range(600)))
         served = [a for a in answers if a.status == 200]
         refused = [a for a in answers if a.status == 429]
-        assert len(served) + len(refused) == len(answers), {a.status for a in answers}
+        assert len(served) + len(refused) == len(answers) and served and refused
         for a in refused:
-            assert 1 <= int(a.headers["retry-after"]) <= 5 and a.error["error"]["type"] == "overloaded_error"
+            assert int(a.headers["retry-after"]) >= 1 and a.error["error"]["type"] == "overloaded_error"
             assert "--max-queue-time" in a.error["error"]["message"]
-        assert metric(server, "tandem:requests_refused_total") >= len(refused)
-        # Room again, at once.
-        assert (await sse.stream(server.url, {"prompt": texts[0], "max_tokens": 4})).status == 200
-        in_time = sum(a.last <= deadline for a in served)
-        print(f"peak {peak:.0f}/s, {len(answers)} asked, {len(served)} served ({in_time} within {deadline} s) in {seconds:.1f} s")
-        return len(refused) > len(served) and in_time >= 0.9 * len(served) and in_time / seconds >= 0.5 * peak
+        assert (await one(0)).status == 200
 
-    # Other jobs may take the machine between the measurement and the load, so not 0.9 of the peak, and not at the first
-    # attempt always. A queue that collapses serves next to nobody in time at each.
-    assert any(asyncio.run(attempt()) for _ in range(4))
+    asyncio.run(run())
+    assert metric(server, "tandem:requests_refused_total") > 0
 
 
 def test_a_timeout_that_cannot_be_met_is_refused(start_server, texts):
-    server = start_server("--disable-access-log", "--max-queue-time", "0")
+    server = start_server("--disable-access-log")
 
     async def run():
         long = {"prompt": texts[0], "max_tokens": 300, "min_tokens": 300}
@@ -173,7 +162,7 @@ def test_a_timeout_that_cannot_be_met_is_refused(start_server, texts):
 
 
 def test_whoever_goes_while_waiting_is_not_computed(start_server, texts):
-    server = start_server("--disable-access-log", "--max-num-seqs", "1", "--max-queue-time", "0")
+    server = start_server("--disable-access-log", "--max-num-seqs", "1")
     ahead, waiting = 12, 50
 
     def under_way():

@@ -145,7 +145,7 @@ def test_embeddings_beside_text_and_a_dying_worker(start_server, texts):
     """Embeddings and texts share steps; what a dead worker has not answered is computed again."""
     import httpx
 
-    server = start_server("--tensor-parallel-size", "2", "--max-num-batched-tokens", "256", "--max-queue-time", "0")
+    server = start_server("--tensor-parallel-size", "2", "--max-num-batched-tokens", "256")
     client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
 
     async def work():

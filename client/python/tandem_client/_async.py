@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Generic, List, Mapping, Optional, Sequence,
+from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Generic, Iterable, List, Mapping, Optional, Sequence,
                     Union)
 
 import httpx
@@ -102,21 +102,25 @@ class AsyncTranscriptionStream(_EventStream[TranscriptionEvent]):
 class AsyncClient:
     """
     base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
-    httpx.Timeout); for a bound on the whole request give it `timeout=`. verify, cert: as for httpx. Of one
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests and open streams at one time;
+    others wait here. verify, cert: as for httpx. Of one
     event loop.
     """
 
     def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
                  model: Optional[str] = None, timeout: Union[float, None, httpx.Timeout] = 600.0,
                  connect_timeout: float = 10.0, retries: Union[int, Retries] = Retries(), verify: Any = True, cert: Any = None,
-                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.AsyncBaseTransport] = None) -> None:
+                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.AsyncBaseTransport] = None,
+                 max_under_way: int = 256) -> None:
         self.model = model
+        self._max_under_way = max_under_way
+        self._room: Optional[asyncio.Semaphore] = None  # of the loop that it is used in
         self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
         self._timeout = protocol.timeouts(timeout, connect_timeout)
         base = base_url.rstrip("/")
         self._http = httpx.AsyncClient(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
                                   headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
-                                  limits=httpx.Limits(max_connections=None), transport=transport)
+                                  limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -131,6 +135,11 @@ class AsyncClient:
     async def complete(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Completion:
         """Text for a prompt (the encoder's input) or several."""
         return await self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    async def complete_many(self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
+                      **params: Unpack[GenerationParams]) -> List[Completion]:
+        """complete() for each, in their order, however many there are: as many at a time as `max_under_way` says."""
+        return list(await asyncio.gather(*(self.complete(prompt, model=model, **params) for prompt in prompts)))
 
     def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> AsyncStream:
         """The same as it is generated."""
@@ -234,6 +243,16 @@ class AsyncClient:
 
     async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, form: Optional[Form] = None,
               stream: bool = False, retries: Optional[Retries] = None) -> httpx.Response:
+        # The pool of connections bounds them too, but takes its time where many wait for one. An open stream is its alone.
+        if stream or method == "GET":
+            return await self._try(method, path, body, form, stream, retries)
+        if self._room is None:
+            self._room = asyncio.Semaphore(self._max_under_way)
+        async with self._room:
+            return await self._try(method, path, body, form, stream, retries)
+
+    async def _try(self, method: str, path: str, body: Optional[Dict[str, Any]], form: Optional[Form], stream: bool,
+             retries: Optional[Retries]) -> httpx.Response:
         retries = retries or self._retries
         attempt = 0
         while True:

@@ -27,26 +27,32 @@ _RETRIED = (429, 503)
 class Retries:
     """Requests that the server refused for now (429, 503), or that did not reach it, are sent again.
 
-    count: how often at most; max_wait: seconds that one wait may take. A Retry-After above it is reported instead. A server
-    that says nothing gets `backoff` seconds, twice as many each time, with some randomness.
+    count: how often at most. None: what was refused as overload (429) as often as it takes, unless it is for the request's
+    own timeout; anything else three times. max_wait: seconds that one wait may take; a Retry-After above it is reported
+    instead, if there is a count. A server that says nothing gets `backoff` seconds, twice as many each time, with some
+    randomness.
     """
-    count: int = 3
+    count: Optional[int] = None
     max_wait: float = 30.0
     backoff: float = 0.25
 
     def wait(self, attempt: int, error: Exception) -> Optional[float]:
         """Seconds until the next try, after `attempt` others; None: no other try."""
-        if attempt >= self.count:
+        refused = isinstance(error, ApiError) and error.status == 429 and error.param != "timeout"
+        endless = self.count is None and refused
+        if not endless and attempt >= (3 if self.count is None else self.count):
             return None
         if isinstance(error, ApiError):
             if error.status not in _RETRIED:
                 return None
             if error.retry_after is not None:
                 # Not all at once, who were refused together.
-                return error.retry_after * random.uniform(1.0, 1.2) if error.retry_after <= self.max_wait else None
+                if error.retry_after > self.max_wait and not endless:
+                    return None
+                return min(error.retry_after, self.max_wait) * random.uniform(1.0, 1.2)
         elif not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
             return None
-        return float(min(self.max_wait, self.backoff * 2**attempt)) * random.uniform(0.5, 1.0)
+        return float(min(self.max_wait, self.backoff * 2**min(attempt, 16))) * random.uniform(0.5, 1.0)
 
 
 def retry_after(headers: Mapping[str, str]) -> Optional[float]:

@@ -1,8 +1,10 @@
 """The client for threads. _async.py is its twin: a change here is one there."""
 from __future__ import annotations
 
+import concurrent.futures
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import httpx
 
@@ -87,21 +89,25 @@ class TranscriptionStream(_EventStream[TranscriptionEvent]):
 class Client:
     """
     base_url: the server's, with or without /v1. timeout: seconds of silence after which a request fails (a number, None or
-    httpx.Timeout); for a bound on the whole request give it `timeout=`. verify, cert: as for httpx. Safe for use by several
+    httpx.Timeout); for a bound on the whole request give it `timeout=`. max_under_way: requests and open streams at one time;
+    others wait here. verify, cert: as for httpx. Safe for use by several
     threads.
     """
 
     def __init__(self, base_url: str = "http://127.0.0.1:8000", *, api_key: Optional[str] = None,
                  model: Optional[str] = None, timeout: Union[float, None, httpx.Timeout] = 600.0,
                  connect_timeout: float = 10.0, retries: Union[int, Retries] = Retries(), verify: Any = True, cert: Any = None,
-                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.BaseTransport] = None) -> None:
+                 headers: Optional[Mapping[str, str]] = None, transport: Optional[httpx.BaseTransport] = None,
+                 max_under_way: int = 256) -> None:
         self.model = model
+        self._max_under_way = max_under_way
+        self._room = threading.Semaphore(max_under_way)
         self._retries = retries if isinstance(retries, Retries) else Retries(count=retries)
         self._timeout = protocol.timeouts(timeout, connect_timeout)
         base = base_url.rstrip("/")
         self._http = httpx.Client(base_url=base[:-3] if base.endswith("/v1") else base, verify=verify, cert=cert,
                                   headers={**protocol.headers(api_key), **(headers or {})}, timeout=self._timeout,
-                                  limits=httpx.Limits(max_connections=None), transport=transport)
+                                  limits=httpx.Limits(max_connections=max_under_way + 16), transport=transport)
 
     def __enter__(self) -> Client:
         return self
@@ -116,6 +122,12 @@ class Client:
     def complete(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Completion:
         """Text for a prompt (the encoder's input) or several."""
         return self._generate("/v1/completions", protocol.completion_body(prompt, model or self.model, params))
+
+    def complete_many(self, prompts: Iterable[Prompt], *, model: Optional[str] = None,
+                      **params: Unpack[GenerationParams]) -> List[Completion]:
+        """complete() for each, in their order, however many there are: as many at a time as `max_under_way` says."""
+        with concurrent.futures.ThreadPoolExecutor(max_workers=self._max_under_way) as pool:
+            return list(pool.map(lambda prompt: self.complete(prompt, model=model, **params), prompts))
 
     def stream(self, prompt: Prompt, *, model: Optional[str] = None, **params: Unpack[GenerationParams]) -> Stream:
         """The same as it is generated."""
@@ -218,6 +230,14 @@ class Client:
 
     def _send(self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, form: Optional[Form] = None,
               stream: bool = False, retries: Optional[Retries] = None) -> httpx.Response:
+        # The pool of connections bounds them too, but takes its time where many wait for one. An open stream is its alone.
+        if stream or method == "GET":
+            return self._try(method, path, body, form, stream, retries)
+        with self._room:
+            return self._try(method, path, body, form, stream, retries)
+
+    def _try(self, method: str, path: str, body: Optional[Dict[str, Any]], form: Optional[Form], stream: bool,
+             retries: Optional[Retries]) -> httpx.Response:
         retries = retries or self._retries
         attempt = 0
         while True:

@@ -87,10 +87,16 @@ int Admission::taken_anyway() const {
   return partial_.known() ? std::min(2 * config_.batch, unmeasured) : unmeasured;
 }
 
-double Admission::expected_wait(double now) {
+double Admission::work_per_second(double now) {
   pass(now);
   const Rate* rate = best();
-  return rate == nullptr || sequences_ < config_.batch ? 0 : work_ / rate->value();
+  return rate == nullptr ? 0 : rate->value();
+}
+
+double Admission::expected_wait(double work_before, double now) {
+  pass(now);
+  const Rate* rate = best();
+  return rate == nullptr || sequences_ < config_.batch ? 0 : work_before / rate->value();
 }
 
 double Admission::until_next_end(double now) {
@@ -99,7 +105,8 @@ double Admission::until_next_end(double now) {
   return rate == nullptr || requests_ == 0 ? 1 : work_ / requests_ / rate->value();
 }
 
-std::optional<Admission::Refusal> Admission::refusal(double timeout, double now) {
+std::optional<Admission::Refusal> Admission::refusal(double timeout, double work_before,
+                                                     double now) {
   pass(now);
   const double most = config_.max_queue_time;
   if ((most <= 0 && timeout <= 0) || sequences_ < taken_anyway()) return std::nullopt;
@@ -113,7 +120,7 @@ std::optional<Admission::Refusal> Admission::refusal(double timeout, double now)
     out.retry_after = 1;
     return out;
   }
-  out.wait = work_ / rate->value();
+  out.wait = work_before / rate->value();
   if (out.wait <= out.bound) return std::nullopt;
   // Room is there when so much has been done, or when less than a batch is left.
   const double surplus = sequences_ - taken_anyway() + 1;

@@ -50,9 +50,14 @@ class Admission {
     std::string message() const;
   };
   // For a request that has `timeout` seconds left (0: as long as it takes); nothing: it may enter.
-  std::optional<Refusal> refusal(double timeout, double now);
-  // Seconds until the work there is now is done; 0 while it is less than a batch.
-  double expected_wait(double now);
+  // work_before: what is computed before it, of the work there is.
+  std::optional<Refusal> refusal(double timeout, double work_before, double now);
+  std::optional<Refusal> refusal(double timeout, double now) {
+    return refusal(timeout, work_, now);
+  }
+  // Seconds until that is done; 0 while there is less than a batch.
+  double expected_wait(double work_before, double now);
+  double expected_wait(double now) { return expected_wait(work_, now); }
   // Seconds until the next request is likely to end.
   double until_next_end(double now);
 
@@ -66,6 +71,8 @@ class Admission {
 
   int sequences() const { return sequences_; }
   double work() const { return work_; }
+  double mean_work() const { return mean_work_; }  // of requests; 0: not known yet
+  double work_per_second(double now);              // 0: not known yet
 
  private:
   // Work a second, the older the less.

@@ -25,7 +25,7 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
     : config_(config),
       profile_(profile_of_engine()),
       intake_(config.max_requests, config.max_sound_bytes, config.admission),
-      replicas_(config.num_replicas, outbox),
+      replicas_(config.num_replicas, outbox, config.most_at_replica),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
       ends_(records_, intake_, replicas_, streams_),
       speech_(records_, intake_, streams_, ends_, outbox, tokenizer),
@@ -35,10 +35,13 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
 // their order, and clients get what is new.
 void EngineCore::settle(double now) {
   speech_.go_on(now);
-  while (intake_.any_held()) {
-    const auto replica = replicas_.least_loaded();
+  if (config_.least_at_replica > 0)
+    replicas_.set_most_seats(
+        intake_.most_at_once(config_.most_at_replica, config_.least_at_replica));
+  while (RequestRecord* record = intake_.next_held(now)) {
+    const auto replica = replicas_.least_loaded(*record);
     if (!replica) break;
-    replicas_.start(intake_.take_held(), *replica);
+    replicas_.start(intake_.take_held(*record, now), *replica);
   }
   for (RequestRecord* record : streams_.flush()) ends_.erase(*record);
 }
@@ -55,11 +58,11 @@ void EngineCore::reserve(ClientId client, const proto::SubmitRequest& submit, do
   const std::string& id = submit.request_id();
   if (records_.find(id) != nullptr) throw invalid_request("request_id", "\"" + id + "\" is in use");
   intake_.check(submit);
-  intake_.check_room(submit, records_.size() - streams_.num_retained(),
-                     !submit.batch().empty() && records_.find(submit.batch()) != nullptr, now);
+  const RequestRecord* first = submit.batch().empty() ? nullptr : records_.find(submit.batch());
+  intake_.check_room(submit, records_.size() - streams_.num_retained(), first != nullptr, now);
   RequestRecord& record = records_.add(submit, now);
   streams_.attach(record, client);
-  intake_.reserve(record, now, submit.prompt().encoder().sound().file().size());
+  intake_.reserve(record, now, submit.prompt().encoder().sound().file().size(), first);
 }
 
 bool EngineCore::awaits(const std::string& request_id) const {
@@ -162,7 +165,7 @@ void EngineCore::replica_down(const proto::SchedulerEvent& event, double now) {
                           "the request crashed the workers twice and is not tried again (" +
                               event.down().cause() + ")"),
                now);
-  intake_.hold_again(std::move(innocent));
+  for (RequestRecord* record : innocent) intake_.hold(*record);
 }
 
 void EngineCore::replica_step(const proto::SchedulerEvent& event, const proto::StepOutput& step,
@@ -199,7 +202,7 @@ void EngineCore::take_output(const proto::SchedulerEvent& event,
   }
   for (const auto& [seq_id, status] : ended) replicas_.finish_sequence(*record, seq_id);
   streams_.note_news(*record);
-  if (replicas_.makes_way(*record)) intake_.hold_by_arrival(*record);
+  if (replicas_.makes_way(*record)) intake_.hold(*record);
 }
 
 void EngineCore::give_up(const std::string& reason, double now) {
@@ -213,7 +216,7 @@ void EngineCore::give_up(const std::string& reason, double now) {
 
 void EngineCore::fill_info(proto::ServerInfo& info, double now) {
   intake_.fill_info(info, now);
-  replicas_.fill_info(info);
+  replicas_.fill_info(info, intake_.num_held());
 }
 
 void EngineCore::check_integrity() const {

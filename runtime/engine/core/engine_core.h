@@ -25,7 +25,7 @@ namespace tandem {
 
 struct EngineCoreConfig {
   int num_replicas = 1;
-  int max_requests = 16384;  // unfinished ones; more are refused as overload
+  int max_requests = 65536;  // unfinished ones; more are refused as overload
   // Of files of sound that wait to be read; more are refused as overload, but for a single one.
   size_t max_sound_bytes = size_t{2} << 30;
   // Of sound whose spectrograms are in memory, 115 MB an hour at 80 bins; more waits
@@ -35,6 +35,10 @@ struct EngineCoreConfig {
   double retention = 60;       // seconds that a finished one waits for its client
   size_t max_retained = 4096;  // finished ones whose client is gone
   AdmissionConfig admission = {};
+  // Sequences that a replica is given at once, so that it always has a full batch; the others wait
+  // here, where their order can change. 0: as many as there are.
+  int most_at_replica = 0;
+  int least_at_replica = 0;  // where fewer take less time; 0: they do not
 };
 
 class EngineCore {

@@ -43,18 +43,24 @@ void Intake::check_room(const proto::SubmitRequest& submit, size_t num_kept, boo
                " MiB of sound that it has not read yet, as much as it takes");
   // A batch comes in whole: its requests do not wait for each other.
   if (batch_is_here) return;
-  const auto refusal = admission_.refusal(submit.timeout(), now);
+  const auto refusal = admission_.refusal(submit.timeout(), work_before_newcomer(now), now);
   if (!refusal) return;
   ++(refusal->by_deadline ? refused_deadline_ : refused_queue_time_);
   throw OverloadError(refusal->message(), refusal->retry_after,
                       refusal->by_deadline ? "timeout" : "");
 }
 
-void Intake::reserve(RequestRecord& record, double now, size_t sound_bytes) {
+// What its client does counts once, however many requests it has.
+void Intake::reserve(RequestRecord& record, double now, size_t sound_bytes,
+                     const RequestRecord* first) {
   being_prepared_.emplace(record.id, sound_bytes);
   sound_bytes_ += sound_bytes;
-  if (record.parent == nullptr) ++num_unfinished_;
   admission_.enter(record.ticket, now);
+  if (record.parent != nullptr) return;
+  ++num_unfinished_;
+  if (record.deadline > 0) return;
+  record.stay = first != nullptr && first->stay ? first->stay : line_.patience().enter(now);
+  ++record.stay->requests;
 }
 
 void Intake::end_reservation(const std::string& id) {
@@ -76,49 +82,71 @@ void Intake::progress(RequestRecord& record, double now) {
   admission_.progress(record.ticket, record.state->num_output_tokens(), now);
 }
 
-void Intake::leave(RequestRecord& record, bool completed, double now) {
+void Intake::leave(RequestRecord& record, End end, double now) {
   if (record.parent == nullptr) --num_unfinished_;
-  if (record.ticket.sequences > 0) admission_.leave(record.ticket, completed, now);
+  if (record.ticket.sequences > 0) admission_.leave(record.ticket, end == End::kCompleted, now);
+  if (record.started_at > 0 && end != End::kFailed)
+    line_.note_service(now - record.started_at, end == End::kCompleted);
+  if (record.stay == nullptr) return;
+  Patience::Stay& stay = *record.stay;
+  // Whoever stops what is being computed has not lost patience: take_held().
+  if (end == End::kLeft) line_.patience().left(stay, record.client ? now : record.client_lost);
+  if (--stay.requests == 0) line_.patience().served(stay);
+  record.stay.reset();
 }
+
+// --- The line ------------------------------------------------------------------------------------
 
 void Intake::hold(RequestRecord& record) {
   record.stage = RequestStage::kHeld;
-  held_.push_back(&record);
-}
-
-void Intake::hold_by_arrival(RequestRecord& record) {
-  record.stage = RequestStage::kHeld;
-  const auto later = std::find_if(held_.begin(), held_.end(), [&](const RequestRecord* other) {
-    return other->serial > record.serial;
-  });
-  held_.insert(later, &record);
-}
-
-void Intake::hold_again(std::vector<RequestRecord*> records) {
-  std::sort(records.begin(), records.end(),
-            [](const auto* a, const auto* b) { return a->serial < b->serial; });
-  for (RequestRecord* record : records) record->stage = RequestStage::kHeld;
-  held_.insert(held_.begin(), records.begin(), records.end());
+  LinePlace& place = record.place;
+  place.record = &record;
+  place.arrival = record.arrival;
+  place.serial = record.serial;
+  place.priority = record.priority;
+  place.timeout = record.deadline > 0 ? record.deadline - record.arrival : 0;
+  place.work = record.ticket.work;
+  if (record.stay) record.stay->held += place.work;
+  place.client_work = record.stay ? record.stay->held : place.work;
+  place.begun = record.begun || (record.parent != nullptr && record.parent->begun);
+  line_.set_pace({line_pace_, admission_.mean_work()});
+  line_.add(place);
 }
 
 void Intake::drop_held(RequestRecord& record) {
-  const auto it = std::find(held_.begin(), held_.end(), &record);
-  TANDEM_CHECK(it != held_.end());
-  held_.erase(it);
+  line_.remove(record.place);
+  if (record.stay) record.stay->held -= record.place.work;
   record.stage = RequestStage::kMoving;
 }
 
-RequestRecord& Intake::take_held() {
-  RequestRecord& record = *held_.front();
-  held_.pop_front();
+RequestRecord* Intake::next_held(double now) {
+  if (line_.size() == 0) return nullptr;
+  line_pace_ = admission_.work_per_second(now);
+  line_.set_pace({line_pace_, admission_.mean_work()});
+  return line_.first(now)->record;
+}
+
+RequestRecord& Intake::take_held(RequestRecord& record, double now) {
+  line_.take(record.place);
+  if (record.stay) record.stay->held -= record.place.work;
   record.stage = RequestStage::kMoving;
+  record.begun = true;
+  if (record.parent != nullptr) record.parent->begun = true;
+  record.started_at = now;
+  const RequestRecord& of_client = record.parent != nullptr ? *record.parent : record;
+  if (of_client.stay) line_.patience().served(*of_client.stay);
   return record;
+}
+
+// Those that do not wait in the line are before it.
+double Intake::work_before_newcomer(double now) {
+  return std::max(0.0, admission_.work() - line_.work()) + line_.work_ahead(now);
 }
 
 void Intake::fill_info(proto::ServerInfo& info, double now) {
   info.set_num_requests(static_cast<int>(num_unfinished_));
   info.set_draining(draining_);
-  info.set_expected_wait(admission_.expected_wait(now));
+  info.set_expected_wait(admission_.expected_wait(work_before_newcomer(now), now));
   info.set_until_next_end(admission_.until_next_end(now));
   info.set_refused_queue_time(refused_queue_time_);
   info.set_refused_deadline(refused_deadline_);
@@ -133,14 +161,16 @@ void Intake::check_integrity(const std::vector<const RequestRecord*>& records) c
   for (const RequestRecord* record : records) {
     unfinished += record->stage != RequestStage::kDone && record->parent == nullptr;
     held += record->stage == RequestStage::kHeld;
+    TANDEM_CHECK_EQ(record->place.waiting, record->stage == RequestStage::kHeld);
+    TANDEM_CHECK(!record->stay || record->stage != RequestStage::kDone);
     sequences += record->ticket.sequences;
     if (record->stage == RequestStage::kPreparing)
       TANDEM_CHECK_EQ(being_prepared_.count(record->id), size_t{1});
   }
   TANDEM_CHECK_EQ(unfinished, num_unfinished_);
-  TANDEM_CHECK_EQ(held, held_.size());
+  TANDEM_CHECK_EQ(held, line_.size());
+  line_.check_integrity();
   TANDEM_CHECK_EQ(sequences, admission_.sequences());
-  for (const RequestRecord* record : held_) TANDEM_CHECK(record->stage == RequestStage::kHeld);
 }
 
 }  // namespace tandem

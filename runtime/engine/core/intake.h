@@ -2,7 +2,6 @@
 // Synchronous; the engine core's thread; no clock.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -26,8 +25,9 @@ class Intake {
   void check_room(const proto::SubmitRequest& submit, size_t num_kept, bool batch_is_here,
                   double now);
   // Comes in; its text is prepared elsewhere. Its id is taken until that is done, even if it is
-  // cancelled before.
-  void reserve(RequestRecord& record, double now, size_t sound_bytes = 0);
+  // cancelled before. first: of the same client's, if that is there.
+  void reserve(RequestRecord& record, double now, size_t sound_bytes = 0,
+               const RequestRecord* first = nullptr);
   void end_reservation(const std::string& id);
   bool is_being_prepared(const std::string& id) const { return being_prepared_.count(id) > 0; }
   // It is computed by its parts, which are counted instead where work is.
@@ -36,17 +36,21 @@ class Intake {
   void size(RequestRecord& record, double now);
   // It has generated so many tokens.
   void progress(RequestRecord& record, double now);
-  // It has ended, or is gone.
-  void leave(RequestRecord& record, bool completed, double now);
+  enum class End {
+    kCompleted,
+    kFailed,
+    kLeft,  // its client has gone, or wants it no more
+  };
+  void leave(RequestRecord& record, End end, double now);
 
-  // The line. hold(): behind all; hold_by_arrival(): before the first that arrived later;
-  // hold_again(): before all, by arrival.
+  // The line, in which prepared requests wait for a replica (WaitingLine).
   void hold(RequestRecord& record);
-  void hold_by_arrival(RequestRecord& record);
-  void hold_again(std::vector<RequestRecord*> records);
   void drop_held(RequestRecord& record);
-  bool any_held() const { return !held_.empty(); }
-  RequestRecord& take_held();
+  // The next one, which stays there until it is taken; null: there is none.
+  RequestRecord* next_held(double now);
+  RequestRecord& take_held(RequestRecord& record, double now);
+  // Of sequences at a replica: WaitingLine::most_at_once().
+  int most_at_once(int most, int least) const { return line_.most_at_once(most, least); }
 
   // No new requests from now on; or no replica will ever be up again.
   void drain() { draining_ = true; }
@@ -55,17 +59,21 @@ class Intake {
   const std::optional<std::string>& given_up() const { return given_up_; }
 
   size_t num_unfinished() const { return num_unfinished_; }
+  size_t num_held() const { return line_.size(); }
   void fill_info(proto::ServerInfo& info, double now);
   // records: all that there are.
   void check_integrity(const std::vector<const RequestRecord*>& records) const;
 
  private:
+  double work_before_newcomer(double now);
+
   int max_requests_;
   size_t max_sound_bytes_;
   Admission admission_;
   std::unordered_map<std::string, size_t> being_prepared_;  // with the bytes of their sound
   size_t sound_bytes_ = 0;                                  // of all of these
-  std::deque<RequestRecord*> held_;
+  WaitingLine line_;
+  double line_pace_ = 0;  // tokens a second, as of the last look
   size_t num_unfinished_ = 0;
   int64_t refused_queue_time_ = 0, refused_deadline_ = 0, refused_full_ = 0;
   bool draining_ = false;

@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-ReplicaTable::ReplicaTable(int num_replicas, EngineOutbox& outbox)
-    : outbox_(outbox), replicas_(static_cast<size_t>(num_replicas)) {
+ReplicaTable::ReplicaTable(int num_replicas, EngineOutbox& outbox, int most_seats)
+    : outbox_(outbox), most_seats_(most_seats), replicas_(static_cast<size_t>(num_replicas)) {
   TANDEM_CHECK_GT(num_replicas, 0);
 }
 
@@ -40,6 +40,7 @@ ReplicaTable::Displaced ReplicaTable::down(int index, const proto::ReplicaDown& 
   replica.up = false;
   RequestRecord* trial = std::exchange(replica.on_trial, nullptr);
   auto running = std::exchange(replica.running, {});
+  for (const auto& [id, record] : running) free_seats(replica, *record);
   Displaced out;
   // While one is on trial, no other of its replica's requests is in a step, but one that has left
   // may be: then the crash tells nothing about the one on trial, which has not started.
@@ -75,7 +76,10 @@ void ReplicaTable::give_up() {
     replica.up = false;
     replica.on_trial = nullptr;
     auto gone = std::exchange(replica.suspects, {});
-    for (const auto& [id, record] : std::exchange(replica.running, {})) gone.push_back(record);
+    for (const auto& [id, record] : std::exchange(replica.running, {})) {
+      free_seats(replica, *record);
+      gone.push_back(record);
+    }
     for (RequestRecord* record : gone) {
       record->stage = RequestStage::kMoving;
       record->replica = -1;
@@ -95,10 +99,26 @@ RequestRecord* ReplicaTable::running(int replica, const std::string& id, int64_t
   return it != running.end() && it->second->state->owns(seq_id) ? it->second : nullptr;
 }
 
-std::optional<int> ReplicaTable::least_loaded() const {
+// Less urgent requests do not count: it would come before them. One that wants more than there is
+// room for waits until it is alone.
+bool ReplicaTable::has_room(const Replica& replica, const RequestRecord& record) const {
+  if (most_seats_ <= 0) return true;
+  int taken = 0;
+  for (const auto& [priority, seats] : replica.seats)
+    if (priority <= record.priority) taken += seats;
+  return taken == 0 || taken + record.ticket.sequences <= most_seats_;
+}
+
+void ReplicaTable::free_seats(Replica& replica, RequestRecord& record) {
+  const auto it = replica.seats.find(record.priority);
+  it->second -= std::exchange(record.seats, 0);
+  if (it->second == 0) replica.seats.erase(it);
+}
+
+std::optional<int> ReplicaTable::least_loaded(const RequestRecord& record) const {
   std::optional<int> best;
   for (size_t i = 0; i < replicas_.size(); ++i)
-    if (replicas_[i].takes_requests() &&
+    if (replicas_[i].takes_requests() && has_room(replicas_[i], record) &&
         (!best ||
          replicas_[i].running.size() < replicas_[static_cast<size_t>(*best)].running.size()))
       best = static_cast<int>(i);
@@ -111,6 +131,8 @@ void ReplicaTable::start(RequestRecord& record, int replica) {
   record.stage = RequestStage::kRunning;
   record.replica = replica;
   at(replica).running.emplace(record.id, &record);
+  record.seats = std::max(1, record.ticket.sequences);
+  at(replica).seats[record.priority] += record.seats;
   proto::SchedulerCommand command;
   *command.mutable_add() = record.state->add_request();
   command.mutable_add()->set_alone(at(replica).on_trial == &record);
@@ -142,6 +164,7 @@ void ReplicaTable::leave(RequestRecord& record) {
   } else {
     TANDEM_CHECK(record.stage == RequestStage::kRunning);
     replica.running.erase(record.id);
+    free_seats(replica, record);
     // A beam search has ended there; of a stop string the scheduler does not know.
     if (!record.state->finished() || !uses_beams(record.state->params())) {
       proto::SchedulerCommand command;
@@ -171,13 +194,17 @@ bool ReplicaTable::makes_way(RequestRecord& record) {
 
 // --- All -----------------------------------------------------------------------------------------
 
-void ReplicaTable::fill_info(proto::ServerInfo& info) const {
+void ReplicaTable::fill_info(proto::ServerInfo& info, size_t num_held) const {
+  size_t left = replicas_.size();
   for (const Replica& replica : replicas_) {
     proto::ReplicaInfo& out = *info.add_replicas();
     out.set_up(replica.up);
     out.set_generation(replica.generation);
     out.set_num_requests(static_cast<int>(replica.running.size()));
     *out.mutable_stats() = replica.stats;
+    const size_t here = num_held / left--;
+    num_held -= here;
+    out.mutable_stats()->set_num_waiting(replica.stats.num_waiting() + static_cast<int>(here));
   }
 }
 
@@ -194,10 +221,13 @@ void ReplicaTable::check_integrity(const std::vector<const RequestRecord*>& reco
     running -= replica.running.size();
     suspects -= replica.suspects.size();
     TANDEM_CHECK(replica.up || replica.running.empty());
+    std::map<int, int> seats;
     for (const auto& [id, record] : replica.running) {
+      seats[record->priority] += record->seats;
       TANDEM_CHECK(record->id == id && record->stage == RequestStage::kRunning);
       TANDEM_CHECK_EQ(record->replica, static_cast<int>(i));
     }
+    TANDEM_CHECK(seats == replica.seats);
     for (const RequestRecord* record : replica.suspects) {
       TANDEM_CHECK(record->stage == RequestStage::kSuspect);
       TANDEM_CHECK_EQ(record->replica, static_cast<int>(i));

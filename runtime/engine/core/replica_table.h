@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,7 +24,8 @@ class ReplicaTable {
   static constexpr int kProbationTokens = 3;
 
   // `outbox` outlives the table.
-  ReplicaTable(int num_replicas, EngineOutbox& outbox);
+  // most_seats: of sequences at a replica, for as urgent requests or more urgent ones; 0: no bound.
+  ReplicaTable(int num_replicas, EngineOutbox& outbox, int most_seats = 0);
 
   // The event's replica is up, in the generation that the event is of.
   bool knows(const proto::SchedulerEvent& event) const;
@@ -41,8 +43,10 @@ class ReplicaTable {
 
   // The request that an answer of the replica is for. Null: it has gone, or started anew since.
   RequestRecord* running(int replica, const std::string& id, int64_t seq_id) const;
-  // The replica that takes requests and has the fewest; none: no one takes any.
-  std::optional<int> least_loaded() const;
+  // The replica that has the fewest, of those that take requests and have room for this one; none:
+  // no one has.
+  std::optional<int> least_loaded(const RequestRecord& record) const;
+  void set_most_seats(int most) { most_seats_ = most; }
   void start(RequestRecord& record, int replica);
   void finish_sequence(const RequestRecord& record, int64_t seq_id);
   // Takes a running request or a suspect from its replica, whose scheduler forgets it.
@@ -51,7 +55,8 @@ class ReplicaTable {
   // next suspect, and is to go on later or elsewhere.
   bool makes_way(RequestRecord& record);
 
-  void fill_info(proto::ServerInfo& info) const;
+  // num_held: requests that wait for any of them; they count as waiting there.
+  void fill_info(proto::ServerInfo& info, size_t num_held) const;
   // records: all that there are.
   void check_integrity(const std::vector<const RequestRecord*>& records) const;
 
@@ -63,14 +68,18 @@ class ReplicaTable {
     std::deque<RequestRecord*> suspects;  // not yet tried again
     RequestRecord* on_trial = nullptr;    // it runs, and nothing beside it
     proto::SchedulerStats stats;
+    std::map<int, int> seats = {};  // of `running`, by priority
     bool takes_requests() const { return up && suspects.empty() && on_trial == nullptr; }
   };
 
   Replica& at(int replica) { return replicas_[static_cast<size_t>(replica)]; }
+  bool has_room(const Replica& replica, const RequestRecord& record) const;
+  static void free_seats(Replica& replica, RequestRecord& record);
   void start_next_trial(int replica);
   void tell(int replica, proto::SchedulerCommand command);
 
   EngineOutbox& outbox_;
+  int most_seats_;
   std::vector<Replica> replicas_;
   int64_t next_seq_id_ = 0;
 };

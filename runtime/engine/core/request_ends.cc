@@ -20,7 +20,7 @@ void RequestEnds::leave(RequestRecord& record, double now) {
 
 void RequestEnds::finish(RequestRecord& record, double now) {
   leave(record, now);
-  intake_.leave(record, !record.error, now);
+  intake_.leave(record, record.error ? Intake::End::kFailed : Intake::End::kCompleted, now);
   if (record.parent != nullptr) {
     record.stage = RequestStage::kDone;
     ended_parts_.push_back(&record);
@@ -38,7 +38,7 @@ void RequestEnds::cancel(RequestRecord& record, double now) {
   // A part that has ended, and of which nothing has been made yet, has left already.
   if (record.stage != RequestStage::kDone) {
     leave(record, now);
-    intake_.leave(record, /*completed=*/false, now);
+    intake_.leave(record, Intake::End::kLeft, now);
   }
   erase(record);
 }

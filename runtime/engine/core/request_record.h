@@ -11,6 +11,7 @@
 
 #include "runtime/engine/core/admission.h"
 #include "runtime/engine/core/engine_outbox.h"
+#include "runtime/engine/core/waiting_line.h"
 #include "runtime/engine/request_state.h"
 #include "runtime/engine/speech_state.h"
 #include "runtime/protocol/output_cursor.h"
@@ -51,10 +52,15 @@ struct RequestRecord {
   int num_parts = 0;  // so far
 
   // Intake's.
-  Admission::Ticket ticket;  // until it is done
+  Admission::Ticket ticket;              // until it is done
+  std::shared_ptr<Patience::Stay> stay;  // of its client, which says no deadline; null: of nobody
+  LinePlace place;
+  bool begun = false;     // it has been at a replica; a transcription: one of its parts has
+  double started_at = 0;  // at the latest one
 
   // ReplicaTable's.
   int replica = -1;  // while it is running or a suspect
+  int seats = 0;     // that it takes there, while it is running
   int crashes = 0;
   int probation_tokens = 0;  // it is cleared when it has so many
 

@@ -148,6 +148,69 @@ TEST_F(EngineCoreAdmissionTest, WhoeverHasGoneWhileWaitingIsNeverComputed) {
   EXPECT_THAT(engine.told(), ElementsAre("add stays"));
 }
 
+// What a replica need not have yet waits here, where its order can change.
+TEST(EngineCoreHoldsBack, WhatAReplicaHasNoRoomFor) {
+  EngineCoreDriver engine{{.most_at_replica = 2}};
+  engine.core().client_connected(kAnn);
+  engine.up();
+  for (const char* id : {"a", "b", "c", "d", "e"}) engine.submit(kAnn, id, small_request(1, 3));
+  EXPECT_THAT(engine.told(), ElementsAre("add a", "add b"));
+  proto::ServerInfo info;
+  engine.core().fill_info(info, engine.now);
+  EXPECT_EQ(info.replicas(0).num_requests(), 2);
+  EXPECT_EQ(info.replicas(0).stats().num_waiting(), 3);
+  engine.core().cancel("c", engine.now);
+  EXPECT_THAT(engine.told(), IsEmpty()) << "the scheduler never knew of it";
+  proto::SubmitRequest urgent;
+  urgent.set_request_id("urgent");
+  urgent.set_priority(-1);
+  engine.core().reserve(kAnn, urgent, engine.now);
+  engine.core().prepared("urgent", small_request(), engine.now);
+  EXPECT_THAT(engine.told(), ElementsAre("add urgent"));
+  for (int t = 0; t < 3; ++t) engine.token(0, "a", 'x');
+  EXPECT_THAT(engine.told(), testing::Contains("add d"));
+  // What had begun goes on first, once its replica is up again.
+  engine.down(0, false);
+  engine.up();
+  engine.core().check_integrity();
+  const auto told = engine.told();
+  EXPECT_THAT(told, testing::Not(testing::Contains("add e")));
+  EXPECT_THAT(told, testing::Contains("add b"));
+}
+
+// Whoever leaves is one client, however many requests it has; and who waits longest may not be
+// next.
+TEST(EngineCoreHoldsBack, UntilClientsLeave) {
+  EngineCoreDriver engine{{.most_at_replica = 1}};
+  engine.core().client_connected(kAnn);
+  engine.up();
+  engine.submit(kAnn, "runs", small_request(1, 1000));
+  engine.told();
+  const auto prompt = [&](const std::string& id, const std::string& batch) {
+    proto::SubmitRequest submit;
+    submit.set_request_id(id);
+    submit.set_batch(batch);
+    engine.core().reserve(kAnn, submit, engine.now);
+    engine.core().prepared(id, small_request(), engine.now);
+  };
+  // Each leaves after four seconds.
+  for (int round = 0; round < 20; ++round) {
+    const std::string id = "r" + std::to_string(round) + "-";
+    prompt(id + "0", "");
+    for (int i = 1; i < 4; ++i) prompt(id + std::to_string(i), id + "0");
+    engine.tick(4);
+    for (int i = 0; i < 4; ++i) engine.core().cancel(id + std::to_string(i), engine.now);
+    engine.core().check_integrity();
+  }
+  prompt("old", "");
+  engine.tick(3.9);
+  prompt("new", "");
+  engine.tick(0.05);
+  engine.core().cancel("runs", engine.now);
+  EXPECT_THAT(engine.told(), testing::Contains("add new"));
+  engine.core().check_integrity();
+}
+
 TEST_F(EngineCoreAdmissionTest, PreparedTooLate) {
   engine.reserve(kAnn, "a", 2);
   engine.now += 3;  // no tick yet

@@ -21,6 +21,7 @@ class IntakeTest : public ::testing::Test {
  protected:
   RequestRecord& come(const std::string& id) {
     RequestRecord& record = records_.emplace_back(id, records_.size());
+    record.arrival = 1;
     intake.reserve(record, 1);
     check();
     return record;
@@ -34,7 +35,8 @@ class IntakeTest : public ::testing::Test {
   }
   std::vector<std::string> line() {
     std::vector<std::string> ids;
-    while (intake.any_held()) ids.push_back(intake.take_held().id);
+    while (RequestRecord* record = intake.next_held(2))
+      ids.push_back(intake.take_held(*record, 2).id);
     return ids;
   }
   void check() const {
@@ -59,12 +61,14 @@ TEST_F(IntakeTest, ThoseThatRanComeFirstThenByTheirTurn) {
   ready("d");
   intake.end_reservation("a");
   intake.end_reservation("c");
-  intake.hold_again({&c, &a});
+  c.begun = a.begun = true;
+  intake.hold(c);
+  intake.hold(a);
   check();
   intake.end_reservation("b");
-  intake.hold_by_arrival(b);
+  intake.hold(b);
   check();
-  EXPECT_THAT(line(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(line(), ElementsAre("a", "c", "b", "d"));
 }
 
 TEST_F(IntakeTest, WhatLeavesTheLine) {
@@ -87,7 +91,7 @@ TEST_F(IntakeTest, WhatIsRefused) {
   EXPECT_NO_THROW(intake.check_room(submission("d"), 3, false, 1));
   RequestRecord& d = come("d");
   EXPECT_THROW(intake.check_room(submission("e"), 4, false, 1), OverloadError);
-  intake.leave(d, true, 2);
+  intake.leave(d, Intake::End::kCompleted, 2);
   EXPECT_NO_THROW(intake.check_room(submission("e"), 7, false, 2));
   EXPECT_THROW(intake.check_room(submission("e"), 8, false, 2), OverloadError);
   proto::ServerInfo info;

@@ -61,16 +61,48 @@ class ReplicaTableTest : public ::testing::Test, public EngineOutbox {
   std::deque<RequestRecord> records_;
   std::vector<std::string> told;
   ReplicaTable table{2, *this};
+  RequestRecord next{"next", 99};
 };
 
 TEST_F(ReplicaTableTest, TheLeastLoadedThatTakesRequests) {
-  EXPECT_FALSE(table.least_loaded());
+  EXPECT_FALSE(table.least_loaded(next));
   up(1, 1);
-  EXPECT_EQ(table.least_loaded(), 1);
+  EXPECT_EQ(table.least_loaded(next), 1);
   up(0, 1);
-  EXPECT_EQ(table.least_loaded(), 0);
+  EXPECT_EQ(table.least_loaded(next), 0);
   start("a", 0);
-  EXPECT_EQ(table.least_loaded(), 1);
+  EXPECT_EQ(table.least_loaded(next), 1);
+}
+
+TEST_F(ReplicaTableTest, RoomForSoManySequences) {
+  table.set_most_seats(3);
+  up(0, 1);
+  const auto come = [&](const std::string& id, int sequences, int priority) -> RequestRecord& {
+    RequestRecord& record = records_.emplace_back(id, records_.size());
+    record.state = std::make_unique<RequestState>(id, small_request(), tokenizer_, 0);
+    record.ticket.sequences = sequences;
+    record.priority = priority;
+    if (const auto replica = table.least_loaded(record)) table.start(record, *replica);
+    check();
+    return record;
+  };
+  const auto runs = [](const RequestRecord& record) {
+    return record.stage == RequestStage::kRunning;
+  };
+  RequestRecord& two = come("two", 2, 0);
+  EXPECT_TRUE(runs(two));
+  EXPECT_FALSE(runs(come("two more", 2, 0)));
+  EXPECT_TRUE(runs(come("one", 1, 0)));
+  EXPECT_FALSE(runs(come("another", 1, 0)));
+  EXPECT_FALSE(runs(come("less urgent", 1, 1)));
+  EXPECT_TRUE(runs(come("urgent", 1, -1))) << "the others would come after it";
+  table.leave(two);
+  check();
+  EXPECT_TRUE(runs(come("in its place", 1, 0)));
+  table.down(0, {});
+  check();
+  up(0, 2);
+  EXPECT_TRUE(runs(come("larger than all", 9, 0))) << "or it would wait for ever";
 }
 
 TEST_F(ReplicaTableTest, SuspectsStayInnocentsLeave) {
@@ -86,7 +118,7 @@ TEST_F(ReplicaTableTest, SuspectsStayInnocentsLeave) {
   told.clear();
   up(0, 2);
   EXPECT_THAT(told, ElementsAre("add b"));
-  EXPECT_FALSE(table.least_loaded()) << "one is on trial";
+  EXPECT_FALSE(table.least_loaded(next)) << "one is on trial";
   displaced = table.down(0, crash({"b"}));
   check();
   EXPECT_THAT(displaced.crashed_again, ElementsAre(&b));

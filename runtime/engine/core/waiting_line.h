@@ -1,0 +1,129 @@
+// Who of those that wait for a replica is next. First come, first served within a priority, as long
+// as nobody leaves. Where clients leave while they wait, those come first who can still be served
+// before they would leave, and a share of what is computed is kept for those who have shown that
+// they wait longer, so that nobody who stays waits for ever. The contract, with its reasons:
+// docs/serving.md ("Overload"). Synchronous, no clock; O(log n) for each request.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "runtime/engine/core/patience.h"
+
+namespace tandem {
+
+struct RequestRecord;
+
+// A request's place. What is said of it does not change while it waits.
+struct LinePlace {
+  RequestRecord* record = nullptr;  // whose it is
+  double arrival = 0;
+  uint64_t serial = 0;  // order of arrival, among equals
+  int priority = 0;     // the smallest first
+  double timeout = 0;  // seconds from its arrival that its client says it waits; 0: it says nothing
+  double work = 0;     // tokens, its own
+  double client_work = 0;  // with those of the same client that wait
+  bool begun = false;      // something has been computed for it already: it goes on first
+
+  bool waiting = false;  // the line's, as what follows
+  std::pair<int, int> lane = {};
+};
+
+class WaitingLine {
+ public:
+  // What engines do at the moment; 0: not known yet.
+  struct Pace {
+    double work_per_second = 0;
+    double work_of_a_request = 0;
+  };
+
+  Patience& patience() { return patience_; }
+  void set_pace(const Pace& pace) { pace_ = pace; }
+  // A request has been computed, so many seconds after it had been taken; or its client has left
+  // meanwhile, and it would have taken longer.
+  void note_service(double seconds, bool completed);
+
+  void add(LinePlace& place);
+  void remove(LinePlace& place);
+  // The next one; null: nobody waits.
+  LinePlace* first(double now);
+  // Removes what first() has just returned.
+  void take(LinePlace& place);
+
+  size_t size() const { return size_; }
+  double work() const { return work_; }
+  // Of that, what comes before a request that arrives now; with what comes in between, if others
+  // have a share.
+  double work_ahead(double now);
+  // Of requests that are computed at once, `most` or fewer, but no fewer than `least`: where
+  // clients would leave before so many have been computed.
+  int most_at_once(int most, int least) const;
+  // Whether it is first come, first served.
+  bool plain() const { return plain_; }
+  // Seconds that a request is likely to take once it is taken; most take less.
+  double service() const { return mean_service_ + 2 * service_deviation_; }
+
+  void check_integrity() const;
+
+ private:
+  struct ByArrival {
+    using is_transparent = void;
+    bool operator()(const LinePlace* a, const LinePlace* b) const {
+      return std::pair(a->arrival, a->serial) < std::pair(b->arrival, b->serial);
+    }
+    bool operator()(const LinePlace* a, double arrival) const { return a->arrival < arrival; }
+    bool operator()(double arrival, const LinePlace* a) const { return arrival < a->arrival; }
+  };
+  using Places = std::set<LinePlace*, ByArrival>;
+  struct Ages {
+    double from = 0, to = 0;
+  };
+  // Requests that are alike in size and in what their clients say.
+  struct Lane {
+    Places places = {};
+    double young = 0;               // seconds: until then they are served by arrival
+    std::vector<Ages> steady = {};  // later ages at which most stay until they are served; the
+                                    // oldest first
+  };
+  using LaneKey = std::pair<int, int>;  // size, timeout; each a logarithm, 0 for the ordinary
+  struct Level {
+    Places begun = {};
+    std::map<LaneKey, Lane> lanes = {};
+  };
+  enum class Kind : uint8_t { kBegun, kYoung, kSteady, kLast };
+  struct Choice {
+    LinePlace* place = nullptr;
+    Kind kind = Kind::kBegun;
+    bool both = false;  // young ones and steady ones wait
+  };
+
+  LaneKey lane_of(const LinePlace& place) const;
+  double stays_for(double age, double seconds) const;
+  void refresh(double now);
+  void set_ages(const LaneKey& key, Lane& lane) const;
+  void add_up(double now);
+  Choice choose(const Level& level, double now) const;
+  LinePlace* young_of(const Level& level, double now) const;
+  LinePlace* steady_of(const Level& level, double now) const;
+  static LinePlace* last_of(const Level& level);
+  static LinePlace* steady_of(const Lane& lane, double now);
+
+  Patience patience_;
+  Pace pace_;
+  uint64_t version_ = 0;
+  double mean_service_ = 0, service_deviation_ = 0;
+  std::map<int, Level> levels_;  // by priority
+  size_t size_ = 0;
+  double work_ = 0;
+  bool plain_ = true;
+  Choice choice_;
+  double owed_ = 0;                                            // work, to the steady ones
+  double young_part_ = 1;                                      // of what is taken
+  double young_work_ = 0, steady_work_ = 0, young_until_ = 0;  // as of the last refresh
+};
+
+}  // namespace tandem
