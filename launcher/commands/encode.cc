@@ -1,4 +1,5 @@
 // tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -178,6 +179,7 @@ int run(const EncodeOptions& options) {
   const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
   const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, engine.quantization});
+  for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
   std::vector<Row> rows;
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   for (size_t i = 0; i < states.size(); ++i) {
