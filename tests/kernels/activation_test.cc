@@ -1,5 +1,6 @@
 #include "kernels/core/activation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -70,8 +71,9 @@ TEST_P(ActivationTest, MatchesPyTorch) {
                                 static_cast<int64_t>(y.size()));
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = values.at(i).get<double>();
-      // What float32 loses of 1 + erf and the like is lost there too.
-      ASSERT_NEAR(y[i], expected, 2.4e-7 + 4.8e-7 * std::abs(expected)) << name << " of " << x[i];
+      // 1 + erf and the like lose bits there, which x multiplies.
+      const double lost = 3e-7 * (1 + std::min(10.0f, std::abs(x[i])));
+      ASSERT_NEAR(y[i], expected, lost + 4.8e-7 * std::abs(expected)) << name << " of " << x[i];
     }
   }
 }

@@ -155,7 +155,7 @@ TEST(TorchPickleErrors, DamagedFilesFromBeforeZip) {
     std::string bad = good;
     return bad.replace(bad.find(from), to.size(), to);
   };
-  EXPECT_INPUT_ERROR(read(patched("little_endianq\x01\x88", "little_endianq\x01\x89")),
+  EXPECT_INPUT_ERROR(read(patched("little_endianq\x02\x88", "little_endianq\x02\x89")),
                      "big-endian");
   EXPECT_INPUT_ERROR(read(patched("M\xe9\x03", "M\xe8\x03")), "unknown version");
   EXPECT_INPUT_ERROR(read(patched("l\xfc\x9c", "l\xfc\x9d")), "torch.save() did not make");
