@@ -17,7 +17,7 @@ __device__ __forceinline__ float activate(Activation activation, float x) {
     case Activation::kTanh: return tanhf(x);
     case Activation::kSigmoid: return 1.0f / (1.0f + expf(-x));
     case Activation::kClippedGelu: {
-      const float y = activate(Activation::kGelu, x);
+      const float y = 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
       return y < -kGeluClip ? -kGeluClip : y > kGeluClip ? kGeluClip : y;
     }
     case Activation::kHardSwish: return x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f;
