@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -87,7 +88,10 @@ std::string json_error(std::string_view text, const nlohmann::json::exception& e
   return line_and_column(text, byte > 0 ? byte - 1 : 0) + ": " + printable(reason);
 }
 
-nlohmann::json parse_json(std::string_view text, const std::string& where) {
+namespace {
+
+// Throws InputError for what is not to be parsed.
+void check_text(std::string_view text, const std::string& where) {
   if (text.size() > kMaxBytes)
     throw invalid_model(where, "has " + std::to_string(text.size()) + " bytes, at most " +
                                    std::to_string(kMaxBytes) + " are read");
@@ -97,6 +101,72 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
   // The parser would take a NUL for the end of the text.
   if (const size_t at = text.find('\0'); at != std::string_view::npos)
     throw invalid_model(where, line_and_column(text, at) + ": a NUL byte");
+}
+
+// The numbers of Python that JSON does not have. In their place the parser reads a string as long,
+// so that errors name the right column: kStandIn between quotes, then a blank for each further
+// byte.
+constexpr struct {
+  std::string_view text;
+  double value;
+} kPythonNumbers[] = {{"NaN", std::numeric_limits<double>::quiet_NaN()},
+                      {"Infinity", std::numeric_limits<double>::infinity()},
+                      {"-Infinity", -std::numeric_limits<double>::infinity()}};
+constexpr char kStandIn = '\x7f';
+
+// False: there are none, or strings that look like what would stand in for them.
+bool replace_python_numbers(std::string& text) {
+  if (text.find(kStandIn) != std::string::npos) return false;
+  bool any = false, in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    for (const auto& number : kPythonNumbers)
+      if (text.compare(i, number.text.size(), number.text) == 0) {
+        std::string stand_in(number.text.size(), ' ');
+        stand_in.front() = stand_in.back() = '"';
+        stand_in[1] = kStandIn;
+        text.replace(i, stand_in.size(), stand_in);
+        i += stand_in.size() - 1;
+        any = true;
+        break;
+      }
+  }
+  return any;
+}
+
+// Of a value that was parsed.
+bool put_python_numbers_back(int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+  if (event != nlohmann::json::parse_event_t::value || !value.is_string()) return true;
+  const std::string& text = value.get_ref<const std::string&>();
+  if (text.empty() || text[0] != kStandIn) return true;
+  for (const auto& number : kPythonNumbers)
+    if (number.text.size() == text.size() + 2) {
+      value = number.value;
+      break;
+    }
+  return true;
+}
+
+}  // namespace
+
+nlohmann::json parse_python_json(std::string_view text, const std::string& where) {
+  check_text(text, where);
+  std::string changed(text);
+  if (!replace_python_numbers(changed)) return parse_json(text, where);
+  try {
+    return nlohmann::json::parse(changed, put_python_numbers_back);
+  } catch (const nlohmann::json::parse_error& e) {
+    throw invalid_model(where, "malformed JSON: " + json_error(text, e, e.byte));
+  } catch (const nlohmann::json::exception& e) {
+    throw invalid_model(where, "malformed JSON: " + printable(e.what()));
+  }
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& where) {
+  check_text(text, where);
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::parse_error& e) {
@@ -112,6 +182,11 @@ std::string dump_ordered_line(const nlohmann::ordered_json& value) { return on_o
 nlohmann::json load_json(const std::filesystem::path& file) {
   const auto mapped = MappedFile::open(file);
   return parse_json(mapped->text(), file.string());
+}
+
+nlohmann::json load_python_json(const std::filesystem::path& file) {
+  const auto mapped = MappedFile::open(file);
+  return parse_python_json(mapped->text(), file.string());
 }
 
 }  // namespace tandem

@@ -13,8 +13,12 @@ namespace tandem {
 // the line and the column). Of duplicate keys the last one wins, as in Python.
 nlohmann::json load_json(const std::filesystem::path& file);
 
-// The same for text that is in memory; `where` names it in errors.
+// The same of a file that Python's json may have written: NaN, Infinity and -Infinity are numbers.
+nlohmann::json load_python_json(const std::filesystem::path& file);
+
+// As load_json() for text that is in memory; `where` names it in errors.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
+nlohmann::json parse_python_json(std::string_view text, const std::string& where);
 
 // Why nlohmann rejected a text, without its prefix, printable and short: "line 2, column 5: ...".
 std::string json_error(std::string_view text, const nlohmann::json::exception& error, size_t byte);

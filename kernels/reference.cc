@@ -110,6 +110,8 @@ double turned(const ops::Rotary& rotary, int64_t token, const float* head, int64
                     : head[second] * cosine + head[first] * sine;
 }
 
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
 }  // namespace
 
 double activate(Activation activation, double x) {
@@ -123,6 +125,16 @@ double activate(Activation activation, double x) {
     case Activation::kSilu: return x / (1 + std::exp(-x));
     case Activation::kTanh: return std::tanh(x);
     case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
+    case Activation::kClippedGelu:
+      return std::clamp(activate(Activation::kGelu, x), -double{kGeluClip}, double{kGeluClip});
+    case Activation::kHardSwish: return x * std::clamp(x + 3, 0.0, 6.0) / 6;
+    case Activation::kLaplace:
+      return 0.5 * std::erfc((kLaplaceMean - x) / kLaplaceDeviation * std::sqrt(0.5));
+    case Activation::kLeakyRelu: return x < 0 ? kLeak * x : x;
+    case Activation::kMish: return x * std::tanh(softplus(x));
+    case Activation::kRelu2: return x > 0 ? x * x : 0;
+    case Activation::kRelu6: return std::clamp(x, 0.0, 6.0);
+    case Activation::kSqrtSoftplus: return std::sqrt(softplus(x));
   }
   return x;
 }

@@ -45,6 +45,22 @@ std::deque<ModelFamily>& families() {
   return list;
 }
 
+// Its tensors are codes, which mean nothing without their scales.
+void refuse_quantized(const ModelConfig& config) {
+  if (!config.raw.is_object()) return;
+  const ConfigReader in = config.reader();
+  const nlohmann::json* quantization = in.find("quantization_config");
+  if (quantization == nullptr) quantization = in.find("compression_config");
+  if (quantization == nullptr) return;
+  const auto method = quantization->find("quant_method");
+  const bool named = quantization->is_object() && method != quantization->end();
+  throw not_supported(config.file() + ": quantization_config",
+                      "the weights are quantized" +
+                          (named ? " (" + ConfigReader::show(*method) + ")" : std::string()) +
+                          ", which is not supported; take the model that they were made of, and "
+                          "--dtype int8 or --quantization");
+}
+
 }  // namespace
 
 void register_family(ModelFamily family) {
@@ -70,13 +86,14 @@ const ModelFamily* family_of_architecture(std::string_view architecture) {
   return nullptr;
 }
 
-bool is_supported(const std::string& architecture) {
-  const ModelFamily* family = family_of_architecture(architecture);
+bool is_supported(const ModelConfig& config) {
+  const ModelFamily* family = family_of_type(config.model_type);
   return family != nullptr && family->make != nullptr;
 }
 
 const ModelFamily& find_family(const ModelConfig& config) {
-  if (is_supported(config.architecture)) return *family_of_architecture(config.architecture);
+  refuse_quantized(config);
+  if (is_supported(config)) return *family_of_type(config.model_type);
   std::string known;
   for (const auto& name : architectures()) known += (known.empty() ? "" : ", ") + name;
   throw invalid_model(

@@ -27,8 +27,13 @@ struct ModelFamily {
     int bos = -1, pad = -1, eos = -1, decoder_start = -1;
   };
 
-  std::string model_type;                  // of config.json
-  std::vector<std::string> architectures;  // classes of HuggingFace that `make` builds
+  std::string model_type;  // of config.json
+  // Classes of HuggingFace that `make` builds. The first one is what a config.json means that names
+  // none of them: HuggingFace goes by model_type.
+  std::vector<std::string> architectures;
+  // What names of tensors begin with where there is a head, and do not where there is none
+  // (base_model_prefix of HuggingFace's class); either is found.
+  std::string base = "model";
   EncoderInput encoder_input = EncoderInput::kTokenIds;
   SpecialTokens special_tokens = {};
   // Fills in the sizes of the configuration. Throws InputError naming the key. By default the
@@ -50,8 +55,10 @@ void register_family(ModelFamily family);
 // nullptr where there is none.
 const ModelFamily* family_of_type(std::string_view model_type);
 const ModelFamily* family_of_architecture(std::string_view architecture);
-bool is_supported(const std::string& architecture);
-// The family that builds the model. Throws InputError naming the architecture and those that exist.
+// Whether there is a family that builds the model.
+bool is_supported(const ModelConfig& config);
+// The family that builds the model. Throws InputError naming the architecture and those that exist,
+// or what of config.json no family builds (quantization_config).
 const ModelFamily& find_family(const ModelConfig& config);
 std::vector<std::string> architectures();
 

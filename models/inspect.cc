@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "models/family.h"
 #include "models/model.h"
+#include "parallel/layers/element_types.h"
 #include "text/languages.h"
 #include "text/tokenizer.h"
 
@@ -24,17 +25,21 @@ using Memory = InspectReport::Memory;
 constexpr std::array<uint64_t, 2> kExampleRequests = {1, 32};
 constexpr size_t kMaxCompared = 4;  // matrices of the embedding's shape: a file may have any number
 
+// Of a type of floats, whether layers take it or convert it.
 bool is_float(const HostTensor& t) {
-  return t.foreign_dtype.empty() &&
-         (t.dtype == DType::kF32 || t.dtype == DType::kF16 || t.dtype == DType::kBF16);
+  return is_layer_type(t) || (becomes_float(t) && t.dtype_name().starts_with("float"));
 }
 
-uint64_t elements(const HostTensor& t) { return t.bytes / size_of(t.dtype); }
+uint64_t elements(const HostTensor& t) {
+  uint64_t count = 1;
+  for (const int64_t d : t.shape) count *= static_cast<uint64_t>(d);
+  return count;
+}
 
 // Tied tensors have the same bytes (a pickle stores them once), or, with tied embeddings, equal
 // matrices of the embedding's shape.
 bool same_values(const HostTensor& a, const HostTensor& b, const ModelConfig& config) {
-  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  if (a.dtype_name() != b.dtype_name() || a.shape != b.shape) return false;
   if (a.data == b.data) return true;
   return config.tie_word_embeddings && a.shape == Shape{config.vocab_size, config.d_model} &&
          std::memcmp(a.data, b.data, a.bytes) == 0;
@@ -180,7 +185,7 @@ InspectReport of_config(const ModelConfig& config) {
   out.directory = config.directory.string();
   out.architecture = config.architecture;
   out.model_type = config.model_type;
-  out.supported = is_supported(config.architecture);
+  out.supported = is_supported(config);
   out.vocab_size = config.vocab_size;
   out.d_model = config.d_model;
   out.max_position_embeddings = config.max_position_embeddings;
@@ -258,7 +263,7 @@ InspectReport inspect(const fs::path& directory) {
     add_languages(directory, out);
     return out;
   } catch (const InputError& e) {
-    if (is_supported(config.architecture)) throw;
+    if (is_supported(config)) throw;
     InspectReport out = of_config(config);
     out.unreadable = e.what();
     return out;

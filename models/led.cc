@@ -102,6 +102,7 @@ TokenizerRule tokenizer() {
 ModelFamily led_family() {
   return {.model_type = "led",
           .architectures = {"LEDForConditionalGeneration", "LEDModel"},
+          .base = "led",
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,
           .limits = limits,

@@ -1,7 +1,9 @@
 #include "models/load_model.h"
 
+#include <filesystem>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -13,17 +15,22 @@ namespace {
 
 constexpr size_t kBytesBetweenDrops = size_t{64} << 20;
 
-// Passes look-ups on. A layer reads a tensor when it has found it, so a look-up reports the bytes
-// of those before it, and lets the system read ahead. What layers have copied need not stay in
-// memory twice, so mapped pages are dropped on the way.
+// Passes look-ups on, of names with or without `base` in front. A layer reads a tensor when it has
+// found it, so a look-up reports the bytes of those before it, and lets the system read ahead. What
+// layers have copied need not stay in memory twice, so mapped pages are dropped on the way.
 class ReportingSource final : public WeightSource {
  public:
-  ReportingSource(Checkpoint& checkpoint, const LoadProgress& progress)
-      : checkpoint_(checkpoint), progress_(progress), total_(checkpoint.bytes()) {}
+  ReportingSource(Checkpoint& checkpoint, const std::string& base, const LoadProgress& progress)
+      : checkpoint_(checkpoint),
+        base_(base + "."),
+        progress_(progress),
+        total_(checkpoint.bytes()) {}
 
   const HostTensor* find(const std::string& name) override {
     const HostTensor* t = checkpoint_.find(name);
-    if (t == nullptr || !seen_.insert(name).second) return t;
+    if (t == nullptr && name.starts_with(base_)) t = checkpoint_.find(name.substr(base_.size()));
+    if (t == nullptr) t = checkpoint_.find(base_ + name);
+    if (t == nullptr || !seen_.insert(t->name).second) return t;
     if (progress_) progress_(done_, total_);
     if (done_ - dropped_ >= kBytesBetweenDrops) {
       checkpoint_.drop_pages();
@@ -33,14 +40,19 @@ class ReportingSource final : public WeightSource {
     done_ += t->bytes;
     return t;
   }
-  void skip(const std::string& beginning) override { checkpoint_.skip(beginning); }
+  void skip(const std::string& beginning) override {
+    checkpoint_.skip(beginning);
+    checkpoint_.skip(base_ + beginning);
+    if (beginning.starts_with(base_)) checkpoint_.skip(beginning.substr(base_.size()));
+  }
   std::string location() const override { return checkpoint_.location(); }
   void end() const {
-    if (progress_) progress_(done_, total_);
+    if (progress_) progress_(total_, total_);
   }
 
  private:
   Checkpoint& checkpoint_;
+  std::string base_;  // with its dot
   const LoadProgress& progress_;
   size_t total_, done_ = 0, dropped_ = 0;
   std::set<std::string> seen_;
@@ -53,22 +65,31 @@ std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpo
   const ModelFamily& family = find_family(config);
   TANDEM_CHECK_EQ(family.encoder_input == EncoderInput::kFrames,
                   family.limits(config).frames.has_value());
-  ReportingSource source(checkpoint, progress);
+  ReportingSource source(checkpoint, family.base, progress);
   auto model = family.make(config, Weights(source), build);
   build.ctx.end_loading();
-  const auto unread = checkpoint.unread();
-  if (!unread.empty()) {
-    std::string names;
-    for (size_t i = 0; i < unread.size() && i < 8; ++i)
-      names += (i ? ", " : "") + printable(unread[i]);
-    if (unread.size() > 8) names += ", …";
-    throw invalid_model(checkpoint.location(), std::to_string(unread.size()) + " tensor(s) that " +
-                                                   printable(config.architecture) +
-                                                   " does not have: " + names);
-  }
   checkpoint.drop_pages();
   source.end();
   return model;
+}
+
+std::vector<std::string> load_warnings(const ModelConfig& config, const Checkpoint& checkpoint) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> lines;
+  std::error_code error;
+  if (std::filesystem::exists(config.directory / "adapter_config.json", error))
+    lines.push_back(checkpoint.location() +
+                    ": the adapter (adapter_config.json) is not applied; merge it into the model");
+  const auto unread = checkpoint.unread();
+  if (unread.empty()) return lines;
+  std::string names;
+  for (size_t i = 0; i < unread.size() && i < kNamed; ++i)
+    names += (i ? ", " : "") + printable(unread[i]);
+  if (unread.size() > kNamed) names += ", …";
+  lines.push_back(checkpoint.location() + ": " + std::to_string(unread.size()) +
+                  " tensor(s) that " + printable(config.architecture) +
+                  " does not have are ignored: " + names);
+  return lines;
 }
 
 }  // namespace tandem

@@ -15,8 +15,10 @@ namespace {
 constexpr int kPad = 1;  // HuggingFace's, where config.json names none
 
 int pad_of(const nlohmann::json& config) {
-  const auto pad = config.find("pad_token_id");
-  return pad != config.end() && pad->is_number_integer() ? pad->get<int>() : kPad;
+  const auto found = config.find("pad_token_id");
+  if (found == config.end()) return kPad;
+  const nlohmann::json& pad = found->is_array() && found->size() == 1 ? (*found)[0] : *found;
+  return pad.is_number_integer() ? pad.get<int>() : kPad;
 }
 
 std::unique_ptr<Model> make(const ModelConfig& c, const Weights& root, const Build& b) {

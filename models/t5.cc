@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/printable.h"
 #include "models/blocks/relative_position.h"
 #include "models/blocks/seq2seq.h"
 #include "models/family.h"
@@ -42,11 +41,7 @@ Activation read_activation(const ConfigReader& in, const ModelConfig& c) {
   std::string name = in.find(key) ? in.string(key) : c.model_type == "t5" ? "relu" : "gated-gelu";
   if (name == "gated-gelu") return Activation::kGeluTanh;  // HuggingFace's gelu_new
   if (name.starts_with("gated-")) name.erase(0, std::string_view("gated-").size());
-  try {
-    return activation_from_name(name);
-  } catch (const InputError&) {
-    in.fail(key, "activation " + in_quotes(name) + " is not known");
-  }
+  return in.activation_named(key, name);
 }
 
 void read_config(const ConfigReader& in, ModelConfig& c) {
@@ -196,6 +191,7 @@ ModelFamily family(const char* model_type, std::vector<std::string> architecture
                    std::vector<TokenizerRule> tokenizers = {}) {
   return {.model_type = model_type,
           .architectures = std::move(architectures),
+          .base = "transformer",
           .special_tokens = {.pad = 0, .eos = 1, .decoder_start = 0},
           .read_config = read_config,
           .limits = limits,

@@ -240,6 +240,7 @@ TokenizerRule tokenizer() {
 ModelFamily vision_encoder_decoder_family() {
   return {.model_type = "vision-encoder-decoder",
           .architectures = {"VisionEncoderDecoderModel"},
+          .base = "vision_encoder_decoder",
           .encoder_input = EncoderInput::kFrames,
           .special_tokens = {.bos = 0, .pad = 1, .eos = 2, .decoder_start = 2},
           .read_config = read_config,

@@ -21,7 +21,7 @@ OptionalFile read_optional(const fs::path& file) {
   out.name = file.string();
   std::error_code error;
   out.exists = fs::exists(file, error);
-  if (out.exists) out.value = parse_json(read_text_file(file), out.name);
+  if (out.exists) out.value = parse_python_json(read_text_file(file), out.name);
   out.view().object();  // or an error
   return out;
 }

@@ -1,4 +1,5 @@
 // tandem encode: the encoder's last hidden states, or their mean, as JSON or .npy.
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,6 +214,7 @@ int run(EncodeOptions& options) {
   const auto ctx = make_context(engine, dtype, engine.threads ? engine.threads : default_threads());
   const auto comm = make_local_communicator();
   const auto model = load_model(config, checkpoint, {*ctx, *comm, dtype, engine.quantization});
+  for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
   const auto states = encode_sequences(*ctx, *model, inputs.tokens, options.max_num_batched_tokens);
   bool failed = false;
   auto state = states.begin();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "models/checkpoint/other_formats.h"
 
 namespace tandem::hub {
 namespace {
@@ -115,9 +116,11 @@ Selection select_files(const std::set<std::string>& there, ModelFiles part) {
     if (weights.is_index) out.files.push_back(weights.file);
     return out;
   }
+  const std::string format = other_format({there.begin(), there.end()});
   throw model_error(ErrorKind::kInvalidModel,
                     "the repository has no weights that can be read: neither model.safetensors nor "
-                    "pytorch_model.bin, nor an index of either");
+                    "pytorch_model.bin, nor an index of either" +
+                        (format.empty() ? std::string() : "; it has " + format));
 }
 
 std::vector<std::string> shards_of(const nlohmann::json& index, const std::string& index_name,

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
+#include "models/checkpoint/other_formats.h"
 
 namespace tandem {
 namespace fs = std::filesystem;
@@ -15,14 +16,11 @@ namespace {
 
 constexpr size_t kReadAheadBytes = size_t{64} << 20;
 
-using Reader = std::vector<HostTensor> (*)(const std::byte*, size_t, const std::string&,
-                                           std::shared_ptr<const void>);
-
 // The files that may hold the weights, best first.
 struct Layout {
   const char* file;
   const char* format;
-  Reader read;
+  Checkpoint::Reader read;
   bool sharded;
 };
 
@@ -44,25 +42,24 @@ const Layout& find_layout(const fs::path& directory) {
       return layout;
     looked_for += (looked_for.empty() ? "" : ", ") + std::string(layout.file);
   }
-  std::string hint;
-  for (const char* other : {"tf_model.h5", "flax_model.msgpack", "model.onnx", "model.gguf"})
-    if (fs::exists(directory / other, error))
-      hint = std::string("; ") + other + " cannot be read, convert it to safetensors";
-  throw invalid_model(directory.string(), "no weights: none of " + looked_for + hint);
+  const std::string format = other_format(directory);
+  throw invalid_model(directory.string(), "no weights: none of " + looked_for +
+                                              (format.empty() ? "" : "; this is " + format));
 }
 
-// A shard lies beside its index: a name, never a path.
+// A shard lies in the directory of its index, or below it.
 void check_shard_name(const std::string& index, const std::string& shard) {
-  const bool plain = !shard.empty() && shard != "." && shard != ".." &&
-                     shard.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
-  if (!plain)
+  bool inside = !shard.empty() && shard.find_first_of(std::string("\\\0", 2)) == std::string::npos;
+  const fs::path path(shard);
+  for (const fs::path& part : path) inside &= part != ".." && part != "." && !part.empty();
+  if (!inside || path.is_absolute())
     throw invalid_model(index, "weight_map: " + in_quotes(shard) + " is not the name of a file " +
                                    "in the same directory");
 }
 
 // tensor → shard.
 std::map<std::string, std::string> read_index(const fs::path& file) {
-  const nlohmann::json index = load_json(file);
+  const nlohmann::json index = load_python_json(file);
   if (!index.is_object()) throw invalid_model(file.string(), "is not a JSON object");
   const auto map = index.find("weight_map");
   if (map == index.end()) throw invalid_model(file.string(), "weight_map is missing");
@@ -81,46 +78,36 @@ std::map<std::string, std::string> read_index(const fs::path& file) {
 
 }  // namespace
 
+void Checkpoint::add(const fs::path& file, Reader read) {
+  const auto mapped = MappedFile::open(file);
+  for (HostTensor& t : read(mapped->data(), mapped->size(), file.string(), mapped)) {
+    const std::string name = t.name;
+    tensors_[name] = std::move(t);
+  }
+  files_.push_back(file);
+  mapped_.push_back(mapped);
+}
+
 Checkpoint Checkpoint::open(const fs::path& directory) {
   const Layout& layout = find_layout(directory);
   Checkpoint out;
   out.directory_ = directory;
   out.format_ = layout.format;
-  const auto add = [&](const fs::path& file) {
-    const auto mapped = MappedFile::open(file);
-    for (HostTensor& t : layout.read(mapped->data(), mapped->size(), file.string(), mapped)) {
-      const auto [it, inserted] = out.tensors_.try_emplace(t.name);
-      if (!inserted)
-        throw invalid_model(file.string(),
-                            "tensor " + in_quotes(t.name) + " is also in " + it->second.file);
-      it->second = std::move(t);
-    }
-    out.files_.push_back(file);
-    out.mapped_.push_back(mapped);
-  };
   const fs::path first = directory / layout.file;
   if (!layout.sharded) {
-    add(first);
+    out.add(first, layout.read);
     return out;
   }
-  const auto index = read_index(first);
   std::map<std::string, std::string> example;  // shard → one of its tensors
-  for (const auto& [tensor, shard] : index) example.try_emplace(shard, tensor);
-  const auto shown = [&](const std::string& shard) {
-    return (directory / printable(shard)).string();
-  };
+  for (const auto& [tensor, shard] : read_index(first)) example.try_emplace(shard, tensor);
   for (const auto& [shard, tensor] : example) {
     std::error_code error;
     if (!fs::exists(directory / shard, error))
-      throw invalid_model(shown(shard), "is missing; " + first.string() +
-                                            " says that it holds tensor " + in_quotes(tensor));
-    add(directory / shard);
-  }
-  for (const auto& [tensor, shard] : index) {
-    const auto it = out.tensors_.find(tensor);
-    if (it == out.tensors_.end() || it->second.file != (directory / shard).string())
-      throw invalid_model(shown(shard), "tensor " + in_quotes(tensor) + " is missing; " +
-                                            first.string() + " says that it is here");
+      throw invalid_model(
+          (directory / printable(shard)).string(),
+          "is missing; " + first.string() + " says that it holds tensor " + in_quotes(tensor));
+    out.add(directory / shard,
+            shard.ends_with(".safetensors") ? read_safetensors : read_torch_pickle);
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // The weights of a checkpoint directory as it was downloaded: model.safetensors, a sharded
-// model.safetensors.index.json, or pytorch_model.bin. Memory-mapped, read-only.
+// model.safetensors.index.json, pytorch_model.bin, or a sharded pytorch_model.bin.index.json.
+// Memory-mapped, read-only.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,14 @@ class MappedFile;
 
 class Checkpoint final : public WeightSource {
  public:
+  // Reads the names, types and places of a file's tensors.
+  using Reader = std::vector<HostTensor> (*)(const std::byte* data, size_t size,
+                                             const std::string& name,
+                                             std::shared_ptr<const void> keep_alive);
+
   // Throws InputError naming the file (and tensor) for anything missing, truncated or inconsistent.
+  // As in HuggingFace an index only names shards: what else it says of tensors does not count (it
+  // lists tied ones that are in no file), and of a tensor in several shards the last one counts.
   static Checkpoint open(const std::filesystem::path& directory);
 
   const HostTensor* find(const std::string& name) override;
@@ -38,6 +46,8 @@ class Checkpoint final : public WeightSource {
   void read_ahead(const HostTensor& tensor);
 
  private:
+  void add(const std::filesystem::path& file, Reader read);
+
   std::filesystem::path directory_;
   std::string format_;
   std::vector<std::filesystem::path> files_;
@@ -51,8 +61,9 @@ class Checkpoint final : public WeightSource {
 std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size,
                                          const std::string& name,
                                          std::shared_ptr<const void> keep_alive);
-// A torch.save() zip archive (uncompressed entries) with a pickled dict of tensors. The pickle is
-// interpreted by a machine that knows tensors and containers only: no code is ever executed.
+// What torch.save() wrote, a zip archive (uncompressed entries) or a file of torch before 1.6: a
+// pickled dict of tensors. The pickle is interpreted by a machine that knows tensors and containers
+// only: no code is ever executed. What is no tensor in the dict is left out.
 std::vector<HostTensor> read_torch_pickle(const std::byte* data, size_t size,
                                           const std::string& name,
                                           std::shared_ptr<const void> keep_alive);

@@ -2,19 +2,20 @@
 // text opcodes of protocols 0 and 1, class instances and extension codes are refused.
 #include "models/checkpoint/pickle_machine.h"
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
+#include <limits>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "models/checkpoint/pickle_globals.h"
 
 namespace tandem::pickle {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{16} << 20;  // a real one has about 100 for each tensor
 constexpr size_t kMaxValues = size_t{2} << 20;  // also of memorised values, and of marks
+constexpr uint64_t kMaxIntegerBytes = 16;
 
 // clang-format off
 enum Op : uint8_t {
@@ -30,20 +31,12 @@ enum Op : uint8_t {
 };
 // clang-format on
 
-constexpr std::array<std::string_view, 13> kStorageTypes = {
-    "FloatStorage",      "HalfStorage", "BFloat16Storage",     "DoubleStorage",
-    "LongStorage",       "IntStorage",  "ShortStorage",        "CharStorage",
-    "ByteStorage",       "BoolStorage", "ComplexFloatStorage", "ComplexDoubleStorage",
-    "ComplexHalfStorage"};
-
 class Machine {
  public:
-  Machine(std::string_view data, const std::string& where) : data_(data), where_(where) {}
+  Machine(std::string_view data, const std::string& where)
+      : whole_(data.size()), data_(data.substr(0, kMaxBytes)), where_(where) {}
 
   Program run() {
-    if (data_.size() > kMaxBytes)
-      fail("has " + std::to_string(data_.size()) + " bytes, at most " + std::to_string(kMaxBytes) +
-           " are read");
     for (;;) {
       op_at_ = at_;
       const uint8_t op = byte();
@@ -51,6 +44,7 @@ class Machine {
       step(op);
     }
     program_.result = pop();
+    program_.size = at_;
     return std::move(program_);
   }
 
@@ -61,8 +55,12 @@ class Machine {
 
   // --- Reading ---------------------------------------------------------------------------------
 
+  [[noreturn]] void fail_at_end() const {
+    if (whole_ == data_.size()) fail("truncated");
+    fail("more than " + std::to_string(kMaxBytes) + " bytes, which is all that is read");
+  }
   std::string_view take(uint64_t n) {
-    if (n > data_.size() - at_) fail("truncated");
+    if (n > data_.size() - at_) fail_at_end();
     const std::string_view out = data_.substr(at_, static_cast<size_t>(n));
     at_ += static_cast<size_t>(n);
     return out;
@@ -74,9 +72,8 @@ class Machine {
     for (size_t i = n; i-- > 0;) v = v << 8 | static_cast<uint8_t>(bytes[i]);
     return v;
   }
-  // Two's complement of n bytes.
+  // Two's complement of n <= 8 bytes.
   int64_t signed_int(uint64_t n) {
-    if (n > 8) fail("an integer of " + std::to_string(n) + " bytes, at most 8 are read");
     if (n == 0) return 0;
     const uint64_t v = unsigned_int(static_cast<size_t>(n));
     const auto shift = static_cast<unsigned>(64 - 8 * n);
@@ -84,7 +81,7 @@ class Machine {
   }
   std::string_view line() {
     const size_t end = data_.find('\n', at_);
-    if (end == std::string_view::npos) fail("truncated");
+    if (end == std::string_view::npos) fail_at_end();
     const std::string_view out = take(end - at_);
     take(1);
     return out;
@@ -104,6 +101,16 @@ class Machine {
   }
   void push_string(std::string_view text) {
     push(make({.kind = Kind::kString, .text = text, .items = {}}));
+  }
+  void push_long(uint64_t n) {
+    if (n <= 8) return push(Kind::kInt, signed_int(n));
+    if (n > kMaxIntegerBytes)
+      fail("an integer of " + std::to_string(n) + " bytes, at most " +
+           std::to_string(kMaxIntegerBytes) + " are read");
+    push(make({.kind = Kind::kInt,
+               .integer = std::numeric_limits<int64_t>::min(),
+               .text = take(n),
+               .items = {}}));
   }
   void push_container(Kind kind, std::vector<Index> items = {}) {
     push(make({.kind = kind, .text = {}, .items = std::move(items)}));
@@ -187,8 +194,8 @@ class Machine {
       case Op::kBinInt: push(Kind::kInt, signed_int(4)); return true;
       case Op::kBinInt1: push(Kind::kInt, byte()); return true;
       case Op::kBinInt2: push(Kind::kInt, static_cast<int64_t>(unsigned_int(2))); return true;
-      case Op::kLong1: push(Kind::kInt, signed_int(byte())); return true;
-      case Op::kLong4: push(Kind::kInt, signed_int(unsigned_int(4))); return true;
+      case Op::kLong1: push_long(byte()); return true;
+      case Op::kLong4: push_long(unsigned_int(4)); return true;
       case Op::kBinFloat: take(8), push(Kind::kFloat); return true;
       case Op::kShortBinString:
       case Op::kShortBinBytes:
@@ -267,20 +274,11 @@ class Machine {
 
   void push_global(std::string_view module, std::string_view name) {
     Value v{.kind = Kind::kGlobal, .text = name, .items = {}};
-    if (module == "collections" && name == "OrderedDict")
-      v.global = Global::kOrderedDict;
-    else if (module == "torch._utils" && name == "_rebuild_tensor_v2")
-      v.global = Global::kRebuildTensor;
-    else if (module == "torch._utils" && name == "_rebuild_parameter")
-      v.global = Global::kRebuildParameter;
-    else if (module == "torch" && name == "Size")
-      v.global = Global::kSize;
-    else if (module == "torch" &&
-             std::find(kStorageTypes.begin(), kStorageTypes.end(), name) != kStorageTypes.end())
-      v.global = Global::kStorageType;
-    else
+    const auto known = find_global(module, name);
+    if (!known)
       fail("refuses the global " + printable(module) + "." + printable(name) +
            ": only tensors in dicts are read, no code is run");
+    v.global = *known;
     push(make(std::move(v)));
   }
 
@@ -290,7 +288,11 @@ class Machine {
     const Value &callable = program_[call[0]], &arguments = program_[call[1]];
     if (callable.kind != Kind::kGlobal || arguments.kind != Kind::kTuple)
       fail(std::string("refuses to call a ") + name_of(callable.kind));
-    const size_t n = arguments.items.size();
+    apply(callable, arguments.items);
+  }
+
+  void apply(const Value& callable, const std::vector<Index>& arguments) {
+    const size_t n = arguments.size();
     switch (callable.global) {
       case Global::kOrderedDict:
         // Arguments would be a list of pairs; torch.save() sets the items one by one.
@@ -298,21 +300,46 @@ class Machine {
         push_container(Kind::kDict);
         return;
       case Global::kRebuildTensor:
-        if (n < 4) fail("_rebuild_tensor_v2 with " + std::to_string(n) + " arguments");
-        push_container(Kind::kTensor, {arguments.items.begin(), arguments.items.begin() + 4});
+        if (n < 4) fail("_rebuild_tensor with " + std::to_string(n) + " arguments");
+        push_container(Kind::kTensor, {arguments.begin(), arguments.begin() + 4});
         return;
+      case Global::kRebuildTypedTensor: return rebuild_typed(arguments);
       case Global::kRebuildParameter:
-        if (n < 1 || program_[arguments.items[0]].kind != Kind::kTensor)
+        if (n < 1 || program_[arguments[0]].kind != Kind::kTensor)
           fail("_rebuild_parameter without a tensor");
-        push(arguments.items[0]);
+        push(arguments[0]);
         return;
+      case Global::kRebuildFromType: return rebuild_from_type(arguments);
       case Global::kSize:
-        if (n != 1 || program_[arguments.items[0]].kind != Kind::kTuple)
+        if (n != 1 || program_[arguments[0]].kind != Kind::kTuple)
           fail("torch.Size without a tuple");
-        push(arguments.items[0]);
+        push(arguments[0]);
         return;
-      case Global::kStorageType: fail("refuses to call " + std::string(callable.text));
+      case Global::kDevice: push(Kind::kNone); return;
+      case Global::kStorageType:
+      case Global::kType: fail("refuses to call " + std::string(callable.text));
     }
+  }
+
+  // (storage, offset, size, stride, requires_grad, hooks, dtype, …)
+  void rebuild_typed(const std::vector<Index>& arguments) {
+    const bool valid = arguments.size() >= 7 && program_[arguments[6]].kind == Kind::kGlobal &&
+                       program_[arguments[6]].global == Global::kType;
+    if (!valid) fail("_rebuild_tensor_v3 without a dtype");
+    std::vector<Index> items(arguments.begin(), arguments.begin() + 4);
+    items.push_back(arguments[6]);
+    push_container(Kind::kTensor, std::move(items));
+  }
+
+  // (function, class, its arguments, state). Such a call does not nest.
+  void rebuild_from_type(const std::vector<Index>& arguments) {
+    const bool valid = arguments.size() >= 3 && program_[arguments[0]].kind == Kind::kGlobal &&
+                       program_[arguments[0]].global != Global::kRebuildFromType &&
+                       program_[arguments[2]].kind == Kind::kTuple;
+    if (!valid) fail("_rebuild_from_type_v2 without a function and its arguments");
+    const Value function = program_[arguments[0]];
+    const std::vector<Index> of_function = program_[arguments[2]].items;
+    apply(function, of_function);
   }
 
   // object, state → object. The attributes of a state_dict (its _metadata) say nothing of tensors.
@@ -326,7 +353,7 @@ class Machine {
   void persistent_id() {
     const Value& id = program_[pop()];
     const bool storage =
-        id.kind == Kind::kTuple && id.items.size() == 5 &&
+        id.kind == Kind::kTuple && (id.items.size() == 5 || id.items.size() == 6) &&
         program_[id.items[0]].kind == Kind::kString && program_[id.items[0]].text == "storage" &&
         program_[id.items[1]].kind == Kind::kGlobal &&
         program_[id.items[1]].global == Global::kStorageType &&
@@ -335,6 +362,7 @@ class Machine {
     push_container(Kind::kStorage, id.items);
   }
 
+  size_t whole_;  // bytes that there are, of which data_ has the first ones
   std::string_view data_;
   const std::string& where_;
   size_t at_ = 0, op_at_ = 0;

@@ -21,8 +21,10 @@ enum class Kind : uint8_t {
   kTuple,
   kDict,  // also an OrderedDict; items alternate keys and values
   kGlobal,
-  kStorage,  // a persistent id; items: ("storage", type, key, location, number of elements)
-  kTensor,   // _rebuild_tensor_v2; items: its arguments
+  // A persistent id; items: ("storage", type, key, location, number of elements), and before torch
+  // 1.6 a view of it, or None.
+  kStorage,
+  kTensor,  // items: storage, offset, size, stride, and of _rebuild_tensor_v3 the type
 };
 
 const char* name_of(Kind kind);
@@ -30,9 +32,13 @@ const char* name_of(Kind kind);
 enum class Global : uint8_t {
   kOrderedDict,
   kRebuildTensor,
+  kRebuildTypedTensor,  // _rebuild_tensor_v3
   kRebuildParameter,
-  kSize,         // torch.Size: a tuple
-  kStorageType,  // Value::text says which
+  kRebuildFromType,  // of a subclass of torch.Tensor, which is read as a tensor
+  kSize,             // torch.Size: a tuple
+  kDevice,           // torch.device
+  kStorageType,      // Value::text says which, "UntypedStorage" too
+  kType,             // a dtype or a class; Value::text says which
 };
 
 using Index = uint32_t;  // of a value in Program::values
@@ -40,19 +46,20 @@ using Index = uint32_t;  // of a value in Program::values
 struct Value {
   Kind kind = Kind::kNone;
   Global global = Global::kOrderedDict;
-  int64_t integer = 0;    // kBool, kInt
-  std::string_view text;  // kString, kGlobal: into the pickle
+  int64_t integer = 0;    // kBool, kInt; of an integer beyond 64 bits the least one
+  std::string_view text;  // kString, kGlobal: into the pickle; the bytes of such an integer
   std::vector<Index> items;
 };
 
 struct Program {
   std::vector<Value> values;
   Index result = 0;
+  size_t size = 0;  // bytes of the pickle
   const Value& operator[](Index i) const { return values[i]; }
 };
 
-// Runs the pickle. Throws InputError naming `where` and the offset of the opcode at fault. The
-// views in the values point into `data`.
+// Runs the pickle that `data` begins with. Throws InputError naming `where` and the offset of the
+// opcode at fault. The views in the values point into `data`.
 Program run(std::string_view data, const std::string& where);
 
 }  // namespace tandem::pickle

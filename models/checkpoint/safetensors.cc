@@ -30,18 +30,21 @@ struct FileDType {
   std::string_view name;
   unsigned bits;
   std::optional<DType> dtype;
+  const char* foreign = nullptr;  // torch's name, where there is no dtype
 };
 
 // clang-format off
 constexpr FileDType kDTypes[] = {
     {"F32", 32, DType::kF32},   {"F16", 16, DType::kF16},   {"BF16", 16, DType::kBF16},
     {"I32", 32, DType::kI32},   {"I64", 64, DType::kI64},   {"U8", 8, DType::kU8},
-    {"BOOL", 8, DType::kU8},    {"F64", 64, std::nullopt},  {"C64", 64, std::nullopt},
-    {"I8", 8, std::nullopt},    {"I16", 16, std::nullopt},  {"U16", 16, std::nullopt},
-    {"U32", 32, std::nullopt},  {"U64", 64, std::nullopt},  {"F8_E4M3", 8, std::nullopt},
-    {"F8_E5M2", 8, std::nullopt}, {"F8_E8M0", 8, std::nullopt},
-    {"F8_E4M3FNUZ", 8, std::nullopt}, {"F8_E5M2FNUZ", 8, std::nullopt},
-    {"F6_E2M3", 6, std::nullopt}, {"F6_E3M2", 6, std::nullopt}, {"F4", 4, std::nullopt},
+    {"BOOL", 8, DType::kU8},
+    {"F64", 64, {}, "float64"}, {"C64", 64, {}, "complex64"}, {"I8", 8, {}, "int8"},
+    {"I16", 16, {}, "int16"},   {"U16", 16, {}, "uint16"},  {"U32", 32, {}, "uint32"},
+    {"U64", 64, {}, "uint64"},
+    {"F8_E4M3", 8, {}, "float8_e4m3fn"},       {"F8_E5M2", 8, {}, "float8_e5m2"},
+    {"F8_E8M0", 8, {}, "float8_e8m0fnu"},      {"F8_E4M3FNUZ", 8, {}, "float8_e4m3fnuz"},
+    {"F8_E5M2FNUZ", 8, {}, "float8_e5m2fnuz"}, {"F6_E2M3", 6, {}, "float6_e2m3"},
+    {"F6_E3M2", 6, {}, "float6_e3m2"},         {"F4", 4, {}, "float4"},
 };
 // clang-format on
 
@@ -288,7 +291,7 @@ std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size,
     t.data = base + e.begin;
     t.bytes = static_cast<size_t>(e.end - e.begin);
     t.dtype = e.dtype->dtype.value_or(DType::kU8);
-    if (!e.dtype->dtype) t.foreign_dtype = e.dtype->name;
+    if (!e.dtype->dtype) t.foreign_dtype = e.dtype->foreign;
     t.shape.assign(e.shape.begin(), e.shape.end());
     t.keep_alive = keep_alive;
     tensors.push_back(std::move(t));

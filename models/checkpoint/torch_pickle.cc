@@ -1,54 +1,27 @@
-// A torch.save() archive: a zip file with NAME/data.pkl, a pickled dict of tensors, and
-// NAME/data/KEY, the bytes of each storage. Tensors are views into the archive; one that is not
-// contiguous is copied.
+// The tensors of a torch.save() file: a dict of views of storages. Tensors are views into the file;
+// one that is not contiguous is copied.
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/printable.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/pickle_machine.h"
-#include "models/checkpoint/zip_reader.h"
+#include "models/checkpoint/torch_file.h"
 
 namespace tandem {
 namespace {
 
 using pickle::Kind;
-using pickle::Program;
 using pickle::Value;
 
 constexpr size_t kMaxPickledDims = 16;
 
-struct StorageType {
-  std::string_view name;
-  const char* dtype;  // where DType has none
-  size_t size;
-  std::optional<DType> known;
-};
-
-constexpr StorageType kStorageTypes[] = {
-    {"FloatStorage", "float32", 4, DType::kF32},
-    {"HalfStorage", "float16", 2, DType::kF16},
-    {"BFloat16Storage", "bfloat16", 2, DType::kBF16},
-    {"LongStorage", "int64", 8, DType::kI64},
-    {"IntStorage", "int32", 4, DType::kI32},
-    {"ByteStorage", "uint8", 1, DType::kU8},
-    {"BoolStorage", "bool", 1, DType::kU8},
-    {"CharStorage", "int8", 1, std::nullopt},
-    {"ShortStorage", "int16", 2, std::nullopt},
-    {"DoubleStorage", "float64", 8, std::nullopt},
-    {"ComplexHalfStorage", "complex32", 4, std::nullopt},
-    {"ComplexFloatStorage", "complex64", 8, std::nullopt},
-    {"ComplexDoubleStorage", "complex128", 16, std::nullopt},
-};
-
 // A tensor as it was pickled: a strided view of a storage. Strides are in elements.
 struct View {
   std::string_view storage;
-  const StorageType* type = nullptr;
+  const TorchType* type = nullptr;
   uint64_t offset = 0, count = 0;  // elements
   std::vector<uint64_t> shape, strides;
 
@@ -66,24 +39,22 @@ class PickleReader {
  public:
   PickleReader(std::string_view data, const std::string& file,
                std::shared_ptr<const void> keep_alive)
-      : file_(file), keep_alive_(std::move(keep_alive)), copy_budget_(data.size()) {
-    check_format(data);
-    entries_ = read_zip(data, file);
-    find_prefix();
-  }
+      : file_(file),
+        keep_alive_(std::move(keep_alive)),
+        copy_budget_(data.size()),
+        torch_(open_torch_file(data, file)) {}
 
   std::vector<HostTensor> read() {
-    const std::string where = file_ + " (" + prefix_ + "data.pkl)";
-    program_ = pickle::run(entries_.at(prefix_ + "data.pkl"), where);
     const Value& dict = state_dict();
     std::vector<HostTensor> tensors;
     std::set<std::string_view> names;
     for (size_t i = 0; i < dict.items.size(); i += 2) {
       const Value &key = program_[dict.items[i]], &value = program_[dict.items[i + 1]];
-      check_name(key);
+      if (key.kind != Kind::kString)
+        throw invalid_model(file_,
+                            std::string("a tensor has a ") + name_of(key.kind) + " for a name");
+      if (value.kind != Kind::kTensor) continue;
       if (!names.insert(key.text).second) fail(key.text, "appears twice");
-      if (value.kind != Kind::kTensor)
-        fail(key.text, std::string("is a ") + name_of(value.kind) + ", not a tensor");
       tensors.push_back(tensor(key.text, value));
     }
     if (tensors.empty()) throw invalid_model(file_, "contains no tensors");
@@ -93,35 +64,6 @@ class PickleReader {
  private:
   [[noreturn]] void fail(std::string_view tensor, const std::string& message) const {
     throw invalid_model(file_, "tensor " + in_quotes(tensor) + ": " + message);
-  }
-
-  void check_format(std::string_view data) const {
-    if (data.starts_with("PK\x03\x04")) return;
-    const bool tar = data.size() > 262 && data.substr(257, 5) == "ustar";
-    if (data.starts_with("\x80") || tar)
-      throw invalid_model(file_,
-                          "is in the format of torch before 1.6, which is not a zip archive; "
-                          "save it again as safetensors");
-    throw invalid_model(file_, "is not a zip archive made by torch.save()");
-  }
-
-  // All entries lie in one folder, whose name is arbitrary.
-  void find_prefix() {
-    static constexpr std::string_view kPickle = "data.pkl";
-    bool found = false;
-    for (const auto& [name, content] : entries_) {
-      if (!name.ends_with(kPickle)) continue;
-      const std::string prefix = name.substr(0, name.size() - kPickle.size());
-      const size_t slash = prefix.find('/');
-      if (!prefix.empty() && slash != prefix.size() - 1) continue;
-      if (found) throw invalid_model(file_, "contains two data.pkl");
-      prefix_ = prefix;
-      found = true;
-    }
-    if (!found) throw invalid_model(file_, "contains no data.pkl: not made by torch.save()");
-    const auto order = entries_.find(prefix_ + "byteorder");
-    if (order != entries_.end() && order->second != "little")
-      throw invalid_model(file_, "byteorder is " + in_quotes(order->second) + ", expected little");
   }
 
   // The dict of tensors: the pickled object itself, or its "state_dict".
@@ -135,15 +77,6 @@ class PickleReader {
       if (program_[root.items[i]].text == "state_dict" && value.kind == Kind::kDict) return value;
     }
     return root;
-  }
-
-  void check_name(const Value& key) const {
-    if (key.kind != Kind::kString)
-      throw invalid_model(file_,
-                          std::string("a tensor has a ") + name_of(key.kind) + " for a name");
-    const bool plain =
-        std::all_of(key.text.begin(), key.text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-    if (!plain || key.text.empty()) fail(key.text, "the name is not printable ASCII");
   }
 
   HostTensor tensor(std::string_view name, const Value& value) {
@@ -188,24 +121,43 @@ class PickleReader {
     const Value& storage = program_[value.items[0]];
     if (storage.kind != Kind::kStorage)
       fail(name, std::string("its storage is a ") + name_of(storage.kind));
-    const std::string_view type = program_[storage.items[1]].text;
-    view.type = std::find_if(std::begin(kStorageTypes), std::end(kStorageTypes),
-                             [&](const StorageType& t) { return t.name == type; });
-    TANDEM_CHECK(view.type != std::end(kStorageTypes));
-    const std::string entry = prefix_ + "data/" + std::string(program_[storage.items[2]].text);
-    const auto it = entries_.find(entry);
-    if (it == entries_.end()) fail(name, "its storage " + in_quotes(entry) + " is missing");
+    const TorchType* stored = type_of_storage(program_[storage.items[1]].text);
+    TANDEM_CHECK(stored != nullptr);
+    view.type = value.items.size() > 4 ? type_of_dtype(program_[value.items[4]].text) : stored;
+    if (view.type == nullptr) fail(name, "has an unknown type");
+    const std::string key(program_[storage.items[2]].text);
+    const std::string shown = in_quotes(torch_.folder + key);
+    const auto it = torch_.storages.find(key);
+    if (it == torch_.storages.end()) fail(name, "its storage " + shown + " is missing");
     view.storage = it->second;
-    const uint64_t elements = non_negative(name, program_[storage.items[4]], "storage size");
-    if (elements > view.storage.size() / view.type->size)
-      fail(name, "its storage " + in_quotes(entry) + " has " + std::to_string(view.storage.size()) +
-                     " bytes, too few for " + std::to_string(elements) + " elements of " +
-                     view.type->dtype);
+    const uint64_t count = non_negative(name, program_[storage.items[4]], "storage size");
+    if (count > view.storage.size() / stored->size)
+      fail(name, "its storage " + shown + " has " + std::to_string(view.storage.size()) +
+                     " bytes, too few for " + std::to_string(count) + " elements of " +
+                     stored->dtype);
+    uint64_t bytes = count * stored->size;
+    if (storage.items.size() > 5)
+      bytes = take_part(name, program_[storage.items[5]], *stored, view);
+    const uint64_t elements = bytes / view.type->size;
     view.offset = non_negative(name, program_[value.items[1]], "storage offset");
     view.shape = numbers(name, program_[value.items[2]], "size");
     view.strides = numbers(name, program_[value.items[3]], "stride");
     check_bounds(name, view, elements);
     return view;
+  }
+
+  // A storage of torch before 0.4 may be a part of another: (its key, offset, size), or None.
+  // Returns the bytes.
+  uint64_t take_part(std::string_view name, const Value& part, const TorchType& type,
+                     View& view) const {
+    if (part.kind == Kind::kNone) return view.storage.size();
+    if (part.kind != Kind::kTuple || part.items.size() != 3) fail(name, "a view that is no tuple");
+    const uint64_t offset = non_negative(name, program_[part.items[1]], "offset of its storage");
+    const uint64_t size = non_negative(name, program_[part.items[2]], "size of its storage");
+    const uint64_t there = view.storage.size() / type.size;
+    if (offset > there || size > there - offset) fail(name, "its storage is outside of another");
+    view.storage = view.storage.substr(offset * type.size, size * type.size);
+    return view.storage.size();
   }
 
   void check_bounds(std::string_view name, View& view, uint64_t elements) const {
@@ -261,15 +213,14 @@ class PickleReader {
     }
   }
 
-  using CopyKey = std::tuple<const char*, const StorageType*, uint64_t, std::vector<uint64_t>,
+  using CopyKey = std::tuple<const char*, const TorchType*, uint64_t, std::vector<uint64_t>,
                              std::vector<uint64_t>>;
 
   const std::string& file_;
   std::shared_ptr<const void> keep_alive_;
   uint64_t copy_budget_;  // bytes
-  std::map<std::string, std::string_view> entries_;
-  std::string prefix_;  // of the entries: "NAME/"
-  Program program_;
+  TorchFile torch_;
+  const pickle::Program& program_ = torch_.program;
   std::map<CopyKey, std::shared_ptr<std::vector<std::byte>>> copies_;
 };
 

@@ -2,10 +2,15 @@
 // is the family's (models/family.h).
 #include "models/config/config.h"
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "models/checkpoint/other_formats.h"
 #include "models/config/generation_config.h"
 #include "models/family.h"
 
@@ -15,17 +20,40 @@ namespace {
 
 using nlohmann::json;
 
+// transformers writes numbers that JSON does not have as {"__float__": "Infinity"}.
+void decode_floats(json& value) {
+  if (value.is_object() && value.size() == 1 && value.begin().key() == "__float__" &&
+      value.begin()->is_string()) {
+    const std::string& name = value.begin()->get_ref<const std::string&>();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (name == "NaN") return void(value = std::numeric_limits<double>::quiet_NaN());
+    if (name == "Infinity") return void(value = kInfinity);
+    if (name == "-Infinity") return void(value = -kInfinity);
+  }
+  if (value.is_structured())
+    for (json& part : value) decode_floats(part);
+}
+
+json load_config_json(const fs::path& directory) {
+  const fs::path file = directory / "config.json";
+  std::error_code error;
+  const bool there = fs::symlink_status(file, error).type() != fs::file_type::not_found;
+  if (const std::string format = there ? "" : other_format(directory); !format.empty())
+    throw invalid_model(directory.string(), "no config.json; this is " + format);
+  json out = load_python_json(file);
+  decode_floats(out);
+  return out;
+}
+
 class Loader {
  public:
   explicit Loader(const fs::path& directory)
-      : raw_(load_json(directory / "config.json")),
-        in_((directory / "config.json").string(), raw_) {
+      : raw_(load_config_json(directory)), in_((directory / "config.json").string(), raw_) {
     config_.directory = directory;
   }
 
   ModelConfig load() {
-    read_architecture();
-    const ModelFamily* family = find_family();
+    const ModelFamily* family = read_family();
     // What is not supported may mean another thing by a key: what can be read is for `inspect`.
     const bool strict = family != nullptr;
     read_all(family, [strict](const auto& read) {
@@ -50,36 +78,63 @@ class Loader {
     attempt([&] { read_special_tokens(family ? family->special_tokens : SpecialTokens()); });
   }
 
-  void read_architecture() {
+  // Of architectures; what is no name is passed over.
+  std::vector<std::string> named_architectures() const {
+    std::vector<std::string> names;
     const json* list = in_.find("architectures");
-    if (list == nullptr)
-      in_.fail("architectures", "is missing; it names the model's class, as in [\"" +
-                                    architectures().front() + "\"]");
-    if (!list->is_array() || list->empty() || !(*list)[0].is_string())
+    if (list == nullptr) return names;
+    if (!list->is_array())
       in_.fail("architectures",
                "is " + ConfigReader::show(*list) + ", expected a list with a name");
-    config_.architecture = (*list)[0].get<std::string>();
-    config_.model_type = in_.string("model_type");
+    for (const json& name : *list)
+      if (name.is_string()) names.push_back(name.get<std::string>());
+    return names;
   }
 
-  // nullptr: there is no model of that family.
-  const ModelFamily* find_family() const {
-    const ModelFamily* family = family_of_architecture(config_.architecture);
-    if (family != nullptr && family->model_type != config_.model_type)
-      in_.fail("model_type", "is " + in_quotes(config_.model_type) + ", but architectures has " +
-                                 in_quotes(config_.architecture) + ", which needs " +
-                                 in_quotes(family->model_type));
-    if (family == nullptr) family = family_of_type(config_.model_type);
-    return family != nullptr && family->make != nullptr ? family : nullptr;
+  // As in HuggingFace model_type decides, and architectures only where that is missing. nullptr:
+  // there is no model of that family.
+  const ModelFamily* read_family() {
+    const std::vector<std::string> names = named_architectures();
+    const ModelFamily* family = nullptr;
+    if (in_.find("model_type") != nullptr) {
+      config_.model_type = in_.string("model_type");
+      family = family_of_type(config_.model_type);
+    } else {
+      for (size_t i = 0; i < names.size() && family == nullptr; ++i)
+        family = family_of_architecture(names[i]);
+      if (family == nullptr) fail_without_type();
+      config_.model_type = family->model_type;
+    }
+    if (!names.empty()) config_.architecture = names[0];
+    if (family == nullptr || family->make == nullptr) return nullptr;
+    const auto& known = family->architectures;
+    const auto is_known = [&](const std::string& name) {
+      return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    const auto it = std::find_if(names.begin(), names.end(), is_known);
+    config_.architecture = it != names.end() ? *it : known.front();
+    return family;
+  }
+
+  [[noreturn]] void fail_without_type() const {
+    const std::string format = other_format(config_.directory);
+    in_.fail("model_type", "is missing; it names the model's family, as in \"" +
+                               family_of_architecture(architectures().front())->model_type + "\"" +
+                               (format.empty() ? "" : "; this is " + format));
   }
 
   void read_dtype() {
     const char* key = in_.find("dtype") ? "dtype" : "torch_dtype";
     if (in_.find(key) == nullptr) return;
-    const std::string name = in_.string(key);
+    std::string name = in_.string(key);
+    if (name.starts_with("torch.")) name.erase(0, std::string_view("torch.").size());
     for (DType t : {DType::kF32, DType::kF16, DType::kBF16})
       if (name == name_of(t)) config_.checkpoint_dtype = t;
-    if (!config_.checkpoint_dtype)
+    // Others that weights may have become float32.
+    constexpr std::string_view kOthers[] = {"auto",    "float",         "half",       "double",
+                                            "float64", "float8_e4m3fn", "float8_e5m2"};
+    const bool other = std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers);
+    if (!config_.checkpoint_dtype && !other)
       in_.fail(key, "is " + in_quotes(name) + ", expected float32, float16 or bfloat16");
   }
 
@@ -97,8 +152,8 @@ class Loader {
     return value.get<int>();
   }
 
-  // The ids of a key: several only where `list` allows it. `otherwise` < 0 stands for none; so does
-  // one that a smaller vocabulary lacks.
+  // The ids of a key: several only where `list` allows it, one as a list too. `otherwise` < 0
+  // stands for none; so does one that a smaller vocabulary lacks.
   std::vector<int> tokens(const std::string& key, int otherwise, bool list) const {
     const bool generation = config_.generation.contains(key);
     const json& from = generation ? config_.generation : raw_;
@@ -107,7 +162,7 @@ class Loader {
     if (const auto it = from.find(key); it == from.end()) {
       const bool there = config_.vocab_size == 0 || otherwise < config_.vocab_size;
       if (otherwise >= 0 && there) ids.push_back(otherwise);
-    } else if (list && it->is_array()) {
+    } else if (it->is_array() && (list || it->size() == 1)) {
       for (const json& v : *it) ids.push_back(token(v, file, key));
     } else if (!it->is_null()) {
       ids.push_back(token(*it, file, key));

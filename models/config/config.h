@@ -21,8 +21,10 @@ namespace tandem {
 // cannot be read is left out.
 struct ModelConfig {
   std::filesystem::path directory;
-  std::string architecture;  // architectures[0]
-  std::string model_type;
+  // The class that is built: of architectures the first that the family of model_type has, else the
+  // family's first. Without a family, architectures[0], or "".
+  std::string architecture;
+  std::string model_type;  // where config.json has none, that of its architecture
   int vocab_size = 0;
   int encoder_vocab_size = 0;  // of the encoder's ids where they are others; else 0
   int d_model = 0;

@@ -72,11 +72,16 @@ float ConfigReader::positive(const char* key, float otherwise) const {
 }
 
 Activation ConfigReader::activation(const char* key, const char* otherwise) const {
-  const std::string name = find(key) ? string(key) : otherwise;
+  return activation_named(key, find(key) ? string(key) : otherwise);
+}
+
+Activation ConfigReader::activation_named(const char* key, const std::string& name) const {
   try {
     return activation_from_name(name);
   } catch (const InputError&) {
-    fail(key, "activation " + in_quotes(name) + " is not known");
+    fail(key, "activation " + in_quotes(name) +
+                  (is_learned_activation(name) ? " has weights of its own, which is not supported"
+                                               : " is not known"));
   }
 }
 

@@ -32,6 +32,8 @@ class ConfigReader {
   bool flag(const char* key, bool otherwise) const;
   float positive(const char* key, float otherwise) const;  // a finite number above 0
   Activation activation(const char* key, const char* otherwise) const;
+  // The one of that name, which the key has.
+  Activation activation_named(const char* key, const std::string& name) const;
 
   // Throws InputError (kInvalidModel, param `key`).
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;

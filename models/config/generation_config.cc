@@ -78,7 +78,7 @@ fs::path find_generation_config(const fs::path& directory) {
 
 json load_generation_config(const fs::path& file, const json& config) {
   if (file.filename() == "config.json") return from_model_config(config);
-  const json settings = load_json(file);
+  const json settings = load_python_json(file);
   if (!settings.is_object()) throw invalid_model(file.string(), "is not a JSON object");
   json out = json::object();
   for (const auto& [key, value] : settings.items())

@@ -2,7 +2,29 @@
 
 #include <cstring>
 
+#include "parallel/layers/element_types.h"
+
 namespace tandem {
+
+HostTensor WeightSource::in_layer_type(const HostTensor& t) {
+  if (is_layer_type(t)) return t;
+  if (!becomes_float(t))
+    throw invalid_model(t.file, "tensor " + t.name + " has type " + t.dtype_name() +
+                                    ", which does not become float32");
+  auto& kept = converted_[{t.data, t.bytes, t.dtype_name()}];
+  HostTensor out = t;
+  if (const auto values = std::static_pointer_cast<const Tensor>(kept.lock())) {
+    out.data = reinterpret_cast<const std::byte*>(values->raw());
+    out.dtype = DType::kF32;
+    out.foreign_dtype.clear();
+    out.bytes = values->bytes();
+    out.keep_alive = values;
+    return out;
+  }
+  out = as_float(t);
+  kept = out.keep_alive;
+  return out;
+}
 
 std::optional<HostTensor> Weights::find(std::string_view name, const Shape& shape) const {
   const std::string full = (*this / name).scope();
@@ -11,12 +33,7 @@ std::optional<HostTensor> Weights::find(std::string_view name, const Shape& shap
   if (t->shape != shape)
     throw invalid_model(t->file, "tensor " + full + " has shape " + to_string(t->shape) +
                                      ", the configuration needs " + to_string(shape));
-  const bool is_float =
-      t->dtype == DType::kF32 || t->dtype == DType::kF16 || t->dtype == DType::kBF16;
-  if (!is_float || !t->foreign_dtype.empty())
-    throw invalid_model(t->file, "tensor " + full + " has type " + t->dtype_name() +
-                                     ", expected float32, float16 or bfloat16");
-  return *t;
+  return source_->in_layer_type(*t);
 }
 
 HostTensor Weights::get(std::string_view name, const Shape& shape) const {

@@ -1,12 +1,14 @@
 // How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads
-// its shard; what no layer has read when the model is built is an error
-// (models/checkpoint/checkpoint.h).
+// its shard; what no layer has read when the model is built is named in the log
+// (models/load_model.h).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "kernels/core/tensor.h"
@@ -22,8 +24,8 @@ struct HostTensor {
   Shape shape;
   std::shared_ptr<const void> keep_alive;  // the mapping
   size_t bytes = 0;                        // of the data
-  // The file's name of an element type that DType lacks (such as "F64"); `dtype` means nothing
-  // then. Such a tensor may lie in a file as long as no layer asks for it.
+  // torch's name of an element type that DType lacks (such as "float64"); `dtype` means nothing
+  // then. What becomes of it: parallel/layers/element_types.h.
   std::string foreign_dtype;
 
   std::string dtype_name() const { return foreign_dtype.empty() ? name_of(dtype) : foreign_dtype; }
@@ -39,6 +41,13 @@ class WeightSource {
   virtual void skip(const std::string&) {}
   // For error messages: the directory or file.
   virtual std::string location() const = 0;
+  // `t` in a type that layers take: itself, or its values in f32, converted once for all who keep
+  // them. Throws InputError for a type without numbers.
+  HostTensor in_layer_type(const HostTensor& t);
+
+ private:
+  // By address, size and type.
+  std::map<std::tuple<const std::byte*, size_t, std::string>, std::weak_ptr<const void>> converted_;
 };
 
 // A scope in a WeightSource. Cheap to copy.
@@ -55,8 +64,8 @@ class Weights {
   const std::string& scope() const { return scope_; }
   WeightSource& source() const { return *source_; }
 
-  // The tensor `name` of this scope. Throws InputError naming the tensor if it is missing, not a
-  // float, or of another shape.
+  // The tensor `name` of this scope, in f32, f16 or bf16. Throws InputError naming the tensor if it
+  // is missing, of another shape, or of a type that does not become f32.
   HostTensor get(std::string_view name, const Shape& shape) const;
   // The same, but nullopt where it is missing.
   std::optional<HostTensor> find(std::string_view name, const Shape& shape) const;

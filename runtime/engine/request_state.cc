@@ -96,10 +96,19 @@ std::vector<RequestState::Finished> RequestState::apply(const proto::SequenceGro
     const SequenceStatus status = seq.append(sample);
     if (is_finished(status)) ended.push_back({sample.seq_id(), status});
   }
+  if (params_.has_max_time() && now - first_scheduled_ > params_.max_time()) end_by_time(ended);
   if (!ended.empty() &&
       std::all_of(seqs_.begin(), seqs_.end(), [](const auto& seq) { return seq.finished(); }))
     finish(now);
   return ended;
+}
+
+void RequestState::end_by_time(std::vector<Finished>& ended) {
+  for (size_t i = 0; i < seqs_.size(); ++i) {
+    if (seqs_[i].finished() || seqs_[i].output().token_ids().empty()) continue;
+    seqs_[i].end_by_time();
+    ended.push_back({first_seq_id_ + static_cast<int64_t>(i), SequenceStatus::kFinishedLength});
+  }
 }
 
 void RequestState::finish_beams(const proto::BeamResult& result, double now) {

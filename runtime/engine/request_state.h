@@ -60,6 +60,8 @@ class RequestState {
   void check_integrity() const;
 
  private:
+  // Sequences that have a token end when the time of the request (max_time) is over.
+  void end_by_time(std::vector<Finished>& ended);
   bool pools() const { return params_.has_pooling(); }
   bool picks_best() const { return !candidates_.empty(); }
   void pick_best();

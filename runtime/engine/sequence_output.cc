@@ -52,6 +52,16 @@ SequenceStatus SequenceOutputState::append(const proto::SequenceOutput& sample) 
   return status_;
 }
 
+void SequenceOutputState::end_by_time() {
+  TANDEM_CHECK(!finished());
+  std::string& text = *output_->mutable_text();
+  const bool may_stop = output_->token_ids_size() > params_->min_tokens_stop();
+  text += matcher_.append(detokenizer_.finish(), may_stop);
+  text += matcher_.finish();
+  status_ = SequenceStatus::kFinishedLength;
+  output_->set_finish_reason(finish_reason(status_));
+}
+
 void SequenceOutputState::finish(const proto::BeamHypothesis& hypothesis) {
   TANDEM_CHECK(!finished() && output_->token_ids().empty(), "a beam search has one end");
   for (const int32_t token : hypothesis.token_ids()) {

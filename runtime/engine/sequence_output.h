@@ -23,6 +23,9 @@ class SequenceOutputState {
   bool finished() const { return is_finished(status_); }
   // Takes a sampled token; returns the status it leads to. Ignored once finished.
   SequenceStatus append(const proto::SequenceOutput& sample);
+  // The token before was the last one, for the time that the request had is over. Not once
+  // finished.
+  void end_by_time();
   // The sequence is a hypothesis of a beam search, at its end.
   void finish(const proto::BeamHypothesis& hypothesis);
   const proto::CompletionOutput& output() const { return *output_; }

@@ -110,6 +110,9 @@ class ModelWorker final : public Worker {
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     const Build build{*ctx_, *comm_, *config_.dtype, config_.quantization, config_.kv_cache_dtype};
     model_ = load_model(model_config, checkpoint, build, progress);
+    if (setup.rank() == 0 && setup.replica() == 0)
+      for (const std::string& line : load_warnings(model_config, checkpoint))
+        spdlog::warn("{}", line);
     size_t draft_block = 0;
     if (!config_.draft_model.empty()) {
       draft_model_ = load_draft_model(model_config, checkpoint, config_.draft_model, build,

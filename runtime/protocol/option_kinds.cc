@@ -36,19 +36,29 @@ Kind boolean() {
   }};
 }
 
+namespace {
+
+// HuggingFace takes an id as a list of one too.
+const json& only_id(const json& value) {
+  return value.is_array() && value.size() == 1 ? value[0] : value;
+}
+
+}  // namespace
+
 Kind token() {
   Kind kind = integer(0, kAny);
   kind.read = [](const json& value, const Source& source, const Field* field, Options& out) {
     const int64_t most = source.from_model ? source.num_ids - 1 : kAny;
-    Options::GetReflection()->SetInt64(&out, field, read_int(value, source.name, 0, most));
+    Options::GetReflection()->SetInt64(&out, field, read_int(only_id(value), source.name, 0, most));
   };
   return kind;
 }
 
 Kind descriptive_token() {
   Kind kind = token();
-  kind.read = [strict = kind.read](const json& value, const Source& source, const Field* field,
+  kind.read = [strict = kind.read](const json& given, const Source& source, const Field* field,
                                    Options& out) {
+    const json& value = only_id(given);
     const bool usable = value.is_number_integer() && value.get<double>() >= 0 &&
                         value.get<double>() < source.num_ids;
     if (usable || !source.from_model) strict(value, source, field, out);

@@ -72,6 +72,7 @@ void add_lengths(Table& t) {
   t.add("min_length", hf, integer(0, kAny));
   t.add("min_new_tokens", hf, integer(0, kAny));
   t.add("min_tokens", vllm, integer(0, kAny));
+  t.add("max_time", hf, number({.lo = 0, .hi = 1e9}));
   t.add("truncate_prompt_tokens", vllm, truncation());
   t.add("allow_empty_prompt", vllm, boolean());
 }

@@ -26,8 +26,6 @@ const Names& off_values() {
                "force_words_ids",
                "watermarking_config",
                "dola_layers",
-               "max_time",
-               "prompt_lookup_num_tokens",
                "assistant_early_exit",
                "assistant_model",
                "speculation_type",
@@ -57,8 +55,10 @@ const Names& off_values() {
   return names;
 }
 
-// How HuggingFace computes, not what; and what matters with an assistant only.
+// How HuggingFace computes, not what; and what matters with an assistant only. (Drafts are the
+// server's matter, and change no token.)
 constexpr const char* kWithoutEffect[] = {"use_cache",
+                                          "prompt_lookup_num_tokens",
                                           "return_dict_in_generate",
                                           "cache_implementation",
                                           "cache_config",

@@ -175,6 +175,7 @@ void set_output(const OptionSources& s, proto::SamplingParams& out) {
   if (r.has_prompt_logprobs()) out.set_prompt_logprobs(static_cast<int32_t>(r.prompt_logprobs()));
   if (r.has_cache_salt()) out.set_cache_salt(r.cache_salt());
   out.set_processed_logprobs(r.processed_logprobs());
+  if (s.both.has_max_time()) out.set_max_time(s.both.max_time());
 }
 
 // What acts on tokens as they are sampled: beams are known at the end only.

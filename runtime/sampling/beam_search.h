@@ -4,6 +4,7 @@
 // additions in its order, since comparisons among them decide what is returned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -73,6 +74,9 @@ class BeamSearch {
   void apply(const Round& round);
   // Both; returns the moves.
   std::vector<Move> step(std::span<const std::vector<BeamCandidate>> beams);
+
+  // The next round is the last one, as if the length's limit were there.
+  void end_with_next_round() { max_tokens_ = std::min(max_tokens_, num_steps_ + 1); }
 
   bool finished() const { return finished_; }
   int num_steps() const { return num_steps_; }

@@ -82,9 +82,20 @@ proto::StepInput Scheduler::schedule(double now) {
   return message;
 }
 
+void Scheduler::end_searches(double now) {
+  for (const QueuedGroup* queued : queues_.running()) {
+    SequenceGroup& group = *queued->group;
+    if (group.beams() == nullptr || !group.params().has_max_time() || !group.first_scheduled_time)
+      continue;
+    if (now - *group.first_scheduled_time > group.params().max_time())
+      group.beams()->search.end_with_next_round();
+  }
+}
+
 void Scheduler::schedule(double now, proto::StepInput& message) {
   TANDEM_CHECK(steps_in_flight().size() < config_.max_steps_in_flight,
                "the oldest step was not completed");
+  end_searches(now);
   if (speculator_.enabled() && speculator_.waits(queues_, steps_in_flight(), now)) return;
   draft_.begin(now, config_.max_num_batched_tokens);
   planner_.plan(draft_);

@@ -79,6 +79,8 @@ class Scheduler {
   void check_integrity() const;
 
  private:
+  // Beam searches whose time (max_time) is over end with their next round.
+  void end_searches(double now);
   void check_group(const QueuedGroup& queued) const;
 
   SchedulerConfig config_;

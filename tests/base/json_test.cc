@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "tests/support/files/expect_error.h"
@@ -23,6 +25,23 @@ TEST(Json, ReadsAFile) {
 TEST(Json, TheLastDuplicateWins) {
   TempDir dir;
   EXPECT_EQ(load_json(dir.write("a.json", R"({"a": 1, "a": 2})"))["a"], 2);
+}
+
+TEST(Json, NumbersOfPython) {
+  const auto json = parse_python_json(
+      R"({"a": NaN, "b": [-Infinity,Infinity], "NaN": "a \" NaN Infinity", "c": 1})", "x");
+  EXPECT_TRUE(std::isnan(json["a"].get<double>()));
+  EXPECT_EQ(json["b"][0].get<double>(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(json["b"][1].get<double>(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(json["NaN"], "a \" NaN Infinity");
+  EXPECT_EQ(json["c"], 1);
+  EXPECT_EQ(parse_python_json("[1, 2]", "x")[1], 2);
+  // Columns are those of the text.
+  EXPECT_INPUT_ERROR(parse_python_json("{\"a\": Infinity,\n \"b\": -Infinity x}", "x"),
+                     "line 2, column 17");
+  EXPECT_INPUT_ERROR(parse_python_json("[nan]", "x"), "line 1, column 3");
+  EXPECT_INPUT_ERROR(parse_python_json("[-NaN]", "x"), "line 1, column 3");
+  EXPECT_INPUT_ERROR(parse_json("[NaN]", "x"), "line 1, column 2");
 }
 
 // Readers of lines that end them where Unicode does (str.splitlines() of Python) see one too.

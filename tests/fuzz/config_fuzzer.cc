@@ -126,7 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     directory.write(json);
     const ModelConfig config = ModelConfig::load(directory.path());
     try_to([&] { check_limits(config); });
-    if (!is_supported(config.architecture)) return;
+    if (!is_supported(config)) return;
     try_to([&] { resolve(config); });
     try_to([&] { hear(config); });
   });

@@ -42,7 +42,7 @@ TEST_P(LinearTest, MatchesTheReference) {
     const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.strided(n, k), x = random.strided(t, k);
     const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
-    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
     SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
     const MatrixView view = view_of(w);
     Tensor expected({t, n}, DType::kF32);
@@ -196,7 +196,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
     const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
-    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
     for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
       const PackedWeight packed(one, {&view, 1}, dtype);
       const Tensor all = run(three, packed, x, bias, activation);
@@ -292,7 +292,7 @@ TEST(Linear, LevelsGiveTheSameBitsInF32) {
     const int64_t t = random.integer(1, 30), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
-    const auto activation = static_cast<Activation>(random.integer(0, 7));
+    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);
@@ -301,62 +301,6 @@ TEST(Linear, LevelsGiveTheSameBitsInF32) {
       EXPECT_TRUE(same_bits(y, first)) << name_of(isa);
     }
     set_cpu_isa(best_cpu_isa());
-  }
-}
-
-class ActivationTest : public testing::IsaTest {};
-TANDEM_FOR_EACH_ISA(ActivationTest);
-
-TEST_P(ActivationTest, MatchesTheReference) {
-  std::vector<float> x;
-  for (float v = -20; v <= 20; v += 0.00371f) x.push_back(v);
-  for (float v : {0.0f, -0.0f, 1e-30f, -1e-30f, 1e-6f, -1e-6f, 90.0f, -90.0f, 1e4f, -1e4f})
-    x.push_back(v);
-  for (int a = 0; a < 8; ++a) {
-    const auto activation = static_cast<Activation>(a);
-    std::vector<float> y = x;
-    cpu::isa_kernels().activate(activation, y.data(), static_cast<int64_t>(y.size()));
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double expected = reference::activate(activation, x[i]);
-      ASSERT_NEAR(y[i], expected, 1.2e-7 + 2.4e-7 * std::abs(expected))
-          << "activation " << a << " of " << x[i];
-    }
-  }
-}
-
-TEST_P(ActivationTest, BitsDoNotDependOnThePosition) {
-  Random random;
-  std::vector<float> x(100);
-  for (float& v : x) v = 3 * random.normal();
-  for (int a = 0; a < 8; ++a) {
-    std::vector<float> all = x;
-    cpu::isa_kernels().activate(static_cast<Activation>(a), all.data(), 100);
-    for (size_t i = 0; i < x.size(); ++i) {
-      float alone = x[i];
-      cpu::isa_kernels().activate(static_cast<Activation>(a), &alone, 1);
-      ASSERT_EQ(std::memcmp(&alone, &all[i], sizeof(float)), 0) << x[i];
-    }
-  }
-}
-
-TEST_P(ActivationTest, NanStaysNan) {
-  for (int a = 0; a < 8; ++a) {
-    float x = std::nanf("");
-    cpu::isa_kernels().activate(static_cast<Activation>(a), &x, 1);
-    EXPECT_TRUE(std::isnan(x)) << a;
-  }
-}
-
-TEST(Activation, Names) {
-  EXPECT_EQ(activation_from_name("gelu"), Activation::kGelu);
-  EXPECT_EQ(activation_from_name("gelu_new"), Activation::kGeluTanh);
-  EXPECT_EQ(activation_from_name("swish"), Activation::kSilu);
-  try {
-    activation_from_name("mish");
-    FAIL();
-  } catch (const InputError& e) {
-    EXPECT_EQ(e.param(), "activation_function");
-    EXPECT_NE(std::string(e.what()).find("mish"), std::string::npos);
   }
 }
 

@@ -92,12 +92,12 @@ TEST(Inspect, CopiesOfTheEmbeddingAndOtherTypes) {
   const std::string data = "wwwwwwwwWWWW" + std::string(16, 'x');
   const InspectReport r = inspect_tiny(header, data, true);
   EXPECT_EQ(r.tied_tensors, 1u);
-  EXPECT_EQ(r.parameters, 4u);
+  EXPECT_EQ(r.parameters, 5u);
   EXPECT_EQ(r.types.size(), 3u);
-  EXPECT_EQ(r.types[0].name, "F64");
+  EXPECT_EQ(r.types[1].name, "float64");
   const InspectReport untied = inspect_tiny(header, data, false);
   EXPECT_EQ(untied.tied_tensors, 0u);
-  EXPECT_EQ(untied.parameters, 6u);
+  EXPECT_EQ(untied.parameters, 7u);
 }
 
 TEST(Inspect, NoMemoryOfAModelThatIsNotKnown) {

@@ -25,6 +25,7 @@ class GenerationParams(TypedDict, total=False):
     min_tokens: Optional[int]
     min_new_tokens: Optional[int]
     min_length: Optional[int]
+    max_time: Optional[float]
     num_beams: Optional[int]
     n: Optional[int]
     num_return_sequences: Optional[int]

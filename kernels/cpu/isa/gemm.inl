@@ -327,7 +327,12 @@ void finish_rows(const GemmBlock& b, int64_t row, int64_t rows) {
     case Activation::kSilu: return finish_with<Step, silu>(b, row, rows);
     case Activation::kTanh: return finish_with<Step, tanh_of>(b, row, rows);
     case Activation::kSigmoid: return finish_with<Step, sigmoid>(b, row, rows);
+    default: break;
   }
+  // Those that are rare take a pass of their own.
+  finish_with<Step, unchanged>(b, row, rows);
+  for (int64_t i = row; i < row + rows; ++i)
+    activate(b.activation, b.out == nullptr ? b.c + i * b.ldc : b.out + i * b.ldo, b.columns);
 }
 
 // Where the passes over a block prefetch: one pass alone runs ahead in its own stream; several

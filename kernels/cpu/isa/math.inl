@@ -40,8 +40,8 @@ inline V exp2_flushed(V x) {
   return scale_flushed(fma(p, f, set1(1.0f)), n, x);
 }
 
-// x Phi(x). erfc(a/sqrt 2) = 2^(-a Q(a)); its half is Phi(-a).
-inline V gelu(V x) {
+// The normal distribution's. erfc(a/sqrt 2) = 2^(-a Q(a)); its half is Phi(-a).
+inline V phi(V x) {
   const V a = min(set1(10.0f), abs(x));
   V q = set1(3.458029951e-08f);
   q = fma(q, a, set1(-1.029468649e-06f));
@@ -54,8 +54,10 @@ inline V gelu(V x) {
   q = fma(q, a, set1(4.592221379e-01f));
   q = fma(q, a, set1(1.151104212e+00f));
   const V half = set1(0.5f) * exp2_of(zero() - a * q);
-  return x * select_less(x, zero(), half, set1(1.0f) - half);
+  return select_less(x, zero(), half, set1(1.0f) - half);
 }
+
+inline V gelu(V x) { return x * phi(x); }
 
 inline V sigmoid(V x) { return set1(1.0f) / (set1(1.0f) + exp_of(zero() - x)); }
 
@@ -89,6 +91,34 @@ void map(float* x, int64_t n) {
 }
 
 inline V relu(V x) { return max(zero(), x); }
+inline V relu2(V x) { return relu(x) * relu(x); }
+inline V relu6(V x) { return min(set1(6.0f), relu(x)); }
+inline V leaky_relu(V x) { return select_less(x, zero(), set1(kLeak) * x, x); }
+inline V hard_swish(V x) { return x * relu6(x + set1(3.0f)) / set1(6.0f); }
+inline V clipped_gelu(V x) { return max(set1(-kGeluClip), min(set1(kGeluClip), gelu(x))); }
+inline V laplace(V x) { return phi((x - set1(kLaplaceMean)) / set1(kLaplaceDeviation)); }
+
+// tanh(ln(1 + e)) = n / (n + 2) of n = e (e + 2), which is 1 long before e is infinite.
+inline V mish(V x) {
+  const V e = exp_of(min(set1(30.0f), x)), n = e * (e + set1(2.0f));
+  return x * (n / (n + set1(2.0f)));
+}
+
+// ln(1 + e) of 0 <= e <= 1: 2 artanh(e / (2 + e)), whose series ends soon.
+inline V log1p_of(V e) {
+  const V s = e / (e + set1(2.0f)), u = s * s;
+  V p = set1(1.0f / 15.0f);
+  p = fma(p, u, set1(1.0f / 13.0f));
+  p = fma(p, u, set1(1.0f / 11.0f));
+  p = fma(p, u, set1(1.0f / 9.0f));
+  p = fma(p, u, set1(1.0f / 7.0f));
+  p = fma(p, u, set1(0.2f));
+  p = fma(p, u, set1(1.0f / 3.0f));
+  p = fma(p, u, set1(1.0f));
+  return (s + s) * p;
+}
+inline V sqrt_softplus(V x) { return sqrt_of(log1p_of(exp_of(zero() - abs(x))) + max(zero(), x)); }
+
 inline V silu(V x) { return x * sigmoid(x); }
 inline V quick_gelu(V x) { return x * sigmoid(set1(1.702f) * x); }
 
@@ -113,5 +143,13 @@ inline V quick_gelu(V x) { return x * sigmoid(set1(1.702f) * x); }
     case Activation::kSilu: return map<silu>(x, n);
     case Activation::kTanh: return map<tanh_of>(x, n);
     case Activation::kSigmoid: return map<sigmoid>(x, n);
+    case Activation::kClippedGelu: return map<clipped_gelu>(x, n);
+    case Activation::kHardSwish: return map<hard_swish>(x, n);
+    case Activation::kLaplace: return map<laplace>(x, n);
+    case Activation::kLeakyRelu: return map<leaky_relu>(x, n);
+    case Activation::kMish: return map<mish>(x, n);
+    case Activation::kRelu2: return map<relu2>(x, n);
+    case Activation::kRelu6: return map<relu6>(x, n);
+    case Activation::kSqrtSoftplus: return map<sqrt_softplus>(x, n);
   }
 }

@@ -110,8 +110,10 @@ LoadedDraftModel load_draft_model(const ModelConfig& model, const Checkpoint& of
   if (build.comm.rank() == 0)
     spdlog::info("drafts by {}{}", draft.string(),
                  build.without_encoder ? ", which shares the encoder" : "");
-  return {load_model(config, checkpoint, build), build.without_encoder,
-          rows_of_a_step(build.dtype, cpu_isa())};
+  auto loaded = load_model(config, checkpoint, build);
+  if (build.comm.rank() == 0)
+    for (const std::string& line : load_warnings(config, checkpoint)) spdlog::warn("{}", line);
+  return {std::move(loaded), build.without_encoder, rows_of_a_step(build.dtype, cpu_isa())};
 }
 
 }  // namespace tandem

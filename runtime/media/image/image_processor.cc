@@ -101,14 +101,14 @@ std::optional<ImageProcessor> ImageProcessor::load(const fs::path& directory) {
     return fs::symlink_status(directory / name, error).type() != fs::file_type::not_found;
   };
   if (const fs::path file = directory / "processor_config.json"; there("processor_config.json")) {
-    const json whole = load_json(file);
+    const json whole = load_python_json(file);
     const ConfigReader in(file.string(), whole);
     if (const json* part = in.find("image_processor"))
       return ImageProcessor(ConfigReader(in.file() + ": image_processor", *part));
   }
   if (!there("preprocessor_config.json")) return std::nullopt;
   const fs::path file = directory / "preprocessor_config.json";
-  const json whole = load_json(file);
+  const json whole = load_python_json(file);
   return ImageProcessor(ConfigReader(file.string(), whole));
 }
 

@@ -36,7 +36,7 @@ ClipOptions ClipOptions::load(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "preprocessor_config.json";
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return out;
-  const nlohmann::json config = load_json(file);
+  const nlohmann::json config = load_python_json(file);
   out.normalize = true;
   try {
     if (const auto it = config.find("sampling_rate"); it != config.end() && !it->is_null())

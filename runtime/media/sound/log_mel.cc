@@ -40,7 +40,7 @@ LogMelOptions LogMelOptions::load(const fs::path& directory) {
   const fs::path file = directory / "preprocessor_config.json";
   std::error_code error;
   if (!fs::exists(file, error)) return out;
-  const nlohmann::json config = load_json(file);
+  const nlohmann::json config = load_python_json(file);
   const auto read = [&](const char* key, int64_t lo, int64_t hi, int& value) {
     const auto it = config.find(key);
     if (it == config.end() || it->is_null()) return;

@@ -68,13 +68,13 @@ TEST(Safetensors, AnEmptyFileOfTensorsIsLegal) {
   EXPECT_TRUE(read(safetensors(R"({"__metadata__":null})", "")).empty());
 }
 
-TEST(Safetensors, ListsTypesThatCannotBeComputedWith) {
+TEST(Safetensors, NamesOtherTypesAsTorch) {
   const auto tensors = by_name(safetensors(
       R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},
           "q":{"dtype":"F4","shape":[2,3],"data_offsets":[16,19]}})",
       std::string(19, 0)));
-  EXPECT_EQ(tensors.at("d").dtype_name(), "F64");
-  EXPECT_EQ(tensors.at("q").foreign_dtype, "F4");
+  EXPECT_EQ(tensors.at("d").dtype_name(), "float64");
+  EXPECT_EQ(tensors.at("q").foreign_dtype, "float4");
 }
 
 TEST(Safetensors, IgnoresFieldsThatItDoesNotKnow) {

@@ -5,9 +5,12 @@
 #include <memory>
 #include <string>
 
+#include "base/json.h"
 #include "models/checkpoint/checkpoint.h"
+#include "parallel/layers/element_types.h"
 #include "tests/support/files/checkpoint_writer.h"
 #include "tests/support/files/expect_error.h"
+#include "tests/support/files/files.h"
 
 namespace tandem {
 namespace {
@@ -123,6 +126,48 @@ TEST(TorchPickle, LaterProtocols) {
   EXPECT_EQ(values(tensors[0]), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
+// Files that torch wrote, and what its tensors are in float32 (scripts/goldens/make_pickles.py).
+TEST(TorchPickle, WhatTorchWrote) {
+  const std::filesystem::path folder = test::test_root() / "tests/data/pickles";
+  const nlohmann::json all = load_json(folder / "values.json");
+  for (const char* file :
+       {"zip.bin", "remarks.bin", "protocol-4.bin", "before-1.6.bin", "nested-before-1.6.bin"}) {
+    const bool old = std::string_view(file).find("before") != std::string_view::npos;
+    const auto tensors = read(test::read_file(folder / file));
+    EXPECT_EQ(tensors.size(), all.size() - (old ? 5 : 0)) << file;
+    for (const HostTensor& t : tensors) {
+      ASSERT_TRUE(is_layer_type(t) || becomes_float(t)) << file << " " << t.name;
+      const nlohmann::json& right = all.at(t.name);
+      EXPECT_EQ(t.shape, right.at("shape").get<Shape>()) << file << " " << t.name;
+      EXPECT_EQ(values(is_layer_type(t) ? t : as_float(t)),
+                right.at("values").get<std::vector<float>>())
+          << file << " " << t.name;
+    }
+  }
+}
+
+TEST(TorchPickleErrors, DamagedFilesFromBeforeZip) {
+  const std::string good =
+      test::read_file(test::test_root() / "tests/data/pickles" / "before-1.6.bin");
+  for (size_t n = 0; n < good.size(); ++n)
+    EXPECT_THROW(read(good.substr(0, n)), InputError) << "first " << n << " bytes";
+  const auto patched = [&](std::string_view from, std::string_view to) {
+    std::string bad = good;
+    return bad.replace(bad.find(from), to.size(), to);
+  };
+  EXPECT_INPUT_ERROR(read(patched("little_endianq\x02\x88", "little_endianq\x02\x89")),
+                     "big-endian");
+  EXPECT_INPUT_ERROR(read(patched("M\xe9\x03", "M\xe8\x03")), "unknown version");
+  EXPECT_INPUT_ERROR(read(patched("l\xfc\x9c", "l\xfc\x9d")), "torch.save() did not make");
+  // Sizes of storages that the file does not have.
+  const size_t storages = good.rfind("e.");
+  for (const uint64_t count : {uint64_t{1} << 40, ~uint64_t{0}}) {
+    std::string bad = good;
+    bad.replace(storages + 2, 8, little_endian(count, 8));
+    EXPECT_INPUT_ERROR(read(bad), "dir/pytorch_model.bin: storage \"", "the file ends before");
+  }
+}
+
 TEST(TorchPickle, Zip64AndComments) {
   for (const test::ZipOptions& options :
        {test::ZipOptions{.zip64 = true}, test::ZipOptions{.comment = "PK\x05\x06 made by hand"}})
@@ -162,7 +207,8 @@ TEST(TorchPickleErrors, BombsAreBounded) {
   EXPECT_INPUT_ERROR(load(std::string(3'000'000, ']'), {}), "more than 2097152 values");
   EXPECT_INPUT_ERROR(load(std::string(3'000'000, '('), {}), "more than 2097152 marks");
   EXPECT_INPUT_ERROR(load("N" + std::string(3'000'000, '\x94'), {}), "memorised values");
-  EXPECT_INPUT_ERROR(load(std::string(17 << 20, 'N'), {}), "17825795 bytes");
+  EXPECT_INPUT_ERROR(load("B" + little_endian(17 << 20, 4) + std::string(17 << 20, 'N'), {}),
+                     "more than 16777216 bytes");
   // Nested a million deep: nothing recurses.
   EXPECT_INPUT_ERROR(load(std::string(1'000'000, ')') + std::string(999'999, '\x86'), {}),
                      "contains a tuple");
@@ -170,7 +216,7 @@ TEST(TorchPickleErrors, BombsAreBounded) {
   EXPECT_INPUT_ERROR(load(std::string("]q\x01h\x01") + "a", {}), "contains a list");
   EXPECT_INPUT_ERROR(load("\x8b" + little_endian(0xffffffff, 4), {}),
                      "integer of 4294967295 bytes");
-  EXPECT_INPUT_ERROR(load("\x8a\x09" + std::string(9, 1), {}), "integer of 9 bytes");
+  EXPECT_INPUT_ERROR(load("\x8a\x11" + std::string(17, 1), {}), "integer of 17 bytes");
   EXPECT_INPUT_ERROR(load("X" + little_endian(0xffffffff, 4), {}), "truncated");
   EXPECT_INPUT_ERROR(load("\x8d" + little_endian(~uint64_t{0}, 8), {}), "truncated");
 }
@@ -188,10 +234,8 @@ TEST(TorchPickleErrors, MalformedPrograms) {
   EXPECT_INPUT_ERROR(load("NQ", {}), "persistent id that is not a storage");
   EXPECT_INPUT_ERROR(load("N", {}), "contains a None, expected a dict");
   EXPECT_INPUT_ERROR(load("}", {}), "contains no tensors");
-  EXPECT_INPUT_ERROR(load(dict({{"epoch", "K\x03"}}), {}), "tensor \"epoch\": is a int");
+  EXPECT_INPUT_ERROR(load(dict({{"epoch", "K\x03"}}), {}), "contains no tensors");
   EXPECT_INPUT_ERROR(load("}K\x01Ns", {}), "a tensor has a int for a name");
-  EXPECT_INPUT_ERROR(load(dict({{"a\nb", tensor(six(), 0, {6}, {1})}}), {kSix}),
-                     "tensor \"a\\x0ab\"", "printable");
   EXPECT_INPUT_ERROR(
       load(dict({{"w", tensor(six(), 0, {6}, {1})}, {"w", tensor(six(), 0, {6}, {1})}}), {kSix}),
       "tensor \"w\": appears twice");
@@ -240,8 +284,8 @@ TEST(TorchPickleErrors, ManyStridedViewsDoNotMultiplyTheFile) {
 TEST(TorchPickleErrors, NotAnArchive) {
   EXPECT_INPUT_ERROR(read(""), "dir/pytorch_model.bin", "not a zip archive");
   EXPECT_INPUT_ERROR(read("version https://git-lfs.github.com/spec/v1\n"), "not a zip archive");
-  EXPECT_INPUT_ERROR(read("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."), "before 1.6",
-                     "safetensors");
+  EXPECT_INPUT_ERROR(read("\x80\x02K\x01."), "is a pickle that torch.save() did not make");
+  EXPECT_INPUT_ERROR(read(std::string(257, 'x') + "ustar" + std::string(10, 'x')), "tar archive");
   const std::string good = torch_archive(program(weight(0, {6}, {1})), {kSix});
   ASSERT_EQ(read(good).size(), 1u);
   for (size_t n = 0; n < good.size(); ++n)

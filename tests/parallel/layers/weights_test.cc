@@ -76,14 +76,67 @@ TEST(Weights, WrongShapes) {
   EXPECT_INPUT_ERROR(w.find("w", {6}), "tensor w has shape [2, 3]");
 }
 
-TEST(Weights, OnlyFloatsAreWeights) {
+// As Tensor.to(torch.float32) makes them (torch 2.15).
+TEST(Weights, NumbersOfOtherTypesBecomeFloats) {
   FakeSource source;
-  source.add<int64_t>("ids", DType::kI64, {1}, {5});
-  source.add<uint8_t>("double", DType::kU8, {1}, {0});
-  source["double"].foreign_dtype = "F64";
+  const double inf = std::numeric_limits<double>::infinity();
+  source.add<double>("float64", DType::kU8, {2, 3},
+                     {0.1, -1e-46, 3.4028235677973366e38, -1e300, 3.40282356e38, -inf});
+  source.add<uint8_t>("float8_e4m3fn", DType::kU8, {5}, {0x00, 0x01, 0xb8, 0x7e, 0x87});
+  source.add<uint8_t>("float8_e5m2", DType::kU8, {5}, {0x00, 0x01, 0xbc, 0x7b, 0xfc});
+  source.add<int8_t>("int8", DType::kU8, {2}, {-128, 127});
+  source.add<int16_t>("int16", DType::kU8, {1}, {-32768});
+  source.add<uint16_t>("uint16", DType::kU8, {1}, {65535});
+  source.add<uint32_t>("uint32", DType::kU8, {1}, {4294967295});
+  source.add<uint64_t>("uint64", DType::kU8, {1}, {18446744073709551615u});
+  for (const char* name :
+       {"float64", "float8_e4m3fn", "float8_e5m2", "int8", "int16", "uint16", "uint32", "uint64"})
+    source[name].foreign_dtype = name;
+  source.add<int64_t>("int64", DType::kI64, {2}, {16777217, -5});
+  source.add<int32_t>("int32", DType::kI32, {1}, {-7});
+  source.add<uint8_t>("bool", DType::kU8, {2}, {0, 1});
   const Weights w(source);
-  EXPECT_INPUT_ERROR(w.get("ids", {1}), "dir/file.bin: tensor ids has type int64");
-  EXPECT_INPUT_ERROR(w.get("double", {1}), "dir/file.bin: tensor double has type F64");
+  const auto values = [&](const char* name, const Shape& shape) {
+    const HostTensor t = w.get(name, shape);
+    EXPECT_EQ(t.dtype, DType::kF32) << name;
+    EXPECT_EQ(t.dtype_name(), "float32") << name;
+    const Tensor f = to_float(t);
+    return std::vector<float>(f.data<float>(), f.data<float>() + f.size());
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(values("float64", {2, 3}),
+            (std::vector<float>{0.1f, -0.0f, infinity, -infinity, 3.4028235e38f, -infinity}));
+  EXPECT_EQ(values("float8_e4m3fn", {5}),
+            (std::vector<float>{0, 0.001953125f, -1, 448, -0.013671875f}));
+  EXPECT_EQ(values("float8_e5m2", {5}),
+            (std::vector<float>{0, 1.52587890625e-05f, -1, 57344, -infinity}));
+  EXPECT_EQ(values("int8", {2}), (std::vector<float>{-128, 127}));
+  EXPECT_EQ(values("int16", {1}), (std::vector<float>{-32768}));
+  EXPECT_EQ(values("uint16", {1}), (std::vector<float>{65535}));
+  EXPECT_EQ(values("uint32", {1}), (std::vector<float>{4294967296.0f}));
+  EXPECT_EQ(values("uint64", {1}), (std::vector<float>{18446744073709551616.0f}));
+  EXPECT_EQ(values("int64", {2}), (std::vector<float>{16777216, -5}));
+  EXPECT_EQ(values("int32", {1}), (std::vector<float>{-7}));
+  EXPECT_EQ(values("bool", {2}), (std::vector<float>{0, 1}));
+}
+
+TEST(Weights, AreConvertedOnceForAllWhoKeepThem) {
+  FakeSource source;
+  source.add<double>("a", DType::kU8, {2}, {1, 2});
+  source["a"].foreign_dtype = "float64";
+  const Weights w(source);
+  const HostTensor first = w.get("a", {2}), second = w.get("a", {2});
+  EXPECT_EQ(first.data, second.data);
+}
+
+TEST(Weights, TypesWithoutNumbersAreRefused) {
+  FakeSource source;
+  source.add<uint8_t>("w", DType::kU8, {1}, {0});
+  for (const char* name : {"complex64", "float4", "float8_e8m0fnu"}) {
+    source["w"].foreign_dtype = name;
+    EXPECT_INPUT_ERROR(Weights(source).get("w", {1}),
+                       "dir/file.bin: tensor w has type " + std::string(name));
+  }
 }
 
 TEST(ToFloat, WidensExactly) {

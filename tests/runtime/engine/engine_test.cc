@@ -151,7 +151,8 @@ TEST_P(EngineGoldens, CachesChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Families, EngineGoldens, ::testing::ValuesIn(testing::text_goldens()),
                          testing::checkpoint_test_name);
-INSTANTIATE_TEST_SUITE_P(Twins, EngineGoldens, ::testing::Values("bart-pickle", "bart-sharded"),
+INSTANTIATE_TEST_SUITE_P(Twins, EngineGoldens,
+                         ::testing::Values("bart-odd", "bart-pickle", "bart-sharded"),
                          testing::checkpoint_test_name);
 
 // --- Batch invariance ----------------------------------------------------------------------------

@@ -93,6 +93,35 @@ TEST_F(RequestStateTest, AStopStringEndsASequence) {
   EXPECT_EQ(state.output().outputs(0).stop_reason(), "xy");
 }
 
+// As HuggingFace's MaxTimeCriteria: the token that comes when the time is over is the last one.
+TEST_F(RequestStateTest, MaxTimeEndsAllSequences) {
+  auto request = small_request(2, 8);
+  request.params.set_max_time(5);
+  request.params.add_stop("xyz");
+  RequestState& state = make(request);
+  state.apply(output(50, letter('a')), 200, 201);  // its time begins
+  EXPECT_TRUE(state.apply(output(51, letter('x')), 201, 205).empty());
+  const auto finished = state.apply(output(51, letter('y')), 202, 205.5);
+  ASSERT_EQ(finished.size(), 2u);
+  EXPECT_EQ(finished[0].status, SequenceStatus::kFinishedLength);
+  EXPECT_TRUE(state.finished());
+  EXPECT_EQ(state.output().outputs(0).text(), "a");
+  EXPECT_EQ(state.output().outputs(1).text(), "xy");  // what was held back too
+  EXPECT_EQ(state.output().outputs(1).finish_reason(), "length");
+  state.check_integrity();
+}
+
+TEST_F(RequestStateTest, WithMaxTimeThereIsATokenAtLeast) {
+  auto request = small_request(2, 8);
+  request.params.set_max_time(0);
+  RequestState& state = make(request);
+  EXPECT_EQ(state.apply(output(50, letter('a')), 200, 201).size(), 1u);
+  EXPECT_FALSE(state.finished());
+  EXPECT_EQ(state.apply(output(51, 2), 201, 202).size(), 1u);
+  EXPECT_EQ(state.output().outputs(1).finish_reason(), "stop");
+  EXPECT_TRUE(state.finished());
+}
+
 TEST_F(RequestStateTest, ARequestStartsAgainWithWhatItHas) {
   RequestState& state = make(small_request(3, 8));
   state.apply(output(50, letter('x')), 1, 2);

@@ -42,7 +42,10 @@ std::map<std::string, Parameter> parameters() {
   const Parameter boolean{{true, false}, {0, 1, 1.0, "true", J("[]"), J("{}")}};
   const Parameter short_name{{"x", std::string(256, 'x')},
                              {"", std::string(257, 'x'), 1, true, J("[]"), J("{}")}};
-  const Parameter token = integer({0, 99, 5.0}, {-1, 100, 1000000000000});
+  Parameter token = integer({0, 99, 5.0}, {-1, 100, 1000000000000});
+  token.good.push_back(J("[5]"));
+  for (const char* bad : {"[100]", "[-1]", "[1, 2]", "[[1]]", "[\"x\"]"})
+    token.bad.push_back(J(bad));
   const Parameter tokens{{7, J("[]"), J("[0, 99, 3.0]")},
                          {-1, 100, J("[100]"), J("[-1]"), J("[1.5]"), J("[true]"), J("[[1]]"), "x",
                           true, J("{}"), J("[18446744073709551615]"), J("[1e300]")}};
@@ -62,6 +65,7 @@ std::map<std::string, Parameter> parameters() {
       {"min_length", integer({0, 10, 1000}, {-1})},
       {"min_new_tokens", integer({0, 10, 1000}, {-1})},
       {"min_tokens", integer({0, 10, 19}, {-1, 20, 1000})},
+      {"max_time", number({0, 0.5, 1e6}, {-1, 1e10})},
       {"truncate_prompt_tokens", integer({1, 5, -1, 1000000}, {0, -2})},
       {"allow_empty_prompt", boolean},
       {"n", integer({1, 1.0}, {0, -1, 2, 10001})},
@@ -152,28 +156,16 @@ std::map<std::string, Parameter> not_built() {
                                           {"logits_processor", {{J("[]")}, {J("[1]")}}},
                                           {"logprob_token_ids", {{J("[]")}, {J("[1]")}}},
                                           {"extra_args", {{J("{}")}, {J("{\"a\": 1}")}}}};
-  for (const char* name : {"constraints",
-                           "force_words_ids",
-                           "watermarking_config",
-                           "dola_layers",
-                           "max_time",
-                           "prompt_lookup_num_tokens",
-                           "assistant_early_exit",
-                           "assistant_model",
-                           "speculation_type",
-                           "custom_generate",
-                           "negative_prompt_ids",
-                           "prefix_allowed_tokens_fn",
-                           "stopping_criteria",
-                           "thinking_token_budget",
-                           "repetition_detection",
-                           "guided_decoding",
-                           "guided_json",
-                           "guided_regex",
-                           "guided_choice",
-                           "guided_grammar",
-                           "structured_outputs",
-                           "response_format",
+  for (const char* name : {"constraints",          "force_words_ids",
+                           "watermarking_config",  "dola_layers",
+                           "assistant_early_exit", "assistant_model",
+                           "speculation_type",     "custom_generate",
+                           "negative_prompt_ids",  "prefix_allowed_tokens_fn",
+                           "stopping_criteria",    "thinking_token_budget",
+                           "repetition_detection", "guided_decoding",
+                           "guided_json",          "guided_regex",
+                           "guided_choice",        "guided_grammar",
+                           "structured_outputs",   "response_format",
                            "output_kind"})
     all[name] = {{}, {1, J("{\"a\": 1}"), "x"}};
   for (const char* name :
@@ -186,6 +178,7 @@ std::map<std::string, Parameter> not_built() {
 }
 
 const std::set<std::string> kWithoutEffect = {"use_cache",
+                                              "prompt_lookup_num_tokens",
                                               "return_dict_in_generate",
                                               "cache_implementation",
                                               "cache_config",

@@ -51,6 +51,21 @@ TEST(BeamSearch, ForksFromThePrompt) {
   EXPECT_FALSE(search.finished());
 }
 
+// As at the length's limit: all that the round brings ends.
+TEST(BeamSearch, EndsWithTheNextRoundIfItIsTold) {
+  BeamSearch search(params_with(2, 9, {0}));
+  search.step(Beams{candidates_of({-9, -1, -2, -3}, 4)});
+  ASSERT_FALSE(search.finished());
+  search.end_with_next_round();
+  search.step(Beams{candidates_of({-9, -1, -2, -3}, 4), candidates_of({-9, -1, -4, -3}, 4)});
+  EXPECT_TRUE(search.finished());
+  const auto best = search.hypotheses();
+  EXPECT_EQ(best[0].tokens, (Ids{1, 1}));
+  EXPECT_TRUE(best[0].ended && best[1].ended);
+  EXPECT_EQ(best[0].score, -1);
+  search.check_integrity();
+}
+
 // What a hypothesis keeps is told apart from what is added to its score.
 TEST(BeamSearch, KeepsLogprobsOfWhatIsLeft) {
   proto::SamplingParams params = params_with(2, 1, {0});

@@ -117,6 +117,22 @@ TEST(SchedulerBeamsAhead, NoMoreRoundsThanTokens) {
   EXPECT_EQ(loop.results.at("a").hypotheses(0).token_ids_size(), 2);
 }
 
+// max_time, of the loop's clock.
+TEST(SchedulerBeamsAhead, ASearchEndsWhenItsTimeIsOver) {
+  for (const int ahead : {1, 4}) {
+    BeamLoop loop(ahead_config(2, 60, ahead));
+    auto request = beam_request("a", 0, 2, 3, 20, 3);
+    request.mutable_sampling_params()->set_ignore_eos(true);
+    request.mutable_sampling_params()->set_max_time(0);
+    loop.add(request);
+    loop.run_to_end();
+    const int tokens = loop.results.at("a").hypotheses(0).token_ids_size();
+    EXPECT_GE(tokens, 1);
+    EXPECT_LT(tokens, 20);
+    EXPECT_EQ(loop.results.at("a").hypotheses(0).finish_reason(), "length");
+  }
+}
+
 // What is behind the full blocks of a beam stays its own: rounds in flight write there.
 TEST(SchedulerBeamsAhead, FullBlocksChangeTablesWithTheMoves) {
   for (const int block_size : {1, 2, 3}) {

@@ -23,7 +23,10 @@
 namespace tandem::test {
 
 inline constexpr const char* kTwinned = "bart-base-shape";
-inline constexpr std::array<const char*, 2> kTwins = {
+inline constexpr std::array<const char*, 3> kTwins = {
+    // float64; names without "model." in front on one side, tensors of no layer, no known class,
+    // and NaN in config.json.
+    "bart-odd",
     "bart-sharded",  // bf16 in three shards
     "bart-pickle",   // fp16 pytorch_model.bin with tied names, generation settings in config.json
 };
@@ -94,6 +97,29 @@ inline void write_shards(const TempDir& dir, const Checkpoint& from, size_t coun
   dir.write("model.safetensors.index.json", index.dump(2));
 }
 
+inline void write_odd(const TempDir& dir, const Checkpoint& from) {
+  nlohmann::json header;
+  std::string data;
+  const auto add = [&](const std::string& name, const Shape& shape, const std::string& values) {
+    header[name] = {{"dtype", "F64"},
+                    {"shape", shape},
+                    {"data_offsets", {data.size(), data.size() + values.size()}}};
+    data += values;
+  };
+  for (const auto& [name, tensor] : from.tensors()) {
+    const Tensor floats = to_float(tensor);
+    const std::vector<double> wide(floats.data<float>(), floats.data<float>() + floats.size());
+    const bool shorter = name.starts_with("model.decoder.");
+    add(shorter ? name.substr(std::string("model.").size()) : name, tensor.shape,
+        {reinterpret_cast<const char*>(wide.data()), wide.size() * sizeof(double)});
+  }
+  add("classification_head.dense.bias", {1}, std::string(8, '\0'));
+  add("model.encoder.layers.9.fc1.bias", {1}, std::string(8, '\0'));
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  dir.write("model.safetensors", safetensors(text, data));
+}
+
 // pytorch_model.bin as torch.save() writes a state_dict: tied names over one storage.
 inline void write_pickle(const TempDir& dir, const Checkpoint& from) {
   const std::string embedding = "model.decoder.embed_tokens.weight";
@@ -124,6 +150,17 @@ inline void write_twin(const TempDir& dir, const std::string& name) {
       fs::copy(entry.path(), dir.path());
   auto config = nlohmann::json::parse(read_file(original / "config.json"));
   const Checkpoint from = Checkpoint::open(original);
+  if (name == "bart-odd") {
+    config["architectures"] = {"BartForSequenceClassification"};
+    config["torch_dtype"] = "float64";
+    config.erase("activation_dropout");
+    write_odd(dir, from);
+    std::string text = config.dump(2);
+    text.insert(text.find('{') + 1, "\"activation_dropout\": NaN,");
+    dir.write("config.json", text);
+    dir.write("golden.json", nlohmann::json{{"checkpoint", name}, {"same_as", kTwinned}}.dump());
+    return;
+  }
   if (name == "bart-sharded") {
     config["torch_dtype"] = "bfloat16";
     write_shards(dir, from, 3);

@@ -1,0 +1,17 @@
+// Element types that files have and nothing computes with. Their values become floats, as
+// Tensor.to(torch.float32) makes them.
+#pragma once
+
+#include "parallel/layers/weights.h"
+
+namespace tandem {
+
+// f32, f16 or bf16: layers take them as they are.
+bool is_layer_type(const HostTensor& t);
+// Whether the type has numbers that can become f32. False of complex numbers, of types of less than
+// a byte, and of those that torch does not convert.
+bool becomes_float(const HostTensor& t);
+// The values in f32, in memory of their own. `t`: becomes_float().
+HostTensor as_float(const HostTensor& t);
+
+}  // namespace tandem
