@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {

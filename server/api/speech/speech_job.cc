@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/seconds_since.h"
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 #include "runtime/protocol/encoder_input.h"
 #include "server/api/errors.h"
 #include "server/api/generation/generation_format.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "server/api/generation/generation_request.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
