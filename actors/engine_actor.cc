@@ -31,7 +31,7 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
       result.request = std::make_shared<PreparedRequest>(
           shared->processor->prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
-      result.error = std::make_shared<InputError>(e);
+      result.error = copy_of(e);
     } catch (const std::exception& e) {
       result.error = std::make_shared<InputError>(ErrorKind::kInternal, e.what());
     }

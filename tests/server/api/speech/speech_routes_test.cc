@@ -127,6 +127,10 @@ TEST(Speech, VerboseJson) {
   EXPECT_EQ(answer["segments"][1]["id"], 1);
   EXPECT_EQ(answer["segments"][1]["start"], 2);
   EXPECT_EQ(answer["segments"][1]["text"], " Welt. ");
+  EXPECT_TRUE(s.sound().params().no_speech_prob());
+  for (const char* number :
+       {"seek", "temperature", "avg_logprob", "compression_ratio", "no_speech_prob"})
+    EXPECT_TRUE(answer["segments"][0][number].is_number()) << number;
   EXPECT_FALSE(answer.contains("words"));
   EXPECT_EQ(answer["usage"]["seconds"], 4);
 }
@@ -138,6 +142,7 @@ TEST(Speech, Translations) {
   EXPECT_EQ(s.sound().params().task(), "translate");
   s.say_all(true);
   EXPECT_EQ(e->json()["task"], "translate");
+  EXPECT_EQ(e->json()["language"], "english") << "of what is written";
 }
 
 TEST(Speech, Stream) {
@@ -157,11 +162,18 @@ TEST(Speech, Stream) {
   EXPECT_EQ(segment["end"], 2);
   EXPECT_EQ(json::parse(events[2])["delta"], " Welt.") << "blanks at the end are no text yet";
   EXPECT_EQ(json::parse(events[3])["id"], "seg_1");
-  EXPECT_EQ(json::parse(events[4]), json({{"type", "transcript.text.done"},
-                                          {"text", "Guten Tag, Welt."},
-                                          {"language", "german"},
-                                          {"duration", 3.2},
-                                          {"usage", {{"type", "duration"}, {"seconds", 4}}}}));
+  EXPECT_EQ(json::parse(events[4]),
+            json({{"type", "transcript.text.done"},
+                  {"text", "Guten Tag, Welt."},
+                  {"language", "german"},
+                  {"duration", 3.2},
+                  {"usage",
+                   {{"type", "tokens"},
+                    {"seconds", 4},
+                    {"input_tokens", 0},
+                    {"input_token_details", {{"audio_tokens", 0}, {"text_tokens", 0}}},
+                    {"output_tokens", 2},
+                    {"total_tokens", 2}}}}));
   EXPECT_EQ(events[5], "[DONE]");
   EXPECT_TRUE(e->ended);
 }
@@ -214,10 +226,9 @@ TEST(Speech, WhatTheEngineIsAsked) {
   const auto& r = s.engine.requests.back();
   EXPECT_EQ(s.sound().params().ShortDebugString(),
             "task: \"transcribe\" condition_on_prev_tokens: true prompt: \"5\" temperature: 0.2");
-  EXPECT_EQ(
-      test::shown(r.options),
-      test::options(
-          {{"num_beams", 3}, {"seed", 7}, {"max_new_tokens", 40}, {"suppress_tokens", {1, 2}}}));
+  EXPECT_EQ(test::shown(r.options),
+            test::options(
+                {{"num_beams", 3}, {"seed", 7}, {"max_tokens", 40}, {"suppress_tokens", {1, 2}}}));
   EXPECT_EQ(r.priority, -2);
   EXPECT_EQ(r.timeout, 4.5);
   s.send({{"temperature", "[0, 0.2, 0.4]"},
@@ -250,7 +261,9 @@ TEST(Speech, BadFields) {
                {{{"response_format", "srt"}, {"stream", "true"}}, "response_format"},
                {{{"response_format", "srt"}, {"return_timestamps", "false"}}, "return_timestamps"},
                {{{"stream", "yes"}}, "stream"},
-               {{{"timestamp_granularities[]", "segment"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities[]", "word"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities", "5"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities", "[\"segment\""}}, "timestamp_granularities"},
                {{{"timestamp_granularities[]", "letter"}, {"response_format", "verbose_json"}},
                 "timestamp_granularities"},
                {{{"temperature", "hot"}}, "temperature"},
@@ -262,6 +275,12 @@ TEST(Speech, BadFields) {
                {{{"hotwords", "Tandem"}}, "hotwords"},
                {{{"include[]", "logprobs"}}, "include"},
                {{{"chunking_strategy", "server_vad"}}, "chunking_strategy"},
+               {{{"chunking_strategy[type]", "silence"}}, "chunking_strategy"},
+               {{{"chunking_strategy[threshold]", "0.5"}}, "chunking_strategy"},
+               {{{"chunking_strategy", "auto"}, {"chunking_strategy[type]", "server_vad"}},
+                "chunking_strategy"},
+               {{{"max_completion_tokens", "-1"}}, "max_completion_tokens"},
+               {{{"max_completion_tokens", "many"}}, "max_completion_tokens"},
                {{{"known_speaker_names[]", "me"}}, "known_speaker_names"},
                {{{"max_completion_tokens", "1"}, {"max_new_tokens", "1"}}, "max_completion_tokens"},
                {{{"langauge", "de"}}, "langauge"},
@@ -295,6 +314,84 @@ TEST(Speech, BadFields) {
   EXPECT_EQ(s.context.prompts_under_way, 0);
 }
 
+// As clients of many languages write lists and objects.
+TEST(Speech, WaysToWriteLists) {
+  const Fields forms[] = {
+      {{"timestamp_granularities[]", "segment"}},
+      {{"timestamp_granularities", "segment"}},
+      {{"timestamp_granularities", "[\"segment\"]"}},
+      {{"timestamp_granularities[]", "[\"segment\"]"}},
+      {{"timestamp_granularities[0]", "segment"}},
+      {{"timestamp_granularities", "segment"}, {"timestamp_granularities", "segment"}}};
+  for (const auto& fields : forms)
+    for (const char* format : {"verbose_json", "json", "text"}) {
+      SpeechServer s;
+      Fields all = fields;
+      all.emplace_back("response_format", format);
+      const auto e = s.send(all);
+      ASSERT_EQ(s.engine.requests.size(), 1u) << e->head->body;
+      const bool verbose = std::string(format) == "verbose_json";
+      EXPECT_EQ(s.sound().params().return_timestamps(), verbose) << "json has no place for them";
+      s.say_all(verbose);
+      EXPECT_EQ(e->status(), 200);
+      if (verbose) EXPECT_EQ(e->json()["segments"].size(), 2u);
+    }
+  SpeechServer s;
+  s.send({{"chunking_strategy[type]", "server_vad"},
+          {"chunking_strategy[threshold]", "0.5"},
+          {"chunking_strategy[prefix_padding_ms]", "300"}});
+  s.send({{"chunking_strategy", "{\"type\": \"server_vad\"}"}});
+  EXPECT_EQ(s.engine.requests.size(), 2u);
+}
+
+TEST(Speech, AFileInAnotherField) {
+  SpeechServer s;
+  const server::Headers type{{"content-type", "multipart/form-data; boundary=b"}};
+  const auto part = [](const std::string& head, const std::string& content) {
+    return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + content + "\r\n";
+  };
+  const std::string wrong =
+      part("name=\"model\"", "model") + part("name=\"audio\"; filename=\"a.wav\"", "RIFF\xff");
+  auto e = s.ask("POST", kTranscriptions, wrong + "--b--\r\n", type);
+  EXPECT_EQ(e->error_param(), "file");
+  const std::string message = e->json()["error"]["message"];
+  EXPECT_NE(message.find("\"audio\""), std::string::npos) << message;
+  e = s.ask("POST", kTranscriptions,
+            part("name=\"sound\"", std::string(10000, '\xff')) + "--b--\r\n", type);
+  EXPECT_EQ(e->error_param(), "file");
+  EXPECT_NE(e->head->body.find("sound"), std::string::npos);
+  e = s.ask("POST", kTranscriptions,
+            part("name=\"file\"; filename=\"b.wav\"", "RIFF") + wrong + "--b--\r\n", type);
+  EXPECT_EQ(e->error_param(), "audio") << e->head->body;
+}
+
+// Times that the model says behind the end, or before what it said last.
+TEST(Speech, TimesAreInOrderAndWithinTheSound) {
+  for (const bool stream : {false, true}) {
+    SpeechServer s;
+    const auto e =
+        s.send({{"response_format", "verbose_json"}, {"stream", stream ? "true" : "false"}});
+    proto::RequestChunk chunk;
+    chunk.mutable_progress()->set_seconds(3.2);
+    SpeechServer::add(chunk, 0, "a", 0, 2, true);
+    *chunk.mutable_outputs(0)->add_segments() = chunk.outputs(0).segments(0);
+    chunk.mutable_outputs(0)->mutable_segments(1)->set_start(1.5);
+    chunk.mutable_outputs(0)->mutable_segments(1)->set_end(29.98);
+    chunk.set_finished(true);
+    s.say(chunk);
+    json segments = json::array();
+    if (!stream) segments = e->json()["segments"];
+    for (const std::string& event : e->events())
+      if (event.find("text.segment") != event.npos) segments.push_back(json::parse(event));
+    ASSERT_EQ(segments.size(), 2u);
+    EXPECT_EQ(segments[0]["start"], 0);
+    EXPECT_EQ(segments[0]["end"], 2);
+    EXPECT_EQ(segments[1]["start"], 2);
+    EXPECT_EQ(segments[1]["end"], 3.2);
+    EXPECT_TRUE(segments[1]["no_speech_prob"].is_number());
+  }
+}
+
 // What the engine finds fault with, by the client's name for it.
 TEST(Speech, ErrorsOfTheEngine) {
   SpeechServer s;
@@ -308,6 +405,24 @@ TEST(Speech, ErrorsOfTheEngine) {
     e->run_posted();
     EXPECT_EQ(e->status(), 400);
     EXPECT_EQ(e->error_param(), expected);
+  }
+  const struct {
+    Fields fields;
+    const char *ours, *theirs;
+  } named[] = {{{{"max_completion_tokens", "5"}}, "max_tokens", "max_completion_tokens"},
+               {{{"max_tokens", "5"}}, "max_tokens", "max_tokens"},
+               {{{"use_beam_search", "true"}, {"n", "3"}}, "num_beams", "n"},
+               {{{"use_beam_search", "true"}}, "num_beams", "use_beam_search"},
+               {{{"num_beams", "3"}}, "num_beams", "num_beams"},
+               {{}, "task", "model"},
+               {{{"response_format", "verbose_json"}}, "return_timestamps", "response_format"}};
+  for (const auto& c : named) {
+    const auto e = s.send(c.fields);
+    s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", c.ours);
+    e->run_posted();
+    EXPECT_EQ(e->error_param(), c.theirs);
+    EXPECT_EQ(e->json()["error"]["message"].get<std::string>(),
+              std::string(c.theirs) + ": because");
   }
   const auto e = s.send({{"stream", "true"}});
   proto::RequestChunk chunk;
