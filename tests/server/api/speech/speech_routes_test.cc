@@ -1,78 +1,18 @@
 // /v1/audio/transcriptions and /v1/audio/translations without sockets and without an engine.
 #include <gtest/gtest.h>
 
-#include "tests/support/network/fake_http.h"
+#include "tests/support/network/speech_server.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 using test::FakeServer;
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-constexpr const char* kTranscriptions = "/v1/audio/transcriptions";
-constexpr const char* kTranslations = "/v1/audio/translations";
-
-std::string form(const Fields& fields, const std::string& file = "RIFF") {
-  std::string body;
-  for (const auto& [name, text] : fields)
-    body += "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n";
-  return body +
-         "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n"
-         "Content-Type: audio/wav\r\n\r\n" +
-         file + "\r\n--b--\r\n";
-}
-
-// A server whose model hears; what the engine says, as it would of sound.
-struct SpeechServer : FakeServer {
-  SpeechServer() {
-    context.speech_tasks = {"transcribe", "translate"};
-    context.speech_languages = {"de", "en"};
-  }
-  std::shared_ptr<test::FakeExchange> send(const Fields& fields, const char* path = kTranscriptions,
-                                           const std::string& file = "RIFF") {
-    return ask("POST", path, form(fields, file),
-               {{"content-type", "multipart/form-data; boundary=b"}});
-  }
-  void say(proto::RequestChunk chunk) {
-    engine.callbacks.at(engine.requests.back().id)(std::move(chunk));
-    exchanges.back()->run_posted();
-  }
-  // Two windows of 3.2 s: a segment each.
-  void say_all(bool times) {
-    proto::RequestChunk first;
-    first.set_language("<|de|>");
-    first.mutable_progress()->set_seconds_done(2);
-    first.mutable_progress()->set_seconds(3.2);
-    add(first, 0, " Guten Tag,", 0, 2, times);
-    say(std::move(first));
-    proto::RequestChunk last;
-    add(last, 1, " Welt. ", 2, 3.2, times);
-    last.mutable_progress()->set_seconds_done(3.2);
-    last.mutable_progress()->set_seconds(3.2);
-    last.mutable_outputs(0)->set_finish_reason("stop");
-    last.set_finished(true);
-    say(std::move(last));
-  }
-  static void add(proto::RequestChunk& chunk, int before, const std::string& text, double start,
-                  double end, bool times) {
-    proto::CompletionChunk& news = *chunk.add_outputs();
-    news.set_text(text);
-    news.add_token_ids(5);
-    if (!times) return;
-    news.set_segment_offset(before);
-    proto::SpeechSegment& segment = *news.add_segments();
-    segment.set_text(text);
-    segment.set_start(start);
-    segment.set_end(end);
-    segment.add_token_ids(5);
-    proto::SpeechWord& word = *segment.add_words();
-    word.set_word(text);
-    word.set_start(start);
-    word.set_end(end);
-  }
-  const proto::Sound& sound() const { return engine.requests.back().prompt.encoder().sound(); }
-};
+using test::kTranscriptions;
+using test::kTranslations;
+using test::sound_form;
+using test::SpeechServer;
+using Fields = test::FormFields;
 
 TEST(Speech, AnswersInJson) {
   SpeechServer s;
@@ -301,9 +241,9 @@ TEST(Speech, BadFields) {
   EXPECT_EQ(
       s.ask("POST", kTranscriptions, "{}", {{"content-type", "application/json"}})->error_param(),
       "content-type");
-  EXPECT_EQ(s.ask("POST", kTranscriptions, form({}))->error_param(), "content-type");
+  EXPECT_EQ(s.ask("POST", kTranscriptions, sound_form({}))->error_param(), "content-type");
   const server::Headers type{{"content-type", "multipart/form-data; boundary=b"}};
-  const std::string whole = form({{"language", "de"}});
+  const std::string whole = sound_form({{"language", "de"}});
   for (const size_t size : {whole.size() - 8, whole.size() / 2, size_t{9}, size_t{0}})
     EXPECT_EQ(s.ask("POST", kTranscriptions, whole.substr(0, size), type)->error_param(), "body");
   EXPECT_EQ(s.ask("POST", kTranscriptions,
@@ -312,84 +252,6 @@ TEST(Speech, BadFields) {
             "file");
   EXPECT_TRUE(s.engine.requests.empty());
   EXPECT_EQ(s.context.prompts_under_way, 0);
-}
-
-// As clients of many languages write lists and objects.
-TEST(Speech, WaysToWriteLists) {
-  const Fields forms[] = {
-      {{"timestamp_granularities[]", "segment"}},
-      {{"timestamp_granularities", "segment"}},
-      {{"timestamp_granularities", "[\"segment\"]"}},
-      {{"timestamp_granularities[]", "[\"segment\"]"}},
-      {{"timestamp_granularities[0]", "segment"}},
-      {{"timestamp_granularities", "segment"}, {"timestamp_granularities", "segment"}}};
-  for (const auto& fields : forms)
-    for (const char* format : {"verbose_json", "json", "text"}) {
-      SpeechServer s;
-      Fields all = fields;
-      all.emplace_back("response_format", format);
-      const auto e = s.send(all);
-      ASSERT_EQ(s.engine.requests.size(), 1u) << e->head->body;
-      const bool verbose = std::string(format) == "verbose_json";
-      EXPECT_EQ(s.sound().params().return_timestamps(), verbose) << "json has no place for them";
-      s.say_all(verbose);
-      EXPECT_EQ(e->status(), 200);
-      if (verbose) EXPECT_EQ(e->json()["segments"].size(), 2u);
-    }
-  SpeechServer s;
-  s.send({{"chunking_strategy[type]", "server_vad"},
-          {"chunking_strategy[threshold]", "0.5"},
-          {"chunking_strategy[prefix_padding_ms]", "300"}});
-  s.send({{"chunking_strategy", "{\"type\": \"server_vad\"}"}});
-  EXPECT_EQ(s.engine.requests.size(), 2u);
-}
-
-TEST(Speech, AFileInAnotherField) {
-  SpeechServer s;
-  const server::Headers type{{"content-type", "multipart/form-data; boundary=b"}};
-  const auto part = [](const std::string& head, const std::string& content) {
-    return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + content + "\r\n";
-  };
-  const std::string wrong =
-      part("name=\"model\"", "model") + part("name=\"audio\"; filename=\"a.wav\"", "RIFF\xff");
-  auto e = s.ask("POST", kTranscriptions, wrong + "--b--\r\n", type);
-  EXPECT_EQ(e->error_param(), "file");
-  const std::string message = e->json()["error"]["message"];
-  EXPECT_NE(message.find("\"audio\""), std::string::npos) << message;
-  e = s.ask("POST", kTranscriptions,
-            part("name=\"sound\"", std::string(10000, '\xff')) + "--b--\r\n", type);
-  EXPECT_EQ(e->error_param(), "file");
-  EXPECT_NE(e->head->body.find("sound"), std::string::npos);
-  e = s.ask("POST", kTranscriptions,
-            part("name=\"file\"; filename=\"b.wav\"", "RIFF") + wrong + "--b--\r\n", type);
-  EXPECT_EQ(e->error_param(), "audio") << e->head->body;
-}
-
-// Times that the model says behind the end, or before what it said last.
-TEST(Speech, TimesAreInOrderAndWithinTheSound) {
-  for (const bool stream : {false, true}) {
-    SpeechServer s;
-    const auto e =
-        s.send({{"response_format", "verbose_json"}, {"stream", stream ? "true" : "false"}});
-    proto::RequestChunk chunk;
-    chunk.mutable_progress()->set_seconds(3.2);
-    SpeechServer::add(chunk, 0, "a", 0, 2, true);
-    *chunk.mutable_outputs(0)->add_segments() = chunk.outputs(0).segments(0);
-    chunk.mutable_outputs(0)->mutable_segments(1)->set_start(1.5);
-    chunk.mutable_outputs(0)->mutable_segments(1)->set_end(29.98);
-    chunk.set_finished(true);
-    s.say(chunk);
-    json segments = json::array();
-    if (!stream) segments = e->json()["segments"];
-    for (const std::string& event : e->events())
-      if (event.find("text.segment") != event.npos) segments.push_back(json::parse(event));
-    ASSERT_EQ(segments.size(), 2u);
-    EXPECT_EQ(segments[0]["start"], 0);
-    EXPECT_EQ(segments[0]["end"], 2);
-    EXPECT_EQ(segments[1]["start"], 2);
-    EXPECT_EQ(segments[1]["end"], 3.2);
-    EXPECT_TRUE(segments[1]["no_speech_prob"].is_number());
-  }
 }
 
 // What the engine finds fault with, by the client's name for it.
@@ -449,7 +311,7 @@ TEST(Speech, ClientsThatGoAreCancelled) {
 
 TEST(Speech, ModelsThatHearNothing) {
   FakeServer s;
-  const auto e = s.ask("POST", kTranscriptions, form({}),
+  const auto e = s.ask("POST", kTranscriptions, sound_form({}),
                        {{"content-type", "multipart/form-data; boundary=b"}});
   EXPECT_EQ(e->status(), 400);
   EXPECT_EQ(e->error_param(), "model");
