@@ -33,7 +33,7 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
           job.sound ? processor.prepare_media(*job.sound, submit.prompt(), submit.options())
                     : processor.prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
-      result.error = std::make_shared<InputError>(e);
+      result.error = copy_of(e);
     } catch (const std::exception& e) {
       result.error = std::make_shared<InputError>(ErrorKind::kInternal, e.what());
     }

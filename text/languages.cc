@@ -16,51 +16,48 @@ namespace {
 constexpr size_t kMostNamed = 5;    // after "did you mean"
 constexpr size_t kMostListed = 12;  // all that there are
 
-// Two letters (ISO 639-1) whose three (ISO 639-3, as NLLB has them) do not follow from them.
-constexpr std::pair<std::string_view, std::string_view> kThreeLetters[] = {
-    {"ar", "arb"}, {"az", "azj"}, {"be", "bel"}, {"bg", "bul"}, {"bn", "ben"}, {"bs", "bos"},
-    {"cs", "ces"}, {"el", "ell"}, {"eo", "epo"}, {"es", "spa"}, {"et", "est"}, {"fa", "pes"},
-    {"fi", "fin"}, {"ga", "gle"}, {"gd", "gla"}, {"gl", "glg"}, {"ha", "hau"}, {"he", "heb"},
-    {"hr", "hrv"}, {"ht", "hat"}, {"id", "ind"}, {"ig", "ibo"}, {"ja", "jpn"}, {"jv", "jav"},
-    {"ka", "kat"}, {"kk", "kaz"}, {"km", "khm"}, {"ko", "kor"}, {"ku", "kmr"}, {"ky", "kir"},
-    {"lb", "ltz"}, {"lo", "lao"}, {"lt", "lit"}, {"lv", "lvs"}, {"mg", "plt"}, {"mk", "mkd"},
-    {"ml", "mal"}, {"mr", "mar"}, {"ms", "zsm"}, {"mt", "mlt"}, {"ne", "npi"}, {"pa", "pan"},
-    {"pl", "pol"}, {"ps", "pbt"}, {"pt", "por"}, {"ru", "rus"}, {"rw", "kin"}, {"sk", "slk"},
-    {"sl", "slv"}, {"so", "som"}, {"sq", "als"}, {"sr", "srp"}, {"sv", "swe"}, {"sw", "swh"},
-    {"ta", "tam"}, {"tg", "tgk"}, {"tk", "tuk"}, {"tl", "tgl"}, {"tr", "tur"}, {"tt", "tat"},
-    {"ug", "uig"}, {"uk", "ukr"}, {"ur", "urd"}, {"uz", "uzn"}, {"yi", "ydd"}, {"zh", "zho"}};
-
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_name_letter(char c) {
   return is_lower(c) || is_upper(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// "en" of "en_XX", in small letters.
-std::string language_part(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '_' || c == '-') break;
-    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+// In small letters, with one mark between the parts.
+std::string plain(std::string_view name) {
+  std::string out(name);
+  for (char& c : out)
+    c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
-std::string_view three_letters(std::string_view two) {
-  for (const auto& [a, b] : kThreeLetters)
-    if (a == two) return b;
-  return {};
+// "en" of "en_XX", in small letters.
+std::string language_part(std::string_view name) {
+  const std::string out = plain(name);
+  return out.substr(0, out.find('_'));
 }
 
-// 0: the same language; 1: one name begins with the other ("english", "eng"); nothing: neither.
-std::optional<int> likeness(const std::string& wanted, const std::string& candidate) {
-  if (wanted.size() < 2) return std::nullopt;
-  const std::string part = language_part(candidate);
-  const std::string_view longer = three_letters(wanted), shorter = three_letters(part);
-  if (part == wanted || part == longer || (!shorter.empty() && shorter == wanted)) return 0;
-  if (!longer.empty()) return std::nullopt;
-  if (part.starts_with(wanted) || (part.size() > 1 && wanted.starts_with(part))) return 1;
-  return std::nullopt;
+using Tagged = std::vector<std::pair<LanguageTag, std::string>>;
+
+// Drops those that `keeps` is false for, unless that would leave none.
+template <class Keeps>
+void prefer(Tagged& list, const Keeps& keeps) {
+  Tagged kept;
+  std::copy_if(list.begin(), list.end(), std::back_inserter(kept),
+               [&](const auto& entry) { return keeps(entry.first); });
+  if (!kept.empty()) list = std::move(kept);
+}
+
+// Those of the language, in the script that is said.
+Tagged same_language(const Tagged& all, const LanguageTag& wanted) {
+  const bool says_script = !wanted.script.empty() || !wanted.region.empty();
+  const std::string script = says_script ? wanted.usual_script() : std::string();
+  Tagged out;
+  for (const auto& [tag, name] : all) {
+    if (tag.language != wanted.language) continue;
+    const std::string own = script.empty() ? std::string() : tag.usual_script();
+    if (own.empty() || own == script) out.emplace_back(tag, name);
+  }
+  return out;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -96,6 +93,7 @@ LanguageSet::LanguageSet(Rule rule, const std::map<std::string, int32_t>& tokens
   for (const auto& [token, id] : tokens) {
     ids_[name_of(token)] = id;
     if (token == source) source_ = name_of(token);
+    if (auto tag = tag_of_code(name_of(token))) tags_.emplace_back(std::move(*tag), name_of(token));
   }
 }
 
@@ -124,6 +122,7 @@ int32_t LanguageSet::id_of(const std::string& name, const std::string& field) co
   if (const auto it = ids_.find(name); it != ids_.end()) return it->second;
   if (!rule_.before.empty() && has_shape_of_language(rule_, name))
     if (const auto it = ids_.find(name_of(name)); it != ids_.end()) return it->second;
+  if (const auto known = this->meant(name)) return ids_.at(*known);
   std::string message = in_quotes(name) + " is not a language of this model";
   const std::vector<std::string> meant = nearest(name);
   if (!meant.empty())
@@ -136,29 +135,40 @@ int32_t LanguageSet::id_of(const std::string& name, const std::string& field) co
 }
 
 std::optional<std::string> LanguageSet::meant(std::string_view name) const {
-  const auto small = [](std::string_view text) {
-    std::string out(text);
-    for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return out;
-  };
-  const std::string wanted = language_part(name);
-  std::vector<std::string> same, longer;  // longer: with a third letter
-  for (const auto& [known, id] : ids_) {
-    if (small(known) == small(name)) return known;
-    const auto how = likeness(wanted, known);
-    if (how == 0) same.push_back(known);
-    if (how == 1 && wanted.size() == 2 && language_part(known).size() == 3) longer.push_back(known);
+  for (const auto& [known, id] : ids_)
+    if (known == name || plain(known) == plain(name)) return known;
+  const auto wanted = language_tag(name);
+  if (!wanted) return std::nullopt;
+  Tagged found = same_language(tags_, *wanted);
+  // Norwegian is written in two ways, of which one is the usual one.
+  if (LanguageTag other = *wanted;
+      found.empty() && (other.language == "no" || other.language == "nb")) {
+    other.language = other.language == "no" ? "nb" : "no";
+    found = same_language(tags_, other);
   }
-  const auto& found = same.empty() ? longer : same;
-  return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+  if (wanted->script.empty()) {
+    const std::string usual = wanted->usual_script();
+    prefer(found, [&](const LanguageTag& tag) { return tag.script.empty(); });
+    prefer(found, [&](const LanguageTag& tag) { return tag.usual_script() == usual; });
+  }
+  if (!wanted->region.empty())
+    prefer(found, [&](const LanguageTag& tag) { return tag.region == wanted->region; });
+  if (found.size() > 1) prefer(found, [](const LanguageTag& tag) { return tag.region.empty(); });
+  return found.size() == 1 ? std::optional(found.front().second) : std::nullopt;
 }
 
 std::vector<std::string> LanguageSet::nearest(std::string_view name) const {
   const std::string wanted = language_part(name);
-  std::vector<std::string> same, alike;
-  for (const auto& [known, id] : ids_)
-    if (const auto how = likeness(wanted, known)) (*how == 0 ? same : alike).push_back(known);
-  std::vector<std::string> out = same.empty() ? std::move(alike) : std::move(same);
+  const auto tag = language_tag(name);
+  std::vector<std::string> out;
+  for (const auto& [known, code] : tags_)
+    if (tag && known.language == tag->language) out.push_back(code);
+  for (const auto& [known, id] : ids_) {
+    if (tag || wanted.size() < 3) break;
+    const std::string part = language_part(known);
+    if (part.starts_with(wanted) || (part.size() > 1 && wanted.starts_with(part)))
+      out.push_back(known);
+  }
   // A slip within the name is nearer than the language's other scripts: eng_Latm.
   if (const auto close = nearest_name(name, names())) {
     const auto at = std::find(out.begin(), out.end(), *close);

@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "text/language_names.h"
 #include "text/tokenizer_rule.h"
 
 namespace tandem {
@@ -32,11 +34,13 @@ class LanguageSet {
   const std::string& default_source() const { return source_; }
 
   bool is_language(int32_t id) const;
-  // A name, or the token itself. Throws InputError (field) with the nearest names: not a language,
-  // or there are none; src_lang where only targets have names.
+  // A name, the token itself, or another spelling (meant()). Throws InputError (field) with the
+  // nearest names: not a language, or there are none; src_lang where only targets have names.
   int32_t id_of(const std::string& name, const std::string& field) const;
-  // The name that another spelling stands for: other capitals, or the one language that is the same
-  // ("EN-US" for "en", "de" for "deu_Latn"). Nothing where there is none, or several.
+  // The name that another spelling stands for: other capitals, a code of the same language with or
+  // without script and country ("EN-US" for "en", "de" for "deu_Latn", "ZH" for "zho_Hans", "NB"
+  // for "no"), its English name ("german"). Nothing where there is none, several, or only another
+  // script than the one that is said.
   std::optional<std::string> meant(std::string_view name) const;
   // The names that somebody who wrote `name` may have meant, the likeliest first; at most five.
   std::vector<std::string> nearest(std::string_view name) const;
@@ -45,7 +49,8 @@ class LanguageSet {
   std::string name_of(const std::string& token) const;  // without the rule's marks
 
   Rule rule_;
-  std::map<std::string, int32_t> ids_;  // by name
+  std::map<std::string, int32_t> ids_;                     // by name
+  std::vector<std::pair<LanguageTag, std::string>> tags_;  // of the names that are codes
   bool has_source_ = false;
   std::string source_;
 };

@@ -42,6 +42,10 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<int32_t> encode_pair(std::string_view text, std::string_view second,
                                    bool add_special) const override;
   std::string decode(const std::vector<int32_t>& ids, bool skip_special) const override;
+  std::optional<std::string> id_to_token(int32_t id) const override {
+    const auto text = token(id);
+    return text ? std::optional<std::string>(*text) : std::nullopt;
+  }
   std::string token_bytes(int32_t id) const override;
   std::string first_token_bytes(int32_t id) const override;
   std::string inner_text(int32_t id) const override;

@@ -40,6 +40,8 @@ class Tokenizer {
   // Invalid UTF-8 becomes U+FFFD, or nothing if drops_invalid(), as in HuggingFace; ids without a
   // token are skipped.
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
+  // A token as the vocabulary has it ("Ġa", "▁a", "<0xE2>"); nothing: there is none of that id.
+  virtual std::optional<std::string> id_to_token(int32_t) const { return std::nullopt; }
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
   // The same of the first token of a text, where that loses its space.

@@ -130,6 +130,7 @@ class Transcriber {
         {"prompt", {{"prompt", ""}, {"multi_modal_data", {{"audio", options_.files[i]}}}}}};
     json params = options_.params();
     if (needs_times(format_)) params["return_timestamps"] = true;
+    if (format_ == TranscriptFormat::kVerboseJson) params["no_speech_prob"] = true;
     if (params.contains("task")) task_ = params["task"].get<std::string>();
     ++open_;
     try {

@@ -16,10 +16,10 @@
 #include "models/config/limits.h"
 #include "models/config/task_params.h"
 #include "runtime/execution/engine_config.h"
-#include "runtime/media/sound/language_names.h"
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/version.h"
 #include "server/http/url.h"
+#include "text/language_names.h"
 
 namespace tandem::launcher {
 namespace {

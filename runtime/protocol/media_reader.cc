@@ -1,6 +1,9 @@
 #include "runtime/protocol/media_reader.h"
 
+#include <algorithm>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/base64.h"
 #include "base/error.h"
@@ -8,17 +11,69 @@
 
 namespace tandem {
 
+namespace {
+
+bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return out;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char small = static_cast<char>(c | 0x20);
+  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+    if (low < 0) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
+// As browsers read it: with white space, and with the alphabet of URLs too.
+std::optional<std::string> forgiving_base64(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), is_white), text.end());
+  std::replace(text.begin(), text.end(), '-', '+');
+  std::replace(text.begin(), text.end(), '_', '/');
+  return decode_base64(text);
+}
+
+// Of "image/png;charset=x;base64", lower case, without white space.
+bool says_image(const std::string& type) {
+  const std::string media = type.substr(0, type.find(';'));
+  return media.starts_with("image/") || media.empty() || media == "application/octet-stream";
+}
+
+}  // namespace
+
 std::string read_image_url(const std::string& url, const std::string& field) {
-  const std::string_view all = url;
-  if (all.starts_with("http://") || all.starts_with("https://"))
+  std::string_view all = url;
+  while (!all.empty() && is_white(all.front())) all.remove_prefix(1);
+  const std::string scheme = lower(all.substr(0, 8));
+  if (scheme.starts_with("http://") || scheme.starts_with("https://"))
     throw not_supported(field, "http URLs are not fetched; give the image as data:image/…;base64");
-  if (!all.starts_with("data:"))
+  if (!scheme.starts_with("data:"))
     throw invalid_request(field, "must be a URL that begins with \"data:image/\"");
   const size_t comma = all.find(',');
-  const std::string_view type = all.substr(5, comma == all.npos ? 0 : comma - 5);
-  if (!type.starts_with("image/") || !type.ends_with(";base64"))
+  std::string type = lower(all.substr(5, comma == all.npos ? 0 : comma - 5));
+  type.erase(std::remove_if(type.begin(), type.end(), is_white), type.end());
+  if (comma == all.npos || !says_image(type))
     throw invalid_request(field, "must be \"data:image/png;base64,\" or …jpeg… and base64");
-  auto bytes = decode_base64(all.substr(comma + 1));
+  std::optional<std::string> bytes = percent_decoded(all.substr(comma + 1));
+  if (type.ends_with(";base64")) bytes = forgiving_base64(std::move(*bytes));
   if (!bytes) throw invalid_request(field, "is not base64");
   if (bytes->empty()) throw invalid_request(field, "is empty");
   return std::move(*bytes);
@@ -32,7 +87,7 @@ bool read_media(const nlohmann::json& data, const std::string& field, ReadFile r
     const std::string name = field + "." + key;
     if (key != "image") throw not_supported(name, "not built yet; there is \"image\"");
     const std::string source = read_string(value, name);
-    const bool url = source.starts_with("data:") || source.find("://") != source.npos;
+    const bool url = lower(source.substr(0, 5)) == "data:" || source.find("://") != source.npos;
     if (!url && read_file == nullptr)
       throw not_supported(name, "paths are not read here; give the image as data:image/…;base64");
     part.set_image(url ? read_image_url(source, name) : read_file(source, name));

@@ -13,7 +13,8 @@ namespace tandem {
 // whose own user writes the prompts, as the command line; never by a server.
 using ReadFile = std::string (*)(const std::string& path, const std::string& field);
 
-// The bytes of a URL "data:image/…;base64,…". Nothing is fetched. Throws InputError (`field`).
+// The bytes of a URL "data:image/…;base64,…", as browsers read it: capitals, white space, escapes
+// (%2B) and what is not base64 are understood. Nothing is fetched. Throws InputError (`field`).
 std::string read_image_url(const std::string& url, const std::string& field);
 
 // {"image": a data URL, or with `read_file` a path} into `part`; whether there is anything: null

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/request/request_error.h"
 
 namespace tandem {
 
@@ -39,15 +40,13 @@ int64_t explicit_max(const OptionSources& s, const std::string& name, int64_t as
 
 void check_room(const OptionSources& s) {
   if (s.room() >= 1) return;
-  throw InputError(ErrorKind::kResource,
-                   "decoder_prompt: has " + std::to_string(s.prompt_len()) +
-                       " tokens, the model has " + std::to_string(s.positions) + " positions",
-                   "decoder_prompt");
+  throw ContextLengthError("decoder_prompt", s.positions, s.prompt_len());
 }
 
 int64_t max_tokens(const OptionSources& s) {
   const Options& r = s.request;
-  if (r.has_max_tokens()) return explicit_max(s, "max_tokens", r.max_tokens(), 0);
+  // vLLM's name: clients send what their largest model takes.
+  if (r.has_max_tokens()) return std::min<int64_t>(r.max_tokens(), s.room());
   if (r.has_max_new_tokens())
     return explicit_max(s, "max_new_tokens", r.max_new_tokens(), s.counted_as_new());
   if (r.has_max_length()) return explicit_max(s, "max_length", r.max_length(), s.prompt_len());

@@ -12,6 +12,7 @@
 #include "runtime/protocol/encoder_input.h"
 #include "runtime/request/global_attention.h"
 #include "runtime/request/language_rules.h"
+#include "runtime/request/request_error.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {
@@ -81,12 +82,9 @@ void truncate(Ids& ids, size_t keep, const Tokenizer* tokenizer) {
 void check_encoder(const Ids& ids, const std::string& field, int positions) {
   if (ids.empty()) throw invalid_request(field, "has no tokens");
   if (positions > 0 && ids.size() > static_cast<size_t>(positions))
-    throw InputError(ErrorKind::kResource,
-                     field + ": has " + std::to_string(ids.size()) + " tokens, the model has " +
-                         std::to_string(positions) +
-                         " positions; truncate_prompt_tokens: -1 (--truncate-prompt-tokens -1) "
-                         "cuts its end off",
-                     field);
+    throw ContextLengthError(
+        field, positions, std::ssize(ids),
+        "; truncate_prompt_tokens: -1 (--truncate-prompt-tokens -1) cuts its end off.");
 }
 
 bool is_blank(const std::string& text) {
@@ -135,12 +133,10 @@ void add_target(const proto::Prompt& prompt, const proto::GenerationOptions& opt
   if (target.empty()) throw invalid_request(part.field(), "has no tokens");
   const auto positions = static_cast<size_t>(resolver.decoder_positions());
   if (positions > 0 && decoder.size() + target.size() > positions + 1)
-    throw InputError(ErrorKind::kResource,
-                     part.field() + ": has " + std::to_string(target.size()) + " tokens; behind " +
-                         std::to_string(decoder.size()) + " the model's " +
-                         std::to_string(positions) + " positions allow at most " +
-                         std::to_string(positions + 1 - std::min(decoder.size(), positions)),
-                     part.field());
+    throw ContextLengthError(
+        part.field(), static_cast<int64_t>(positions), std::ssize(decoder) + std::ssize(target) - 1,
+        ": behind " + std::to_string(decoder.size()) + " tokens of the decoder there is room for " +
+            std::to_string(positions + 1 - std::min(decoder.size(), positions)) + ".");
   if (part.has_text()) out.inputs.set_target(part.text());
   out.inputs.set_target_start(static_cast<int32_t>(decoder.size()));
   out.last_target_token = target.back();

@@ -1,6 +1,8 @@
 // Why a request is refused, as it travels to a client.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/error.h"
@@ -18,6 +20,18 @@ class OverloadError : public InputError {
  private:
   double retry_after_;
 };
+
+// A text of more tokens than the model has positions for. In OpenAI's words: its clients, and what
+// falls back to another model, look for them.
+class ContextLengthError : public InputError {
+ public:
+  // advice: what to do besides, as a sentence; or nothing.
+  ContextLengthError(const std::string& field, int64_t positions, int64_t tokens,
+                     const std::string& advice = {});
+};
+
+// A copy that is of the error's own class.
+std::shared_ptr<InputError> copy_of(const InputError& error);
 
 proto::Error to_proto(const InputError& error);
 // The error again; one of a type that is not ours is kUnavailable (the client's own, of its

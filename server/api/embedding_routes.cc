@@ -70,10 +70,13 @@ std::string base64_of(const proto::Embedding& embedding) {
 
 class EmbeddingJob final : public EngineJob {
  public:
-  EmbeddingJob(AppContext& app, std::shared_ptr<Exchange> exchange, EmbeddingRequest request)
+  EmbeddingJob(AppContext& app, std::shared_ptr<Exchange> exchange, EmbeddingRequest request,
+               FieldNames names)
       : EngineJob(app, std::move(exchange)),
         request_(std::move(request)),
-        parts_(request_.inputs.size()) {}
+        parts_(request_.inputs.size()) {
+    names_ = std::move(names);
+  }
 
  private:
   struct EncodedInput {
@@ -90,7 +93,7 @@ class EmbeddingJob final : public EngineJob {
   }
 
   std::string field_of(size_t index, const std::string& field) const override {
-    if (field.rfind("prompt", 0) != 0) return field;
+    if (!is_of_prompt(field)) return names_.of(field);
     return request_.field_of(index);
   }
 
@@ -151,7 +154,8 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
   const Urgency urgency = take_urgency(body, app.config);
   const auto kind = take(body, "pooling").value_or("mean");
   const proto::Pooling pooling = read_pooling(kind, take_bool(body, "normalize").value_or(true));
-  const proto::GenerationOptions options = take_encoding_options(body);
+  FieldNames names;
+  const proto::GenerationOptions options = take_encoding_options(body, names);
   refuse_rest(body);
   std::vector<EngineApi::Request> requests(r.inputs.size());
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -161,7 +165,8 @@ void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange)
     requests[i].timeout = urgency.timeout;
     requests[i].priority = urgency.priority;
   }
-  std::make_shared<EmbeddingJob>(app, exchange, std::move(r))->start(std::move(requests));
+  std::make_shared<EmbeddingJob>(app, exchange, std::move(r), std::move(names))
+      ->start(std::move(requests));
 }
 
 }  // namespace tandem::server

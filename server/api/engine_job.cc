@@ -68,8 +68,10 @@ proto::Error EngineJob::renamed(size_t request, const proto::Error& error) const
   proto::Error out = error;
   const std::string field = field_of(request, error.param());
   out.set_param(field);
-  if (!error.param().empty() && error.message().rfind(error.param(), 0) == 0)
-    out.set_message(field + error.message().substr(error.param().size()));
+  FieldNames names;  // this field's come first: its names may be one for each request
+  if (!error.param().empty()) names.add(error.param(), field);
+  names.add(names_);
+  out.set_message(names.in(error.message()));
   return out;
 }
 

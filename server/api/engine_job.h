@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/api/application.h"
+#include "server/api/field_names.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
@@ -29,7 +30,13 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   // The first error ends the answer, and cancels the other requests.
   virtual void fail(const proto::Error& error);
   // The client's name of a field that the engine found fault with in a request.
-  virtual std::string field_of(size_t request, const std::string& field) const { return field; }
+  virtual std::string field_of(size_t request, const std::string& field) const {
+    return names_.of(field);
+  }
+  // "prompt" and what is in it, but no other name that begins so.
+  static bool is_of_prompt(const std::string& field) {
+    return field == "prompt" || field.starts_with("prompt.");
+  }
   // The field that has an entry for each request.
   virtual std::string list_field() const { return "prompt"; }
   // All requests have ended well.
@@ -40,6 +47,7 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
 
   AppContext& app_;
   const std::shared_ptr<Exchange> exchange_;
+  FieldNames names_;  // the client's
   // What the engine's ids of the requests begin with.
   std::string id_ = exchange_->request().id;
 

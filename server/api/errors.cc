@@ -25,6 +25,31 @@ const char* type_of(int status) {
   }
 }
 
+// code: OpenAI's; empty: the status stands for it.
+std::string body_of(int status, const std::string& message, const std::string& type,
+                    const std::string& param, const std::string& code) {
+  using nlohmann::ordered_json;
+  ordered_json error = {{"message", readable(message)}, {"type", type}};
+  error["param"] = param.empty() ? ordered_json() : ordered_json(readable(param));
+  error["code"] = code.empty() ? ordered_json(status) : ordered_json(code);
+  return dump_ordered_line({{"error", error}});
+}
+
+HttpResponse response_of(int status, std::string body, double retry_after) {
+  HttpResponse response{.status = status, .body = std::move(body)};
+  if (status == 429 || status == 503) {
+    const double seconds = std::clamp(std::ceil(retry_after), 1.0, 86400.0);
+    response.headers.emplace_back("retry-after", std::to_string(static_cast<int>(seconds)));
+  }
+  if (status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
+  return response;
+}
+
+// OpenAI's codes come with OpenAI's type.
+std::string type_of(const proto::Error& error) {
+  return error.code().empty() ? error.type() : "invalid_request_error";
+}
+
 }  // namespace
 
 int status_of(const std::string& type) {
@@ -38,24 +63,14 @@ int status_of(const std::string& type) {
   return 500;
 }
 
-std::string error_body(int status, const std::string& message, const std::string& type,
-                       const std::string& param) {
-  nlohmann::ordered_json error = {{"message", readable(message)}, {"type", type}};
-  error["param"] =
-      param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(readable(param));
-  error["code"] = status;
-  return dump_ordered_line({{"error", error}});
+std::string error_body(const proto::Error& error) {
+  return body_of(status_of(error.type()), error.message(), type_of(error), error.param(),
+                 error.code());
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type,
                             const std::string& param, double retry_after) {
-  HttpResponse response{.status = status, .body = error_body(status, message, type, param)};
-  if (status == 429 || status == 503) {
-    const double seconds = std::clamp(std::ceil(retry_after), 1.0, 86400.0);
-    response.headers.emplace_back("retry-after", std::to_string(static_cast<int>(seconds)));
-  }
-  if (status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
-  return response;
+  return response_of(status, body_of(status, message, type, param, {}), retry_after);
 }
 
 HttpResponse error_response(int status, const std::string& message) {
@@ -75,8 +90,7 @@ HttpResponse error_response(const InputError& error) {
 }
 
 HttpResponse error_response(const proto::Error& error) {
-  return error_response(status_of(error.type()), error.message(), error.type(), error.param(),
-                        error.retry_after());
+  return response_of(status_of(error.type()), error_body(error), error.retry_after());
 }
 
 }  // namespace tandem::server

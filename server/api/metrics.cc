@@ -20,10 +20,11 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 const Buckets kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160};
 const Buckets kTokenSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5};
 const Buckets kSoundSeconds{1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200};
+const Buckets kSequences{1, 2, 5, 10, 20};
 const Buckets kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000};
 
 // Ours → vLLM's, where the meaning is the same.
-const std::map<std::string, std::string> kAliases{
+const std::multimap<std::string, std::string> kAliases{
     {"tandem:num_requests_running", "vllm:num_requests_running"},
     {"tandem:num_requests_waiting", "vllm:num_requests_waiting"},
     {"tandem:num_requests_swapped", "vllm:num_requests_swapped"},
@@ -46,6 +47,13 @@ const std::map<std::string, std::string> kAliases{
     {"tandem:request_queue_time_seconds", "vllm:request_queue_time_seconds"},
     {"tandem:request_prompt_tokens", "vllm:request_prompt_tokens"},
     {"tandem:request_generation_tokens", "vllm:request_generation_tokens"},
+    {"tandem:time_per_output_token_seconds", "vllm:request_time_per_output_token_seconds"},
+    {"tandem:request_inference_time_seconds", "vllm:request_inference_time_seconds"},
+    {"tandem:request_prefill_time_seconds", "vllm:request_prefill_time_seconds"},
+    {"tandem:request_decode_time_seconds", "vllm:request_decode_time_seconds"},
+    {"tandem:request_params_n", "vllm:request_params_n"},
+    {"tandem:request_params_max_tokens", "vllm:request_params_max_tokens"},
+    {"tandem:request_max_num_generation_tokens", "vllm:request_max_num_generation_tokens"},
 };
 
 // Of all replicas.
@@ -181,6 +189,23 @@ struct Metrics::Impl {
       histogram("tandem:request_prompt_tokens", "Tokens of a request's encoder input.", kTokens);
   prometheus::Histogram& request_generation =
       histogram("tandem:request_generation_tokens", "Tokens generated for a request.", kTokens);
+  prometheus::Histogram& inference =
+      histogram("tandem:request_inference_time_seconds",
+                "From a request's first step to its last token.", kSeconds);
+  prometheus::Histogram& prefill =
+      histogram("tandem:request_prefill_time_seconds",
+                "From a request's first step to its first token.", kSeconds);
+  prometheus::Histogram& decode =
+      histogram("tandem:request_decode_time_seconds",
+                "From a request's first token to its last one.", kSeconds);
+  prometheus::Histogram& params_n =
+      histogram("tandem:request_params_n", "Sequences that requests ask for.", kSequences);
+  prometheus::Histogram& params_max_tokens =
+      histogram("tandem:request_params_max_tokens",
+                "Most tokens of a sequence, of requests that say so.", kTokens);
+  prometheus::Histogram& longest =
+      histogram("tandem:request_max_num_generation_tokens",
+                "Generated tokens of a request's longest sequence.", kTokens);
   prometheus::Counter& sound =
       counter("tandem:audio_seconds_total", "Sound that was transcribed, in seconds.");
   prometheus::Histogram& request_sound = histogram(
@@ -204,6 +229,14 @@ void Metrics::request_ended(const Ended& r) {
   impl_->queue.Observe(r.queue);
   impl_->request_prompt.Observe(r.prompt_tokens);
   if (r.output_tokens > 0) impl_->request_generation.Observe(r.output_tokens);
+  impl_->inference.Observe(std::max(r.total - r.queue, 0.0));
+  if (r.first_token >= 0) {
+    impl_->prefill.Observe(std::max(r.first_token - r.queue, 0.0));
+    impl_->decode.Observe(std::max(r.total - r.first_token, 0.0));
+  }
+  if (r.sequences > 0) impl_->params_n.Observe(r.sequences);
+  if (r.max_tokens > 0) impl_->params_max_tokens.Observe(static_cast<double>(r.max_tokens));
+  if (r.longest > 0) impl_->longest.Observe(r.longest);
   if (r.output_tokens > 1 && r.first_token >= 0)
     impl_->per_token.Observe((r.total - r.first_token) / (r.output_tokens - 1));
 }
@@ -291,10 +324,11 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   const size_t own = families.size();
   for (size_t i = 0; i < own; ++i) {
-    const auto alias = kAliases.find(families[i].name);
-    if (alias == kAliases.end()) continue;
-    families.push_back(families[i]);
-    families.back().name = alias->second;
+    const std::string name = families[i].name;
+    for (auto [it, end] = kAliases.equal_range(name); it != end; ++it) {
+      families.push_back(families[i]);
+      families.back().name = it->second;
+    }
   }
   return prometheus::TextSerializer().Serialize(families);
 }

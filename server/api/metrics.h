@@ -20,6 +20,8 @@ class Metrics {
     std::string reason;  // "stop", "length", "abort", or the type of an error
     double total = 0, queue = 0, first_token = -1;
     int prompt_tokens = 0, output_tokens = 0;  // no output: of an embedding
+    int sequences = 0, longest = 0;            // asked for; tokens of the longest one
+    int64_t max_tokens = 0;                    // that the request says; 0: nothing
   };
   void request_ended(const Ended& request);
   void first_token(double seconds);

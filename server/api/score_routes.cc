@@ -31,11 +31,14 @@ double cosine(const proto::Embedding& a, const proto::Embedding& b) {
 
 class ScoreJob final : public EngineJob {
  public:
-  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs)
+  ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs,
+           FieldNames names)
       : EngineJob(app, std::move(exchange)),
         model_(std::move(model)),
         pairs_(std::move(pairs)),
-        parts_(pairs_.first.size() + pairs_.second.size()) {}
+        parts_(pairs_.first.size() + pairs_.second.size()) {
+    names_ = std::move(names);
+  }
 
  private:
   struct EncodedText {  // a text: the first ones, then the second ones
@@ -51,7 +54,7 @@ class ScoreJob final : public EngineJob {
   }
 
   std::string field_of(size_t index, const std::string& field) const override {
-    if (field.rfind("prompt", 0) != 0) return field;
+    if (!is_of_prompt(field)) return names_.of(field);
     const size_t firsts = pairs_.first.size();
     return index < firsts ? pairs_.name_of_first(index) : pairs_.name_of_second(index - firsts);
   }
@@ -104,7 +107,8 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   TextPairs pairs = take_sides(body, app.config);
   const Urgency urgency = take_urgency(body, app.config);
   const proto::Pooling pooling = read_pooling(take(body, "pooling").value_or("mean"), false);
-  const proto::GenerationOptions options = take_encoding_options(body);
+  FieldNames names;
+  const proto::GenerationOptions options = take_encoding_options(body, names);
   for (const char* name : {"user", "use_activation"}) body.erase(name);
   refuse_rest(body);
   std::vector<EngineApi::Request> requests;
@@ -119,7 +123,8 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
       request.timeout = urgency.timeout;
       request.priority = urgency.priority;
     }
-  std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs))->start(std::move(requests));
+  std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs), std::move(names))
+      ->start(std::move(requests));
 }
 
 }  // namespace tandem::server

@@ -18,11 +18,13 @@ namespace {
 class TargetScoreJob final : public EngineJob {
  public:
   TargetScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model,
-                 TextPairs pairs)
+                 TextPairs pairs, FieldNames names)
       : EngineJob(app, std::move(exchange)),
         model_(std::move(model)),
         pairs_(std::move(pairs)),
-        parts_(pairs_.size()) {}
+        parts_(pairs_.size()) {
+    names_ = std::move(names);
+  }
 
  private:
   struct TargetScore {
@@ -44,7 +46,7 @@ class TargetScoreJob final : public EngineJob {
 
   std::string field_of(size_t index, const std::string& field) const override {
     if (field.find("target") != std::string::npos) return pairs_.name_of_second(index);
-    if (field.rfind("prompt", 0) != 0) return field;
+    if (!is_of_prompt(field)) return names_.of(field);
     return pairs_.name_of_first(pairs_.first_of(index));
   }
 
@@ -98,8 +100,9 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
   TextPairs pairs = take_text_pairs(body, "prompt", "target", app.config);
   const bool append_eos = take_bool(body, "append_eos").value_or(true);
   const Urgency urgency = take_urgency(body, app.config);
+  FieldNames names;
   const proto::GenerationOptions options =
-      take_options(body, {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
+      take_options(body, names, {"src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
   refuse_rest(body);
   if (pairs.first.size() == 1)
     check_copies(pairs.first.front().size(), pairs.size(), app.config, "prompt");
@@ -115,7 +118,7 @@ void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchan
     requests[i].timeout = urgency.timeout;
     requests[i].priority = urgency.priority;
   }
-  std::make_shared<TargetScoreJob>(app, exchange, model, std::move(pairs))
+  std::make_shared<TargetScoreJob>(app, exchange, model, std::move(pairs), std::move(names))
       ->start(std::move(requests));
 }
 

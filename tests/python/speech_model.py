@@ -48,8 +48,8 @@ def _weights(vocab):
     return weights
 
 
-def make_whisper(folder):
-    """Writes the checkpoint. Returns its folder."""
+def make_whisper(folder, english=False):
+    """Writes the checkpoint. english: one that knows nothing else, as openai/whisper-tiny.en. Returns its folder."""
     folder.mkdir()
     tokens = GOLDENS / "whisper-tiny-rand"
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "added_tokens.json"):
@@ -75,6 +75,10 @@ def make_whisper(folder):
                   "prev_sot_token_id": ids["<|startofprev|>"], "max_initial_timestamp_index": 50,
                   "begin_suppress_tokens": [220, end],
                   "suppress_tokens": [start] + list(range(ids["<|translate|>"], no_times))}
+    if english:
+        generation.update(is_multilingual=False, forced_decoder_ids=[[1, no_times]])
+        for name in ("lang_to_id", "task_to_id"):
+            del generation[name]
     sound = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": BINS, "sampling_rate": 16000,
              "hop_length": 160, "n_fft": 400, "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
              "padding_value": 0.0}

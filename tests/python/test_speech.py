@@ -44,6 +44,83 @@ def test_json(client):
     assert transcribe(client, wav(3, 44100), language="de").usage.seconds == 3
 
 
+@pytest.mark.parametrize("rate", [44100, 11025, 22050, 48000, 8000])
+def test_the_duration_is_the_files_own(client, rate):
+    """Not that of what it becomes at the model's rate, nor of its windows."""
+    for seconds in (1, 2.3456, 31.7):
+        sound = wav(seconds, rate)
+        answer = transcribe(client, sound, language="de", response_format="verbose_json")
+        assert answer.duration == pytest.approx(int(seconds * rate) / rate, abs=1e-9)
+        assert all(0 <= s.start <= s.end <= answer.duration for s in answer.segments)
+
+
+def test_times_are_in_order_and_within_the_sound(client):
+    for sound in (wav(0.3), wav(12.34), wav(61.5), wav(95)):
+        for extra in ({}, {"chunk_length_s": 10}):
+            answer = transcribe(client, sound, language="de", response_format="verbose_json", extra_body=extra)
+            times = [t for s in answer.segments for t in (s.start, s.end)]
+            assert times == sorted(times) and (not times or times[-1] <= answer.duration)
+
+
+def test_segments_have_all_numbers(client):
+    from openai.types.audio import TranscriptionVerbose
+
+    for extra in ({}, {"chunk_length_s": 10}, {"no_speech_threshold": 0.6, "logprob_threshold": -1.0}):
+        raw = client.audio.transcriptions.with_raw_response.create(
+            model="whisper", file=("a.wav", LONG), response_format="verbose_json", extra_body=extra)
+        answer = json.loads(raw.text)
+        TranscriptionVerbose.model_validate(answer, strict=True)
+        assert answer["segments"] and all(0 <= s["no_speech_prob"] <= 1 for s in answer["segments"])
+        assert any(s["no_speech_prob"] > 0 for s in answer["segments"])
+
+
+def test_names_of_languages(client):
+    expected = transcribe(client, language="de").text
+    for name in ("DE", "deu", "de-AT", "de_DE", "GERMAN", "<|de|>"):
+        assert transcribe(client, language=name).text == expected
+
+
+def test_granularities_in_every_spelling(server):
+    def ask(fields, status=200):
+        answer = httpx.post(server.url + "/v1/audio/transcriptions", files={"file": ("a.wav", SHORT)}, data=fields, timeout=60)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    name = "timestamp_granularities"
+    for fields in ({name: "segment"}, {name: '["segment"]'}, {name + "[]": "segment"}, {name + "[0]": "segment"},
+                   {name: ["segment", "segment"]}):
+        assert ask({**fields, "response_format": "verbose_json"})["segments"] is not None
+        assert "segments" not in ask({**fields, "response_format": "json"})
+    assert ask({name: "letter"}, 400)["error"]["param"] == name
+    assert ask({"chunking_strategy[type]": "server_vad", "chunking_strategy[threshold]": "0.5"})["text"] is not None
+    assert ask({"chunking_strategy[type]": "silence"}, 400)["error"]["param"] == "chunking_strategy"
+
+
+def test_a_file_in_another_field(server):
+    answer = httpx.post(server.url + "/v1/audio/transcriptions", files={"audio": ("a.wav", SHORT)}, timeout=60)
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["param"] == "file" and '"audio"' in error["message"]
+
+
+def test_other_names_of_the_model_and_english_only(tmp_path, start_server):
+    """OpenAI's clients have whisper-1 built in. Models of one language take its name, and no other."""
+    server = start_server("--served-model-name", "whisper-1", "--served-model-name", "tiny",
+                          model=make_whisper(tmp_path / "english", english=True))
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    assert [m.id for m in client.models.list().data] == ["whisper-1", "tiny"]
+    texts = {client.audio.transcriptions.create(model=name, file=("a.wav", SHORT), **more).text
+             for name in ("whisper-1", "tiny") for more in ({}, {"language": "en"}, {"language": "English"}, {"language": ""})}
+    assert len(texts) == 1
+    verbose = client.audio.transcriptions.create(model="tiny", file=("a.wav", SHORT), response_format="verbose_json")
+    assert verbose.language == "english"
+    with pytest.raises(openai.BadRequestError, match="English") as e:
+        client.audio.transcriptions.create(model="tiny", file=("a.wav", SHORT), language="de")
+    assert e.value.param == "language"
+    with pytest.raises(openai.BadRequestError) as e:
+        client.audio.translations.create(model="tiny", file=("a.wav", SHORT))
+    assert e.value.param == "model"
+
+
 def test_verbose_json(client):
     answer = transcribe(client, LONG, language="de", response_format="verbose_json", timestamp_granularities=["segment"])
     assert answer.duration == pytest.approx(70) and answer.language == "german" and answer.usage.seconds == 70
@@ -105,6 +182,8 @@ def test_errors_name_the_field(client):
     assert refused(client, response_format="xml") == "response_format"
     assert refused(client, extra_body={"langauge": "de"}) == "langauge"
     assert refused(client, extra_body={"max_new_tokens": 4000}) == "max_new_tokens"
+    assert refused(client, extra_body={"max_completion_tokens": 0}) == "max_completion_tokens"
+    assert transcribe(client, language="de", extra_body={"max_completion_tokens": 4000}).text  # as many as there is room for
     assert refused(client, match="sound", sound=b"This is no sound at all." * 50) == "file"
     assert refused(client, sound=b"") == "file"
     with pytest.raises(openai.NotFoundError):

@@ -61,12 +61,64 @@ TEST(Languages, WhatAnotherSpellingMeans) {
   const std::pair<const char*, const char*> cases[] = {
       {"EN", "eng_Latn"},       {"en-US", "eng_Latn"},    {"de", "deu_Latn"},
       {"deu", "deu_Latn"},      {"es", "spa_Latn"},       {"FR", "fra_Latn"},
-      {"zho_hant", "zho_Hant"}, {"eng_Latn", "eng_Latn"}, {"PT-BR", "por_Latn"}};
+      {"zho_hant", "zho_Hant"}, {"eng_Latn", "eng_Latn"}, {"PT-BR", "por_Latn"},
+      {"ENG_LATN", "eng_Latn"}, {"eng-latn", "eng_Latn"}, {"ger", "deu_Latn"},
+      {"de_AT", "deu_Latn"},    {"en-GB", "eng_Latn"},    {"jw", "jav_Latn"},
+      {"et", "est_Latn"},       {"ru-RU", "rus_Cyrl"},    {"mo", "ron_Latn"}};
   for (const auto& [name, meant] : cases) EXPECT_EQ(nllb().meant(name), meant) << name;
-  for (const char* name : {"zh", "english", "xx", "", "f", "__fra__"})
+  for (const char* name : {"xx", "", "f", "__fra__", "de_Cyrl", "en-US-posix", "q", "klingon",
+                           "english english", "german "})
     EXPECT_EQ(nllb().meant(name), std::nullopt) << name;
+  EXPECT_EQ(nllb().meant(std::string(1000, 'e')), std::nullopt);
   EXPECT_EQ(set_of({"en_XX", "zh_CN"}).meant("ZH"), "zh_CN");
   EXPECT_EQ(LanguageSet().meant("en"), std::nullopt);
+}
+
+TEST(Languages, ByTheirEnglishNames) {
+  const std::pair<const char*, const char*> cases[] = {{"english", "eng_Latn"},
+                                                       {"German", "deu_Latn"},
+                                                       {"CASTILIAN", "spa_Latn"},
+                                                       {"estonian", "est_Latn"},
+                                                       {"Friulian", "fur_Latn"},
+                                                       {"chinese", "zho_Hans"},
+                                                       {"javanese", "jav_Latn"},
+                                                       {"Moldovan", "ron_Latn"},
+                                                       {"Traditional Chinese", "zho_Hant"},
+                                                       {"Chinese (Simplified)", "zho_Hans"},
+                                                       {"brazilian portuguese", "por_Latn"}};
+  for (const auto& [name, meant] : cases) {
+    EXPECT_EQ(nllb().meant(name), meant) << name;
+    EXPECT_EQ(nllb().id_of(name, "tgt_lang"), nllb().id_of(meant, "tgt_lang"));
+  }
+}
+
+// As DeepL and browsers name them.
+TEST(Languages, ScriptsAndCountries) {
+  for (const char* name : {"zh", "ZH", "zh-Hans", "ZH-HANS", "zh-CN", "zh_SG", "cmn", "zho"})
+    EXPECT_EQ(nllb().meant(name), "zho_Hans") << name;
+  for (const char* name : {"zh-Hant", "ZH-HANT", "zh-TW", "zh-HK", "zh-Hant-TW"})
+    EXPECT_EQ(nllb().meant(name), "zho_Hant") << name;
+  const LanguageSet one = set_of({"zh", "no", "sr", "tl", "en"});
+  EXPECT_EQ(one.meant("ZH-HANS"), "zh");
+  EXPECT_EQ(one.meant("cmn_Hans"), "zh");
+  EXPECT_EQ(one.meant("zh-TW"), std::nullopt);  // in other characters
+  EXPECT_EQ(one.meant("sr_Latn"), std::nullopt);
+  EXPECT_EQ(one.meant("srp_Cyrl"), "sr");
+  EXPECT_EQ(one.meant("NB"), "no");
+  EXPECT_EQ(one.meant("nn"), std::nullopt);
+  EXPECT_EQ(one.meant("fil"), "tl");
+  EXPECT_EQ(set_of({"nob_Latn", "nno_Latn"}).meant("no"), "nob_Latn");
+  EXPECT_EQ(set_of({"nob_Latn", "nno_Latn"}).meant("nn"), "nno_Latn");
+  const LanguageSet portuguese = set_of({"pt_PT", "pt_BR", "en_XX", "en_GB"});
+  EXPECT_EQ(portuguese.meant("pt-br"), "pt_BR");
+  EXPECT_EQ(portuguese.meant("PT"), std::nullopt);
+  EXPECT_EQ(portuguese.meant("EN-GB"), "en_GB");
+  EXPECT_EQ(portuguese.meant("EN-US"), "en_XX");
+  EXPECT_EQ(portuguese.meant("english"), "en_XX");
+  EXPECT_EQ(set_of({"pes_Arab", "prs_Arab"}).meant("fa"), "pes_Arab");
+  EXPECT_EQ(set_of({"pes_Arab", "prs_Arab"}).meant("dari"), "prs_Arab");
+  EXPECT_EQ(set_of({"kas_Arab", "kas_Deva"}).meant("ks-Deva"), "kas_Deva");
+  EXPECT_EQ(set_of({"java", "python", "en_XX"}).meant("jv"), std::nullopt);
 }
 
 TEST(Languages, ANameAndItsToken) {
@@ -81,9 +133,10 @@ TEST(Languages, ANameAndItsToken) {
 }
 
 TEST(Languages, UnknownNamesShowTheNearest) {
-  EXPECT_INPUT_ERROR(nllb().id_of("en", "src_lang"), "src_lang", "\"en\"",
+  EXPECT_INPUT_ERROR(nllb().id_of("en_Cyrl", "src_lang"), "src_lang", "\"en_Cyrl\"",
                      "did you mean eng_Latn?");
-  EXPECT_INPUT_ERROR(nllb().id_of("fr", "tgt_lang"), "tgt_lang", "did you mean fra_Latn?");
+  EXPECT_INPUT_ERROR(nllb().id_of("fra_Latm", "tgt_lang"), "tgt_lang", "did you mean fra_Latn?");
+  EXPECT_EQ(nllb().id_of("fr", "tgt_lang"), nllb().id_of("fra_Latn", "tgt_lang"));
   EXPECT_THAT(nllb().nearest("es"), ElementsAre("spa_Latn"));  // not est_Latn
   EXPECT_THAT(nllb().nearest("ja_XX"), ElementsAre("jpn_Jpan"));
   EXPECT_THAT(nllb().nearest("zh"), ElementsAre("zho_Hans", "zho_Hant"));

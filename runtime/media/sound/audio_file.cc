@@ -205,6 +205,10 @@ void AudioFile::State::resample(std::vector<float>& out) {
   } while (data.output_frames_gen > 0 || data.input_frames_used > 0);
 }
 
+double AudioFile::seconds() const {
+  return static_cast<double>(state_->frames) / state_->info.samplerate;
+}
+
 bool AudioFile::read(std::vector<float>& samples) {
   State& s = *state_;
   samples.clear();

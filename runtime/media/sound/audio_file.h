@@ -33,6 +33,8 @@ class AudioFile {
   // The next samples, the mean of the channels; false: there are no more. Throws InputError for
   // what cannot be decoded, for numbers that are not finite, for files that end before they say.
   bool read(std::vector<float>& samples);
+  // Of what has been read, by the file's own samples and rate.
+  double seconds() const;
 
  private:
   struct State;

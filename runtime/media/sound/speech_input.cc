@@ -23,14 +23,12 @@ class Chunker {
 
   void add(std::span<const float> samples) {
     buffer_.insert(buffer_.end(), samples.begin(), samples.end());
-    total_ += std::ssize(samples);
     // One sample more says that the chunk is not the last one.
     while (std::ssize(buffer_) > lengths_.chunk) cut(lengths_.chunk, /*last=*/false);
   }
 
   SpeechInput finish() {
     cut(std::ssize(buffer_), /*last=*/true);
-    out_.seconds = seconds(total_);
     return std::move(out_);
   }
 
@@ -59,7 +57,6 @@ class Chunker {
   const LogMelOptions& mel_;
   ChunkLengths lengths_;
   std::vector<float> buffer_;  // from the next chunk's first sample on
-  int64_t total_ = 0;
   bool first_ = true;
   SpeechInput out_;
 };
@@ -99,13 +96,16 @@ SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const s
   if (lengths.chunk == 0) {
     SpeechInput out;
     LogMel all = settings.frames_of(file, field);
-    const double seconds = out.seconds = all.seconds;
-    out.pieces.push_back({std::move(all), seconds});
+    // (All that is made for the model has other samples: of its rate, and whole frames.)
+    out.seconds = file.seconds();
+    out.pieces.push_back({std::move(all), out.seconds});
     return out;
   }
   Chunker chunker(mel, lengths);
   for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
-  return chunker.finish();
+  SpeechInput out = chunker.finish();
+  out.seconds = file.seconds();
+  return out;
 }
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include "base/json_fields.h"
 #include "base/printable.h"
 #include "models/config/limits.h"
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
@@ -174,7 +174,7 @@ int32_t SpeechSettings::language_id(const std::string& name) const {
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (const auto it = languages.find(lower); it != languages.end()) return it->second;
-  const auto it = languages.find("<|" + language_code(lower) + "|>");
+  const auto it = languages.find("<|" + language_code(name) + "|>");
   if (it != languages.end()) return it->second;
   std::vector<std::string> names;
   for (const auto& [token, id] : languages) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
@@ -74,11 +74,10 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
   ordered_json segments = ordered_json::array();
   for (const auto& segment : answer.segments()) {
     segments.push_back({{"id", segments.size()}});
-    segments.back().update(segment_to_json(segment));
+    segments.back().update(whole_segment_to_json(segment));
   }
-  const std::string code = language_code_of_token(result.language());
   return {{"task", facts.task},
-          {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
+          {"language", spoken_language_name(result.language())},
           {"duration", facts.seconds},
           {"text", trimmed(answer.text())},
           {"segments", std::move(segments)}};
@@ -99,6 +98,28 @@ ordered_json segment_to_json(const proto::SpeechSegment& segment) {
   return out;
 }
 
+ordered_json whole_segment_to_json(const proto::SpeechSegment& segment) {
+  ordered_json out = segment_to_json(segment);
+  for (const char* number : {"avg_logprob", "compression_ratio", "no_speech_prob"})
+    if (!out.contains(number)) out[number] = 0.0;
+  return out;
+}
+
+std::string spoken_language_name(const std::string& token) {
+  const std::string code = language_code_of_token(token);
+  return code.empty() ? "unknown" : language_name(code);
+}
+
+void OrderedTimes::apply(proto::SpeechSegment& segment) {
+  const auto put = [&](double time) { return last_ = std::clamp(time, last_, seconds_); };
+  segment.set_start(put(segment.start()));
+  for (proto::SpeechWord& word : *segment.mutable_words()) {
+    word.set_start(put(word.start()));
+    word.set_end(put(word.end()));
+  }
+  segment.set_end(put(segment.end()));
+}
+
 std::optional<TranscriptFormat> transcript_format(std::string_view name) {
   for (const auto& [known, format] : kFormats)
     if (known == name) return format;
@@ -114,8 +135,11 @@ const char* extension_of(TranscriptFormat format) {
   }
 }
 
-std::string write_transcript(TranscriptFormat format, const proto::RequestOutput& result,
+std::string write_transcript(TranscriptFormat format, proto::RequestOutput result,
                              const TranscriptFacts& facts) {
+  OrderedTimes times(facts.seconds);
+  for (proto::SpeechSegment& segment : *result.mutable_outputs(0)->mutable_segments())
+    times.apply(segment);
   const auto& answer = result.outputs(0);
   switch (format) {
     case TranscriptFormat::kText:

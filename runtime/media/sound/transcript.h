@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,8 +29,26 @@ struct TranscriptFacts {
 };
 // By OpenAI's names, without an id; numbers that were not computed are not there.
 nlohmann::ordered_json segment_to_json(const proto::SpeechSegment& segment);
-// Of a transcription's result; with a newline at the end.
-std::string write_transcript(TranscriptFormat format, const proto::RequestOutput& result,
+// The same with all numbers, which OpenAI's clients rely on; those that were not computed are 0.
+nlohmann::ordered_json whole_segment_to_json(const proto::SpeechSegment& segment);
+// "german" of "<|de|>"; "unknown" of "".
+std::string spoken_language_name(const std::string& token);
+
+// Times for players and editors: none behind the end of the sound, where a model may hear something
+// yet, and none before the text before it.
+class OrderedTimes {
+ public:
+  // Of the sound; 0: not known.
+  explicit OrderedTimes(double seconds)
+      : seconds_(seconds > 0 ? seconds : std::numeric_limits<double>::infinity()) {}
+  // In the order of the texts.
+  void apply(proto::SpeechSegment& segment);
+
+ private:
+  double seconds_, last_ = 0;
+};
+// Of a transcription's result, with OrderedTimes; a newline at the end.
+std::string write_transcript(TranscriptFormat format, proto::RequestOutput result,
                              const TranscriptFacts& facts);
 
 }  // namespace tandem

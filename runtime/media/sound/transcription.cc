@@ -41,6 +41,18 @@ bool with_times(const SpeechSettings& settings, const TranscriptionParams& param
   return times;
 }
 
+// How a window was decoded, without what was said and when.
+proto::SpeechSegment facts_of(const proto::SpeechSegment& segment) {
+  proto::SpeechSegment out = segment;
+  out.clear_start();
+  out.clear_end();
+  out.clear_seek();
+  out.clear_token_ids();
+  out.clear_text();
+  out.clear_words();
+  return out;
+}
+
 std::vector<int32_t> ids_of(const proto::SpeechSegment& segment) {
   return {segment.token_ids().begin(), segment.token_ids().end()};
 }
@@ -125,6 +137,7 @@ void Transcription::collect_segments(const WindowSequence& piece) {
 void Transcription::collect_chunk(const WindowSequence& piece) {
   const SpeechPiece& place = waiting_[collected_];
   ChunkMerger::Chunk chunk{{}, place.length, place.left, place.right};
+  if (!piece.segments().empty()) chunk.facts = facts_of(piece.segments().front());
   for (const proto::SpeechSegment& segment : piece.segments())
     chunk.tokens.insert(chunk.tokens.end(), segment.token_ids().begin(), segment.token_ids().end());
   merger_->add(chunk, segments_);

@@ -127,6 +127,7 @@ TranscriptionParams TranscriptionParams::of(const proto::SpeechParams& asked,
         speech_prompt_ids(asked.prompt(), tokenizer,
                           static_cast<size_t>(std::max(settings.decoder_positions / 2 - 1, 1)));
   out.chunked = asked.chunk_length_s() > 0;
+  out.no_speech_prob = asked.no_speech_prob() && settings.no_timestamps.value_or(0) > 0;
   set_thresholds(asked, settings, choice, out);
   return out;
 }

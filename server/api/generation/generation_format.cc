@@ -31,7 +31,10 @@ Json prompt_logprobs_json(const std::vector<proto::TokenLogprobs>& logprobs) {
 }  // namespace
 
 Json GenerationFormat::envelope(const char* object) const {
-  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+  Json body = {{"id", id_}, {"object", object}, {"created", created_}, {"model", request_.model}};
+  body["system_fingerprint"] = fingerprint_;
+  if (request_.endpoint == Endpoint::kChat) body["service_tier"] = "default";
+  return body;
 }
 
 std::string GenerationFormat::text_of(const proto::TokenLogprob& t) const {
@@ -40,6 +43,19 @@ std::string GenerationFormat::text_of(const proto::TokenLogprob& t) const {
 
 Json GenerationFormat::chat_token(const proto::TokenLogprob& t) const {
   return {{"token", text_of(t)}, {"logprob", t.logprob()}, {"bytes", bytes_of(t.decoded_token())}};
+}
+
+// As OpenAI's completions: the most likely tokens, and the chosen one in any case. Two tokens may
+// have the same text: the chosen one counts, else the likelier one.
+Json GenerationFormat::top_of(const proto::TokenLogprobs& t) const {
+  const std::string chosen = text_of(t.top(0));
+  Json top = Json::object();
+  for (int i = 1; i < t.top_size(); ++i) {
+    const std::string text = text_of(t.top(i));
+    if (!top.contains(text)) top[text] = text == chosen ? t.top(0).logprob() : t.top(i).logprob();
+  }
+  top[chosen] = t.top(0).logprob();
+  return top;
 }
 
 Json GenerationFormat::logprobs(const Choice& choice) const {
@@ -52,21 +68,15 @@ Json GenerationFormat::logprobs(const Choice& choice) const {
       for (int i = 1; i < t.top_size(); ++i) token["top_logprobs"].push_back(chat_token(t.top(i)));
       content.push_back(std::move(token));
     }
-    return {{"content", content}};
+    return {{"content", content}, {"refusal", nullptr}};
   }
   Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
        offsets = Json::array();
   size_t offset = choice.text_offset;
   for (const proto::TokenLogprobs& t : choice.logprobs) {
-    Json top = Json::object();
-    for (int i = 1; i < t.top_size(); ++i) {
-      // Two tokens may have the same text; the likelier one came first.
-      const std::string text = text_of(t.top(i));
-      if (!top.contains(text)) top[text] = t.top(i).logprob();
-    }
+    tops.push_back(top_of(t));
     tokens.push_back(text_of(t.top(0)));
     values.push_back(t.top(0).logprob());
-    tops.push_back(std::move(top));
     offsets.push_back(offset);
     offset += count_code_points(t.top(0).decoded_token());
   }
@@ -81,7 +91,10 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
   if (request_.endpoint == Endpoint::kCompletions) {
     body["text"] = choice.text;
   } else if (whole) {
-    body["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    body["message"] = {{"role", "assistant"},
+                       {"content", choice.text},
+                       {"refusal", nullptr},
+                       {"annotations", Json::array()}};
   } else {
     body["delta"] = choice.text.empty() && !choice.finish_reason.empty()
                         ? Json::object()
@@ -91,6 +104,8 @@ Json GenerationFormat::choice_body(const Choice& choice, bool whole) const {
   body["finish_reason"] = text_or_null(choice.finish_reason);
   if (!choice.finish_reason.empty()) body["stop_reason"] = text_or_null(choice.stop_reason);
   if (request_.return_token_ids) body["token_ids"] = choice.token_ids;
+  if (choice.prompt_token_ids != nullptr && request_.endpoint == Endpoint::kCompletions)
+    body["prompt_token_ids"] = *choice.prompt_token_ids;
   // HuggingFace's sequences_scores.
   if (choice.score) body["score"] = *choice.score;
   if (choice.prompt_logprobs != nullptr && request_.endpoint == Endpoint::kCompletions)
@@ -131,23 +146,32 @@ std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Us
   // vLLM has them in the choices of completions, and here for chats.
   if (request_.endpoint == Endpoint::kChat && choices.front().prompt_logprobs != nullptr)
     body["prompt_logprobs"] = prompt_logprobs_json(*choices.front().prompt_logprobs);
+  if (request_.endpoint == Endpoint::kChat && choices.front().prompt_token_ids != nullptr)
+    body["prompt_token_ids"] = *choices.front().prompt_token_ids;
   return dump_ordered_line(body);
 }
 
-std::string GenerationFormat::chunk(Json choices, const Usage* usage) const {
+std::string GenerationFormat::chunk(Json choices, const Usage* usage,
+                                    const std::vector<int32_t>* prompt_token_ids) const {
   Json body =
       envelope(request_.endpoint == Endpoint::kChat ? "chat.completion.chunk" : "text_completion");
   body["choices"] = std::move(choices);
-  if (usage != nullptr) body["usage"] = usage_json(*usage);
+  // OpenAI's: null in all but the one that has it.
+  if (usage != nullptr)
+    body["usage"] = usage_json(*usage);
+  else if (request_.include_usage)
+    body["usage"] = nullptr;
+  if (prompt_token_ids != nullptr) body["prompt_token_ids"] = *prompt_token_ids;
   return frame(dump_ordered_line(body));
 }
 
-std::string GenerationFormat::first_event(int index, const Usage& usage) const {
-  const Json choice = {{"index", index},
+std::string GenerationFormat::first_event(const Choice& first, const Usage& usage) const {
+  const Json choice = {{"index", first.index},
                        {"delta", {{"role", "assistant"}, {"content", ""}}},
                        {"logprobs", nullptr},
                        {"finish_reason", nullptr}};
-  return chunk(Json::array({choice}), request_.continuous_usage ? &usage : nullptr);
+  return chunk(Json::array({choice}), request_.continuous_usage ? &usage : nullptr,
+               first.prompt_token_ids);
 }
 
 std::string GenerationFormat::event(const Choice& news, const Usage& usage) const {

@@ -22,6 +22,8 @@ struct Choice {
   size_t text_offset = 0;  // in the whole, of the text of the first of token_ids
   size_t news_length = 0;  // of `text`: without an echo in front
   const std::vector<proto::TokenLogprobs>* prompt_logprobs = nullptr;  // if asked for; of a whole
+  // If asked for: of the encoder's input. Of a stream, in the first chunk of the sequence.
+  const std::vector<int32_t>* prompt_token_ids = nullptr;
   std::optional<double> score, cumulative_logprob;
   std::string finish_reason, stop_reason;
 };
@@ -32,12 +34,17 @@ struct Usage {
 
 class GenerationFormat {
  public:
-  GenerationFormat(const GenerationRequest& request, std::string id, std::time_t created)
-      : request_(request), id_(std::move(id)), created_(created) {}
+  // fingerprint: of what computes, for OpenAI's system_fingerprint.
+  GenerationFormat(const GenerationRequest& request, std::string id, std::time_t created,
+                   std::string fingerprint)
+      : request_(request),
+        id_(std::move(id)),
+        created_(created),
+        fingerprint_(std::move(fingerprint)) {}
 
   std::string whole(const std::vector<Choice>& choices, const Usage& usage) const;
   // Events of a stream, framed.
-  std::string first_event(int index, const Usage& usage) const;  // chat: the role
+  std::string first_event(const Choice& choice, const Usage& usage) const;  // chat: the role
   std::string event(const Choice& news, const Usage& usage) const;
   std::string usage_event(const Usage& usage) const;
   static std::string frame(const std::string& data) { return "data: " + data + "\n\n"; }
@@ -46,15 +53,18 @@ class GenerationFormat {
   std::string translations(const std::vector<Choice>& choices, const Usage& usage) const;
   const char* model_type_used() const;
   Json envelope(const char* object) const;
+  Json top_of(const proto::TokenLogprobs& t) const;
   Json logprobs(const Choice& choice) const;
   Json chat_token(const proto::TokenLogprob& t) const;
   std::string text_of(const proto::TokenLogprob& t) const;
   Json choice_body(const Choice& choice, bool whole) const;
-  std::string chunk(Json choices, const Usage* usage) const;
+  std::string chunk(Json choices, const Usage* usage,
+                    const std::vector<int32_t>* prompt_token_ids = nullptr) const;
 
   const GenerationRequest& request_;
   std::string id_;
   std::time_t created_;
+  std::string fingerprint_;
 };
 
 }  // namespace tandem::server

@@ -1,5 +1,7 @@
 #include "server/api/generation/generation_job.h"
 
+#include <algorithm>
+
 #include "base/code_points.h"
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
@@ -18,6 +20,12 @@ std::string request_id_of(const GenerationRequest& request, const HttpRequest& h
   return by_field ? request.request_id : http.id;
 }
 
+// That the request says, whatever it calls them; 0: none.
+int64_t most_tokens(const proto::GenerationOptions& options) {
+  if (options.has_max_tokens()) return options.max_tokens();
+  return options.has_max_new_tokens() ? options.max_new_tokens() : options.max_length();
+}
+
 std::string answer_id(const GenerationRequest& request, const std::string& id) {
   return (request.endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-") + id;
 }
@@ -29,13 +37,16 @@ GenerationJob::GenerationJob(AppContext& app, std::shared_ptr<Exchange> exchange
     : EngineJob(app, std::move(exchange)),
       request_(std::move(request)),
       format_(request_, answer_id(request_, request_id_of(request_, exchange_->request())),
-              std::time(nullptr)),
+              std::time(nullptr), "tandem-" + app.version),
       parts_(request_.prompts.size()),
       choices_(request_.prompts.size() * static_cast<size_t>(request_.sequences)) {
+  names_ = request_.names;
   id_ = request_id_of(request_, exchange_->request());
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].index = static_cast<int>(i);
     if (!request_.echoes.empty()) choices_[i].text = request_.echoes[i / request_.sequences];
+    if (request_.return_token_ids)
+      choices_[i].prompt_token_ids = &parts_[i / request_.sequences].prompt_token_ids;
     choices_[i].text_offset = count_code_points(choices_[i].text);
   }
 }
@@ -66,9 +77,16 @@ void GenerationJob::count_tokens(PromptProgress& part, const proto::RequestChunk
     usage_.prompt_tokens -= part.prompt_tokens;
     part.prompt_tokens = encoder_length(chunk.inputs());
     usage_.prompt_tokens += part.prompt_tokens;
+    const auto& ids = chunk.inputs().encoder_prompt_token_ids();
+    if (request_.return_token_ids) part.prompt_token_ids.assign(ids.begin(), ids.end());
   }
   int tokens = 0;
-  for (const proto::CompletionChunk& news : chunk.outputs()) tokens += news.token_ids_size();
+  part.lengths.resize(static_cast<size_t>(request_.sequences));
+  for (const proto::CompletionChunk& news : chunk.outputs()) {
+    tokens += news.token_ids_size();
+    if (news.index() >= 0 && news.index() < request_.sequences)
+      part.lengths[static_cast<size_t>(news.index())] += news.token_ids_size();
+  }
   if (tokens == 0) return;
   const Clock::time_point now = Clock::now();
   if (part.first_token < 0) {
@@ -103,6 +121,7 @@ void GenerationJob::take(size_t part, const proto::CompletionChunk& news) {
   choice.text.clear();
   choice.token_ids.clear();
   choice.logprobs.clear();
+  choice.prompt_token_ids = nullptr;
 }
 
 void GenerationJob::begin_stream() {
@@ -111,8 +130,7 @@ void GenerationJob::begin_stream() {
   exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
                            .headers = {{"x-accel-buffering", "no"}}});
   if (request_.endpoint == Endpoint::kChat)
-    for (const Choice& choice : choices_)
-      exchange_->write(format_.first_event(choice.index, usage_));
+    for (const Choice& choice : choices_) exchange_->write(format_.first_event(choice, usage_));
 }
 
 void GenerationJob::count_end(const PromptProgress& part, const proto::RequestChunk& chunk) {
@@ -126,13 +144,15 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
   ended.first_token = part.first_token;
   ended.prompt_tokens = part.prompt_tokens;
   ended.output_tokens = part.output_tokens;
+  ended.sequences = request_.sequences;
+  for (const int length : part.lengths) ended.longest = std::max(ended.longest, length);
+  ended.max_tokens = most_tokens(request_.options);
   app_.metrics.request_ended(ended);
 }
 
 void GenerationJob::fail(const proto::Error& error) {
   if (!streaming_) return EngineJob::fail(error);
-  exchange_->write(GenerationFormat::frame(
-      error_body(status_of(error.type()), error.message(), error.type(), error.param())));
+  exchange_->write(GenerationFormat::frame(error_body(error)));
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();
 }

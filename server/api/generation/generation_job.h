@@ -23,9 +23,11 @@ class GenerationJob final : public EngineJob {
   using Clock = std::chrono::steady_clock;
   struct PromptProgress {  // a prompt
     int prompt_tokens = 0, output_tokens = 0;
+    std::vector<int> lengths;  // tokens of each sequence
     Clock::time_point last_token;
     double first_token = -1;  // seconds since the arrival; -1: none yet
     std::vector<proto::TokenLogprobs> prompt_logprobs;
+    std::vector<int32_t> prompt_token_ids;  // if asked for
   };
 
   void on_chunk(size_t part, const proto::RequestChunk& chunk) override;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "server/api/generation/chat_messages.h"
 #include "server/api/generation/foreign_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/text_pairs.h"
@@ -16,7 +17,6 @@ namespace tandem::server {
 namespace {
 
 constexpr int kMaxPriority = 1 << 30;
-constexpr size_t kMaxSequences = 10000;  // of all prompts of a request
 
 // OpenAI's clients send these as null where they mean nothing by it. For HuggingFace's names null
 // switches an option off, which is the engine's to know.
@@ -52,21 +52,42 @@ void take_stream(nlohmann::json& body, GenerationRequest& r) {
 }
 
 // vLLM's way to ask for beams: best_of (or n) is their number.
-void translate_beam_search(nlohmann::json& params) {
+void translate_beam_search(nlohmann::json& params, FieldNames& names) {
   const auto use = take_bool(params, "use_beam_search");
   if (!use || !*use) return;
   if (has(params, "num_beams"))
     throw invalid_request("use_beam_search", "says the same as num_beams; give one of them");
-  const int64_t n = take_int(params, "n", 1, 10000).value_or(1);
-  params["num_beams"] = take_int(params, "best_of", 1, 10000).value_or(n);
+  names.add("num_beams", has(params, "best_of") ? "best_of"
+                         : has(params, "n")     ? "n"
+                                                : "use_beam_search");
+  const int64_t n = take_int(params, "n", 1, kMaxSequences).value_or(1);
+  params["num_beams"] = take_int(params, "best_of", 1, kMaxSequences).value_or(n);
   if (n > 1) params["num_return_sequences"] = n;
+  names.add("num_return_sequences", "n");
   take(params, "temperature");  // vLLM's users had to set it to 0
+}
+
+// OpenAI's later name, for completions too.
+void translate_max_tokens(nlohmann::json& body, FieldNames& names) {
+  const auto most = take(body, "max_completion_tokens");
+  if (!most) return;
+  if (has(body, "max_tokens") && body["max_tokens"] != *most)
+    throw invalid_request("max_completion_tokens", "and max_tokens differ");
+  if (!has(body, "max_tokens")) names.add("max_tokens", "max_completion_tokens");
+  body["max_tokens"] = *most;
+}
+
+// Of a parameter with two names the one that is there.
+void note_spellings(const nlohmann::json& body, FieldNames& names) {
+  for (const auto& [ours, theirs] :
+       {std::pair("src_lang", "source_lang"), std::pair("tgt_lang", "target_lang")})
+    if (has(body, theirs) && !has(body, ours)) names.add(ours, theirs);
 }
 
 int count_of(const nlohmann::json& params) {
   for (const char* name : {"n", "num_return_sequences"}) {
     const auto it = params.find(name);
-    if (it != params.end() && it->is_number_integer() && *it > 0 && *it <= 10000)
+    if (it != params.end() && it->is_number_integer() && *it > 0 && *it <= kMaxSequences)
       return it->get<int>();
   }
   return 1;
@@ -94,7 +115,9 @@ void take_common(nlohmann::json& body, const ServerConfig& config, GenerationReq
 }
 
 void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequest& r) {
-  translate_beam_search(body);
+  translate_beam_search(body, r.names);
+  translate_max_tokens(body, r.names);
+  note_spellings(body, r.names);
   // OpenAI's default is to sample, so several sequences are no contradiction there.
   const bool several = count_of(body) > 1 || (has(body, "best_of") && body["best_of"] != 1);
   if (several && !body.contains("do_sample") && !body.contains("temperature") &&
@@ -106,10 +129,10 @@ void set_options(nlohmann::json body, const ServerConfig& config, GenerationRequ
   if (r.prompt_logprobs && r.stream)
     throw not_supported("prompt_logprobs", "is not streamed; ask without \"stream\"");
   const size_t all = r.prompts.size() * static_cast<size_t>(r.sequences);
-  if (all > kMaxSequences)
+  if (all > static_cast<size_t>(kMaxSequences))
     throw invalid_request("n", std::to_string(all) + " sequences; at most " +
                                    std::to_string(kMaxSequences) + " fit a request");
-  r.options = read_options(body);
+  r.options = r.names.around([&] { return read_options(body); });
   check_copies(r.options.ByteSizeLong(), r.prompts.size(), config, "prompt");
 }
 
@@ -120,14 +143,14 @@ bool begins_as_token_ids(const nlohmann::json& value) {
 std::optional<proto::PromptPart> take_decoder_prompt(nlohmann::json& body) {
   const auto prompt = take(body, "decoder_prompt");
   if (!prompt) return std::nullopt;
-  return read_prompt_part(*prompt, "prompt.decoder_prompt");
+  return read_prompt_part(*prompt, "decoder_prompt");
 }
 
 proto::Prompt read_pair(const nlohmann::json& prompt,
                         const std::optional<proto::PromptPart>& decoder) {
   if (!decoder) return read_prompt(prompt);
   proto::Prompt pair;
-  *pair.mutable_encoder() = read_prompt_part(prompt, "prompt.encoder_prompt");
+  *pair.mutable_encoder() = read_prompt_part(prompt, "prompt");
   *pair.mutable_decoder() = *decoder;
   return pair;
 }
@@ -141,109 +164,6 @@ std::vector<nlohmann::json> split_prompts(nlohmann::json prompt) {
   std::vector<nlohmann::json> prompts;
   for (nlohmann::json& one : prompt) prompts.push_back(std::move(one));
   return prompts;
-}
-
-struct Content {
-  std::string text;
-  std::optional<proto::PromptPart> image;
-};
-
-// {"type": "image_url", "image_url": {"url": …, "detail": …}}; what is in `detail` says nothing
-// here.
-proto::PromptPart image_of(const nlohmann::json& part, const std::string& field) {
-  const auto it = part.find("image_url");
-  const std::string name = field + ".image_url.url";
-  if (it == part.end() || !it->is_object() || !it->contains("url") || !(*it)["url"].is_string())
-    throw invalid_request(name, "expected a URL");
-  proto::PromptPart out;
-  out.set_image(read_image_url((*it)["url"].get_ref<const std::string&>(), name));
-  out.set_field(name);
-  return out;
-}
-
-Content read_content(const nlohmann::json& content, const std::string& field) {
-  Content out;
-  if (content.is_string()) return {content.get<std::string>(), std::nullopt};
-  if (!content.is_array()) throw invalid_request(field, "expected a string or a list of parts");
-  for (const nlohmann::json& part : content) {
-    const auto type = part.is_object() ? part.value("type", nlohmann::json()) : nlohmann::json();
-    if (type == "image_url") {
-      if (out.image) throw not_supported(field, "more than one image");
-      out.image = image_of(part, field);
-      continue;
-    }
-    if (type != "text")
-      throw not_supported(
-          field, "parts of type " + type.dump().substr(0, 40) + " (there are text and image_url)");
-    const auto it = part.find("text");
-    if (it == part.end() || !it->is_string()) throw invalid_request(field, "a part has no text");
-    out.text += it->get<std::string>();
-  }
-  return out;
-}
-
-// Models read the one or the other.
-proto::PromptPart only_image(Content content, const std::string& field) {
-  if (content.text.find_first_not_of(" \t\r\n") != std::string::npos)
-    throw not_supported(field,
-                        "has a text beside the image, which the model would not read; what "
-                        "the answer begins with is decoder_prompt");
-  return std::move(*content.image);
-}
-
-// In one pass: what stands in the texts is no template.
-std::string fill_template(const std::string& pattern, const std::string& system,
-                          const std::string& user) {
-  constexpr std::string_view kSystem = "{system}", kUser = "{user}";
-  std::string text;
-  for (size_t at = 0; at < pattern.size();) {
-    if (pattern.compare(at, kSystem.size(), kSystem) == 0) {
-      text += system;
-      at += kSystem.size();
-    } else if (pattern.compare(at, kUser.size(), kUser) == 0) {
-      text += user;
-      at += kUser.size();
-    } else {
-      text += pattern[at++];
-    }
-  }
-  return text;
-}
-
-// The encoder's input: the image of the last user's message, or its text in the server's template;
-// {system} is the first system's (or developer's) message.
-proto::PromptPart encoder_part(const nlohmann::json& messages, const std::string& pattern) {
-  if (!messages.is_array() || messages.empty())
-    throw invalid_request("messages", "expected a list of messages");
-  std::optional<Content> user;
-  std::optional<std::string> system;
-  std::string user_field;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const nlohmann::json& m = messages[i];
-    const std::string field = "messages[" + std::to_string(i) + "]";
-    if (!m.is_object() || !m.contains("role") || !m["role"].is_string())
-      throw invalid_request(field + ".role", "is missing");
-    const std::string role = m["role"];
-    const bool is_system = role == "system" || role == "developer";
-    if (!is_system && role != "user" && role != "assistant")
-      throw invalid_request(
-          field + ".role",
-          "\"" + role.substr(0, 40) + "\" is not one of user, system, developer, assistant");
-    if (role == "assistant") continue;
-    if (!m.contains("content")) throw invalid_request(field + ".content", "is missing");
-    Content content = read_content(m["content"], field + ".content");
-    if (is_system && content.image)
-      throw not_supported(field + ".content", "images are the user's");
-    if (role == "user") {
-      user = std::move(content);
-      user_field = field + ".content";
-    } else if (!system) {
-      system = std::move(content.text);
-    }
-  }
-  if (!user) throw invalid_request("messages", "there is no message of the user");
-  if (user->image) return only_image(std::move(*user), user_field);
-  return read_prompt_part(fill_template(pattern, system.value_or(""), user->text), "prompt");
 }
 
 }  // namespace
@@ -265,17 +185,19 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config) {
   return out;
 }
 
-proto::GenerationOptions take_options(nlohmann::json& body,
-                                      std::initializer_list<const char*> names) {
+proto::GenerationOptions take_options(nlohmann::json& body, FieldNames& names,
+                                      std::initializer_list<const char*> options) {
   nlohmann::json params = nlohmann::json::object();
-  for (const char* name : names)
+  for (const char* name : options)
     if (auto value = take(body, name)) params[name] = std::move(*value);
-  return read_options(params);
+  note_spellings(params, names);
+  return names.around([&] { return read_options(params); });
 }
 
-proto::GenerationOptions take_encoding_options(nlohmann::json& body) {
-  return take_options(body, {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
-                             "src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
+proto::GenerationOptions take_encoding_options(nlohmann::json& body, FieldNames& names) {
+  return take_options(body, names,
+                      {"truncate_prompt_tokens", "add_special_tokens", "global_attention",
+                       "src_lang", "source_lang", "tgt_lang", "target_lang", "task"});
 }
 
 InputError unknown_model(const ServerConfig& config, const std::string& name) {
@@ -287,7 +209,7 @@ InputError unknown_model(const ServerConfig& config, const std::string& name) {
 
 std::string check_model(const ServerConfig& config, nlohmann::json& body) {
   const auto model = take_string(body, "model");
-  if (!model) return config.model_names.front();
+  if (!model || model->empty()) return config.model_names.front();
   const auto has_name = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), *model) != names.end();
   };
@@ -325,27 +247,21 @@ GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& conf
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config) {
   GenerationRequest r;
   r.endpoint = Endpoint::kChat;
+  r.names.add("prompt", "messages");
   take_common(body, config, r);
   if (take_bool(body, "echo").value_or(false))
     throw not_supported("echo", "a chat's answer is the decoder's text only");
   const auto messages = take(body, "messages");
   if (!messages) throw invalid_request("messages", "is missing");
   proto::Prompt prompt;
-  *prompt.mutable_encoder() = encoder_part(*messages, config.prompt_template);
-  if (auto decoder = take_decoder_prompt(body)) {
-    if (prompt.encoder().has_text()) prompt.mutable_encoder()->set_field("prompt.encoder_prompt");
-    *prompt.mutable_decoder() = std::move(*decoder);
-  }
+  *prompt.mutable_encoder() = read_messages(*messages, config.prompt_template);
+  if (auto decoder = take_decoder_prompt(body)) *prompt.mutable_decoder() = std::move(*decoder);
   r.prompts.push_back(std::move(prompt));
-  if (const auto most = take(body, "max_completion_tokens")) {
-    if (body.contains("max_tokens") && body["max_tokens"] != *most)
-      throw invalid_request("max_completion_tokens", "and max_tokens differ");
-    body["max_tokens"] = *most;
-  }
   const auto logprobs = take_bool(body, "logprobs");
-  const auto top = take_int(body, "top_logprobs", 0, 100);
+  const auto top = take_int(body, "top_logprobs", 0, kMaxLogprobs);
   if (top && !logprobs.value_or(false))
     throw invalid_request("top_logprobs", "needs \"logprobs\": true");
+  if (top) r.names.add("logprobs", "top_logprobs");
   if (logprobs.value_or(false)) body["logprobs"] = top.value_or(0);
   set_options(std::move(body), config, r);
   return r;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
+#include "server/api/field_names.h"
 #include "server/http/config.h"
 #include "text/languages.h"
 
@@ -35,6 +36,7 @@ struct GenerationRequest {
   int32_t priority = 0;
   double timeout = 0;      // seconds; 0: none
   std::string request_id;  // empty: the connection's
+  FieldNames names;        // that the client used
   // Of a translation:
   std::string source_language;     // empty: texts have none
   std::vector<size_t> characters;  // of each text
@@ -54,11 +56,11 @@ struct Urgency {
 };
 Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
 
-// Takes the parameters of these names out of the body.
-proto::GenerationOptions take_options(nlohmann::json& body,
-                                      std::initializer_list<const char*> names);
+// Takes the parameters of these names out of the body. names: gets the client's spellings.
+proto::GenerationOptions take_options(nlohmann::json& body, FieldNames& names,
+                                      std::initializer_list<const char*> options);
 // Those that requests that only encode may say of their texts.
-proto::GenerationOptions take_encoding_options(nlohmann::json& body);
+proto::GenerationOptions take_encoding_options(nlohmann::json& body, FieldNames& names);
 
 InputError unknown_model(const ServerConfig& config, const std::string& name);
 // Takes "model" out of the body: the name for the answer. Throws unknown_model().

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "runtime/protocol/json_line.h"
 #include "server/http/body/form.h"
@@ -46,20 +47,46 @@ json value_of(const std::string& name, std::string_view text) {
   return std::string(text);
 }
 
+// Lists that some clients send as the same field several times.
+constexpr std::string_view kLists[] = {"timestamp_granularities", "include"};
+
+void put_element(json& fields, const std::string& name, json value) {
+  json& list = fields.emplace(name, json::array()).first.value();
+  if (!list.is_array()) throw invalid_request(name, "is there twice");
+  list.push_back(std::move(value));
+}
+
 void put(json& fields, const FormPart& part) {
   check_utf8(part.name, "body");
-  std::string name = part.name;
-  const bool element = name.size() > 2 && name.ends_with("[]");
-  if (element) name.resize(name.size() - 2);
+  const size_t bracket = part.name.find('[');
+  const bool has_key = bracket != 0 && bracket != std::string::npos && part.name.ends_with(']');
+  const std::string name = has_key ? part.name.substr(0, bracket) : part.name;
   check_utf8(part.content, name);
   json value = value_of(name, part.content);
-  if (element) {
-    json& list = fields.emplace(name, json::array()).first.value();
-    if (!list.is_array()) throw invalid_request(name, "is there twice");
-    list.push_back(std::move(value));
-  } else if (!fields.emplace(name, std::move(value)).second) {
-    throw invalid_request(name, "is there twice");
+  if (!has_key) {
+    const auto it = fields.find(name);
+    if (std::find(std::begin(kLists), std::end(kLists), name) != std::end(kLists))
+      return put_element(fields, name, std::move(value));
+    if (it != fields.end()) throw invalid_request(name, "is there twice");
+    fields[name] = std::move(value);
+    return;
   }
+  const std::string key = part.name.substr(bracket + 1, part.name.size() - bracket - 2);
+  if (key.find_first_not_of("0123456789") == std::string::npos)
+    return put_element(fields, name, std::move(value));
+  json& object = fields.emplace(name, json::object()).first.value();
+  if (!object.is_object() || !object.emplace(key, std::move(value)).second)
+    throw invalid_request(name, "is there twice");
+}
+
+// Where the form has no field `file`: what the client may have meant by it.
+InputError no_file(const std::vector<FormPart>& parts) {
+  constexpr size_t kLong = 4096;  // no text is
+  for (const FormPart& part : parts)
+    if (part.file || part.content.size() > kLong)
+      return invalid_request("file", "is missing; the form has a file, but its field is called " +
+                                         in_quotes(part.name) + " instead of \"file\"");
+  return invalid_request("file", "is missing: the form has no field of that name");
 }
 
 }  // namespace
@@ -68,10 +95,14 @@ SoundForm read_sound_form(const HttpRequest& request) {
   if (request.form == nullptr)
     throw invalid_request("content-type", "is missing; expected multipart/form-data");
   SoundForm form{.file = {}, .fields = json::object()};
-  for (const FormPart& part : request.form->parts) {
+  const std::vector<FormPart>& parts = request.form->parts;
+  if (std::none_of(parts.begin(), parts.end(),
+                   [](const auto& part) { return part.name == "file"; }))
+    throw no_file(parts);
+  for (const FormPart& part : parts) {
     if (part.file) {
       if (part.name != "file")
-        throw invalid_request(part.name, "is a file; the field of a file is called \"file\"");
+        throw invalid_request(part.name, "is a file; the one that is heard is in \"file\"");
       form.file = part.file;
       continue;
     }
@@ -81,7 +112,6 @@ SoundForm read_sound_form(const HttpRequest& request) {
                        "for them (--max-body-memory); try again later");
     put(form.fields, part);
   }
-  if (!form.file) throw invalid_request("file", "is missing");
   if (form.file->size() == 0) throw invalid_request("file", "is empty");
   return form;
 }

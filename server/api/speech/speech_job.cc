@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "base/seconds_since.h"
-#include "runtime/media/sound/language_names.h"
 #include "runtime/protocol/encoder_input.h"
 #include "server/api/errors.h"
 #include "server/api/generation/generation_format.h"
@@ -96,6 +95,7 @@ void SpeechJob::take(const proto::CompletionChunk& news) {
 
 void SpeechJob::begin_stream() {
   if (std::exchange(streaming_, true)) return;
+  times_ = OrderedTimes(seconds_);
   exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
                            .headers = {{"x-accel-buffering", "no"}}});
 }
@@ -118,10 +118,13 @@ void SpeechJob::send_text() {
 void SpeechJob::send_segments(int from) {
   const auto& segments = result_.outputs(0).segments();
   for (int i = from; i < segments.size(); ++i) {
+    proto::SpeechSegment segment = segments[i];
+    times_.apply(segment);
     Json event = {{"type", "transcript.text.segment"}};
     event["id"] = "seg_" + std::to_string(i);
-    event.update(segment_to_json(segments[i]));
-    if (request_.words) event["words"] = words_json(std::span(&segments[i], 1));
+    event.update(whole_segment_to_json(segment));
+    event["speaker"] = "";  // (OpenAI's events have one)
+    if (request_.words) event["words"] = words_json(std::span(&segment, 1));
     send(event);
   }
 }
@@ -132,10 +135,25 @@ Json SpeechJob::usage() const {
   return {{"type", "duration"}, {"seconds", static_cast<int64_t>(seconds)}};
 }
 
+// OpenAI's streams count tokens.
+Json SpeechJob::token_usage() const {
+  Json out = usage();
+  out["type"] = "tokens";
+  out["input_tokens"] = prompt_tokens_;
+  out["input_token_details"] = {{"audio_tokens", prompt_tokens_}, {"text_tokens", 0}};
+  out["output_tokens"] = output_tokens_;
+  out["total_tokens"] = prompt_tokens_ + output_tokens_;
+  return out;
+}
+
+// As OpenAI's: of what is written, which a translation has in English.
+std::string SpeechJob::language() const {
+  return request_.task == "translate" ? "english" : spoken_language_name(result_.language());
+}
+
 void SpeechJob::fail(const proto::Error& error) {
   if (!streaming_) return EngineJob::fail(error);
-  exchange_->write(GenerationFormat::frame(
-      error_body(status_of(error.type()), error.message(), error.type(), error.param())));
+  exchange_->write(GenerationFormat::frame(error_body(error)));
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();
 }
@@ -144,12 +162,11 @@ void SpeechJob::finish() {
   if (!request_.stream)
     return exchange_->respond({.body = whole(), .content_type = content_type_of(request_.format)});
   begin_stream();
-  const std::string code = language_code_of_token(result_.language());
   Json event = {{"type", "transcript.text.done"},
                 {"text", result_.outputs(0).text().substr(text_begin_, text_sent_ - text_begin_)}};
-  if (!code.empty()) event["language"] = language_name(code);
+  event["language"] = language();
   event["duration"] = seconds_;
-  event["usage"] = usage();
+  event["usage"] = token_usage();
   send(event);
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();
@@ -166,6 +183,7 @@ std::string SpeechJob::whole() const {
     return text;
   Json body = Json::parse(text);
   if (request_.format == TranscriptFormat::kVerboseJson) {
+    body["language"] = language();
     if (!request_.segments) body.erase("segments");
     if (request_.words) body["words"] = words_json(result_.outputs(0).segments());
   }

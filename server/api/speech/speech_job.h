@@ -17,6 +17,7 @@ class SpeechJob final : public EngineJob {
  public:
   SpeechJob(AppContext& app, std::shared_ptr<Exchange> exchange, SpeechRequest request)
       : EngineJob(app, std::move(exchange)), request_(std::move(request)) {
+    names_ = request_.names;
     result_.add_outputs();
   }
   // Once.
@@ -38,6 +39,8 @@ class SpeechJob final : public EngineJob {
   void send_text();
   void send_segments(int from);
   Json usage() const;
+  Json token_usage() const;
+  std::string language() const;
   std::string whole() const;
 
   SpeechRequest request_;
@@ -47,7 +50,8 @@ class SpeechJob final : public EngineJob {
   double first_token_ = -1;      // seconds since the arrival; -1: none yet
   int prompt_tokens_ = 0, output_tokens_ = 0;
   size_t text_begin_ = 0,
-         text_sent_ = 0;  // bytes: the blanks in front, and those up to what is sent
+         text_sent_ = 0;   // bytes: the blanks in front, and those up to what is sent
+  OrderedTimes times_{0};  // of a stream's segments
   bool streaming_ = false;
 };
 

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/media/sound/language_names.h"
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/speech_params_reader.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/speech/sound_form.h"
+#include "text/language_names.h"
 
 namespace tandem::server {
 namespace {
@@ -37,14 +37,21 @@ bool asks_for_nothing(const json& value) {
   return value == false || value == "" || (value.is_structured() && value.empty());
 }
 
+// The engine cuts sound where it must, whatever says where else it could be cut.
+void check_chunking(const json& strategy) {
+  const json type = strategy.is_object() ? strategy.value("type", json()) : json();
+  if (strategy != "auto" && type != "server_vad")
+    throw not_supported(
+        "chunking_strategy",
+        "there is \"auto\" and {\"type\": \"server_vad\"}, not " + strategy.dump().substr(0, 60));
+}
+
 void take_foreign(json& fields, SpeechTask task) {
   for (const char* name : kAccepted) fields.erase(name);
   for (const auto& [name, why] : kRefused)
     if (const auto value = take(fields, name); value && !asks_for_nothing(*value))
       throw not_supported(name, why);
-  // The engine cuts sound where it must.
-  if (const auto strategy = take(fields, "chunking_strategy"); strategy && *strategy != "auto")
-    throw not_supported("chunking_strategy", "only \"auto\"");
+  if (const auto strategy = take(fields, "chunking_strategy")) check_chunking(*strategy);
   if (const auto to = take_string(fields, "to_language"); to && !to->empty()) {
     if (task != SpeechTask::kTranslate || language_code(*to) != "en")
       throw not_supported("to_language", "translations are into English");
@@ -69,36 +76,57 @@ void take_format(json& fields, SpeechRequest& r) {
   if (r.segments) r.times_field = "response_format";
 }
 
+// Elements of a list, each of which may be a text, or a list as JSON.
+json granularities(const json& list) {
+  json out = json::array();
+  for (const json& one : list) {
+    json inner;
+    if (one.is_string() && one.get_ref<const std::string&>().starts_with('['))
+      inner = json::parse(one.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+    if (inner.is_array())
+      out.insert(out.end(), inner.begin(), inner.end());
+    else if (one != "")
+      out.push_back(one);
+  }
+  return out;
+}
+
 // What a word list of OpenAI's asks for.
 void take_granularities(json& fields, SpeechRequest& r) {
   auto list = take(fields, kGranularities);
   if (!list) return;
-  if (list->is_string()) list = json::array({*list});
   bool segments = false;
-  for (const json& one : *list) {
+  for (const json& one : granularities(*list)) {
     if (one != "segment" && one != "word")
-      throw invalid_request(kGranularities, "expected segment or word, not " + one.dump());
+      throw invalid_request(kGranularities,
+                            "expected segment or word, not " + one.dump().substr(0, 40));
     (one == "word" ? r.words : segments) = true;
   }
-  if (r.format != TranscriptFormat::kVerboseJson && !r.stream)
-    throw invalid_request(kGranularities, "needs \"response_format\": \"verbose_json\"");
+  if (r.words && r.format != TranscriptFormat::kVerboseJson && !r.stream)
+    throw invalid_request(kGranularities, "word needs \"response_format\": \"verbose_json\"");
+  // (The other formats have no place for segments, or have them anyway.)
+  if (r.format != TranscriptFormat::kVerboseJson && !r.stream) return;
+  if (!segments && !r.words) return;
   r.segments = segments;
   r.times_field = kGranularities;
 }
 
 // The names that OpenAI's and vLLM's clients use → HuggingFace's.
-void translate_names(json& fields) {
+void translate_names(json& fields, FieldNames& names) {
   if (const auto most = take(fields, "max_completion_tokens")) {
     for (const char* same : {"max_new_tokens", "max_tokens"})
       if (fields.contains(same))
         throw invalid_request("max_completion_tokens",
                               std::string("says the same as ") + same + "; give one of them");
-    fields["max_new_tokens"] = *most;
+    fields["max_tokens"] = *most;
+    names.add("max_tokens", "max_completion_tokens");
   }
+  const bool has_n = fields.contains("n");
   const int64_t n = take_int(fields, "n", 1, kMaxSequences).value_or(1);
   if (take_bool(fields, "use_beam_search").value_or(false)) {
     if (fields.contains("num_beams"))
       throw invalid_request("use_beam_search", "says the same as num_beams; give one of them");
+    names.add("num_beams", has_n ? "n" : "use_beam_search");
     fields["num_beams"] = n;
   } else if (n != 1) {
     throw not_supported("n", "a transcription is one sequence");
@@ -135,6 +163,8 @@ void set_times(json& fields, SpeechRequest& r) {
 
 // What is left of the fields: parameters of speech, and of generation.
 void read_params(json fields, SpeechRequest& r) {
+  // OpenAI's segments have it always.
+  if (r.segments) fields.emplace("no_speech_prob", true);
   json speech = json::object();
   for (auto it = fields.begin(); it != fields.end();) {
     if (!is_speech_param(it.key())) {
@@ -150,7 +180,7 @@ void read_params(json fields, SpeechRequest& r) {
     const std::string field = r.field_of(e.param()), message = e.what();
     throw InputError(e.kind(), field + message.substr(e.param().size()), field);
   }
-  r.options = read_options(fields);
+  r.options = r.names.around([&] { return read_options(fields); });
 }
 
 }  // namespace
@@ -160,7 +190,7 @@ std::string SpeechRequest::field_of(const std::string& param) const {
   if (param == "return_timestamps" && !times_field.empty()) return times_field;
   if (param == "task") return "model";  // which task is the route's to say
   if (param.starts_with("prompt.")) return "file";
-  return param;
+  return names.of(param);
 }
 
 SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app) {
@@ -175,7 +205,7 @@ SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const Ap
   take_foreign(fields, task);
   take_format(fields, r);
   take_granularities(fields, r);
-  translate_names(fields);
+  translate_names(fields, r.names);
   set_task(fields, task, app, r);
   set_times(fields, r);
   read_params(std::move(fields), r);

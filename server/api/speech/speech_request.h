@@ -10,6 +10,7 @@
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/application.h"
+#include "server/api/field_names.h"
 #include "server/http/http.h"
 
 namespace tandem::server {
@@ -27,6 +28,7 @@ struct SpeechRequest {
   std::string times_field;  // what asks for times, if return_timestamps does not
   int32_t priority = 0;
   double timeout = 0;  // seconds; 0: none
+  FieldNames names;    // that the client used
 
   // The client's name of a parameter of the engine's.
   std::string field_of(const std::string& param) const;

@@ -112,7 +112,9 @@ TEST(Languages, ATargetThatIsForced) {
                      "forced_bos_token_id is 5");
   EXPECT_INPUT_ERROR(forced({{"tgt_lang", "de_DE"}, {"forced_bos_token_id", nullptr}}), "tgt_lang",
                      "null");
-  EXPECT_INPUT_ERROR(forced({{"tgt_lang", "de"}}), "tgt_lang", "did you mean de_DE?");
+  for (const char* name : {"de", "DE", "deu_Latn", "German", "de-AT"})
+    EXPECT_EQ(forced({{"tgt_lang", name}}), model.id("de_DE")) << name;
+  EXPECT_INPUT_ERROR(forced({{"tgt_lang", "de_Cyrl"}}), "tgt_lang", "did you mean de_DE?");
   // Of token ids the source's language is known, the target's is not.
   const auto ids = model.prepare({{"prompt_token_ids", {5, 6}}}, {{"tgt_lang", "de_DE"}});
   EXPECT_EQ(ids.params.forced_bos_token_id(), model.id("de_DE"));
@@ -166,7 +168,9 @@ TEST(Languages, ATargetThatTheSourceBeginsWith) {
   EXPECT_EQ(model.encoder({{"prompt_token_ids", plain}}, {{"tgt_lang", "fra"}}), french);
   EXPECT_INPUT_ERROR(model.encoder(">>deu<< a text", {{"tgt_lang", "fra"}}), "tgt_lang", "fra");
   EXPECT_INPUT_ERROR(model.encoder("a text", {{"src_lang", "fra"}}), "src_lang", "tgt_lang");
-  EXPECT_INPUT_ERROR(model.encoder("a text", {{"tgt_lang", "fr"}}), "did you mean fra?");
+  EXPECT_EQ(model.encoder("a text", {{"tgt_lang", "fr"}}), french);
+  EXPECT_EQ(model.encoder("a text", {{"tgt_lang", "French"}}), french);
+  EXPECT_INPUT_ERROR(model.encoder("a text", {{"tgt_lang", "frq"}}), "did you mean fra?");
 }
 
 TEST(Languages, AScoredTargetIsInItsLanguage) {

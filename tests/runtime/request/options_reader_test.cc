@@ -61,7 +61,7 @@ std::map<std::string, Parameter> parameters() {
   return {
       {"max_length", integer({3, 10, 10.0, 65}, {0, -1, 1, 2, 66, 1000000000000})},
       {"max_new_tokens", integer({2, 10, 64}, {0, -1, 1, 65, 2147483648})},
-      {"max_tokens", integer({1, 10, 63}, {0, -1, 64, 9223372036854775807})},
+      {"max_tokens", integer({1, 10, 63, 64, 9223372036854775807}, {0, -1})},
       {"min_length", integer({0, 10, 1000}, {-1})},
       {"min_new_tokens", integer({0, 10, 1000}, {-1})},
       {"min_tokens", integer({0, 10, 19}, {-1, 20, 1000})},

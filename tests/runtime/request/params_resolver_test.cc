@@ -43,6 +43,10 @@ TEST(Params, LengthsAsHuggingFaceCounts) {
       {"{}", R"({"max_tokens": 10})", kDefaultPrompt, 10, 0, 0},
       {"{}", R"({"max_tokens": 10})", prompt5, 10, 0, 0},
       {"{}", R"({"max_tokens": null})", prompt5, 60, 0, 0},
+      // vLLM's and OpenAI's name: more than there is room for is as much as there is.
+      {"{}", R"({"max_tokens": 64})", kDefaultPrompt, 63, 0, 0},
+      {"{}", R"({"max_tokens": 1000000000000})", prompt5, 60, 0, 0},
+      {"{}", R"({"max_tokens": 9223372036854775807})", {64, false}, 1, 0, 0},
       // The last token is never fed: one more than positions fits.
       {"{}", R"({"max_length": 65})", kStartOnly, 64, 0, 0},
       {"{}", R"({"max_new_tokens": 64})", kDefaultPrompt, 63, 0, 0},
@@ -110,7 +114,7 @@ TEST(Params, ModelsWithoutATableOfPositions) {
   const ParamsResolver resolver(config, kVocab);
   EXPECT_EQ(resolver.resolve(read_options({{"max_tokens", 100000}}), kStartOnly).max_tokens(),
             100000);
-  EXPECT_THROW(resolver.resolve(read_options({{"max_tokens", int64_t{1} << 40}}), kStartOnly),
+  EXPECT_THROW(resolver.resolve(read_options({{"max_new_tokens", int64_t{1} << 40}}), kStartOnly),
                InputError);
 }
 

@@ -200,8 +200,10 @@ TEST(Prompt, WithoutSpecialTokens) {
 TEST(Prompt, TooLongForTheModel) {
   EXPECT_EQ(prepare(std::string(kPositions - 2, 'x')).encoder.size(),
             static_cast<size_t>(kPositions));
-  expect_error("prompt", std::string(kPositions - 1, 'x'), "17 tokens, the model has 16",
-               ErrorKind::kResource);
+  expect_error(
+      "prompt", std::string(kPositions - 1, 'x'),
+      "This model's maximum context length is 16 tokens. However, you requested 17 tokens.",
+      ErrorKind::kResource);
   expect_error("prompt", std::string(50, 'x'), "20 tokens", ErrorKind::kResource,
                {{"truncate_prompt_tokens", 20}});
   ModelConfig unlimited = config_of();
@@ -271,7 +273,15 @@ TEST(Prompt, MultiModalDataIsOfModelsThatReadIt) {
   expect_error(image, with("data:image/png;base64,a===="), "base64");
   expect_error(image, with("data:image/png;base64,"), "empty");
   expect_error(image, with("data:text/plain;base64,aaaa"), "data:image/png");
-  expect_error(image, with("data:image/png,aaaa"), "base64");
+  for (const char* url :
+       {"data:image/png;base64,iVBO\r\n Rw0=\n", " data:image/png;base64,iVBORw0%3D",
+        "DATA:Image/PNG;charset=utf-8;BASE64,iVBORw0", "data:image/png,%89PNG%0D",
+        "data:application/octet-stream;base64,iVBORw0=", "data:;base64,iVBORw0="})
+    EXPECT_EQ(read_prompt(with(url)).encoder().image(), "\x89PNG\r") << url;
+  EXPECT_EQ(read_prompt(with("data:image/png;base64,-_-_")).encoder().image(),
+            read_prompt(with("data:image/png;base64,%2B%2f+/")).encoder().image());
+  expect_error(image, with("data:image/png;base64,iVBORw0%3"), "base64");
+  expect_error(image, with("data:image/png"), "data:image/png");
   expect_error(image, with("data:image/png;base64,aaaa"), "reads no images");
   json both = with("data:image/png;base64,aaaa");
   both["prompt"] = "words";

@@ -87,9 +87,11 @@ TEST(Translate, BadFields) {
     EXPECT_EQ(e->error_param(), param) << body;
   }
   EXPECT_TRUE(s.engine.requests.empty());
-  // What could be either, the engine refuses by its name.
+  // In the usual script; what is no language, the engine refuses by its name.
   s.ask("POST", "/v1/translate", R"({"text": "a", "target_lang": "zh"})");
-  EXPECT_EQ(s.engine.requests.at(0).options.tgt_lang(), "zh");
+  EXPECT_EQ(s.engine.requests.at(0).options.tgt_lang(), "zho_Hans");
+  s.ask("POST", "/v1/translate", R"({"text": "a", "target_lang": "xx"})");
+  EXPECT_EQ(s.engine.requests.at(1).options.tgt_lang(), "xx");
 }
 
 // Whom DeepL's clients are told what is wrong.

@@ -163,7 +163,7 @@ class FakeEngineApi final : public EngineApi {
   void fail(size_t i, const std::string& type, const std::string& param = {}) {
     proto::RequestChunk chunk;
     chunk.mutable_error()->set_type(type);
-    chunk.mutable_error()->set_message("because");
+    chunk.mutable_error()->set_message(param.empty() ? "because" : param + ": because");
     chunk.mutable_error()->set_param(param);
     chunk.set_finished(true);
     callbacks.at(requests.at(i).id)(chunk);

@@ -86,6 +86,7 @@ ChunkMerger::ChunkMerger(const SpeechSettings& settings, const Tokenizer& tokeni
 void ChunkMerger::add(const Chunk& chunk, Segments& out) {
   const int32_t zero = settings_.first_timestamp();
   Place place;
+  facts_ = chunk.facts;
   place.first = zero;
   place.tokens = &chunk.tokens;
   offset_ -= chunk.left;
@@ -166,7 +167,7 @@ void ChunkMerger::end_text(double time, Segments& out) {
 // What is certain of the text, which lasts to `time`.
 void ChunkMerger::emit(double time, Segments& out, bool ends) {
   if (resolved_.empty() && !ends) return;
-  proto::SpeechSegment& segment = out.emplace_back();
+  proto::SpeechSegment& segment = out.emplace_back(facts_);
   segment.set_start(start_.value_or(given_to_));
   segment.set_end(time);
   given_to_ = time;

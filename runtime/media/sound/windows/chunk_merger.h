@@ -36,6 +36,7 @@ class ChunkMerger {
   struct Chunk {
     std::vector<int32_t> tokens;             // of all its windows, times among them
     double length = 0, left = 0, right = 0;  // seconds; what it shares with its neighbours
+    proto::SpeechSegment facts = {};         // how its first window was decoded
   };
 
   // What is shared outlives it. timestamps: whether texts are cut where the model says times.
@@ -64,6 +65,7 @@ class ChunkMerger {
   bool skip_ = false;            // the next time too
   std::optional<double> start_;  // of the text that is open, once a time has said it
   double given_to_ = 0;          // seconds
+  proto::SpeechSegment facts_;   // of the last chunk, without times, text and tokens
   std::string language_;
   std::vector<int32_t> current_;  // of the chunk, behind the last text that ended in it
   TokenMerger merger_;

@@ -3,11 +3,28 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
 
 using Ids = std::vector<int32_t>;
+
+// Of a model that hears English and writes it down, and has no tokens to say so: it does what is
+// asked for without them.
+void check_english(const TranscriptionParams& params) {
+  const std::string name = params.language.value_or("en");
+  const bool token = name.starts_with("<|") && name.ends_with("|>");
+  if (language_code(token ? language_code_of_token(name) : name) != "en")
+    throw invalid_request("language", in_quotes(name) +
+                                          " is not a language of this model, which hears English "
+                                          "only (is_multilingual is false)");
+  if (const std::string task = params.task.value_or("transcribe"); task != "transcribe")
+    throw invalid_request("task", in_quotes(task) +
+                                      " is not a task of this model, which can transcribe only "
+                                      "(is_multilingual is false)");
+}
 
 }  // namespace
 
@@ -16,12 +33,16 @@ WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionPa
                            bool timestamps)
     : settings_(settings), params_(params), timestamps_(timestamps) {
   const SpeechSettings& s = settings_;
-  if (s.multilingual == false && (params_.task || params_.language))
-    throw invalid_request(params_.language ? "language" : "task",
-                          "the model knows one language and one task (is_multilingual is false)");
-  if (params_.task) s.task_id(*params_.task);  // wrong ones are refused before anything is sent
+  if (s.multilingual == false) {
+    check_english(params_);
+    language_ = "<|en|>";
+  } else {
+    asked_language_ = params_.language;
+    asked_task_ = params_.task;
+  }
+  if (asked_task_) s.task_id(*asked_task_);  // wrong ones are refused before anything is sent
   start_ = {s.decoder_start};
-  if (!params_.task && !params_.language && !s.forced_prompt.empty() &&
+  if (!asked_task_ && !asked_language_ && !s.forced_prompt.empty() &&
       s.forced_prompt[0].first == 1) {
     for (const auto& [place, id] : s.forced_prompt) {
       if (place != static_cast<int64_t>(start_.size()))
@@ -31,13 +52,13 @@ WindowPrompt::WindowPrompt(const SpeechSettings& settings, const TranscriptionPa
     }
   }
   const bool unknown = start_.size() <= 1 || !start_[1];
-  if (params_.language) {
-    const int32_t id = s.language_id(*params_.language);
+  if (asked_language_) {
+    const int32_t id = s.language_id(*asked_language_);
     language_ = s.language_of(id);
     start_.push_back(id);
   } else {
     open_ = unknown && !s.languages.empty();
-    if (!unknown) language_ = s.language_of(*start_[1]);
+    if (!unknown && language_.empty()) language_ = s.language_of(*start_[1]);
   }
   if (!open_) set_task();
 }
@@ -59,9 +80,9 @@ void WindowPrompt::set_task() {
     return std::any_of(s.tasks.begin(), s.tasks.end(),
                        [&](const auto& task) { return id == task.second; });
   };
-  if (params_.task) {
-    start_.push_back(s.task_id(*params_.task));
-  } else if (params_.language && std::none_of(start_.begin(), start_.end(), is_task)) {
+  if (asked_task_) {
+    start_.push_back(s.task_id(*asked_task_));
+  } else if (asked_language_ && std::none_of(start_.begin(), start_.end(), is_task)) {
     if (const auto it = s.tasks.find("transcribe"); it != s.tasks.end())
       start_.push_back(it->second);
   }

@@ -37,6 +37,7 @@ class WindowPrompt {
 
   const SpeechSettings& settings_;
   const TranscriptionParams& params_;
+  std::optional<std::string> asked_language_, asked_task_;  // of models that know several
   bool timestamps_, open_ = false;
   std::vector<std::optional<int32_t>> start_;  // and what is behind it
   std::string language_;

@@ -110,15 +110,14 @@ void WindowSequence::set_length(size_t prompt) {
   const auto length = static_cast<int64_t>(prompt);
   const int64_t positions = task_->settings->decoder_positions;
   const Options& options = task_->options;
-  const bool by_tokens = options.has_max_tokens();
-  if (const int64_t asked = by_tokens ? options.max_tokens() : options.max_new_tokens();
-      asked + length > positions)
+  // (More max_tokens than there are positions are cut, as for texts.)
+  if (options.max_new_tokens() + length > positions)
     throw InputError(ErrorKind::kResource,
-                     std::string(by_tokens ? "max_tokens" : "max_new_tokens") + ": " +
-                         std::to_string(asked) + " and a decoder prompt of " +
-                         std::to_string(length) + " tokens are more than the model's " +
-                         std::to_string(positions) + " positions",
-                     by_tokens ? "max_tokens" : "max_new_tokens");
+                     "max_new_tokens: " + std::to_string(options.max_new_tokens()) +
+                         " and a decoder prompt of " + std::to_string(length) +
+                         " tokens are more than the model's " + std::to_string(positions) +
+                         " positions",
+                     "max_new_tokens");
   if (max_length_)
     max_length_ = std::min(*max_length_ + std::min(positions / 2 - 1, length), positions);
 }
@@ -169,7 +168,7 @@ std::vector<SpeechRequest> WindowSequence::next(int& number) {
   const bool first = !begun_;
   if (first) begin_window();
   add(attempt(), Kind::kWindow);
-  if (first && task_->params.no_speech_threshold)
+  if (first && (task_->params.no_speech_threshold || task_->params.no_speech_prob))
     add(probe(prompt_.up_to_start(ids_), {*settings.no_timestamps - 1}), Kind::kSilence);
   return out;
 }

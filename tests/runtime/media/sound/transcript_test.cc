@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/media/sound/language_names.h"
+#include "text/language_names.h"
 
 namespace tandem {
 namespace {
@@ -54,7 +54,9 @@ TEST(Transcript, Json) {
   EXPECT_EQ(verbose["segments"].size(), 3U);
   EXPECT_EQ(verbose["segments"][2]["id"], 2);
   EXPECT_EQ(verbose["segments"][0]["end"], 1.5);
-  EXPECT_FALSE(verbose["segments"][0].contains("avg_logprob"));
+  for (const char* number : {"avg_logprob", "compression_ratio", "no_speech_prob"})
+    EXPECT_EQ(verbose["segments"][0][number], 0) << "OpenAI's clients expect all of them";
+  EXPECT_FALSE(segment_to_json({}).contains("avg_logprob"));
   proto::SpeechSegment segment;
   segment.set_seek(1500);
   segment.set_temperature(0.5);
@@ -65,6 +67,24 @@ TEST(Transcript, Json) {
             "{\"seek\":1500,\"start\":0.0,\"end\":0.0,\"text\":\"\",\"tokens\":[],"
             "\"temperature\":0.5,\"avg_logprob\":-0.75,\"compression_ratio\":1.5,"
             "\"no_speech_prob\":0.25}");
+}
+
+TEST(Transcript, TimesAreInOrderAndWithinTheSound) {
+  OrderedTimes times(10.5);
+  const std::tuple<double, double, double, double> cases[] = {
+      {0, 2, 0, 2}, {1.5, 3, 2, 3}, {4, 3.5, 4, 4}, {9, 12, 9, 10.5}, {29.98, 31, 10.5, 10.5}};
+  for (const auto& [start, end, wanted_start, wanted_end] : cases) {
+    proto::SpeechSegment segment;
+    segment.set_start(start);
+    segment.set_end(end);
+    times.apply(segment);
+    EXPECT_EQ(segment.start(), wanted_start);
+    EXPECT_EQ(segment.end(), wanted_end);
+  }
+  proto::SpeechSegment late;
+  late.set_end(99);
+  OrderedTimes(0).apply(late);
+  EXPECT_EQ(late.end(), 99) << "the end is not known";
 }
 
 TEST(LanguageNames, BothWays) {

@@ -258,7 +258,11 @@ TEST(Transcription, WhatIsRefused) {
   EXPECT_EQ(param(3000, {{"language", "en"}}, options), "n");
   auto one = whisper_settings();
   one->multilingual = false;
-  EXPECT_THROW(make(3000, {{"language", "en"}}, {}, one), InputError);
+  for (const char* name : {"en", "English", "<|en|>", "en-US"})
+    EXPECT_NO_THROW(make(3000, {{"language", name}, {"task", "transcribe"}}, {}, one)) << name;
+  for (const char* name : {"de", "german", "klingon", "<|de|>"})
+    EXPECT_THROW(make(3000, {{"language", name}}, {}, one), InputError) << name;
+  EXPECT_THROW(make(3000, {{"task", "translate"}}, {}, one), InputError);
   auto words = whisper_settings();
   words->not_built = {{"return_token_timestamps", "true"}};
   EXPECT_THROW(make(3000, {{"language", "en"}}, {}, words), InputError);

@@ -2,83 +2,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tests/support/network/fake_http.h"
+#include "tests/support/network/speech_server.h"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
 using test::FakeServer;
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-constexpr const char* kTranscriptions = "/v1/audio/transcriptions";
-constexpr const char* kTranslations = "/v1/audio/translations";
-
-std::string form(const Fields& fields, const std::string& file = "RIFF") {
-  std::string body;
-  for (const auto& [name, text] : fields)
-    body += "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n";
-  return body +
-         "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n"
-         "Content-Type: audio/wav\r\n\r\n" +
-         file + "\r\n--b--\r\n";
-}
-
-// A server whose model hears; what the engine says, as it would of sound.
-struct SpeechServer : FakeServer {
-  SpeechServer() {
-    context.speech_tasks = {"transcribe", "translate"};
-    context.speech_languages = {"de", "en"};
-  }
-  std::shared_ptr<test::FakeExchange> send(const Fields& fields, const char* path = kTranscriptions,
-                                           const std::string& file = "RIFF") {
-    return ask("POST", path, form(fields, file),
-               {{"content-type", "multipart/form-data; boundary=b"}});
-  }
-  void say(proto::RequestChunk chunk) {
-    engine.callbacks.at(engine.requests.back().id)(std::move(chunk));
-    exchanges.back()->run_posted();
-  }
-  // Two windows of 3.2 s: a segment each.
-  void say_all(bool times) {
-    proto::RequestChunk first;
-    first.set_language("<|de|>");
-    first.mutable_progress()->set_seconds_done(2);
-    first.mutable_progress()->set_seconds(3.2);
-    add(first, 0, " Guten Tag,", 0, 2, times);
-    say(std::move(first));
-    proto::RequestChunk last;
-    add(last, 1, " Welt. ", 2, 3.2, times);
-    last.mutable_progress()->set_seconds_done(3.2);
-    last.mutable_progress()->set_seconds(3.2);
-    last.mutable_outputs(0)->set_finish_reason("stop");
-    last.set_finished(true);
-    say(std::move(last));
-  }
-  static void add(proto::RequestChunk& chunk, int before, const std::string& text, double start,
-                  double end, bool times) {
-    proto::CompletionChunk& news = *chunk.add_outputs();
-    news.set_text(text);
-    news.add_token_ids(5);
-    if (!times) return;
-    news.set_segment_offset(before);
-    proto::SpeechSegment& segment = *news.add_segments();
-    segment.set_text(text);
-    segment.set_start(start);
-    segment.set_end(end);
-    segment.add_token_ids(5);
-    proto::SpeechWord& word = *segment.add_words();
-    word.set_word(text);
-    word.set_start(start);
-    word.set_end(end);
-  }
-  std::string file() const {
-    const MediaSource& source = *engine.requests.back().sound;
-    std::string bytes(source.size(), '?');
-    return pread(source.fd(), bytes.data(), bytes.size(), 0) < 0 ? "" : bytes;
-  }
-  const proto::Sound& sound() const { return engine.requests.back().prompt.encoder().sound(); }
-};
+using test::kTranscriptions;
+using test::kTranslations;
+using test::sound_form;
+using test::SpeechServer;
+using Fields = test::FormFields;
 
 TEST(Speech, AnswersInJson) {
   SpeechServer s;
@@ -132,6 +67,10 @@ TEST(Speech, VerboseJson) {
   EXPECT_EQ(answer["segments"][1]["id"], 1);
   EXPECT_EQ(answer["segments"][1]["start"], 2);
   EXPECT_EQ(answer["segments"][1]["text"], " Welt. ");
+  EXPECT_TRUE(s.sound().params().no_speech_prob());
+  for (const char* number :
+       {"seek", "temperature", "avg_logprob", "compression_ratio", "no_speech_prob"})
+    EXPECT_TRUE(answer["segments"][0][number].is_number()) << number;
   EXPECT_FALSE(answer.contains("words"));
   EXPECT_EQ(answer["usage"]["seconds"], 4);
 }
@@ -143,6 +82,7 @@ TEST(Speech, Translations) {
   EXPECT_EQ(s.sound().params().task(), "translate");
   s.say_all(true);
   EXPECT_EQ(e->json()["task"], "translate");
+  EXPECT_EQ(e->json()["language"], "english") << "of what is written";
 }
 
 TEST(Speech, Stream) {
@@ -162,11 +102,18 @@ TEST(Speech, Stream) {
   EXPECT_EQ(segment["end"], 2);
   EXPECT_EQ(json::parse(events[2])["delta"], " Welt.") << "blanks at the end are no text yet";
   EXPECT_EQ(json::parse(events[3])["id"], "seg_1");
-  EXPECT_EQ(json::parse(events[4]), json({{"type", "transcript.text.done"},
-                                          {"text", "Guten Tag, Welt."},
-                                          {"language", "german"},
-                                          {"duration", 3.2},
-                                          {"usage", {{"type", "duration"}, {"seconds", 4}}}}));
+  EXPECT_EQ(json::parse(events[4]),
+            json({{"type", "transcript.text.done"},
+                  {"text", "Guten Tag, Welt."},
+                  {"language", "german"},
+                  {"duration", 3.2},
+                  {"usage",
+                   {{"type", "tokens"},
+                    {"seconds", 4},
+                    {"input_tokens", 0},
+                    {"input_token_details", {{"audio_tokens", 0}, {"text_tokens", 0}}},
+                    {"output_tokens", 2},
+                    {"total_tokens", 2}}}}));
   EXPECT_EQ(events[5], "[DONE]");
   EXPECT_TRUE(e->ended);
 }
@@ -219,10 +166,9 @@ TEST(Speech, WhatTheEngineIsAsked) {
   const auto& r = s.engine.requests.back();
   EXPECT_EQ(s.sound().params().ShortDebugString(),
             "task: \"transcribe\" condition_on_prev_tokens: true prompt: \"5\" temperature: 0.2");
-  EXPECT_EQ(
-      test::shown(r.options),
-      test::options(
-          {{"num_beams", 3}, {"seed", 7}, {"max_new_tokens", 40}, {"suppress_tokens", {1, 2}}}));
+  EXPECT_EQ(test::shown(r.options),
+            test::options(
+                {{"num_beams", 3}, {"seed", 7}, {"max_tokens", 40}, {"suppress_tokens", {1, 2}}}));
   EXPECT_EQ(r.priority, -2);
   EXPECT_EQ(r.timeout, 4.5);
   s.send({{"temperature", "[0, 0.2, 0.4]"},
@@ -255,7 +201,9 @@ TEST(Speech, BadFields) {
                {{{"response_format", "srt"}, {"stream", "true"}}, "response_format"},
                {{{"response_format", "srt"}, {"return_timestamps", "false"}}, "return_timestamps"},
                {{{"stream", "yes"}}, "stream"},
-               {{{"timestamp_granularities[]", "segment"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities[]", "word"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities", "5"}}, "timestamp_granularities"},
+               {{{"timestamp_granularities", "[\"segment\""}}, "timestamp_granularities"},
                {{{"timestamp_granularities[]", "letter"}, {"response_format", "verbose_json"}},
                 "timestamp_granularities"},
                {{{"temperature", "hot"}}, "temperature"},
@@ -267,6 +215,12 @@ TEST(Speech, BadFields) {
                {{{"hotwords", "Tandem"}}, "hotwords"},
                {{{"include[]", "logprobs"}}, "include"},
                {{{"chunking_strategy", "server_vad"}}, "chunking_strategy"},
+               {{{"chunking_strategy[type]", "silence"}}, "chunking_strategy"},
+               {{{"chunking_strategy[threshold]", "0.5"}}, "chunking_strategy"},
+               {{{"chunking_strategy", "auto"}, {"chunking_strategy[type]", "server_vad"}},
+                "chunking_strategy"},
+               {{{"max_completion_tokens", "-1"}}, "max_completion_tokens"},
+               {{{"max_completion_tokens", "many"}}, "max_completion_tokens"},
                {{{"known_speaker_names[]", "me"}}, "known_speaker_names"},
                {{{"max_completion_tokens", "1"}, {"max_new_tokens", "1"}}, "max_completion_tokens"},
                {{{"langauge", "de"}}, "langauge"},
@@ -287,9 +241,9 @@ TEST(Speech, BadFields) {
   EXPECT_EQ(
       s.ask("POST", kTranscriptions, "{}", {{"content-type", "application/json"}})->error_param(),
       "content-type");
-  EXPECT_EQ(s.ask("POST", kTranscriptions, form({}))->error_param(), "content-type");
+  EXPECT_EQ(s.ask("POST", kTranscriptions, sound_form({}))->error_param(), "content-type");
   const server::Headers type{{"content-type", "multipart/form-data; boundary=b"}};
-  const std::string whole = form({{"language", "de"}});
+  const std::string whole = sound_form({{"language", "de"}});
   for (const size_t size : {whole.size() - 8, whole.size() / 2, size_t{9}, size_t{0}})
     EXPECT_EQ(s.ask("POST", kTranscriptions, whole.substr(0, size), type)->error_param(), "body");
   EXPECT_EQ(s.ask("POST", kTranscriptions,
@@ -313,6 +267,24 @@ TEST(Speech, ErrorsOfTheEngine) {
     e->run_posted();
     EXPECT_EQ(e->status(), 400);
     EXPECT_EQ(e->error_param(), expected);
+  }
+  const struct {
+    Fields fields;
+    const char *ours, *theirs;
+  } named[] = {{{{"max_completion_tokens", "5"}}, "max_tokens", "max_completion_tokens"},
+               {{{"max_tokens", "5"}}, "max_tokens", "max_tokens"},
+               {{{"use_beam_search", "true"}, {"n", "3"}}, "num_beams", "n"},
+               {{{"use_beam_search", "true"}}, "num_beams", "use_beam_search"},
+               {{{"num_beams", "3"}}, "num_beams", "num_beams"},
+               {{}, "task", "model"},
+               {{{"response_format", "verbose_json"}}, "return_timestamps", "response_format"}};
+  for (const auto& c : named) {
+    const auto e = s.send(c.fields);
+    s.engine.fail(s.engine.requests.size() - 1, "invalid_request_error", c.ours);
+    e->run_posted();
+    EXPECT_EQ(e->error_param(), c.theirs);
+    EXPECT_EQ(e->json()["error"]["message"].get<std::string>(),
+              std::string(c.theirs) + ": because");
   }
   const auto e = s.send({{"stream", "true"}});
   proto::RequestChunk chunk;
@@ -339,7 +311,7 @@ TEST(Speech, ClientsThatGoAreCancelled) {
 
 TEST(Speech, ModelsThatHearNothing) {
   FakeServer s;
-  const auto e = s.ask("POST", kTranscriptions, form({}),
+  const auto e = s.ask("POST", kTranscriptions, sound_form({}),
                        {{"content-type", "multipart/form-data; boundary=b"}});
   EXPECT_EQ(e->status(), 400);
   EXPECT_EQ(e->error_param(), "model");

@@ -1,0 +1,116 @@
+#include "server/api/generation/chat_messages.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/protocol/prompt_reader.h"
+
+namespace tandem::server {
+namespace {
+
+struct Content {
+  std::string text;
+  std::optional<proto::PromptPart> image;
+};
+
+// {"type": "image_url", "image_url": {"url": …, "detail": …}}; what is in `detail` says nothing
+// here.
+proto::PromptPart image_of(const nlohmann::json& part, const std::string& field) {
+  const auto it = part.find("image_url");
+  const std::string name = field + ".image_url.url";
+  if (it == part.end() || !it->is_object() || !it->contains("url") || !(*it)["url"].is_string())
+    throw invalid_request(name, "expected a URL");
+  proto::PromptPart out;
+  out.set_image(read_image_url((*it)["url"].get_ref<const std::string&>(), name));
+  out.set_field(name);
+  return out;
+}
+
+Content read_content(const nlohmann::json& content, const std::string& field) {
+  Content out;
+  if (content.is_string()) return {content.get<std::string>(), std::nullopt};
+  if (!content.is_array()) throw invalid_request(field, "expected a string or a list of parts");
+  for (const nlohmann::json& part : content) {
+    const auto type = part.is_object() ? part.value("type", nlohmann::json()) : nlohmann::json();
+    if (type == "image_url") {
+      if (out.image) throw not_supported(field, "more than one image");
+      out.image = image_of(part, field);
+      continue;
+    }
+    if (type != "text")
+      throw not_supported(
+          field, "parts of type " + type.dump().substr(0, 40) + " (there are text and image_url)");
+    const auto it = part.find("text");
+    if (it == part.end() || !it->is_string()) throw invalid_request(field, "a part has no text");
+    out.text += it->get<std::string>();
+  }
+  return out;
+}
+
+// Models read the one or the other.
+proto::PromptPart only_image(Content content, const std::string& field) {
+  if (content.text.find_first_not_of(" \t\r\n") != std::string::npos)
+    throw not_supported(field,
+                        "has a text beside the image, which the model would not read; what "
+                        "the answer begins with is decoder_prompt");
+  return std::move(*content.image);
+}
+
+// In one pass: what stands in the texts is no template.
+std::string fill_template(const std::string& pattern, const std::string& system,
+                          const std::string& user) {
+  constexpr std::string_view kSystem = "{system}", kUser = "{user}";
+  std::string text;
+  for (size_t at = 0; at < pattern.size();) {
+    if (pattern.compare(at, kSystem.size(), kSystem) == 0) {
+      text += system;
+      at += kSystem.size();
+    } else if (pattern.compare(at, kUser.size(), kUser) == 0) {
+      text += user;
+      at += kUser.size();
+    } else {
+      text += pattern[at++];
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+proto::PromptPart read_messages(const nlohmann::json& messages, const std::string& pattern) {
+  if (!messages.is_array() || messages.empty())
+    throw invalid_request("messages", "expected a list of messages");
+  std::optional<Content> user;
+  std::optional<std::string> system;
+  std::string user_field;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const nlohmann::json& m = messages[i];
+    const std::string field = "messages[" + std::to_string(i) + "]";
+    if (!m.is_object() || !m.contains("role") || !m["role"].is_string())
+      throw invalid_request(field + ".role", "is missing");
+    const std::string role = m["role"];
+    const bool is_system = role == "system" || role == "developer";
+    if (!is_system && role != "user" && role != "assistant")
+      throw invalid_request(
+          field + ".role",
+          "\"" + role.substr(0, 40) + "\" is not one of user, system, developer, assistant");
+    if (role == "assistant") continue;
+    if (!m.contains("content")) throw invalid_request(field + ".content", "is missing");
+    Content content = read_content(m["content"], field + ".content");
+    if (is_system && content.image)
+      throw not_supported(field + ".content", "images are the user's");
+    if (role == "user") {
+      user = std::move(content);
+      user_field = field + ".content";
+    } else if (!system) {
+      system = std::move(content.text);
+    }
+  }
+  if (!user) throw invalid_request("messages", "there is no message of the user");
+  if (user->image) return only_image(std::move(*user), user_field);
+  return read_prompt_part(fill_template(pattern, system.value_or(""), user->text), "messages");
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,35 @@
+// Names of languages as people write them: codes of two and three letters (ISO 639), with a script
+// or a country behind (BCP 47, HuggingFace's spellings), and English names. ICU knows most of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// What a name says. Names of the same language have the same `language`.
+struct LanguageTag {
+  std::string language;  // two letters where ISO 639-1 has them: "zh" for "zho" and "cmn"
+  std::string script;    // as "Hans"; empty: not said
+  std::string region;    // as "BR"; empty: not said
+
+  // The script; where it is not said, the usual one of the language in the region. Empty: not
+  // known.
+  std::string usual_script() const;
+};
+
+// Of a code: "en", "EN-us", "eng_Latn", "en_XX", "zh-Hant-TW". Nothing: another text.
+std::optional<LanguageTag> tag_of_code(std::string_view code);
+// Of a code or an English name: "german", "Traditional Chinese".
+std::optional<LanguageTag> language_tag(std::string_view name);
+
+// Of a spoken language, by the codes that HuggingFace has for Whisper (TO_LANGUAGE_CODE).
+// "german", "German", "de", "deu" or "de-AT" → "de"; empty: no language of that name.
+std::string language_code(std::string_view name);
+// "de" → "german"; a code without a name is its own.
+std::string language_name(std::string_view code);
+// "<|de|>", the token of a language → "de".
+std::string language_code_of_token(std::string_view token);
+
+}  // namespace tandem
