@@ -258,6 +258,14 @@ void tidy_unless_bpe(const OptionalFile& config, TokenizerFiles& out) {
     out.tidies = false;
 }
 
+// HuggingFace neither pads nor truncates a single text, but a token that tokenizer.json pads with is
+// special, where no file names another one.
+void name_padding(const JsonView& document, OptionalFile& config) {
+  const auto padding = document.find("padding");
+  if (!padding || config.value.contains("pad_token")) return;
+  config.value["pad_token"] = padding->at("pad_token").string();
+}
+
 bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
   const auto type = document.at("model").find("type");
   if (rule.kind == TokenizerRule::Kind::kUnigram) {
@@ -296,6 +304,7 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
     rule = &rules.front();
   }
 
+  if (!rule) name_padding(in.document.view(), in.config);
   TokenizerFiles out;
   const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
                              rule ? rule->special_tokens : TokenizerRule::Tokens{});
