@@ -9,7 +9,7 @@ find_package(PkgConfig REQUIRED)
 # MPI through its C interface; FindMPI looks for it only where C is a language.
 enable_language(C)
 find_package(MPI REQUIRED COMPONENTS C)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 # Sound: files, sample rates, Fourier transforms (a header).
 find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)

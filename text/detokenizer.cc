@@ -54,19 +54,23 @@ std::string tidy_spaces(std::string text) {
 }
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
-    : tokenizer_(tokenizer), skip_special_(skip_special) {}
+    : tokenizer_(tokenizer), skip_special_(skip_special), stream_(tokenizer.token_stream()) {}
 
 std::string Detokenizer::append(int32_t id) {
   const bool special = tokenizer_.is_special(id);
   if (tokenizer_.leaves_out(id)) {
-    if (tokenizer_.trims_spaces()) {
-      append_characters(/*all=*/true);
-      return {};
-    }
-    end_bytes();
-    return take(pending_.size());
+    if (stream_) return {};
+    if (!tokenizer_.trims_spaces()) return take(pending_.size());
+    append_characters(/*all=*/true);
+    return {};
   }
   if (skip_special_ && special) return {};
+  if (stream_) {
+    const std::string_view text = tokenizer_.token_text(id);
+    if (text.data() == nullptr) return {};
+    pending_ += stream_->append(text);
+    return take(certain(pending_.size()));
+  }
   if (tokenizer_.trims_spaces()) {
     if (const auto byte = tokenizer_.byte_of(id)) {
       bytes_ += *byte;
@@ -78,27 +82,8 @@ std::string Detokenizer::append(int32_t id) {
     ending_ = tokenizer_.ending(id);
     return take(certain(without_trailing_space(pending_)));
   }
-  if (const auto byte = tokenizer_.byte_of(id)) {
-    if (starts_) first_byte_ = id;
-    bytes_ += *byte;
-    starts_ = false;
-    return {};
-  }
-  end_bytes();
-  const bool known = id >= 0 && id < tokenizer_.size();
-  pending_ += starts_ ? tokenizer_.first_token_bytes(id) : tokenizer_.token_bytes(id);
-  starts_ = starts_ && !known;
+  pending_ += tokenizer_.token_bytes(id);
   return take(certain(pending_.size() - unfinished_utf8(pending_)));
-}
-
-void Detokenizer::end_bytes() {
-  const bool loses = first_byte_ && tokenizer_.first_token_bytes(*first_byte_).empty();
-  if (find_invalid_utf8(bytes_) == std::string::npos)
-    pending_.append(bytes_, loses ? 1 : 0);
-  else
-    for (size_t i = 0; i < bytes_.size(); ++i) pending_ += kReplacement;
-  bytes_.clear();
-  first_byte_.reset();
 }
 
 // Its tokens are whole characters.
@@ -163,7 +148,8 @@ std::string Detokenizer::take(size_t bytes) {
 }
 
 std::string Detokenizer::finish() {
-  tokenizer_.trims_spaces() ? append_characters(/*all=*/true) : end_bytes();
+  if (stream_) pending_ += stream_->finish();
+  if (tokenizer_.trims_spaces()) append_characters(/*all=*/true);
   std::string text;
   if (!tokenizer_.trims_spaces())
     text = take(pending_.size());

@@ -47,8 +47,9 @@ class PipelineTokenizer : public Tokenizer {
     return text ? std::optional<std::string>(*text) : std::nullopt;
   }
   std::string token_bytes(int32_t id) const override;
-  std::string first_token_bytes(int32_t id) const override;
   std::string inner_text(int32_t id) const override;
+  std::unique_ptr<TokenStream> token_stream() const override { return decoder_->stream(); }
+  std::string_view token_text(int32_t id) const override;
   std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
   bool stands_apart(int32_t id) const override;
@@ -117,7 +118,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerFiles files)
     model_ = make_token_model(document.at("model"));
     decoder_ = make_optional(document, "decoder", make_decoder);
   }
-  if (!decoder_) document.fail_unsupported("a tokenizer without a decoder is not supported");
+  if (!decoder_) decoder_ = make_joining_decoder();
   files.python ? add_python_tokens(files) : add_tokens(files);
   resolve_template(files);
   post_processor_ = make_optional(document, "post_processor", make_post_processor);
@@ -244,16 +245,26 @@ std::vector<int32_t> PipelineTokenizer::encode_text(std::string_view text) const
   check_utf8(text, "text");
   std::vector<int32_t> ids;
   const std::unique_ptr<WordEncoder> encoder = model_->word_encoder();
-  const TextSink word = [&](std::string_view part) { encoder->encode(part, ids); };
+  const WordSink word = [&](const Word& part) { encoder->encode(part.text, ids); };
   const auto token = [&](int32_t id) { ids.push_back(id); };
-  const AddedTokens::Sink normalized{[&](std::string_view part) {
-                                       pre_tokenizer_ ? pre_tokenizer_->split(part, word)
-                                                      : word(part);
-                                     },
-                                     token};
+  const bool asks_for_start = pre_tokenizer_ && pre_tokenizer_->asks_for_start();
+  bool starts = false;  // what was normalised last is where the text begins
+  const char* normalized_begin = nullptr;
+  const AddedTokens::Sink normalized{
+      [&](std::string_view part) {
+        const Word all{part, starts && part.data() == normalized_begin};
+        pre_tokenizer_ ? pre_tokenizer_->split(all, word) : word(all);
+      },
+      token};
   const AddedTokens::Sink raw{[&](std::string_view part) {
-                                if (!normalizer_) return added_.split(part, true, normalized);
-                                added_.split(normalizer_->normalize(part), true, normalized);
+                                starts = asks_for_start && part.data() == text.data();
+                                if (starts && normalizer_)
+                                  starts = normalizer_->keeps_start(part, true);
+                                const std::string changed =
+                                    normalizer_ ? normalizer_->normalize(part) : std::string();
+                                const std::string_view all = normalizer_ ? changed : part;
+                                normalized_begin = all.data();
+                                added_.split(all, true, normalized);
                               },
                               token};
   python_ ? python_->split(text, normalized) : added_.split(text, false, raw);
@@ -337,9 +348,10 @@ std::string PipelineTokenizer::token_bytes(int32_t id) const {
   return text.empty() ? std::string() : decoder_->token_bytes(text);
 }
 
-std::string PipelineTokenizer::first_token_bytes(int32_t id) const {
+std::string_view PipelineTokenizer::token_text(int32_t id) const {
+  if (const auto text = token(id)) return *text;
   const std::string_view text = decoded_token(id);
-  return text.empty() ? std::string() : decoder_->first_token_bytes(text);
+  return text.empty() ? std::string_view() : text;
 }
 
 // An id without a token adds nothing, whatever it is decoded to.

@@ -17,6 +17,14 @@ namespace tandem {
 class LanguageSet;     // text/languages.h
 struct TokenizerRule;  // text/tokenizer_rule.h
 
+// The text of a growing sequence of tokens, in pieces.
+class TokenStream {
+ public:
+  virtual ~TokenStream() = default;
+  virtual std::string append(std::string_view token) = 0;  // new text, which no later token changes
+  virtual std::string finish() = 0;                        // what was held back
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -44,16 +52,19 @@ class Tokenizer {
   virtual std::optional<std::string> id_to_token(int32_t) const { return std::nullopt; }
   // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
-  // The same of the first token of a text, where that loses its space.
-  virtual std::string first_token_bytes(int32_t id) const { return token_bytes(id); }
-  // The byte of a token such as <0xE2>. Neighbouring ones are a text if they are UTF-8, else each
-  // is U+FFFD; of those that trim spaces, characters among them stay.
-  virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
   // What the token adds to a text behind another one, as HuggingFace's stop strings take it.
   virtual std::string inner_text(int32_t id) const { return token_bytes(id); }
+  // Makes the text of a growing sequence of tokens, for a Detokenizer. nullptr: the text is that of
+  // all tokens' bytes, as the following functions say.
+  virtual std::unique_ptr<TokenStream> token_stream() const { return nullptr; }
+  // What a stream takes; without data: nothing.
+  virtual std::string_view token_text(int32_t) const { return {}; }
   virtual bool is_special(int32_t id) const = 0;
   // Whether decode() joins the token to others as it does special ones, if it does not skip it.
   virtual bool stands_apart(int32_t id) const { return is_special(id); }
+  // Of those that trim spaces: the byte of a token such as <0xE2>. Neighbouring ones are
+  // characters, or U+FFFD each.
+  virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
   // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
   // behind a special token if it spaces_special(), and at the start and behind a special token one
   // fewer of a token that loses_space().
@@ -92,17 +103,17 @@ class Detokenizer {
   void append_trimmed(int32_t id);
   void append_characters(bool all);
   size_t certain(size_t end) const;
-  void end_bytes();
   std::string take(size_t bytes);
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string pending_;                // not given yet
-  std::string_view ending_;            // of the last token
-  std::string bytes_;                  // of the tokens at the end that are bytes; behind `pending_`
-  std::optional<int32_t> first_byte_;  // the first of them, where the text begins with it
-  bool starts_ = true;  // no token yet; of those that trim: no text since a special one
-  bool given_ = false;  // some text was
+  std::unique_ptr<TokenStream> stream_;  // may be null
+  std::string pending_;                  // not given yet
+  // Of those that trim spaces:
+  std::string_view ending_;  // of the last token
+  std::string bytes_;        // of the tokens at the end that are bytes; behind `pending_`
+  bool starts_ = true;       // no text since a special token, or the start
+  bool given_ = false;       // some text was
 };
 
 }  // namespace tandem

@@ -147,6 +147,14 @@ void tidy_unless_bpe(const OptionalFile& config, TokenizerFiles& out) {
     out.tidies = false;
 }
 
+// HuggingFace neither pads nor truncates a single text, but a token that tokenizer.json pads with is
+// special, where no file names another one.
+void name_padding(const JsonView& document, OptionalFile& config) {
+  const auto padding = document.find("padding");
+  if (!padding || config.value.contains("pad_token")) return;
+  config.value["pad_token"] = padding->at("pad_token").string();
+}
+
 // Whether the class can be made of the document's model; HuggingFace's constructor fails else.
 bool has_model_of(const TokenizerRule& rule, const JsonView& document) {
   using Kind = TokenizerRule::Kind;
@@ -194,6 +202,7 @@ TokenizerFiles combine(CheckpointFiles in, std::span<const TokenizerRule> rules)
     rule = &rules.front();
   }
 
+  if (!rule) name_padding(in.document.view(), in.config);
   TokenizerFiles out;
   const SpecialTokens tokens(in.config, in.special_tokens_map, in.added_tokens, in.document.view(),
                              rule ? *rule : TokenizerRule(), !has_tokenizer_json);

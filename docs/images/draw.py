@@ -16,7 +16,7 @@ FOLDERS = [
     [("actors", "engine, schedulers, workers, supervisor: they move messages; network/", "CAF")],
     [("runtime", "every decision about requests and steps; rooms, from left to right:", "Protobuf, libsndfile")],
     [("models", "families; blocks/  config/  checkpoint/  step/", "")],
-    [("text", "tokenizers: text to token ids and back", "ICU, PCRE2")],
+    [("text", "tokenizers: text to token ids and back", "ICU, Oniguruma")],
     [("parallel", "ranks: communicators/  layers/", "MPI, NCCL")],
     [("kernels", "tensors and ops: core/  check/  cpu/  cuda/", "CUDA")],
     [("base", "errors, checks, JSON, UTF-8", "")],

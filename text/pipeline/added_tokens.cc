@@ -100,9 +100,15 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const TokenModel& m
     if (token.content.empty()) continue;
     const auto known = find(token.content);
     const auto id = known ? known : model.token_to_id(token.content);
-    Entry entry{token, token.content};
-    if (token.normalized && normalizer) entry.text = normalizer->normalize(token.content);
-    by_id_[id ? *id : next] = std::move(entry);
+    Entry entry{token, token.content, token.content};
+    if (token.normalized && normalizer) entry.match = normalizer->normalize(token.content);
+    Entry& now = by_id_[id ? *id : next];
+    if (entry.match != token.content) {
+      entry.text = entry.match;
+    } else if (known && now.text != now.token.content) {
+      entry.text = now.text;  // the library does not forget it
+    }
+    now = std::move(entry);
     ids_[token.content] = id ? *id : next;
     if (!id) ++next;
     if (token.special) special_.insert(token.content);
@@ -129,8 +135,8 @@ void AddedTokens::build_tries() {
     return entries;
   }();
   for (const auto& [id, entry] : sorted)
-    if (!entry->text.empty())
-      (entry->token.normalized ? normalized_ : raw_).insert(entry->text, id);
+    if (!entry->match.empty())
+      (entry->token.normalized ? normalized_ : raw_).insert(entry->match, id);
 }
 
 bool AddedTokens::stands_alone(std::string_view text, const TokenTrie::Match& match) const {

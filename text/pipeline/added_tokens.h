@@ -79,7 +79,8 @@ class AddedTokens {
  private:
   struct Entry {
     AddedToken token;
-    std::string text;  // the content, normalised if the token is
+    std::string match;  // what is looked for: the content, normalised if the token is
+    std::string text;   // that is decoded: the same, or what was looked for before
   };
   int32_t next_id(const TokenModel& model) const;
   void build_tries();

@@ -1,70 +1,131 @@
-// Special tokens around the text. All processors are templates: RobertaProcessing and
-// BertProcessing are two fixed ones.
-#include <array>
+// Special tokens around the text. A processor makes sequences of ids of the sequences that it is
+// given, one or two; in the end they are joined.
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "text/pipeline/text_pipeline.h"
 
 namespace tandem {
 namespace {
 
-class TemplateProcessor : public PostProcessor {
+using Ids = std::vector<int32_t>;
+using Sequences = std::vector<Ids>;
+
+class Step {
  public:
-  // A sequence of the input, or special tokens.
-  struct Part {
-    int sequence = -1;  // 0: the text, 1: the second text, -1: neither
-    std::vector<int32_t> special;
-  };
-  using Template = std::vector<Part>;
+  virtual ~Step() = default;
+  virtual Sequences process(Sequences in, bool add_special) const = 0;
+  virtual bool takes(size_t sequences) const { return sequences > 0; }
+};
 
-  // once: a special token is not put behind a text that ends with it.
-  TemplateProcessor(Template single, Template pair, bool once = false)
-      : single_(std::move(single)), pair_(std::move(pair)), once_(once) {}
-
-  std::vector<int32_t> process(std::vector<int32_t> ids, bool add_special) const override {
-    return fill(single_, {&ids, nullptr}, add_special);
-  }
-  std::vector<int32_t> process_pair(std::vector<int32_t> first, std::vector<int32_t> second,
-                                    bool add_special) const override {
-    return fill(pair_, {&first, &second}, add_special);
-  }
-  int num_suffix_tokens() const override {
-    size_t count = 0;
-    for (auto part = single_.rbegin(); part != single_.rend() && part->sequence < 0; ++part)
-      count += part->special.size();
-    return static_cast<int>(count);
+// "BertProcessing" and "RobertaProcessing": a token before the first sequence, one behind each.
+class BertStep final : public Step {
+ public:
+  // repeats: one before each other sequence, too.
+  BertStep(int32_t cls, int32_t sep, bool repeats) : cls_(cls), sep_(sep), repeats_(repeats) {}
+  Sequences process(Sequences in, bool add_special) const override {
+    if (!add_special) return in;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (i == 0 || repeats_) in[i].insert(in[i].begin(), i == 0 ? cls_ : sep_);
+      in[i].push_back(sep_);
+    }
+    return in;
   }
 
  private:
-  std::vector<int32_t> fill(const Template& parts,
-                            std::array<const std::vector<int32_t>*, 2> sequences,
-                            bool add_special) const {
-    std::vector<int32_t> out;
-    const std::vector<int32_t>* before = nullptr;
-    for (const Part& part : parts) {
+  int32_t cls_, sep_;
+  bool repeats_;
+};
+
+// A sequence of the input, or special tokens.
+struct Part {
+  int sequence = -1;  // 0: the text, 1: the second text, -1: neither
+  Ids special;
+};
+using Template = std::vector<Part>;
+
+class TemplateStep final : public Step {
+ public:
+  // once: a special token is not put behind a text that ends with it.
+  TemplateStep(Template single, Template pair, bool once)
+      : single_(std::move(single)), pair_(std::move(pair)), once_(once) {}
+
+  Sequences process(Sequences in, bool add_special) const override {
+    Sequences out;
+    bool behind_text = false;
+    for (const Part& part : in.size() == 1 ? single_ : pair_) {
       if (part.sequence >= 0) {
-        before = sequences[static_cast<size_t>(part.sequence)];
-        out.insert(out.end(), before->begin(), before->end());
+        out.push_back(in[static_cast<size_t>(part.sequence)]);
+        behind_text = true;
       } else if (add_special) {
-        const bool present = once_ && before != nullptr && !before->empty() &&
-                             part.special.size() == 1 && part.special[0] == before->back();
-        if (!present) out.insert(out.end(), part.special.begin(), part.special.end());
-        before = nullptr;
+        const bool present = once_ && behind_text && !out.back().empty() &&
+                             part.special.size() == 1 && part.special[0] == out.back().back();
+        if (!present) out.push_back(part.special);
+        behind_text = false;
       }
     }
     return out;
   }
+  bool takes(size_t sequences) const override { return sequences == 1 || sequences == 2; }
 
+ private:
   Template single_, pair_;
   bool once_;
 };
 
-using Part = TemplateProcessor::Part;
+class ProcessorChain final : public PostProcessor {
+ public:
+  ProcessorChain(std::vector<std::unique_ptr<Step>> steps, const JsonView& json)
+      : steps_(std::move(steps)) {
+    for (const size_t texts : {1, 2})
+      for (const bool add_special : {true, false}) {
+        Sequences now(texts);
+        for (const auto& step : steps_) {
+          if (!step->takes(now.size()))
+            json.fail_unsupported("a template behind a processor that makes " +
+                                  std::to_string(now.size()) + " sequences is not supported");
+          now = step->process(std::move(now), add_special);
+        }
+      }
+  }
+
+  Ids process(Ids ids, bool add_special) const override {
+    Sequences in;
+    in.push_back(std::move(ids));
+    return run(std::move(in), add_special);
+  }
+  Ids process_pair(Ids first, Ids second, bool add_special) const override {
+    Sequences in;
+    in.push_back(std::move(first));
+    in.push_back(std::move(second));
+    return run(std::move(in), add_special);
+  }
+  int num_suffix_tokens() const override {
+    const Ids ids = process({kText}, true);
+    size_t count = 0;
+    while (count < ids.size() && ids[ids.size() - 1 - count] != kText) ++count;
+    return static_cast<int>(count);
+  }
+
+ private:
+  static constexpr int32_t kText = -1;  // stands for a text
+
+  Ids run(Sequences now, bool add_special) const {
+    for (const auto& step : steps_) now = step->process(std::move(now), add_special);
+    Ids out;
+    for (const Ids& ids : now) out.insert(out.end(), ids.begin(), ids.end());
+    return out;
+  }
+
+  std::vector<std::unique_ptr<Step>> steps_;
+};
 
 // ["</s>", 2]
-Part special_token(const JsonView& json) {
+int32_t special_token(const JsonView& json) {
   if (json.size() != 2) json.fail("expected a token and its id");
-  return {-1, {json.at(size_t{1}).id()}};
+  return json.at(size_t{1}).id();
 }
 
 // {"Sequence": {"id": "A"}} or {"SpecialToken": {"id": "</s>"}}
@@ -83,61 +144,39 @@ Part read_part(const JsonView& json, const std::optional<JsonView>& special_toke
   return part;
 }
 
-TemplateProcessor::Template read_template(const JsonView& parts, const JsonView& json, bool pair) {
+Template read_template(const JsonView& parts, const JsonView& json, bool pair) {
   const auto special_tokens = json.find("special_tokens");
-  TemplateProcessor::Template out;
+  Template out;
   for (size_t i = 0, n = num_parts(parts); i < n; ++i)
     out.push_back(read_part(parts.at(i), special_tokens, pair));
   return out;
 }
 
-std::unique_ptr<PostProcessor> plain_processor() {
-  return std::make_unique<TemplateProcessor>(TemplateProcessor::Template{{0, {}}},
-                                             TemplateProcessor::Template{{0, {}}, {1, {}}});
-}
-
-// ByteLevel in this place only moves offsets, so of a sequence at most one processor adds tokens.
-std::unique_ptr<PostProcessor> make_sequence(const JsonView& json) {
-  const JsonView processors = json.at("processors");
-  std::optional<JsonView> adding;
-  for (size_t i = 0, n = num_parts(processors); i < n; ++i) {
-    const JsonView processor = processors.at(i);
-    if (processor.at("type").string() == "ByteLevel") continue;
-    if (adding) processor.fail_unsupported("a second processor that adds tokens is not supported");
-    adding = processor;
+// nullptr: the processor moves offsets only.
+std::unique_ptr<Step> make_step(const JsonView& json) {
+  const JsonView type = json.at("type");
+  const std::string& name = type.string();
+  if (name == "ByteLevel") return nullptr;
+  // The library tells these two apart by their fields.
+  if (name == "RobertaProcessing" || name == "BertProcessing")
+    return std::make_unique<BertStep>(special_token(json.at("cls")), special_token(json.at("sep")),
+                                      json.find("trim_offsets") && json.find("add_prefix_space"));
+  if (name == "TemplateProcessing") {
+    const auto once = json.find("once");  // Tandem's own key
+    return std::make_unique<TemplateStep>(read_template(json.at("single"), json, false),
+                                          read_template(json.at("pair"), json, true),
+                                          once && once->boolean());
   }
-  if (!adding) return plain_processor();
-  const JsonView type = adding->at("type");
-  if (type.string() == "Sequence")
-    type.fail_unsupported("a sequence in a sequence is not supported");
-  return make_post_processor(*adding);
+  type.fail_unsupported("there is no post-processor " + name);
 }
 
 }  // namespace
 
 std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json) {
-  const Part first{0, {}}, second{1, {}};
-  const JsonView type = json.at("type");
-  const std::string& name = type.string();
-  if (name == "RobertaProcessing" || name == "BertProcessing") {
-    const Part cls = special_token(json.at("cls")), sep = special_token(json.at("sep"));
-    if (name == "BertProcessing")
-      return std::make_unique<TemplateProcessor>(
-          TemplateProcessor::Template{cls, first, sep},
-          TemplateProcessor::Template{cls, first, sep, second, sep});
-    return std::make_unique<TemplateProcessor>(
-        TemplateProcessor::Template{cls, first, sep},
-        TemplateProcessor::Template{cls, first, sep, sep, second, sep});
-  }
-  if (name == "TemplateProcessing") {
-    const auto once = json.find("once");  // Tandem's own key
-    return std::make_unique<TemplateProcessor>(read_template(json.at("single"), json, false),
-                                               read_template(json.at("pair"), json, true),
-                                               once && once->boolean());
-  }
-  if (name == "ByteLevel") return plain_processor();
-  if (name == "Sequence") return make_sequence(json);
-  type.fail_unsupported("the post-processor " + name + " is not supported");
+  std::vector<std::unique_ptr<Step>> steps;
+  for (const JsonView& part : flat_parts(json, "processors"))
+    if (auto step = make_step(part)) steps.push_back(std::move(step));
+  return std::make_unique<ProcessorChain>(std::move(steps), json);
 }
 
 }  // namespace tandem

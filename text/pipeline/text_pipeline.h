@@ -13,24 +13,34 @@
 #include <string_view>
 #include <vector>
 
+#include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 
 namespace tandem {
 
 // Strings passed between stages are valid UTF-8, and live until the call returns.
-using TextSink = std::function<void(std::string_view)>;
-
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual std::string normalize(std::string_view text) const = 0;
+  // Whether normalize(text) begins with what stands for the first character of the input, where
+  // `text` does if `starts`.
+  virtual bool keeps_start(std::string_view, bool starts) const { return starts; }
 };
+
+struct Word {
+  std::string_view text;
+  bool starts = true;  // with what stands for the first character of the input
+};
+using WordSink = std::function<void(const Word&)>;
 
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Calls `word` with the words of `text`, in order; none is empty.
-  virtual void split(std::string_view text, const TextSink& word) const = 0;
+  // Calls `sink` with the words of `text`, in order; none is empty.
+  virtual void split(const Word& text, const WordSink& sink) const = 0;
+  // Whether words depend on Word::starts.
+  virtual bool asks_for_start() const { return false; }
 };
 
 // What one encode() call needs while it turns words into ids: scratch memory, a cache.
@@ -64,18 +74,17 @@ class PostProcessor {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // The bytes that a token stands for; text is made of all tokens' bytes.
+  // The bytes that a token stands for where it is not the first one.
   virtual std::string token_bytes(std::string_view token) const = 0;
-  // The same of the first token of all.
-  virtual std::string first_token_bytes(std::string_view token) const { return token_bytes(token); }
   // What a token adds to a text behind another one, if the text ends there.
   virtual std::string inner_text(std::string_view token) const { return token_bytes(token); }
-  // The byte that a token stands for, where some stand for bytes of characters.
-  virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
-  // Tokenizer's, for a token.
-  virtual bool trims_spaces() const { return false; }
+  // nullptr: text is made of all tokens' bytes, as the following functions say.
+  virtual std::unique_ptr<TokenStream> stream() const { return nullptr; }
   // The text is that of all tokens' bytes, wherever a token stands.
   virtual bool works_bytewise() const { return false; }
+  // Tokenizer's, for a token.
+  virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
+  virtual bool trims_spaces() const { return false; }
   virtual bool loses_space(std::string_view) const { return false; }
   virtual bool spaces_special() const { return false; }
   virtual bool drops_invalid() const { return false; }
@@ -89,11 +98,15 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json);
 std::unique_ptr<TokenModel> make_token_model(const JsonView& json);
 std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json);
 std::unique_ptr<Decoder> make_decoder(const JsonView& json);
+std::unique_ptr<Decoder> make_joining_decoder();  // tokens with a space between them
 
 // Components may contain each other ("Sequence"). More parts in one, or deeper nesting, is taken
 // for a file that wants to exhaust us.
 inline constexpr int kMaxNesting = 16;
 inline constexpr size_t kMaxParts = 64;
+
+// The component's parts: those of its array `key`, and of sequences in it.
+std::vector<JsonView> flat_parts(const JsonView& json, const char* key);
 
 // Size of the array `json` if that is at most kMaxParts, else an error.
 size_t num_parts(const JsonView& json);

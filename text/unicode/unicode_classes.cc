@@ -1,6 +1,6 @@
 // Letters and numbers of Unicode 16.0 (general categories L and N) as ranges: the version that the
-// tokenizers library of HuggingFace is built with. ICU and PCRE2 of Debian 12 know 15 and 14, and
-// with their tables a newer script would be split elsewhere than the model's training did.
+// tokenizers library of HuggingFace is built with. ICU and Oniguruma of Debian 12 know 15 and 14,
+// and with their tables a newer script would be split elsewhere than the model's training did.
 #include "text/unicode/unicode_classes.h"
 
 #include <algorithm>
@@ -10,9 +10,7 @@
 namespace tandem {
 namespace {
 
-struct Range {
-  char32_t first, last;
-};
+using Range = CodePointRange;
 
 // clang-format off
 constexpr Range kLetters[] = {
@@ -304,6 +302,12 @@ bool is_space(char32_t c) {
   return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
          c == 0x3000;
+}
+
+std::vector<CodePointRange> word_ranges() {
+  std::vector<CodePointRange> out(std::begin(kLetters), std::end(kLetters));
+  out.insert(out.end(), std::begin(kOtherWord), std::end(kOtherWord));
+  return out;
 }
 
 bool is_word(char32_t c) { return is_letter(c) || contains(kOtherWord, c); }

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/utf8.h"
-#include "text/pipeline/models/unigram_model.h"
 
 namespace tandem {
 
@@ -196,14 +195,18 @@ std::unique_ptr<WordEncoder> BpeModel::word_encoder() const {
 void BpeModel::read_options(const JsonView& json) {
   if (const auto dropout = json.find("dropout")) {
     if (!dropout->value().is_number()) dropout->fail("expected a number");
-    if (dropout->value() != 0) dropout->fail_unsupported("encoding at random is not supported");
+    const double share = dropout->value().get<double>();
+    if (!(share >= 0 && share <= 1)) dropout->fail("expected a number from 0 to 1");
+    if (share != 0 && share != 1) dropout->fail_unsupported("encoding at random is not supported");
+    drops_merges_ = share == 1;
   }
   if (const auto token = json.find("unk_token")) unknown_token_ = token->string();
   if (const auto prefix = json.find("continuing_subword_prefix")) prefix_ = prefix->string();
   if (const auto suffix = json.find("end_of_word_suffix")) suffix_ = suffix->string();
   if (const auto flag = json.find("fuse_unk")) fuse_unknown_ = flag->boolean();
   if (const auto flag = json.find("byte_fallback")) byte_fallback_ = flag->boolean();
-  if (const auto flag = json.find("ignore_merges")) ignore_merges_ = flag->boolean();
+  if (const auto flag = json.find("ignore_merges"))
+    ignore_merges_ = flag->boolean() && !drops_merges_;
 }
 
 // "a b" or ["a", "b"]; the rank is the position.
@@ -235,7 +238,8 @@ void BpeModel::read_merges(const JsonView& json) {
       return *id;
     };
     const int32_t left_id = id_of(left), right_id = id_of(right);
-    merges_.set(left_id, right_id, rank++, id_of(left + right.substr(prefix_.size())));
+    const int32_t merged = id_of(left + right.substr(prefix_.size()));
+    if (!drops_merges_) merges_.set(left_id, right_id, rank++, merged);
   }
 }
 
@@ -265,17 +269,6 @@ int32_t BpeModel::unknown_id() const {
     throw invalid_model(file_, "model.unk_token: " + in_quotes(*unknown_token_) +
                                    " is needed but is not in the vocabulary");
   return *id;
-}
-
-std::unique_ptr<TokenModel> make_token_model(const JsonView& json) {
-  const auto type = json.find("type");
-  const bool is_bpe = type ? type->string() == "BPE" : json.find("merges").has_value();
-  if (is_bpe) return std::make_unique<BpeModel>(json);
-  if (type && type->string() == "Unigram") return make_unigram_model(json);
-  if (type)
-    type->fail_unsupported("the token model " + printable(type->string()) +
-                           " is not supported; supported: BPE, Unigram");
-  json.at("type").fail("missing");
 }
 
 }  // namespace tandem

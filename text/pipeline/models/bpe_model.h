@@ -59,6 +59,7 @@ class BpeModel : public VocabularyModel {
   std::optional<std::string> unknown_token_;
   std::string prefix_, suffix_;  // continuing_subword_prefix, end_of_word_suffix
   bool fuse_unknown_ = false, byte_fallback_ = false, ignore_merges_ = false;
+  bool drops_merges_ = false;  // dropout 1
 };
 
 }  // namespace tandem

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/error.h"
 #include "base/utf8.h"
 #include "text/sentencepiece/piece_index.h"
 
@@ -18,11 +21,40 @@ namespace tandem {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
-constexpr int32_t kUnknown = -1, kUnreached = -2;
+constexpr int32_t kNone = -1, kUnreached = -2;
+
+// A number as the library reads it from its shortest decimal form: digits, then one division or
+// multiplication. The last bit may be another than that of the nearest number, and decides between
+// segmentations that are as good.
+double as_library_reads(double value) {
+  std::array<char, 64> text{};
+  const auto end =
+      std::to_chars(text.begin(), text.end(), value, std::chars_format::scientific).ptr;
+  uint64_t digits = 0;
+  int decimals = 0;
+  const char* at = text.begin() + (text[0] == '-' ? 1 : 0);
+  bool behind_point = false;
+  for (; at != end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      behind_point = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*at - '0');
+    decimals += behind_point ? 1 : 0;
+  }
+  int exponent = 0;
+  if (at != end) std::from_chars(at[1] == '+' ? at + 2 : at + 1, end, exponent);
+  exponent -= decimals;
+  if (exponent < -300 || exponent > 300) return value;
+  const double power = std::pow(10.0, std::abs(exponent));
+  const double size =
+      exponent < 0 ? static_cast<double>(digits) / power : static_cast<double>(digits) * power;
+  return std::signbit(value) ? -size : size;
+}
 
 class UnigramModel final : public TokenModel {
  public:
-  explicit UnigramModel(const JsonView& json) {
+  explicit UnigramModel(const JsonView& json) : file_(json.file()) {
     read_vocabulary(json.at("vocab"));
     if (const auto id = json.find("unk_id")) {
       unknown_ = id->id();
@@ -60,6 +92,7 @@ class UnigramModel final : public TokenModel {
 
    private:
     void find_ends(std::string_view word);
+    void add(std::string_view piece, std::vector<int32_t>& ids) const;
 
     const UnigramModel& model_;
     std::vector<End> ends_;         // by position
@@ -68,14 +101,16 @@ class UnigramModel final : public TokenModel {
 
   void read_vocabulary(const JsonView& json);
   void read_bytes();
+  int32_t unknown_id() const;  // throws if there is none
 
   std::vector<std::string> tokens_;  // by id
   std::vector<double> scores_;
   std::unordered_map<std::string_view, int32_t> ids_;  // into tokens_
   PieceIndex index_;
   double unknown_score_ = 0;
-  int32_t unknown_ = kUnknown;
-  std::vector<int32_t> bytes_;  // ids of <0x00> … <0xFF>; empty: there are none
+  int32_t unknown_ = kNone;
+  std::vector<int32_t> bytes_;  // ids of <0x00> … <0xFF>, kNone without; empty: none is asked for
+  std::string file_;
 };
 
 void UnigramModel::read_vocabulary(const JsonView& json) {
@@ -90,13 +125,14 @@ void UnigramModel::read_vocabulary(const JsonView& json) {
     const JsonView score = entry.at(size_t{1});
     if (!score.value().is_number()) score.fail("expected a number");
     tokens_.push_back(entry.at(size_t{0}).string());
-    scores_.push_back(score.value().get<double>());
+    scores_.push_back(score.value().is_number_float()
+                          ? as_library_reads(score.value().get<double>())
+                          : score.value().get<double>());
     least = std::min(least, scores_.back());
-    const auto id = static_cast<int32_t>(i);
-    if (!ids_.emplace(tokens_.back(), id).second)
-      entry.fail("the token " + in_quotes(tokens_.back()) + " is there twice");
-    if (!tokens_.back().empty()) entries.emplace_back(tokens_.back(), id);
+    ids_[tokens_.back()] = static_cast<int32_t>(i);  // of a token that is there twice, the last one
   }
+  for (const auto& [token, id] : ids_)
+    if (!token.empty()) entries.emplace_back(token, id);
   index_ = PieceIndex(std::move(entries));
   unknown_score_ = least - kUnknownPenalty;
 }
@@ -105,48 +141,62 @@ void UnigramModel::read_bytes() {
   for (int byte = 0; byte < 256; ++byte) {
     std::array<char, 8> name{};
     std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
-    const auto id = token_to_id(name.data());
-    if (!id) return bytes_.clear();
-    bytes_.push_back(*id);
+    bytes_.push_back(token_to_id(name.data()).value_or(kNone));
   }
+}
+
+int32_t UnigramModel::unknown_id() const {
+  if (unknown_ == kNone)
+    throw invalid_model(file_, "model.unk_id: is needed for a character of no token");
+  return unknown_;
 }
 
 void UnigramModel::Encoder::find_ends(std::string_view word) {
   ends_.assign(word.size() + 1, End());
   for (size_t begin = 0; begin < word.size();) {
     const double so_far = ends_[begin].score;
-    const auto reach = [&](size_t length, double score, int32_t id) {
-      End& end = ends_[begin + length];
-      if (end.id == kUnreached || score > end.score) end = {score, begin, id};
+    const auto is_better = [&](size_t length, double score) {
+      const End& end = ends_[begin + length];
+      return end.id == kUnreached || score > end.score;
     };
     const auto character = static_cast<size_t>(code_point_at(word, begin).length);
     bool has_character = false;
     model_.index_.each_prefix(word.substr(begin), [&](size_t length, int id) {
-      reach(length, model_.scores_[static_cast<size_t>(id)] + so_far, id);
+      const double score = model_.scores_[static_cast<size_t>(id)] + so_far;
+      if (is_better(length, score)) ends_[begin + length] = {score, begin, id};
       has_character = has_character || length == character;
     });
-    if (!has_character) reach(character, model_.unknown_score_ + so_far, kUnknown);
+    const double score = model_.unknown_score_ + so_far;
+    if (!has_character && is_better(character, score))
+      ends_[begin + character] = {score, begin, model_.unknown_id()};
     begin += character;
   }
+}
+
+// A piece, or neighbouring unknown ones, which may be a token together.
+void UnigramModel::Encoder::add(std::string_view piece, std::vector<int32_t>& ids) const {
+  if (const auto id = model_.token_to_id(piece)) return ids.push_back(*id);
+  const auto id_of = [&](char byte) { return model_.bytes_[static_cast<uint8_t>(byte)]; };
+  const bool as_bytes =
+      !model_.bytes_.empty() &&
+      std::all_of(piece.begin(), piece.end(), [&](char byte) { return id_of(byte) != kNone; });
+  if (!as_bytes) return ids.push_back(model_.unknown_id());
+  for (const char byte : piece) ids.push_back(id_of(byte));
 }
 
 void UnigramModel::Encoder::encode(std::string_view word, std::vector<int32_t>& ids) {
   find_ends(word);
   path_.clear();
   for (size_t end = word.size(); end > 0; end = ends_[end].begin) path_.push_back(&ends_[end]);
-  bool unknown_before = false;  // neighbouring characters of no piece are one
-  for (auto piece = path_.rbegin(); piece != path_.rend(); ++piece) {
-    const bool unknown = (*piece)->id == kUnknown;
-    if (!unknown) {
-      ids.push_back((*piece)->id);
-    } else if (!model_.bytes_.empty()) {
-      const auto end = static_cast<size_t>(*piece - ends_.data());
-      for (size_t at = (*piece)->begin; at < end; ++at)
-        ids.push_back(model_.bytes_[static_cast<uint8_t>(word[at])]);
-    } else if (!unknown_before && model_.unknown_ != kUnknown) {
-      ids.push_back(model_.unknown_);
-    }
-    unknown_before = unknown;
+  for (size_t i = path_.size(); i-- > 0;) {
+    const End& first = *path_[i];
+    const auto is_unknown = [&](const End& end) {
+      return model_.unknown_ != kNone && end.id == model_.unknown_;
+    };
+    if (is_unknown(first))
+      while (i > 0 && is_unknown(*path_[i - 1])) --i;
+    const auto end = static_cast<size_t>(path_[i] - ends_.data());
+    add(word.substr(first.begin, end - first.begin), ids);
   }
 }
 

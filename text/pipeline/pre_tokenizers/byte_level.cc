@@ -1,13 +1,11 @@
 // GPT-2's words are found by hand: the pattern needs one character of look-ahead at most, and this
-// is several times faster than a regular expression engine. A test compares it with PCRE2.
+// is several times faster than a regular expression engine. A test compares it with Oniguruma.
 #include "text/pipeline/pre_tokenizers/byte_level.h"
 
 #include <array>
 #include <cstdint>
-#include <memory>
 
 #include "base/utf8.h"
-#include "text/pipeline/pre_tokenizers/metaspace.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace tandem {
@@ -110,7 +108,14 @@ ByteLevelPreTokenizer::ByteLevelPreTokenizer(const JsonView& json)
   if (const auto use_regex = json.find("use_regex")) use_regex_ = use_regex->boolean();
 }
 
-void ByteLevelPreTokenizer::split(std::string_view text, const TextSink& word) const {
+std::string byte_characters(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += byte_map().characters[static_cast<uint8_t>(c)];
+  return out;
+}
+
+void ByteLevelPreTokenizer::split(const Word& word, const WordSink& sink) const {
+  std::string_view text = word.text;
   if (text.empty()) return;
   std::string prefixed;
   if (add_prefix_space_ && text.front() != ' ') {
@@ -122,10 +127,10 @@ void ByteLevelPreTokenizer::split(std::string_view text, const TextSink& word) c
   const ByteMap& map = byte_map();
   std::string mapped;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = use_regex_ ? gpt2_word_end(text, at) : text.size();
+    const size_t begin = at, end = use_regex_ ? gpt2_word_end(text, at) : text.size();
     mapped.clear();
     for (; at < end; ++at) mapped += map.characters[static_cast<uint8_t>(text[at])];
-    word(mapped);
+    sink({mapped, word.starts && begin == 0});
   }
 }
 
@@ -161,17 +166,6 @@ nlohmann::json byte_document(const std::vector<std::string>& first_tokens) {
       {"decoder", {{"type", "ByteLevel"}, {"drop_invalid", true}}},
       {"model",
        {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", nlohmann::json::array()}}}};
-}
-
-std::unique_ptr<Decoder> make_decoder(const JsonView& json) {
-  const JsonView type = json.at("type");
-  if (type.string() == "ByteLevel") {
-    const auto drops_invalid = json.find("drop_invalid");  // Tandem's own key
-    return std::make_unique<ByteLevelDecoder>(drops_invalid && drops_invalid->boolean());
-  }
-  if (type.string() == "Metaspace" || type.string() == "Sequence")
-    return make_metaspace_decoder(json);
-  type.fail_unsupported("the decoder " + type.string() + " is not supported");
 }
 
 }  // namespace tandem

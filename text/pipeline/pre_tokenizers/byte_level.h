@@ -16,7 +16,7 @@ namespace tandem {
 class ByteLevelPreTokenizer : public PreTokenizer {
  public:
   explicit ByteLevelPreTokenizer(const JsonView& json);
-  void split(std::string_view text, const TextSink& word) const override;
+  void split(const Word& text, const WordSink& sink) const override;
 
  private:
   bool add_prefix_space_;
@@ -39,6 +39,9 @@ class ByteLevelDecoder : public Decoder {
 // A tokenizer.json in which each byte is a token: stages and the model, whose ids begin with the
 // tokens given and go on with the bytes. Its decoder drops invalid bytes.
 nlohmann::json byte_document(const std::vector<std::string>& first_tokens);
+
+// Each byte of `text` as the character that stands for it.
+std::string byte_characters(std::string_view text);
 
 // End of the word that starts at `position` of valid UTF-8, by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -1,4 +1,4 @@
-// GPT-2's words, found by hand, against the pattern itself in PCRE2.
+// GPT-2's words, found by hand, against the pattern itself in Oniguruma.
 #include "text/pipeline/pre_tokenizers/byte_level.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "text/pipeline/pre_tokenizers/split_pattern.h"
+#include "text/pipeline/pre_tokenizers/split.h"
 
 namespace tandem {
 namespace {
@@ -27,7 +27,7 @@ std::vector<std::string> words_by_hand(const std::string& text) {
 std::vector<std::string> words_by_pattern(const SplitPreTokenizer& pattern,
                                           const std::string& text) {
   std::vector<std::string> words;
-  pattern.split(text, [&](std::string_view word) { words.emplace_back(word); });
+  pattern.split({text}, [&](const Word& word) { words.emplace_back(word.text); });
   return words;
 }
 
@@ -40,7 +40,7 @@ char32_t random_character(std::mt19937_64& rng) {
     case 1: return kSpaces[rng() % kSpaces.size()];
     case 2: return static_cast<char32_t>(rng() % 0x250);
     case 3: return U' ';
-    // Up to here PCRE2 of every platform has the characters of our tables.
+    // Up to here Oniguruma of every platform has the characters of our tables.
     default: return static_cast<char32_t>(0x250 + rng() % 0x600);
   }
 }

@@ -1,0 +1,117 @@
+// Normalizers that drop, replace or surround single characters.
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/utf8.h"
+#include "text/pipeline/normalizers/normalizer_steps.h"
+#include "text/pipeline/pre_tokenizers/byte_level.h"
+#include "text/unicode/library_classes.h"
+#include "text/unicode/unicode_classes.h"
+
+namespace tandem {
+namespace {
+
+bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
+
+// What becomes of each character; one that becomes nothing is dropped.
+class CharacterNormalizer final : public Normalizer {
+ public:
+  using Append = void (*)(char32_t c, std::string& out);
+  explicit CharacterNormalizer(Append append) : append_(append) {}
+
+  std::string normalize(std::string_view text) const override {
+    std::string out;
+    out.reserve(text.size());
+    for (size_t at = 0; at < text.size();) {
+      const CodePoint c = code_point_at(text, at);
+      append_(c.value, out);
+      at += static_cast<size_t>(c.length);
+    }
+    return out;
+  }
+  bool keeps_start(std::string_view text, bool starts) const override {
+    std::string out;
+    if (starts && !text.empty()) append_(code_point_at(text, 0).value, out);
+    return !out.empty();
+  }
+
+ private:
+  Append append_;
+};
+
+void append_clean(char32_t c, std::string& out) {
+  if (c == 0 || c == 0xFFFD || is_control(c)) return;
+  append_utf8(is_space(c) ? U' ' : c, out);
+}
+
+// Ideographs as BERT has them: words of their own.
+void append_spaced(char32_t c, std::string& out) {
+  const bool ideograph = in(c, 0x4E00, 0x9FFF) || in(c, 0x3400, 0x4DBF) ||
+                         in(c, 0x20000, 0x2A6DF) || in(c, 0x2A700, 0x2B73F) ||
+                         in(c, 0x2B740, 0x2B81F) || in(c, 0x2B920, 0x2CEAF) ||
+                         in(c, 0xF900, 0xFAFF) || in(c, 0x2F800, 0x2FA1F);
+  if (ideograph) out.push_back(' ');
+  append_utf8(c, out);
+  if (ideograph) out.push_back(' ');
+}
+
+void append_without_accents(char32_t c, std::string& out) {
+  if (!is_nonspacing_mark(c)) append_utf8(c, out);
+}
+
+void append_without_marks(char32_t c, std::string& out) {
+  if (!is_mark(c)) append_utf8(c, out);
+}
+
+// SentencePiece's rules for machine translation.
+void append_nmt(char32_t c, std::string& out) {
+  const bool dropped =
+      in(c, 0x1, 0x8) || c == 0xB || in(c, 0xE, 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  if (dropped) return;
+  const bool space = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+                     in(c, 0x200B, 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     c == 0xFEFF || c == 0xFFFD;
+  append_utf8(space ? U' ' : c, out);
+}
+
+class ByteLevelNormalizer final : public Normalizer {
+ public:
+  std::string normalize(std::string_view text) const override { return byte_characters(text); }
+};
+
+std::unique_ptr<Normalizer> each(CharacterNormalizer::Append append) {
+  return std::make_unique<CharacterNormalizer>(append);
+}
+
+std::unique_ptr<Normalizer> make_bert(const JsonView& json) {
+  const bool lowercase = json.at("lowercase").boolean();
+  const auto strip_accents = json.find("strip_accents");
+  std::vector<std::unique_ptr<Normalizer>> steps;
+  if (json.at("clean_text").boolean()) steps.push_back(each(append_clean));
+  if (json.at("handle_chinese_chars").boolean()) steps.push_back(each(append_spaced));
+  if (strip_accents ? strip_accents->boolean() : lowercase) {
+    const nlohmann::json nfd = {{"type", "NFD"}};
+    steps.push_back(make_unicode_form(JsonView(nfd, json.file())));
+    steps.push_back(each(append_without_accents));
+  }
+  if (lowercase) steps.push_back(each(append_lowercase));
+  return make_normalizer_sequence(std::move(steps), json.file());
+}
+
+}  // namespace
+
+std::unique_ptr<Normalizer> make_character_normalizer(const JsonView& json) {
+  const std::string& type = json.at("type").string();
+  if (type == "BertNormalizer") return make_bert(json);
+  if (type == "Lowercase") return each(append_lowercase);
+  if (type == "Nmt") return each(append_nmt);
+  if (type == "StripAccents") return each(append_without_marks);
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
+  return nullptr;
+}
+
+}  // namespace tandem
