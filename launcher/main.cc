@@ -19,6 +19,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/help.h"
 #include "launcher/parse_error.h"
+#include "launcher/usage/environment.h"
 #include "runtime/version.h"
 
 namespace {
@@ -69,6 +70,7 @@ int main(int argc, char** argv) {
   using namespace tandem;
   install_terminate_handler();
   adapt_to_limits();
+  launcher::forget_service_variables();
   // Standard output is for results.
   spdlog::set_default_logger(spdlog::stderr_color_mt("tandem"));
   CLI::App app(

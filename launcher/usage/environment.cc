@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <string_view>
 
 #include "base/readable_text.h"
@@ -32,6 +33,13 @@ std::string variable_of_flag(const std::string& name) {
   std::string out = std::string(kPrefix) + name;
   for (char& c : out) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
   return out;
+}
+
+void forget_service_variables() {
+  constexpr const char* kPort = "TANDEM_PORT";
+  const char* value = std::getenv(kPort);
+  if (value != nullptr && std::string_view(value).find("://") != std::string_view::npos)
+    unsetenv(kPort);
 }
 
 std::vector<std::string> unknown_variables(const CLI::App& app) {

@@ -125,6 +125,9 @@ TEST(Variables, ThatMeanNothingAreNamed) {
        {"TANDEM_MAX_NUM_SEQS=4", "TANDEM_CPU_ISA=generic", "TANDEM_SERVICE_HOST=10.0.0.1",
         "TANDEM_PORT_8000_TCP=tcp://10.0.0.1:8000"})
     EXPECT_EQ(serve_with(known).err.find("means nothing"), std::string::npos) << known;
+  // In a pod beside a service "tandem".
+  EXPECT_NE(serve_with("TANDEM_PORT=tcp://10.0.0.1:8000").err.find("/no/such/model"),
+            std::string::npos);
 }
 
 // The argument wins over the variable, and that over the file.
