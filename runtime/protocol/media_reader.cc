@@ -87,7 +87,8 @@ bool read_media(const nlohmann::json& data, const std::string& field, ReadFile r
     const std::string name = field + "." + key;
     if (key != "image") throw not_supported(name, "not built yet; there is \"image\"");
     const std::string source = read_string(value, name);
-    const bool url = lower(source.substr(0, 5)) == "data:" || source.find("://") != source.npos;
+    const size_t begin = std::min(source.find_first_not_of(" \t\r\n\f"), source.size());
+    const bool url = lower(source.substr(begin, 5)) == "data:" || source.find("://") != source.npos;
     if (!url && read_file == nullptr)
       throw not_supported(name, "paths are not read here; give the image as data:image/…;base64");
     part.set_image(url ? read_image_url(source, name) : read_file(source, name));
