@@ -10,8 +10,6 @@
 namespace tandem {
 namespace {
 
-struct NoSettings {};
-
 constexpr size_t kByteTokenLength = 6;  // of <0xE2>
 
 std::optional<int> hex_digit(char c) {

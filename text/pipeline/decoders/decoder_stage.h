@@ -81,6 +81,8 @@ std::unique_ptr<DecoderComponent> make_text_component(const JsonView& json);
 std::unique_ptr<DecoderComponent> make_word_component(const JsonView& json);
 std::unique_ptr<DecoderComponent> make_joining_component();
 
+struct NoSettings {};
+
 // A component whose stages are of one class, made of its settings.
 template <class Stage, class Settings>
 class ComponentOf final : public DecoderComponent {

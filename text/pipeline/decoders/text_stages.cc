@@ -11,8 +11,6 @@
 namespace tandem {
 namespace {
 
-struct NoSettings {};
-
 // All tokens become one.
 class FuseStage final : public DecoderStage {
  public:

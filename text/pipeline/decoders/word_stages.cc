@@ -137,8 +137,6 @@ class MetaspaceStage final : public DecoderStage {
   bool first_;
 };
 
-struct NoSettings {};
-
 // A space between two tokens.
 class JoiningStage final : public DecoderStage {
  public:

@@ -78,7 +78,7 @@ class ReplaceNormalizer final : public Normalizer {
   std::string content_, file_;
 };
 
-std::unique_ptr<Normalizer> make_step(const JsonView& json) {
+std::unique_ptr<Normalizer> make_normalizer_step(const JsonView& json) {
   const JsonView type = json.at("type");
   if (auto form = make_unicode_form(json)) return form;
   if (auto step = make_character_normalizer(json)) return step;
@@ -92,9 +92,9 @@ std::unique_ptr<Normalizer> make_step(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_normalizer(const JsonView& json) {
-  if (json.at("type").string() != "Sequence") return make_step(json);
+  if (json.at("type").string() != "Sequence") return make_normalizer_step(json);
   std::vector<std::unique_ptr<Normalizer>> steps;
-  for (const JsonView& part : flat_parts(json, "normalizers")) steps.push_back(make_step(part));
+  for (const JsonView& part : flat_parts(json, "normalizers")) steps.push_back(make_normalizer_step(part));
   return make_normalizer_sequence(std::move(steps), json.file());
 }
 

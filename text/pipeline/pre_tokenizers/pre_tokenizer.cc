@@ -33,7 +33,7 @@ class PreTokenizerSequence final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
-std::unique_ptr<PreTokenizer> make_step(const JsonView& json) {
+std::unique_ptr<PreTokenizer> make_pre_tokenizer_step(const JsonView& json) {
   const JsonView type = json.at("type");
   if (type.string() == "ByteLevel") return std::make_unique<ByteLevelPreTokenizer>(json);
   if (type.string() == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(json);
@@ -45,9 +45,9 @@ std::unique_ptr<PreTokenizer> make_step(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json) {
-  if (json.at("type").string() != "Sequence") return make_step(json);
+  if (json.at("type").string() != "Sequence") return make_pre_tokenizer_step(json);
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  for (const JsonView& part : flat_parts(json, "pretokenizers")) steps.push_back(make_step(part));
+  for (const JsonView& part : flat_parts(json, "pretokenizers")) steps.push_back(make_pre_tokenizer_step(part));
   return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
 
