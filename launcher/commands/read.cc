@@ -69,7 +69,9 @@ Run add_read(CLI::App& app) {
   options->requests.bar = "Reading";
   options->requests.ahead = 1;  // images take memory
   app.option_defaults()->group("Input and output");
-  app.add_option("FILE", options->files, "Images to read: PNG or JPEG")->required();
+  app.add_option("FILE", options->files,
+                 "Images to read: PNG, JPEG, WebP, GIF, BMP or TIFF; - is standard input")
+      ->required();
   app.add_option("--format", options->format,
                  "text writes the text of each, json a line with \"file\" and \"text\"")
       ->capture_default_str();

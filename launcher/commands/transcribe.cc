@@ -143,6 +143,9 @@ class Transcriber {
       std::fprintf(stderr, "tandem: %s: %s\n", readable(file).c_str(),
                    readable(finished.error->what()).c_str());
     } else {
+      for (const std::string& warning : finished.output.warnings())
+        std::fprintf(stderr, "tandem: %s: warning: %s\n", readable(file).c_str(),
+                     readable(warning).c_str());
       text = write_transcript(format_, finished.output, {finished.seconds, task_});
       if (!options_.folder.empty()) return write_file(file, text);
     }
@@ -191,7 +194,8 @@ Run add_transcribe(CLI::App& app) {
   options->requests.command = "tandem transcribe";
   options->requests.bar = "Transcribing";
   app.option_defaults()->group("Input and output");
-  app.add_option("FILE", options->files, "Files of sound: WAV, FLAC, Ogg, MP3 and others")
+  app.add_option("FILE", options->files,
+                 "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; - is standard input")
       ->required();
   app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
       ->type_name("NAME")

@@ -101,11 +101,14 @@ SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const s
     LogMel all = settings.frames_of(file, field);
     const double seconds = out.seconds = all.seconds;
     out.pieces.push_back({std::move(all), seconds});
+    out.warnings = file.warnings();
     return out;
   }
   Chunker chunker(mel, lengths);
   for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
-  return chunker.finish();
+  SpeechInput out = chunker.finish();
+  out.warnings = file.warnings();
+  return out;
 }
 
 }  // namespace tandem

@@ -77,11 +77,14 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
     segments.back().update(segment_to_json(segment));
   }
   const std::string code = language_code_of_token(result.language());
-  return {{"task", facts.task},
-          {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
-          {"duration", facts.seconds},
-          {"text", trimmed(answer.text())},
-          {"segments", std::move(segments)}};
+  ordered_json out = {
+      {"task", facts.task},
+      {"language", code.empty() ? ordered_json() : ordered_json(language_name(code))},
+      {"duration", facts.seconds},
+      {"text", trimmed(answer.text())},
+      {"segments", std::move(segments)}};
+  if (result.warnings_size() > 0) out["warnings"] = result.warnings();
+  return out;
 }
 
 std::string line_of(const ordered_json& value) { return dump_ordered_line(value) + "\n"; }
