@@ -7,6 +7,8 @@ include(GNUInstallDirs)
 option(TANDEM_INSTALL_DEMO "Install the demo model and the example texts as well" OFF)
 if(TARGET tandem)
   install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
+  # Where the program looks for it (runtime/media/decoder_process.cc).
+  install(TARGETS tandem-decoder RUNTIME DESTINATION libexec/tandem COMPONENT server)
 endif()
 # Of its own: what a server needs has no CUDA library. Where the program looks (kernels/core/plugin.h), whatever the
 # distribution calls its folders of libraries.

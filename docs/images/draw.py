@@ -14,7 +14,7 @@ FOLDERS = [
     [("launcher", "commands and flags; HTTP and ranks put together; the hub", "CLI11, libcurl")],
     [("client", "the client library, for other processes", "CAF"), ("server", "http/  api/  page/: OpenAI's routes", "Asio")],
     [("actors", "engine, schedulers, workers, supervisor: they move messages; network/", "CAF")],
-    [("runtime", "every decision about requests and steps; rooms, from left to right:", "Protobuf, libsndfile")],
+    [("runtime", "every decision about requests and steps; rooms, from left to right:", "Protobuf")],
     [("models", "families; blocks/  config/  checkpoint/  step/", "")],
     [("text", "tokenizers: text to token ids and back", "ICU, Oniguruma")],
     [("parallel", "ranks: communicators/  layers/", "MPI, NCCL")],

@@ -73,7 +73,8 @@ Run add_read(CLI::App& app) {
   options->requests.ahead = 1;  // images take memory
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
-  app.add_option("FILE", options->files, "Images to read: PNG or JPEG");
+  app.add_option("FILE", options->files,
+                 "Images to read: PNG, JPEG, WebP, GIF, BMP or TIFF; - is standard input");
   app.add_option("--format", options->format,
                  "text writes the text of each, json a line with \"file\" and \"text\"")
       ->capture_default_str();

@@ -147,6 +147,9 @@ class Transcriber {
     if (finished.error) {
       tell(file, finished.error->what());
     } else {
+      for (const std::string& warning : finished.output.warnings())
+        std::fprintf(stderr, "tandem: %s: warning: %s\n", readable(file).c_str(),
+                     readable(warning).c_str());
       text = write_transcript(format_, finished.output, {finished.seconds, task_});
       if (folder_ != nullptr) return write_file(finished.number, text);
     }
@@ -211,7 +214,8 @@ Run add_transcribe(CLI::App& app) {
   options->requests.bar = "Transcribing";
   app.option_defaults()->group("Input and output");
   options->requests.engine.add_model_argument(app);
-  app.add_option("FILE", options->files, "Files of sound: WAV, FLAC, Ogg, MP3 and others");
+  app.add_option("FILE", options->files,
+                 "Files of sound, or films, such as WAV, MP3, M4A, MP4, WebM; - is standard input");
   app.add_option("--format", options->format, "text, srt, vtt, json or verbose_json")
       ->type_name("NAME")
       ->capture_default_str();

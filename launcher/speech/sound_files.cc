@@ -1,6 +1,6 @@
 #include "launcher/speech/sound_files.h"
 
-#include "base/file_bytes.h"
+#include "runtime/media/media_source.h"
 #include "runtime/protocol/prompt_reader.h"
 
 namespace tandem::launcher {
@@ -36,7 +36,7 @@ void SoundFiles::send(uint64_t number, JsonRequest request) {
   Sound& counted = sounds_[number];
   try {
     if (!inner_.opens_files()) {
-      sound.set_file(read_file_bytes(request.audio, kMaxSoundBytes, kField));
+      sound.set_file(MediaSource::open(request.audio, kField).bytes(kField, kMaxSoundBytes));
       request.audio.clear();
       counted.bytes = sound.file().size();
       bytes_ += counted.bytes;

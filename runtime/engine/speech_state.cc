@@ -16,6 +16,8 @@ SpeechState::SpeechState(const std::string& request_id,
       seconds_(transcription_->seconds()) {
   output_.set_request_id(request_id);
   output_.add_outputs();
+  const auto& warnings = transcription_->warnings();
+  output_.mutable_warnings()->Assign(warnings.begin(), warnings.end());
 }
 
 std::vector<Transcription::Request> SpeechState::next() {

@@ -27,6 +27,13 @@ InputError no_room(const std::string& field, const std::string& why) {
                     field);
 }
 
+InputError too_long(const std::string& field, uint64_t bytes, uint64_t most) {
+  return InputError(ErrorKind::kResource,
+                    field + ": has " + std::to_string(bytes) + " bytes, more than the " +
+                        std::to_string(most) + " that are taken",
+                    field);
+}
+
 void write_all(int fd, std::string_view bytes, const std::string& field) {
   while (!bytes.empty()) {
     const ssize_t count = write(fd, bytes.data(), bytes.size());
@@ -108,16 +115,25 @@ MediaSource MediaSource::open(const fs::path& path, const std::string& field, ui
     if (count < 0) throw invalid_request(field, name + " cannot be read");
     if (count == 0) return std::move(file).finish();
     if (file.size() + static_cast<uint64_t>(count) > most)
-      throw InputError(ErrorKind::kResource,
-                       field + ": " + name + " has more than the " + std::to_string(most) +
-                           " bytes that are taken",
-                       field);
+      throw too_long(field, file.size() + static_cast<uint64_t>(count), most);
     file.append({piece.data(), static_cast<size_t>(count)});
   }
 }
 
 int MediaSource::fd() const { return state_->fd; }
 uint64_t MediaSource::size() const { return state_->size; }
+
+std::string MediaSource::bytes(const std::string& field, uint64_t most) const {
+  if (size() > most) throw too_long(field, size(), most);
+  std::string out(size(), '\0');
+  for (size_t got = 0; got < out.size();) {
+    const ssize_t count = pread(fd(), out.data() + got, out.size() - got, static_cast<off_t>(got));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) throw invalid_request(field, "cannot be read to its end");
+    got += static_cast<size_t>(count);
+  }
+  return out;
+}
 
 UnlinkedFile::UnlinkedFile(std::string field) : field_(std::move(field)) {
   const char* const chosen = std::getenv("TMPDIR");

@@ -29,6 +29,8 @@ class MediaSource {
   int fd() const;
   // Bytes when it was opened. A file of this host may have fewer by now.
   uint64_t size() const;
+  // All of them. Throws InputError (`field`): there are more than `most`, or they cannot be read.
+  std::string bytes(const std::string& field, uint64_t most) const;
 
  private:
   struct State;

@@ -87,6 +87,7 @@ void OutputCursor::next_chunk(const proto::RequestOutput& output, proto::Request
   chunk.set_finished(true);
   if (output.has_metrics()) *chunk.mutable_metrics() = output.metrics();
   if (output.has_embedding()) *chunk.mutable_embedding() = output.embedding();
+  *chunk.mutable_warnings() = output.warnings();
   end_sent_ = true;
 }
 
@@ -107,6 +108,7 @@ void append_chunk(proto::RequestOutput& output, const proto::RequestChunk& chunk
   output.mutable_prompt_logprobs()->MergeFrom(chunk.prompt_logprobs());
   if (chunk.finished()) output.set_finished(true);
   if (chunk.has_embedding()) *output.mutable_embedding() = chunk.embedding();
+  output.mutable_warnings()->MergeFrom(chunk.warnings());
   if (chunk.has_metrics()) *output.mutable_metrics() = chunk.metrics();
 }
 

@@ -135,6 +135,7 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
   if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
   for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
   if (!output.language().empty()) out["language"] = output.language();
+  if (output.warnings_size() > 0) out["warnings"] = output.warnings();
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token

@@ -1,5 +1,7 @@
 #include "runtime/request/request_processor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <random>
 
 #include "base/printable.h"
@@ -90,9 +92,8 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
   check_options(options);
   if (prompt.encoder().has_sound()) {
     const std::string& field = field_of_sound(prompt);
-    AudioFile file = AudioFile::of_bytes(prompt.encoder().sound().file(), field,
-                                         speech(field).mel.sampling_rate);
-    return prepare_sound(file, prompt, options);
+    speech(field);
+    return prepare(MediaSource::of_bytes(prompt.encoder().sound().file(), field), prompt, options);
   }
   if (options.has_tgt_lang())
     return prepare_resolved(
@@ -100,13 +101,23 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
   return prepare_resolved(prompt, options);
 }
 
-PreparedRequest RequestProcessor::prepare_file(const std::filesystem::path& sound,
-                                               const proto::Prompt& prompt,
-                                               const proto::GenerationOptions& options) {
+PreparedRequest RequestProcessor::prepare(const MediaSource& sound, const proto::Prompt& prompt,
+                                          const proto::GenerationOptions& options) {
   check_options(options);
   const std::string& field = field_of_sound(prompt);
   AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
-  return prepare_sound(file, prompt, options);
+  PreparedRequest out = prepare_sound(file, prompt, options);
+  for (const std::string& warning : file.warnings())
+    spdlog::info("a sound was not decoded in full: {}", warning);
+  return out;
+}
+
+PreparedRequest RequestProcessor::prepare_file(const std::filesystem::path& sound,
+                                               const proto::Prompt& prompt,
+                                               const proto::GenerationOptions& options) {
+  const std::string& field = field_of_sound(prompt);
+  speech(field);
+  return prepare(MediaSource::open(sound, field), prompt, options);
 }
 
 PreparedRequest RequestProcessor::prepare_media(const MediaSource& sound,

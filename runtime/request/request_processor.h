@@ -38,8 +38,11 @@ class RequestProcessor {
   // it: into a transcription, or into frames where the decoder has a prompt of the request's own,
   // or the encoder's output is all that is wanted. Throws InputError naming the field.
   PreparedRequest prepare(const proto::Prompt& prompt, const proto::GenerationOptions& options);
-  // The same of sound in a file of this host, which is not held in memory. The prompt's has no
-  // bytes.
+  // The same of sound that is not in the prompt: a file of this host, a body of HTTP. The prompt's
+  // sound has no bytes.
+  PreparedRequest prepare(const MediaSource& sound, const proto::Prompt& prompt,
+                          const proto::GenerationOptions& options);
+  // Of a file of this host; "-" is standard input.
   PreparedRequest prepare_file(const std::filesystem::path& sound, const proto::Prompt& prompt,
                                const proto::GenerationOptions& options);
 

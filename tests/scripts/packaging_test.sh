@@ -22,12 +22,17 @@ cmake --install "$build" --component server --prefix "$folder/prefix" >"$folder/
   cat "$folder/log"
   exit 1
 }
-for file in bin/tandem lib/systemd/system/tandem.service etc/tandem/tandem.toml etc/default/tandem \
+for file in bin/tandem libexec/tandem/tandem-decoder lib/systemd/system/tandem.service etc/tandem/tandem.toml etc/default/tandem \
   share/bash-completion/completions/tandem share/zsh/site-functions/_tandem share/fish/vendor_completions.d/tandem.fish \
   share/doc/tandem/README.md share/doc/tandem/serving.md share/doc/tandem/examples/kubernetes/deployment.yaml \
   share/doc/tandem/examples/slurm/tandem.sbatch share/tandem/grafana/tandem.json share/tandem/prometheus/alerts.yml; do
   [ -f "$folder/prefix/$file" ] || { echo "FAILED: $file is not installed"; exit 1; }
 done
+"$folder/prefix/libexec/tandem/tandem-decoder" --help >/dev/null
+if ldd "$folder/prefix/bin/tandem" | grep -E 'libav(codec|format|util)|libsw|libpng|libjpeg|libtiff|libwebp|libgif'; then
+  echo "FAILED: these libraries are the decoder's alone"
+  exit 1
+fi
 ls "$folder/prefix"/share/man/man1/tandem.1* >/dev/null
 grep -q "^ExecStart=$folder/prefix/bin/tandem serve --config $folder/prefix/etc/tandem/tandem.toml" \
   "$folder/prefix/lib/systemd/system/tandem.service"

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/media/image/image_file.h"
 
 namespace tandem {
 namespace fs = std::filesystem;

@@ -35,7 +35,7 @@ class ImageProcessor {
   };
   std::optional<Size> size() const;
 
-  // Of a PNG or JPEG file's bytes. Throws InputError (`field`).
+  // Of the bytes of a file of an image. Throws InputError (`field`).
   proto::EncoderFrames frames(std::string_view bytes, const std::string& field,
                               const ImagePatches& patches) const;
 

@@ -1,7 +1,7 @@
 // Images of other sizes, bit for bit as Pillow's Image.resize() makes them of 8-bit RGB.
 #pragma once
 
-#include "runtime/media/image/image_file.h"
+#include "runtime/media/image/image.h"
 
 namespace tandem {
 

@@ -1,13 +1,13 @@
-// A file of sound, read as mono at one rate: libsndfile decodes (WAV, FLAC, Ogg Vorbis and Opus,
-// MP3, AIFF, CAF and others), libsamplerate changes the rate.
+// A file of sound, or the sound of a film, read as mono at one rate: what `ffmpeg -i FILE -ar RATE
+// -ac 1` makes of it, which is what HuggingFace's pipelines hear. docs/speech.md names the formats.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "runtime/media/media_source.h"
 
 namespace tandem {
 
@@ -17,29 +17,33 @@ struct AudioLimits {
   int channels = 64;
 };
 
-// Reads block by block, so that memory does not grow with the file. Used by one thread.
+// Reads block by block, so that memory does not grow with the file; a decoder of this process's
+// works beside it. Used by one thread.
 class AudioFile {
  public:
-  // `field` is named in errors. Throws InputError: it cannot be opened, is no sound, is cut, has a
-  // rate or channels that nobody has, or is longer than the limit.
-  static AudioFile open(const std::filesystem::path& path, const std::string& field, int rate,
+  // `field` is named in errors. Waits for a decoder. Throws InputError (kUnavailable): there is
+  // none.
+  static AudioFile open(const MediaSource& source, const std::string& field, int rate,
                         const AudioLimits& limits = {});
   // The bytes of a file.
-  static AudioFile of_bytes(std::string bytes, const std::string& field, int rate,
+  static AudioFile of_bytes(std::string_view bytes, const std::string& field, int rate,
                             const AudioLimits& limits = {});
   AudioFile(AudioFile&&) noexcept;
   ~AudioFile();
 
-  // The next samples, the mean of the channels; false: there are no more. Throws InputError for
-  // what cannot be decoded, for numbers that are not finite, for files that end before they say.
+  // The next samples; false: there are no more. Throws InputError: it is no sound, has no samples,
+  // or such as are not finite, has a rate or channels that nobody has, is longer than the limit, or
+  // the decoder has ended over it. What is damaged is skipped.
   bool read(std::vector<float>& samples);
-  // Of what has been read, by the file's own samples and rate.
+  // How long it is, by the file's own samples and rates; once read() has returned false.
   double seconds() const;
+
+  // What could not be decoded, a few lines for people; complete once read() has returned false.
+  const std::vector<std::string>& warnings() const;
 
  private:
   struct State;
   explicit AudioFile(std::unique_ptr<State> state);
-  static void check_header(const State& state);
 
   std::unique_ptr<State> state_;
 };

@@ -99,12 +99,14 @@ SpeechInput read_speech(AudioFile& file, const SpeechSettings& settings, const s
     // (All that is made for the model has other samples: of its rate, and whole frames.)
     out.seconds = file.seconds();
     out.pieces.push_back({std::move(all), out.seconds});
+    out.warnings = file.warnings();
     return out;
   }
   Chunker chunker(mel, lengths);
   for (std::vector<float> samples; file.read(samples);) chunker.add(samples);
   SpeechInput out = chunker.finish();
   out.seconds = file.seconds();
+  out.warnings = file.warnings();
   return out;
 }
 

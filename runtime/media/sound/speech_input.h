@@ -35,7 +35,8 @@ struct SpeechPiece {
 
 struct SpeechInput {
   double seconds = 0;
-  std::vector<SpeechPiece> pieces;  // at least one
+  std::vector<SpeechPiece> pieces;    // at least one
+  std::vector<std::string> warnings;  // AudioFile::warnings()
 };
 
 // Of a whole file, as the model hears it. Throws InputError: what AudioFile and ChunkLengths throw,

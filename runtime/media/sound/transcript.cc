@@ -76,11 +76,13 @@ ordered_json verbose(const proto::RequestOutput& result, const TranscriptFacts& 
     segments.push_back({{"id", segments.size()}});
     segments.back().update(whole_segment_to_json(segment));
   }
-  return {{"task", facts.task},
-          {"language", spoken_language_name(result.language())},
-          {"duration", facts.seconds},
-          {"text", trimmed(answer.text())},
-          {"segments", std::move(segments)}};
+  ordered_json out = {{"task", facts.task},
+                      {"language", spoken_language_name(result.language())},
+                      {"duration", facts.seconds},
+                      {"text", trimmed(answer.text())},
+                      {"segments", std::move(segments)}};
+  if (result.warnings_size() > 0) out["warnings"] = result.warnings();
+  return out;
 }
 
 std::string line_of(const ordered_json& value) { return dump_ordered_line(value) + "\n"; }

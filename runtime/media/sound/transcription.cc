@@ -62,7 +62,10 @@ std::vector<int32_t> ids_of(const proto::SpeechSegment& segment) {
 Transcription::Transcription(std::shared_ptr<const SpeechSettings> settings, SpeechInput input,
                              const proto::SpeechParams& params, proto::GenerationOptions options,
                              const Tokenizer& tokenizer)
-    : tokenizer_(tokenizer), seconds_(input.seconds), waiting_(std::move(input.pieces)) {
+    : tokenizer_(tokenizer),
+      seconds_(input.seconds),
+      warnings_(std::move(input.warnings)),
+      waiting_(std::move(input.pieces)) {
   TANDEM_CHECK(!waiting_.empty());
   check_generation(options);
   auto task = std::make_shared<SpeechTask>();

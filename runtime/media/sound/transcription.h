@@ -45,6 +45,8 @@ class Transcription {
   // Seconds of sound that are done, and that there are.
   double seconds_done() const;
   double seconds() const { return seconds_; }
+  // What of the file could not be decoded.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // Those that stay as they are, in the order of time, with their texts; more come until done().
   // Without times() each has a window's begin and end.
   const std::vector<proto::SpeechSegment>& segments() const { return segments_; }
@@ -67,6 +69,7 @@ class Transcription {
   std::shared_ptr<const SpeechTask> task_;
   const Tokenizer& tokenizer_;
   double seconds_ = 0;
+  std::vector<std::string> warnings_;
   std::vector<SpeechPiece> waiting_;                     // sounds have gone to those that began
   std::vector<std::unique_ptr<WindowSequence>> pieces_;  // null: has not begun, or is collected
   std::unique_ptr<ChunkMerger> merger_;                  // of chunks

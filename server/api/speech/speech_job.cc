@@ -56,6 +56,7 @@ void SpeechJob::on_chunk(size_t, const proto::RequestChunk& chunk) {
   count(chunk);
   if (ended() || chunk.has_error()) return;
   if (!chunk.language().empty()) result_.set_language(chunk.language());
+  result_.mutable_warnings()->MergeFrom(chunk.warnings());
   if (request_.stream && chunk.outputs_size() > 0) begin_stream();
   for (const proto::CompletionChunk& news : chunk.outputs())
     if (news.index() == 0) take(news);
@@ -167,6 +168,7 @@ void SpeechJob::finish() {
   event["language"] = language();
   event["duration"] = seconds_;
   event["usage"] = token_usage();
+  if (result_.warnings_size() > 0) event["warnings"] = result_.warnings();
   send(event);
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();

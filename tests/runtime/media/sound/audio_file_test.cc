@@ -1,9 +1,10 @@
 // Files of sound: what comes out of good ones, and what is said of bad ones.
+// (tests/runtime/media/decoder/sound compares kinds of files with FFmpeg.)
 #include "runtime/media/sound/audio_file.h"
 
 #include <gtest/gtest.h>
-#include <sndfile.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -18,20 +19,30 @@ using testing::float_wav;
 using testing::little_endian;
 using testing::two_tones;
 
-std::vector<float> all_of(AudioFile file) {
-  std::vector<float> out;
-  for (std::vector<float> part; file.read(part);) out.insert(out.end(), part.begin(), part.end());
+struct Heard {
+  std::vector<float> samples;
+  std::vector<std::string> warnings;
+};
+
+Heard all_of(AudioFile file) {
+  Heard out;
+  for (std::vector<float> part; file.read(part);)
+    out.samples.insert(out.samples.end(), part.begin(), part.end());
+  out.warnings = file.warnings();
   return out;
 }
 
-std::vector<float> read(const std::string& bytes, int rate = 16000,
-                        const AudioLimits& limits = {}) {
-  return all_of(AudioFile::of_bytes(bytes, "audio", rate, limits));
+Heard hear(const std::string& bytes, const AudioLimits& limits = {}) {
+  return all_of(AudioFile::of_bytes(bytes, "audio", 16000, limits));
+}
+
+std::vector<float> read(const std::string& bytes, const AudioLimits& limits = {}) {
+  return hear(bytes, limits).samples;
 }
 
 std::string error_of(const std::string& bytes, const AudioLimits& limits = {}) {
   try {
-    read(bytes, 16000, limits);
+    read(bytes, limits);
   } catch (const InputError& error) {
     EXPECT_EQ(error.param(), "audio");
     return error.what();
@@ -39,17 +50,24 @@ std::string error_of(const std::string& bytes, const AudioLimits& limits = {}) {
   return "none";
 }
 
+std::string seed(const std::string& name) {
+  return test::read_file(std::filesystem::path(TANDEM_SOURCE_DIR) /
+                         "tests/fuzz/corpus/audio_fuzzer" / name);
+}
+
 TEST(AudioFile, SamplesOfTheRateAreAsTheyAre) {
   const std::vector<float> sound = two_tones(50001);
   EXPECT_EQ(read(float_wav(sound, 16000)), sound);
 }
 
+// As FFmpeg mixes them (-ac 1): the louder by 3 dB than their mean.
 TEST(AudioFile, ChannelsAreMixed) {
   std::vector<float> both;
   for (const float x : two_tones(20000)) both.insert(both.end(), {x, 0.25F});
   const std::vector<float> got = read(float_wav(both, 16000, 2));
   ASSERT_EQ(got.size(), 20000U);
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_FLOAT_EQ(got[i], (both[2 * i] + 0.25F) / 2);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], (both[2 * i] + 0.25F) * std::sqrt(0.5), 1e-6);
 }
 
 // A tone of 440 Hz is one after a change of rate, as long and as loud.
@@ -67,31 +85,16 @@ TEST(AudioFile, RatesAreChanged) {
   }
 }
 
-std::string encoded(const test::TempDir& dir, int format, const std::vector<float>& sound) {
-  SF_INFO info{};
-  info.samplerate = 16000;
-  info.channels = 1;
-  info.format = format;
-  const std::string path = (dir / "sound").string();
-  SNDFILE* file = sf_open(path.c_str(), SFM_WRITE, &info);
-  EXPECT_NE(file, nullptr) << sf_strerror(nullptr);
-  sf_writef_float(file, sound.data(), static_cast<sf_count_t>(sound.size()));
-  sf_close(file);
-  return test::read_file(path);
-}
-
 TEST(AudioFile, OtherFormats) {
-  const test::TempDir dir;
-  const std::vector<float> sound = two_tones(30000);
-  for (const int format : {SF_FORMAT_WAV | SF_FORMAT_PCM_16, SF_FORMAT_FLAC | SF_FORMAT_PCM_16,
-                           SF_FORMAT_AIFF | SF_FORMAT_PCM_24, SF_FORMAT_OGG | SF_FORMAT_VORBIS}) {
-    SCOPED_TRACE(format);
-    const std::string bytes = encoded(dir, format, sound);
-    const std::vector<float> got = all_of(AudioFile::open(dir / "sound", "audio", 16000));
-    ASSERT_EQ(got.size(), sound.size());
-    const bool lossy = (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG;
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], sound[i], lossy ? 0.1 : 1e-4) << i;
-    EXPECT_EQ(read(bytes), got);
+  for (const char* name : {"24.flac", "alac.caf", "vorbis.ogg", "opus.ogg", "stereo.mp3",
+                           "pcm24.aiff", "ima.wav", "pcm.w64", "aac.m4a", "opus.webm"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = seed(name);
+    const test::TempDir dir;
+    const auto path = dir.write("sound", bytes);
+    const Heard got = all_of(AudioFile::open(MediaSource::open(path, "audio"), "audio", 16000));
+    EXPECT_GT(got.samples.size(), 50U);
+    EXPECT_EQ(read(bytes), got.samples);
   }
 }
 
@@ -99,7 +102,8 @@ TEST(AudioFile, WhatIsNoSound) {
   EXPECT_NE(error_of("").find("audio: is no sound"), std::string::npos) << error_of("");
   EXPECT_NE(error_of("a text is no sound, however long it is").find("is no sound"),
             std::string::npos);
-  EXPECT_NE(error_of(float_wav({}, 16000)).find("has no samples"), std::string::npos);
+  EXPECT_NE(error_of(float_wav({}, 16000)).find("has no samples"), std::string::npos)
+      << error_of(float_wav({}, 16000));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(error_of(float_wav({0, 1, nan, 0}, 16000)).find("sample 2 is not finite"),
             std::string::npos);
@@ -108,17 +112,26 @@ TEST(AudioFile, WhatIsNoSound) {
             std::string::npos);
 }
 
+// Nobody has said where so many channels are: their mean.
+TEST(AudioFile, ChannelsWithoutPlaces) {
+  const std::vector<float> got = read(float_wav(std::vector<float>(4000, 0.5F), 16000, 40));
+  ASSERT_EQ(got.size(), 100U);
+  for (const float x : got) EXPECT_NEAR(x, 0.5F, 1e-6);
+}
+
+// They are heard as far as they go, and it is said.
 TEST(AudioFile, FilesThatAreCut) {
   const std::string whole = float_wav(two_tones(40000), 16000);
-  EXPECT_NE(error_of(whole.substr(0, whole.size() / 2)).find("is cut"), std::string::npos);
-  const test::TempDir dir;
-  const std::string flac = encoded(dir, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, two_tones(40000));
-  EXPECT_NE(error_of(flac.substr(0, flac.size() / 2)), "none");
+  const Heard half = hear(whole.substr(0, 80000));
+  EXPECT_NEAR(static_cast<double>(half.samples.size()), 20000, 20);
   // Who writes to a pipe does not know the length.
   std::string pipe = whole;
   pipe.replace(4, 4, "\xff\xff\xff\xff");
   pipe.replace(40, 4, "\xff\xff\xff\xff");
   EXPECT_EQ(read(pipe).size(), 40000U);
+  const std::string flac = seed("stereo_44k.flac");
+  const Heard rest = hear(flac + "what follows is no sound at all, and is long enough to be seen");
+  EXPECT_FALSE(rest.warnings.empty());
 }
 
 TEST(AudioFile, LengthsThatAreClaimed) {
@@ -130,40 +143,18 @@ TEST(AudioFile, LengthsThatAreClaimed) {
                            little_endian(16, 4) + little_endian(3, 2) + little_endian(1, 2) +
                            little_endian(16000, 4) + little_endian(64000, 4) + little_endian(4, 2) +
                            little_endian(32, 2) + "data\xff\xff\xff\xff" + std::string(400, '\0');
-  const std::string error = error_of(rf64);
-  EXPECT_TRUE(error.find("more than the 14400") != std::string::npos ||
-              error.find("is cut") != std::string::npos ||
-              error == "none")  // libsndfile may count what is there
-      << error;
-  if (error == "none") {
-    EXPECT_EQ(read(rf64).size(), 100U);
-  }
+  EXPECT_EQ(read(rf64).size(), 100U);
   EXPECT_NE(error_of(float_wav(two_tones(32001), 16000), {.seconds = 2}).find("more than the 2"),
             std::string::npos);
-  EXPECT_EQ(read(float_wav(two_tones(32000), 16000), 16000, {.seconds = 2}).size(), 32000U);
-}
-
-TEST(AudioFile, PathsThatAreNoFiles) {
-  const test::TempDir dir;
-  for (const auto& path : {dir / "nothing", dir.path()}) {
-    try {
-      AudioFile::open(path, "audio", 16000);
-      ADD_FAILURE() << path;
-    } catch (const InputError& error) {
-      EXPECT_EQ(error.param(), "audio");
-    }
-  }
+  EXPECT_EQ(read(float_wav(two_tones(32000), 16000), {.seconds = 2}).size(), 32000U);
 }
 
 // Any bytes behind a good header, and any header: an error or a sound, nothing else.
 TEST(AudioFile, DamagedFiles) {
   std::mt19937 random(11);
-  const test::TempDir dir;
-  std::vector<std::string> files = {float_wav(two_tones(3000), 16000)};
-  for (const int format : {SF_FORMAT_FLAC | SF_FORMAT_PCM_16, SF_FORMAT_OGG | SF_FORMAT_VORBIS,
-                           SF_FORMAT_AIFF | SF_FORMAT_PCM_16})
-    files.push_back(encoded(dir, format, two_tones(3000)));
-  for (int round = 0; round < 200; ++round) {
+  const std::vector<std::string> files = {float_wav(two_tones(3000), 16000), seed("24.flac"),
+                                          seed("vorbis.ogg"), seed("aac.m4a")};
+  for (int round = 0; round < 100; ++round) {
     std::string bytes = files[static_cast<size_t>(round) % files.size()];
     for (int k = 0; k < 4; ++k)
       bytes[random() % std::min<size_t>(bytes.size(), k < 2 ? 64 : bytes.size())] =
