@@ -66,7 +66,7 @@ void check(const ClusterConfig& c) {
 }
 
 // A CPU is as fast as it gets with so many sequences a step; a GPU with as many as it may have.
-constexpr int kCpuBatch = 32, kLeastCpuBatch = 8;
+constexpr int kCpuBatch = 32, kLeastCpuBatch = 16;
 constexpr int kMostSeats = 1 << 16;  // beyond, no number is measured to be any good
 
 bool on_cpu(const std::string& device) {

@@ -89,7 +89,6 @@ void Intake::leave(RequestRecord& record, End end, double now) {
     line_.note_service(now - record.started_at, end == End::kCompleted);
   if (record.stay == nullptr) return;
   Patience::Stay& stay = *record.stay;
-  // Whoever stops what is being computed has not lost patience: take_held().
   if (end == End::kLeft) line_.patience().left(stay, record.client ? now : record.client_lost);
   if (--stay.requests == 0) line_.patience().served(stay);
   record.stay.reset();
@@ -133,8 +132,6 @@ RequestRecord& Intake::take_held(RequestRecord& record, double now) {
   record.begun = true;
   if (record.parent != nullptr) record.parent->begun = true;
   record.started_at = now;
-  const RequestRecord& of_client = record.parent != nullptr ? *record.parent : record;
-  if (of_client.stay) line_.patience().served(*of_client.stay);
   return record;
 }
 

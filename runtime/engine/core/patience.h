@@ -1,6 +1,6 @@
 // How long clients wait that do not say so, learnt from those who leave. Each client that waits is
 // a trial at each age that it reaches; leaving is the event (the estimator of Kaplan and Meier: who
-// has its turn is only known to have waited until then). Old observations count less and less. The
+// is served is only known to have waited until then). Old observations count less and less. The
 // contract, with its reasons: docs/serving.md ("Overload"). Synchronous, no clock; O(1) for each
 // client and age.
 #pragma once
@@ -27,7 +27,7 @@ class Patience {
   std::shared_ptr<Stay> enter(double now);
   // It left at that time, which may be a little earlier than now.
   void left(Stay& stay, double at);
-  // It waits no longer for its turn, or has an error: no more is known of it.
+  // It has its answers, or an error: no more is known of it.
   void served(Stay& stay) { stay.over = true; }
 
   // Clients get older, observations too.

@@ -27,7 +27,7 @@ constexpr double kMargin = 0.1;
 }  // namespace
 
 void WaitingLine::note_service(double seconds, bool completed) {
-  if (!completed && seconds < mean_service_) return;
+  if (!completed && (mean_service_ == 0 || seconds < mean_service_)) return;
   if (mean_service_ == 0) {
     mean_service_ = seconds;
     service_deviation_ = seconds / 4;
@@ -189,6 +189,7 @@ void WaitingLine::refresh(double now) {
   patience_.pass(now);
   if (version_ == patience_.version()) return;
   version_ = patience_.version();
+  young_of_size_.clear();
   plain_ = !patience_.known();
   if (plain_) {
     owed_ = 0;
@@ -197,6 +198,16 @@ void WaitingLine::refresh(double now) {
   for (auto& [priority, level] : levels_)
     for (auto& [key, lane] : level.lanes) set_ages(key, lane);
   add_up(now);
+}
+
+// Lanes of one size have it in common.
+double WaitingLine::young_until(int size, double seconds) const {
+  const auto [it, added] = young_of_size_.try_emplace(size, kForever);
+  if (!added) return it->second;
+  size_t sure = 0;
+  while (sure < Patience::kSpans && stays_for(Patience::edge(sure), seconds) >= kSure) ++sure;
+  if (sure < Patience::kSpans) it->second = kYoungPart * Patience::edge(sure > 0 ? sure - 1 : 0);
+  return it->second;
 }
 
 void WaitingLine::set_ages(const LaneKey& key, Lane& lane) const {
@@ -218,10 +229,7 @@ void WaitingLine::set_ages(const LaneKey& key, Lane& lane) const {
     if (key.second != 0) return age <= last ? 1.0 : 0.0;
     return stays_for(age, seconds);
   };
-  size_t sure = 0;
-  while (sure < Patience::kSpans && stays_for(Patience::edge(sure), seconds) >= kSure) ++sure;
-  if (sure < Patience::kSpans)
-    lane.young = std::min(lane.young, kYoungPart * Patience::edge(sure > 0 ? sure - 1 : 0));
+  lane.young = std::min(lane.young, young_until(key.first, seconds));
   if (lane.young == kForever) return;
   for (size_t k = Patience::kSpans; k-- > 0;) {
     if (Patience::edge(k + (k + 1 < Patience::kSpans)) < lane.young) break;

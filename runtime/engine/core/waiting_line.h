@@ -104,6 +104,7 @@ class WaitingLine {
   LaneKey lane_of(const LinePlace& place) const;
   double stays_for(double age, double seconds) const;
   void refresh(double now);
+  double young_until(int size, double seconds) const;
   void set_ages(const LaneKey& key, Lane& lane) const;
   void add_up(double now);
   Choice choose(const Level& level, double now) const;
@@ -120,6 +121,7 @@ class WaitingLine {
   size_t size_ = 0;
   double work_ = 0;
   bool plain_ = true;
+  mutable std::map<int, double> young_of_size_;  // since the last refresh
   Choice choice_;
   double owed_ = 0;                                            // work, to the steady ones
   double young_part_ = 1;                                      // of what is taken

@@ -120,7 +120,6 @@ class WaitingRoom {
       Client& client = *by_place_.at(place);
       client.started = now_;
       client.running = true;
-      line_.patience().served(*client.stay);
       running_.push_back(&client);
     }
   }
@@ -141,6 +140,7 @@ class WaitingRoom {
       client.ended = now_;
       client.in_time = now_ + crowd_.way_back <= client.leaves;
       client.running = false;
+      line_.patience().served(*client.stay);
       line_.note_service(now_ - client.started, true);
       it = running_.erase(it);
       ++ended;

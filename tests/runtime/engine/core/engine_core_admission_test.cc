@@ -168,6 +168,8 @@ TEST(EngineCoreHoldsBack, WhatAReplicaHasNoRoomFor) {
   engine.core().prepared("urgent", small_request(), engine.now);
   EXPECT_THAT(engine.told(), ElementsAre("add urgent"));
   for (int t = 0; t < 3; ++t) engine.token(0, "a", 'x');
+  EXPECT_THAT(engine.told(), testing::Not(testing::Contains("add d"))) << "two are still there";
+  engine.core().cancel("urgent", engine.now);
   EXPECT_THAT(engine.told(), testing::Contains("add d"));
   // What had begun goes on first, once its replica is up again.
   engine.down(0, false);
