@@ -25,7 +25,7 @@ CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 EXPRESSIONS = [GPT2, CL100K, O200K, r"\s+", r"\w+|[^\w\s]+", r"[一-龥ぁ-ゟ゠-ヿ]+", r"\p{Han}+", r"[a-z&&[^aeiou]]+", r"a{,2}", r"x*", r"(?=[A-Z])",
-               r"\b", r"[[:punct:]]", r"\p{^L}", r"\W+", r"\d", r".", r"$", r"\h+", r"(?i:ss)"]
+               r"\b", r"[[:punct:]]", r"\p{^L}", r"\W+", r"[\w]+", r"[^\w\s]+", r"\d", r".", r"$", r"\h+", r"(?i:ss)"]
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 
 
