@@ -195,7 +195,7 @@ TEST(TokenizerFiles, RunawayExpressionsStop) {
                                {"behavior", "Isolated"},
                                {"invert", false}};
   const auto tokenizer = make_tokenizer(tokenizer_from_document(document, "DIR/tokenizer.json"));
-  const InputError error = error_of([&] { tokenizer->encode(std::string(5000, 'a')); });
+  const InputError error = error_of([&] { tokenizer->encode(std::string(5000, 'a') + "xd"); });
   EXPECT_THAT(error.what(), HasSubstr("takes too long"));
 }
 
