@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -21,9 +22,11 @@ RequestState::RequestState(std::string request_id, PreparedRequest request,
   const int n = uses_beams(params_) ? params_.n() : num_sequences(params_);
   const bool best_of = n > params_.n();
   seqs_.reserve(static_cast<size_t>(n));
+  const auto& ids = inputs().prompt_token_ids();
+  const std::span<const int32_t> prompt(ids.data(), static_cast<size_t>(ids.size()));
   for (int i = 0; i < n; ++i)
     seqs_.emplace_back(best_of ? *candidates_.Add() : *output_.mutable_outputs(i), tokenizer,
-                       params_, inputs().prompt_token_ids());
+                       params_, prompt);
 }
 
 // All have ended: the best by their sum of log-probabilities, as vLLM; of equals the lower index.

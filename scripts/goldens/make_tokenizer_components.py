@@ -4,6 +4,7 @@
     scripts/goldens/make_tokenizer_components.py tests/data/tokenizers/components.json
 
 Needs `tokenizers` from PyPI (the answers in the repository are of 0.23.3). Nothing is random.
+    scripts/goldens/make_tokenizer_components.py --seeds tests/fuzz/corpus/tokenizer_fuzzer     writes seeds of the fuzzer
     scripts/goldens/make_tokenizer_components.py --tables     prints which characters the library's classes have, to check
                                                               text/unicode/library_classes.cc by
 """
@@ -25,7 +26,7 @@ CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\
 O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 EXPRESSIONS = [GPT2, CL100K, O200K, r"\s+", r"\w+|[^\w\s]+", r"[一-龥ぁ-ゟ゠-ヿ]+", r"\p{Han}+", r"[a-z&&[^aeiou]]+", r"a{,2}", r"x*", r"(?=[A-Z])",
-               r"\b", r"[[:punct:]]", r"\p{^L}", r"\W+", r"\d", r".", r"$", r"\h+", r"(?i:ss)"]
+               r"\b", r"[[:punct:]]", r"\p{^L}", r"\W+", r"[\w]+", r"[^\w\s]+", r"\d", r".", r"$", r"\h+", r"(?i:ss)"]
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 
 
@@ -267,7 +268,23 @@ def print_tables():
         print(name, ranges(lambda c: not split.pre_tokenize_str(c)))
 
 
+def write_seeds(folder):
+    """Each component once, a few in a file."""
+    parts = [list(p) for p in (all_normalizers(), all_pre_tokenizers(), all_decoders(), all_models(), all_post_processors(), all_documents())]
+    for i, model in enumerate(parts[3]):
+        count = len(parts[3])
+        document = {**EMPTY, "model": model, "post_processor": None, "added_tokens": parts[5][i]["added_tokens"],
+                    "normalizer": sequence("normalizers", *parts[0][i::count]),
+                    "pre_tokenizer": sequence("pretokenizers", *parts[1][i::count]),
+                    "decoder": sequence("decoders", *parts[2][i::count])}
+        with open(f"{folder}/components_{i}.json", "w", encoding="utf-8") as file:
+            json.dump(document, file, separators=(",", ":"))
+
+
 def main():
+    if sys.argv[1:2] == ["--seeds"]:
+        write_seeds(sys.argv[2])
+        return
     if sys.argv[1:] == ["--tables"]:
         print_tables()
         return

@@ -22,7 +22,8 @@ namespace {
 
 constexpr size_t kCodePoints = 0x110000;
 constexpr int kMaxNestedGroups = 64;
-constexpr std::string_view kWordProperty = "TandemWord", kPunctProperty = "TandemPunct";
+constexpr std::string_view kWordProperty = "TandemWord", kPunctProperty = "TandemPunct",
+                           kWordInClassProperty = "TandemWordInClass";
 
 struct Category {
   UChar32 first, last;
@@ -96,11 +97,12 @@ Ranges ranges_of(const std::vector<int8_t>& types, uint32_t mask) {
   return out;
 }
 
-// \w of Oniguruma is Rust's without joiners, and with some numbers.
-Ranges word_characters() {
+// \w of Oniguruma is Rust's without joiners, and outside of classes with some numbers.
+Ranges word_characters(bool in_class) {
   std::vector<CodePointRange> all = word_ranges();
-  for (const auto& [first, last] : {std::pair{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}})
-    all.push_back({static_cast<char32_t>(first), static_cast<char32_t>(last)});
+  if (!in_class)
+    for (const auto& [first, last] : {std::pair{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}})
+      all.push_back({static_cast<char32_t>(first), static_cast<char32_t>(last)});
   std::sort(all.begin(), all.end(),
             [](const CodePointRange& a, const CodePointRange& b) { return a.first < b.first; });
   Ranges out = {0};
@@ -149,7 +151,8 @@ void define_all() {
   for (const auto& [name, mask] : kNames) define(name, ranges_of(types, mask));
   define("Han", han_characters(types));
   define(kPunctProperty.data(), ranges_of(types, U_GC_P_MASK | U_GC_S_MASK));
-  define(kWordProperty.data(), word_characters());
+  define(kWordProperty.data(), word_characters(/*in_class=*/false));
+  define(kWordInClassProperty.data(), word_characters(/*in_class=*/true));
 }
 
 void append_property(std::string_view name, bool has, std::string& out) {
@@ -164,7 +167,8 @@ void append_escape(char c, bool in_class, std::string& out) {
   };
   switch (c) {
     case 'w':
-    case 'W': return append_property(kWordProperty, c == 'w', out);
+    case 'W':
+      return append_property(in_class ? kWordInClassProperty : kWordProperty, c == 'w', out);
     case 'd':
     case 'D': return append_property("Nd", c == 'd', out);
     case 'b':

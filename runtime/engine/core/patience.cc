@@ -16,8 +16,8 @@ constexpr double kAssumed = 5;
 constexpr double kFewest = 3;  // who leave, before any of it counts
 // Seconds after which an observation counts a third (1/e): so many times as long as clients wait
 // who leave, within these.
-constexpr double kMemory = 5, kShortMemory = 30, kLongMemory = 1800;
-constexpr double kShare = 1.0 / 16;  // of the newest in a mean
+constexpr double kMemory = 5, kLeastMemory = 30, kMostMemory = 1800;
+constexpr double kShareOfAge = 1.0 / 16;  // of the newest in a mean
 constexpr double kMostRisk = 0.999;
 
 }  // namespace
@@ -50,7 +50,7 @@ void Patience::left(Stay& stay, double at) {
   spans_[span].left += 1;
   left_ += 1;
   const double age = at - stay.arrival;
-  mean_age_ = mean_age_ == 0 ? age : mean_age_ + kShare * (age - mean_age_);
+  mean_age_ = mean_age_ == 0 ? age : mean_age_ + kShareOfAge * (age - mean_age_);
 }
 
 void Patience::pass(double now) {
@@ -75,7 +75,7 @@ void Patience::pass(double now) {
 }
 
 void Patience::forget(double seconds) {
-  const double memory = std::clamp(kMemory * mean_age_, kShortMemory, kLongMemory);
+  const double memory = std::clamp(kMemory * mean_age_, kLeastMemory, kMostMemory);
   const double rest = std::exp(-seconds / memory);
   for (Span& span : spans_) {
     span.reached *= rest;

@@ -17,8 +17,8 @@ constexpr double kSteadyShare = 0.2;
 constexpr double kSure = 0.95;
 // ... for this part of that time, so that what takes longer than expected is still in time.
 constexpr double kYoungPart = 0.5;
-constexpr double kSteady = 0.75;     // likelihood with which older ones are served in time
-constexpr double kShare = 1.0 / 32;  // of the newest in means
+constexpr double kSteady = 0.75;              // likelihood with which older ones are served in time
+constexpr double kShareOfService = 1.0 / 32;  // of the newest in means
 constexpr double kTimeoutRatio = 1.1;
 // Of its time, by which an answer must be there before its client leaves: answers have a way to go,
 // and who leaves is seen late.
@@ -33,8 +33,8 @@ void WaitingLine::note_service(double seconds, bool completed) {
     service_deviation_ = seconds / 4;
     return;
   }
-  service_deviation_ += kShare * (std::abs(seconds - mean_service_) - service_deviation_);
-  mean_service_ += kShare * (seconds - mean_service_);
+  service_deviation_ += kShareOfService * (std::abs(seconds - mean_service_) - service_deviation_);
+  mean_service_ += kShareOfService * (seconds - mean_service_);
 }
 
 // --- Places --------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ void WaitingLine::take(LinePlace& place) {
   TANDEM_CHECK(choice_.place == &place, "only the first is taken");
   const Choice choice = choice_;
   if (choice.kind != Kind::kBegun && !plain_) {
-    young_part_ += kShare * ((choice.kind == Kind::kYoung ? 1 : 0) - young_part_);
+    young_part_ += kShareOfService * ((choice.kind == Kind::kYoung ? 1 : 0) - young_part_);
     // Nobody owes anything to those who are not there.
     if (!choice.both)
       owed_ = std::clamp(owed_, -place.work, 0.0);

@@ -69,7 +69,8 @@ TEST(PreTokenizer, WrongComponentsAreErrors) {
       {R"({"type": "FixedLength", "length": 0})",
        R"({"type": "CharDelimiterSplit", "delimiter": "ab"})", R"({"type": "RandomChunkSplit"})",
        R"({"type": "Punctuation", "behavior": "Gone"})",
-       R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": false})"}) {
+       R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed",
+            "invert": false})"}) {
     const json component = json::parse(wrong);
     EXPECT_THROW(split(component, "a"), InputError) << wrong;
   }
