@@ -204,7 +204,7 @@ asio::awaitable<error_code> Connection::read_header(RequestReader& reader) {
     if (ec || reader.has_header()) co_return ec;
     if (input_.full(kHeaderRead)) co_return http::make_error_code(http::error::buffer_overflow);
     const bool more = co_await read_more(kHeaderRead);
-    if (!more) co_return http::make_error_code(http::error::partial_message);
+    if (!more || deadline_.passed()) co_return http::make_error_code(http::error::partial_message);
   }
 }
 

@@ -22,13 +22,7 @@ class Deadline {
   // Replaces the one before. `owner` keeps this object; nothing happens once it is gone.
   void set(const std::weak_ptr<void>& owner, std::chrono::milliseconds time) {
     passed_ = false;
-    timer_.expires_after(time);
-    timer_.async_wait([this, owner](boost::system::error_code ec) {
-      const auto alive = owner.lock();
-      if (ec || alive == nullptr || timer_.expiry() > Clock::now()) return;
-      passed_ = true;
-      on_expiry_();
-    });
+    wait(owner, time);
   }
   // A handler that is on its way already sees that it is too early.
   void clear() { timer_.expires_at(Clock::time_point::max()); }
@@ -36,6 +30,20 @@ class Deadline {
   bool passed() const { return passed_; }
 
  private:
+  // What is to be ended may have been between two reads just then: it is told until it has.
+  static constexpr std::chrono::milliseconds kAgain{50};
+
+  void wait(const std::weak_ptr<void>& owner, std::chrono::milliseconds time) {
+    timer_.expires_after(time);
+    timer_.async_wait([this, owner](boost::system::error_code ec) {
+      const auto alive = owner.lock();
+      if (ec || alive == nullptr || timer_.expiry() > Clock::now()) return;
+      passed_ = true;
+      wait(owner, kAgain);
+      on_expiry_();
+    });
+  }
+
   boost::asio::steady_timer timer_;
   const std::function<void()> on_expiry_;
   bool passed_ = false;
