@@ -30,7 +30,7 @@ PreparerHandle::behavior_type preparer(PreparerHandle::pointer self,
     try {
       RequestProcessor& processor = *shared->processor;
       result.request = std::make_shared<PreparedRequest>(
-          job.sound ? processor.prepare_media(*job.sound, submit.prompt(), submit.options())
+          job.sound ? processor.prepare(*job.sound, submit.prompt(), submit.options())
                     : processor.prepare(submit.prompt(), submit.options()));
     } catch (const InputError& e) {
       result.error = copy_of(e);

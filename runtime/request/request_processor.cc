@@ -104,6 +104,7 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
 PreparedRequest RequestProcessor::prepare(const MediaSource& sound, const proto::Prompt& prompt,
                                           const proto::GenerationOptions& options) {
   check_options(options);
+  check_speech_params(prompt.encoder().sound().params());
   const std::string& field = field_of_sound(prompt);
   AudioFile file = AudioFile::open(sound, field, speech(field).mel.sampling_rate);
   PreparedRequest out = prepare_sound(file, prompt, options);
@@ -118,13 +119,6 @@ PreparedRequest RequestProcessor::prepare_file(const std::filesystem::path& soun
   const std::string& field = field_of_sound(prompt);
   speech(field);
   return prepare(MediaSource::open(sound, field), prompt, options);
-}
-
-PreparedRequest RequestProcessor::prepare_media(const MediaSource& sound,
-                                                const proto::Prompt& prompt,
-                                                const proto::GenerationOptions& options) {
-  check_speech_params(prompt.encoder().sound().params());
-  return prepare_file("/proc/self/fd/" + std::to_string(sound.fd()), prompt, options);
 }
 
 const SpeechSettings& RequestProcessor::speech(const std::string& field) const {

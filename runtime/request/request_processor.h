@@ -46,10 +46,6 @@ class RequestProcessor {
   PreparedRequest prepare_file(const std::filesystem::path& sound, const proto::Prompt& prompt,
                                const proto::GenerationOptions& options);
 
-  // The same of sound whose file is not in the prompt, but in memory or on a disk.
-  PreparedRequest prepare_media(const MediaSource& sound, const proto::Prompt& prompt,
-                                const proto::GenerationOptions& options);
-
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelConfig& model_config() const { return config_; }
   bool reads_images() const { return images_.has_value(); }
