@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/models/subword_bpe.h"
 #include "text/pipeline/text_pipeline.h"
+#include "text/python/python_files.h"
 #include "text/python/python_tokens.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_pipeline.h"
@@ -152,28 +152,6 @@ void PipelineTokenizer::add_tokens(const TokenizerFiles& files) {
   }
   if (renumbered > 1)
     spdlog::warn("{}: so have {} others another id than it says", files.file, renumbered - 1);
-}
-
-// New tokens are numbered as if the vocabulary were the pieces of the model, fairseq's first
-// tokens, and what the files add to them.
-PythonVocabulary vocabulary_of_pieces(const TokenizerFiles& files, const TokenModel& model) {
-  const auto& pieces = files.sentencepiece->source.pieces;
-  std::set<std::string> all = {"<s>", "<pad>", "</s>", "<unk>"};
-  for (const auto& piece : pieces) all.insert(piece.text);
-  for (const auto& [id, token] : files.python->by_id) all.insert(token.content);
-  PythonVocabulary out;
-  out.size = static_cast<int32_t>(all.size());
-  out.counts_added = false;
-  out.find = [&pieces](std::string_view content) -> std::optional<int32_t> {
-    for (size_t i = 0; i < pieces.size(); ++i)
-      if (pieces[i].text == content) return static_cast<int32_t>(i);
-    return std::nullopt;
-  };
-  out.find_reserved = [&files, &model](std::string_view content) {
-    const auto id = model.token_to_id(content);
-    return id ? id : model.token_to_id(files.sentencepiece->unknown_token);
-  };
-  return out;
 }
 
 void PipelineTokenizer::add_python_tokens(const TokenizerFiles& files) {

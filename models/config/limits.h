@@ -46,8 +46,8 @@ struct ModelLimits {
   // The encoder has global attention; of a request that does not say where, so many first tokens
   // have it. Without: the model has none.
   std::optional<int> default_global_tokens = {};
-  // Positions of ids count those that are not this one, which has position -1: the row before that of
-  // position 0. Of tokens that were generated the place counts. Without: all count.
+  // Positions of ids count those that are not this one, which has position -1: the row before that
+  // of position 0. Of tokens that were generated the place counts. Without: all count.
   std::optional<int32_t> position_padding = {};
   int encoder_vocabulary = 0;  // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;

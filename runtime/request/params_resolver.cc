@@ -165,9 +165,8 @@ void set_output(const OptionSources& s, proto::SamplingParams& out) {
   *out.mutable_stop() = r.has_stop() ? r.stop().texts() : s.both.stop_strings().texts();
   out.set_stop_by_tokens(!r.has_stop() && s.both.has_stop_strings());
   // HuggingFace leaves the string that stopped it in the text, vLLM does not.
-  out.set_include_stop_str_in_output(r.has_include_stop_str_in_output()
-                                         ? r.include_stop_str_in_output()
-                                         : out.stop_by_tokens());
+  out.set_include_stop_str_in_output(
+      r.has_include_stop_str_in_output() ? r.include_stop_str_in_output() : out.stop_by_tokens());
   *out.mutable_stop_token_ids() = r.stop_token_ids().ids();
   out.set_ignore_eos(r.ignore_eos());
   out.set_skip_special_tokens(!r.has_skip_special_tokens() || r.skip_special_tokens());

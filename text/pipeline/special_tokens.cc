@@ -78,8 +78,10 @@ std::vector<AddedToken> read_added_tokens(const JsonView& document) {
 }
 
 bool lists_extra_tokens(const JsonView& config) {
-  return config.object().contains("extra_special_tokens") ||
-         config.object().contains("additional_special_tokens");
+  const auto& names = config.object();
+  const auto extra = names.find("extra_special_tokens");
+  if (extra != names.end()) return !extra->is_object();  // names of tokens are no list
+  return names.contains("additional_special_tokens");
 }
 
 SpecialTokens::SpecialTokens(const OptionalFile& config, const OptionalFile& special_tokens_map,

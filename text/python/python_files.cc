@@ -1,6 +1,8 @@
 #include "text/python/python_files.h"
 
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,6 +78,26 @@ TokenizerFiles combine_python_files(CheckpointFiles in, const TokenizerRule& rul
     for (const std::string& name : rule.languages.table(in.config.view()))
       out.language_tokens.push_back(rule.languages.token(name));
   read_settings(in.config, rule.kind == Kind::kSentencePiece && rule.sentencepiece.tidies, out);
+  return out;
+}
+
+PythonVocabulary vocabulary_of_pieces(const TokenizerFiles& files, const TokenModel& model) {
+  const auto& pieces = files.sentencepiece->source.pieces;
+  std::set<std::string> all = {"<s>", "<pad>", "</s>", "<unk>"};
+  for (const auto& piece : pieces) all.insert(piece.text);
+  for (const auto& [id, token] : files.python->by_id) all.insert(token.content);
+  PythonVocabulary out;
+  out.size = static_cast<int32_t>(all.size());
+  out.counts_added = false;
+  out.find = [&pieces](std::string_view content) -> std::optional<int32_t> {
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (pieces[i].text == content) return static_cast<int32_t>(i);
+    return std::nullopt;
+  };
+  out.find_reserved = [&files, &model](std::string_view content) {
+    const auto id = model.token_to_id(content);
+    return id ? id : model.token_to_id(files.sentencepiece->unknown_token);
+  };
   return out;
 }
 

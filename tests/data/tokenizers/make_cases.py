@@ -347,7 +347,7 @@ def class_variants():
             settings += [{"additional_special_tokens": [f"__{x}__" for x in ("zu", "fr", "en")]}, {"src_lang": "ss"},
                          {"language_codes": "wmt21", "src_lang": "is"}]
         if name == "PLBartTokenizer":
-            settings += [{"language_codes": "multi"}, {"additional_special_tokens": ["__python__", "<foo>"]}]
+            settings += [{"language_codes": "multi", "src_lang": "php"}, {"additional_special_tokens": ["__python__", "<foo>"]}]
         if name == "ByT5Tokenizer":
             settings += [{"extra_special_tokens": []}, {"extra_ids": 3}]
         for setting in settings:

@@ -214,7 +214,6 @@ TEST(Params, Beams) {
 
 // --- the rest ----------------------------------------------------------------------------------
 
-// HuggingFace makes a dictionary of the list.
 TEST(Params, TheLastBiasOfASequenceCounts) {
   const SamplingParams p = resolve(json::parse(
       R"({"sequence_bias": [[[5, 6], 2], [[7], 1], [[5, 6], -3], [[8], 4], [[7], 0.5]]})"));
