@@ -68,7 +68,8 @@ HttpResponse tokenized(const AppContext& app, const TokenizeRequest& request) {
 void post_tokenize(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
   check_model(app.config, body);
-  TokenizeRequest request{.text = take_text(body, app.config)};
+  TokenizeRequest request;
+  request.text = take_text(body, app.config);
   request.special = take_bool(body, "add_special_tokens").value_or(true);
   request.strings = take_bool(body, "return_token_strs").value_or(false);
   request.language = take_options(body, request.names, {"src_lang", "source_lang"}).src_lang();

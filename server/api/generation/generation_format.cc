@@ -48,13 +48,12 @@ Json GenerationFormat::chat_token(const proto::TokenLogprob& t) const {
 // As OpenAI's completions: the most likely tokens, and the chosen one in any case. Two tokens may
 // have the same text: the chosen one counts, else the likelier one.
 Json GenerationFormat::top_of(const proto::TokenLogprobs& t) const {
-  const std::string chosen = text_of(t.top(0));
-  Json top = Json::object();
+  // The chosen one first, as vLLM's.
+  Json top = {{text_of(t.top(0)), t.top(0).logprob()}};
   for (int i = 1; i < t.top_size(); ++i) {
     const std::string text = text_of(t.top(i));
-    if (!top.contains(text)) top[text] = text == chosen ? t.top(0).logprob() : t.top(i).logprob();
+    if (!top.contains(text)) top[text] = t.top(i).logprob();
   }
-  top[chosen] = t.top(0).logprob();
   return top;
 }
 

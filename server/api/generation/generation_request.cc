@@ -45,7 +45,9 @@ void take_stream(nlohmann::json& body, GenerationRequest& r) {
   if (!r.stream) throw invalid_request("stream_options", "needs \"stream\": true");
   if (!options->is_object()) throw invalid_request("stream_options", "expected an object");
   r.include_usage = take_bool(*options, "include_usage").value_or(false);
-  r.continuous_usage = take_bool(*options, "continuous_usage_stats").value_or(false);
+  // As vLLM: a part of the usage, which include_usage asks for.
+  r.continuous_usage =
+      take_bool(*options, "continuous_usage_stats").value_or(false) && r.include_usage;
   take(*options, "include_obfuscation");
   if (!options->empty())
     throw invalid_request("stream_options", "unknown field \"" + options->begin().key() + "\"");

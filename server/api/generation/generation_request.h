@@ -29,7 +29,7 @@ struct GenerationRequest {
   int sequences = 1;  // of each prompt
   bool stream = false;
   bool include_usage = false;     // a last chunk with the usage
-  bool continuous_usage = false;  // every chunk
+  bool continuous_usage = false;  // in every chunk; with include_usage only
   bool return_token_ids = false;
   bool tokens_as_ids = false;  // in logprobs, "token_id:5" for a token's text
   bool logprobs = false, prompt_logprobs = false;

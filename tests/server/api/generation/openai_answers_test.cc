@@ -125,6 +125,21 @@ TEST(OpenAiAnswers, UsageOfStreams) {
   }
 }
 
+// vLLM's, which says something about the usage that include_usage asks for.
+TEST(OpenAiAnswers, UsageInEveryChunk) {
+  for (const bool asked : {true, false}) {
+    FakeServer s;
+    const auto e = s.ask(
+        "POST", "/v1/completions",
+        with(kCompletion, std::string(R"("stream": true, "stream_options": {"include_usage": )") +
+                              (asked ? "true" : "false") + R"(, "continuous_usage_stats": true})"));
+    s.engine.say(0, "x", {5}, "stop");
+    e->run_posted();
+    EXPECT_EQ(json::parse(e->events()[0]).contains("usage"), asked);
+    EXPECT_EQ(e->events().size(), asked ? 3u : 2u);
+  }
+}
+
 TEST(OpenAiAnswers, TokenIdsOfThePrompt) {
   const json ids = {0, 1, 2, 3, 4, 5, 6};  // that the engine says
   FakeServer s;
