@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFlag = "--output-dir";
+constexpr const char* kFolderFlag = "--output-dir";
 
 std::string partial_name() { return ".tandem-" + std::to_string(getpid()) + ".partial"; }
 
@@ -41,18 +41,18 @@ OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& file
   std::error_code error;
   fs::create_directories(folder_, error);
   if (!fs::is_directory(folder_))
-    throw UsageError(kFlag, folder_.string() + ": " +
+    throw UsageError(kFolderFlag, folder_.string() + ": " +
                                 (error ? error.message() : std::string("is not a directory")));
   const fs::path probe = folder_ / partial_name();
   if (const std::string why = write_whole(probe, probe, ""); !why.empty())
-    throw UsageError(kFlag, folder_.string() + ": nothing can be written there: " + why);
+    throw UsageError(kFolderFlag, folder_.string() + ": nothing can be written there: " + why);
   std::remove(probe.c_str());
   name(files, extension);
   const long most = pathconf(folder_.c_str(), _PC_NAME_MAX);
   for (const fs::path& path : paths_) {
     if (most > 0 && path.filename().native().size() > static_cast<size_t>(most))
-      throw UsageError(kFlag, path.string() + ": the name is too long");
-    if (fs::is_directory(path)) throw UsageError(kFlag, path.string() + ": is a directory");
+      throw UsageError(kFolderFlag, path.string() + ": the name is too long");
+    if (fs::is_directory(path)) throw UsageError(kFolderFlag, path.string() + ": is a directory");
   }
 }
 

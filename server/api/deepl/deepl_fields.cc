@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-struct Refused {
+struct RefusedField {
   const char* name;
   const char* why;
 };
-constexpr Refused kRefused[] = {
+constexpr RefusedField kRefusedFields[] = {
     {"glossary_id", "there are no glossaries here"},
     {"glossary_ids", "there are no glossaries here"},
     {"style_id", "there are no style rules here"},
@@ -169,7 +169,7 @@ json parse_deepl_body(const HttpRequest& request) {
 
 DeeplOptions take_deepl_options(json& body) {
   DeeplOptions out;
-  for (const Refused& field : kRefused) {
+  for (const RefusedField& field : kRefusedFields) {
     const auto value = take(body, field.name);
     if (value && !asks_for_nothing(*value)) throw not_supported(field.name, field.why);
   }
