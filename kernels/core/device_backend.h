@@ -94,6 +94,8 @@ class DeviceBackend {
   virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
   virtual void replay(uint64_t key) = 0;
   virtual void forget_recordings() = 0;
+  // Kernels, copies and fills of the latest recording, as the device counts them; 0: there is none.
+  virtual size_t nodes_recorded() const = 0;
 };
 
 }  // namespace tandem

@@ -64,6 +64,7 @@ CudaBackend::CudaBackend(int index) : CudaBackend(index, Unopened()) {
   most_normed_rows_ = normed_rows_wanted();
   most_best_rows_ = best_rows_wanted();
   multiprocessors_ = properties.multiProcessorCount;
+  cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
   shared_limit_ = properties.sharedMemPerBlockOptin;
   shared_of_multiprocessor_ = properties.sharedMemPerMultiprocessor;
   shared_of_system_ = properties.reservedSharedMemPerBlock;
@@ -344,6 +345,8 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
     cudaGetLastError();
     return false;
   }
+  size_t nodes = 0;
+  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   cudaGraphExec_t executable = nullptr;
   const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
@@ -352,6 +355,7 @@ bool CudaBackend::record(uint64_t key, const std::function<void()>& step) {
     return false;
   }
   recordings_.emplace(key, executable);
+  nodes_recorded_ = nodes;
   return true;
 }
 
@@ -381,7 +385,7 @@ void CudaBackend::destroy_recordings() {
 
 void CudaBackend::tune_products(const std::string& folder,
                                 std::function<void(const std::string&)> warn) {
-  gemms_->tune(product_, capability_, folder, std::move(warn));
+  gemms_->tune(product_, capability_, cache_bytes_, folder, std::move(warn));
 }
 
 LaunchStream stream_of(Context& ctx) { return static_cast<CudaBackend&>(ctx.backend()).launches(); }

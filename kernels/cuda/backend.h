@@ -58,6 +58,7 @@ class CudaBackend final : public DeviceBackend {
   bool record(uint64_t key, const std::function<void()>& step) override;
   void replay(uint64_t key) override;
   void forget_recordings() override;
+  size_t nodes_recorded() const override { return nodes_recorded_; }
   // Does not wait: a recording under way is freed when it ends. For collectives that end, which
   // recordings hold; replay() throws from then on.
   void drop_recordings();
@@ -105,6 +106,7 @@ class CudaBackend final : public DeviceBackend {
   int most_normed_rows_ = 0;
   int most_best_rows_ = 0;
   int multiprocessors_ = 0;
+  size_t cache_bytes_ = 0;  // L2
   size_t shared_limit_ = 0, shared_of_multiprocessor_ = 0, shared_of_system_ = 0;
   std::string product_;
   cudaStream_t stream_ = nullptr;
@@ -115,6 +117,7 @@ class CudaBackend final : public DeviceBackend {
   std::vector<void*> segments_;  // of the arena
   size_t scratch_bytes_ = 0;     // theirs
   bool recording_ = false, dropped_ = false;
+  size_t nodes_recorded_ = 0;
   std::unordered_map<uint64_t, cudaGraphExec_t> recordings_;
   std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};

@@ -15,6 +15,7 @@ namespace tandem {
 struct DecoderStats {
   int64_t run = 0, recorded = 0, replayed = 0;  // steps
   int64_t prepared = 0;                         // recorded before the first of them
+  size_t nodes = 0;    // kernels and copies of the latest recording, as the device counts them
   double seconds = 0;  // the device's, of finished steps that were timed (time_decoder())
 };
 

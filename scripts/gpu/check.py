@@ -46,7 +46,7 @@ def dry_run(args):
         rows = [{"step": s.name, "at most, s": s.limit, "kept for it, s": s.least, "what": s.about} for s in steps]
         print(f"plan {plan}: {seconds} s; kept for its steps {sum(s.least for s in steps)} s, at most {sum(s.limit for s in steps)} s\n")
         print(report.table(rows) + "\n")
-    tree = travel.tree_bytes(pathlib.Path.cwd())
+    tree = travel.tree_bytes(pathlib.Path.cwd(), [args.pack] if args.pack else [])
     if args.pack:
         print(travel.verdict(tree, args.pack.stat().st_size)[1])
     else:

@@ -158,10 +158,10 @@ def libraries(run):
     return {"version": text.strip().splitlines()[0]}
 
 
-def google_test(run, program, before=(), arguments=()):
+def google_test(run, program, before=(), arguments=(), extra=None):
     report = run.scratch / f"{program}.json"
     report.unlink(missing_ok=True)
-    status, _ = run.call([*before, run.pack / "bin" / program, f"--gtest_output=json:{report}", "--gtest_color=no", *arguments])
+    status, _ = run.call([*before, run.pack / "bin" / program, f"--gtest_output=json:{report}", "--gtest_color=no", *arguments], extra=extra)
     tests, bad, skipped = 0, [], 0
     if report.exists():
         for suite in json.loads(report.read_text())["testsuites"]:
@@ -176,16 +176,38 @@ def google_test(run, program, before=(), arguments=()):
     return figures
 
 
+def in_shards(run, program, shards, arguments=()):
+    """A test program in several runs, each with its part of the time: what hangs, or is too slow, costs its own part."""
+    end, figures, wrong = run.end, collections.Counter(), []
+    for i in range(shards):
+        run.end = time.monotonic() + (end - time.monotonic()) / (shards - i)
+        try:
+            figures.update(google_test(run, program, arguments=arguments,
+                                       extra={"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)}))
+        except TooLong as e:
+            begun = [line.split()[-1] for line in e.output.splitlines() if line.startswith("[ RUN ")]
+            figures.update({"ran out of time": 1, "tests": max(len(begun) - 1, 0)})
+            wrong.append(f"shard {i}: its time was up in {begun[-1] if begun else 'nothing'}")
+        except Failed as e:
+            figures.update(e.figures)
+            wrong.append(f"shard {i}: {e}")
+    run.end = end
+    if wrong:
+        raise Failed("; ".join(wrong), dict(figures))
+    return dict(figures)
+
+
 def kernels(run):
     run.need_gpu()
-    return google_test(run, "cuda_test")
+    return in_shards(run, "cuda_test", 4)
 
 
 def engine_goldens(run):
     if run.about["kind"] == "cpu":
         raise NotRun("no GPU")
-    some = [] if run.about["kind"] == "gpu" else ["--gtest_filter=*odd_heads*"]
-    return google_test(run, "device_test", arguments=some)
+    if run.about["kind"] != "gpu":
+        return google_test(run, "device_test", arguments=["--gtest_filter=*odd_heads*"])
+    return in_shards(run, "device_test", 6)
 
 
 def setting(variable, value="1"):

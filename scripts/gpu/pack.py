@@ -22,8 +22,7 @@ PLUGIN = "libtandem_cuda.so"
 # What every machine has, and has to be its own: glibc and the driver; and CUDA's libraries.
 GLIBC = r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+|mvec|BrokenLocale|thread_db))\.so.*"
 CUDA = r"lib(cuda|cublasLt|cublas|nccl|nvidia-\w+|nvrtc\S*)\.so.*"
-MODELS = ["tests/data/goldens/bart-tiny", "tests/data/goldens/bart-odd-heads", "tests/data/goldens/bart-base-shape",
-          "examples/demo-model"]
+MODELS = ["tests/data/goldens", "examples/demo-model"]  # device_test runs some of every family's
 
 
 def parse(argv):
@@ -165,7 +164,8 @@ def main(argv):
             shutil.rmtree(folder, ignore_errors=True)
     print(f"{args.out}: {size / (1 << 20):.1f} MiB" + (f", {whole / (1 << 20):.1f} MiB unpacked" if to_file else ""))
     if to_file:
-        fits, said = travel.verdict(None if args.alone else travel.tree_bytes(ROOT), size)
+        # (The pack lies in the repository where nobody says otherwise: it is not counted twice.)
+        fits, said = travel.verdict(None if args.alone else travel.tree_bytes(ROOT, [args.out]), size)
         print(said)
         if not fits:
             die("that is too large")

@@ -8,15 +8,14 @@ STEPS = {s.name: s for s in check_steps.STEPS + op_steps.STEPS + benchmark_steps
 
 # Seconds for a plan, and its steps. Whatever a step takes, the `least` of those behind it stays for them.
 PLANS = {
-    "a": (240, ["libraries", "ops.ceilings", "bench.model", "kernels", "goldens.engine", "goldens.float32.two", "bench.greedy",
-                "bench.overlapped", "goldens.overlapped"]),
+    "a": (280, ["libraries", "ops.ceilings", "bench.model", "sanitizer.small.memcheck", "kernels", "goldens.engine", "goldens.float32.two",
+                "bench.greedy", "bench.overlapped", "goldens.overlapped"]),
     "b": (480, ["ops.ceilings", "bench.model", "ops.products", "ops.attention", "ops.bulk", "ops.others", "ops.overlapped", "ops.profiled",
                 "bench.tuned", "bench.norms_apart", "bench.norms_fused", "bench.heads_apart", "bench.heads_fused", "bench.bulk",
-                "bench.f8_cache", "goldens.bulk",
-                "sanitizer.small.memcheck", "sanitizer.small.racecheck", "kernels.overlapped"]),
+                "bench.f8_cache", "goldens.bulk", "sanitizer.small.racecheck", "kernels.overlapped"]),
     "c": (570, ["bench.model", "bench.greedy", "goldens.float32", "goldens.bfloat16", "goldens.float16", "goldens.tuned", "bench.beams",
                 "bench.int8", "bench.fp8", "bench.online", "ranks.1", "ranks.2", "ranks.4", "faults.rank_killed", "bench.all_reduce",
-                "sanitizer.memcheck", "sanitizer.racecheck", "bench.torch"]),
+                "sanitizer.memcheck", "sanitizer.initcheck", "sanitizer.synccheck", "sanitizer.racecheck", "bench.torch"]),
 }
 
 

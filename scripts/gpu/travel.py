@@ -5,17 +5,18 @@ import subprocess
 LIMIT = 64 << 20  # bytes, of both together
 
 
-def tree_bytes(root):
-    """Of the files that git tracks or would add; None where there is no repository."""
+def tree_bytes(root, besides=()):
+    """Of the files that git tracks or would add, but for those named; None where there is no repository."""
     top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True)
     if top.returncode != 0:
         return None
-    root = top.stdout.strip()
+    root = pathlib.Path(top.stdout.strip()).resolve()
     done = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True)
     if done.returncode != 0:
         return None
     files = [pathlib.Path(root, name.decode()) for name in sorted(set(done.stdout.split(b"\0"))) if name]
-    return sum(f.lstat().st_size for f in files if f.is_symlink() or f.is_file())
+    left_out = {pathlib.Path(f).resolve() for f in besides}
+    return sum(f.lstat().st_size for f in files if (f.is_symlink() or f.is_file()) and f not in left_out)
 
 
 def mib(size):

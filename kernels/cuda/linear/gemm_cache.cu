@@ -19,7 +19,7 @@ namespace tandem::cuda {
 namespace {
 
 constexpr size_t kMaxPlans = 8192;
-// Of measuring: algorithms, rounds over them, products in a row.
+// Of measuring: algorithms, rounds over them, products of each in a round.
 constexpr int kCandidates = 8, kRounds = 3, kRepeats = 4;
 
 void check_blas(cublasStatus_t status, const char* call) {
@@ -79,6 +79,7 @@ GemmCache::GemmCache(void* workspace) : workspace_(workspace) {
 GemmCache::~GemmCache() {
   for (const auto& [shape, plan] : plans_) destroy(plan);
   cudaFree(workspace_);
+  cudaFree(flush_);
   cublasLtDestroy(handle_);
 }
 
@@ -89,15 +90,19 @@ void GemmCache::destroy(const Plan& plan) {
   cublasLtMatmulDescDestroy(plan.operation);
 }
 
-// cuBLASLt thinks in columns: out^T[n, rows] = w^T^T x^T.
-GemmCache::Plan GemmCache::make(const GemmShape& s) {
+// cuBLASLt thinks in columns: out^T[n, rows] = w^T^T x^T. Its suggestions look at the bias, which
+// therefore is there before they are asked for.
+GemmCache::Plan GemmCache::make(const GemmShape& s, const Operands& operands) {
   Plan plan;
   const cudaDataType_t type = data_type(s.type), out_type = data_type(s.out_type);
   TANDEM_BLAS_CHECK(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
-  if (s.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out_type);
+  if (s.bias) {
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out_type);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  }
   const auto n = static_cast<uint64_t>(s.n), k = static_cast<uint64_t>(s.k),
              rows = static_cast<uint64_t>(s.rows);
   TANDEM_BLAS_CHECK(cublasLtMatrixLayoutCreate(&plan.w, type, k, n, s.w_stride));
@@ -159,8 +164,16 @@ std::vector<GemmAlgorithm> GemmCache::candidates(const GemmShape& s, const Plan&
   return out;
 }
 
-void GemmCache::tune(const std::string& device, int capability, const std::string& folder,
-                     std::function<void(const std::string&)> warn) {
+void GemmCache::tune(const std::string& device, int capability, size_t cache_bytes,
+                     const std::string& folder, std::function<void(const std::string&)> warn) {
+  if (flush_ == nullptr) {
+    flush_bytes_ = cache_bytes + cache_bytes / 4;
+    if (cudaMalloc(&flush_, flush_bytes_) != cudaSuccess) {
+      cudaGetLastError();
+      flush_ = nullptr;
+      warn("no memory to empty the cache between products that are timed");
+    }
+  }
   choices_ = std::make_unique<GemmChoices>(
       folder, GemmDevice{device, capability, cublasLtGetVersion()}, std::move(warn));
 }
@@ -189,6 +202,10 @@ bool GemmCache::take(const GemmAlgorithm& kept, Plan& plan) const {
   return true;
 }
 
+void GemmCache::empty_cache(cudaStream_t stream) const {
+  if (flush_ != nullptr) TANDEM_CUDA_CHECK(cudaMemsetAsync(flush_, 0, flush_bytes_, stream));
+}
+
 // Its index; -1 where none works. The output is written as often as products are timed: nothing of
 // it is read. Rounds over all candidates, so that a change of the device's clock meets all of them.
 int GemmCache::fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands,
@@ -204,14 +221,16 @@ int GemmCache::fastest(const std::vector<GemmAlgorithm>& algorithms, const Opera
     for (size_t i = 0; i < algorithms.size(); ++i) {
       if (!works[i]) continue;
       plan.algorithm = to_library(algorithms[i]);
-      TANDEM_CUDA_CHECK(cudaEventRecord(start, backend.stream()));
-      for (int repeat = 0; works[i] && repeat < kRepeats; ++repeat)
+      for (int repeat = 0; works[i] && repeat < kRepeats; ++repeat) {
+        empty_cache(backend.stream());
+        TANDEM_CUDA_CHECK(cudaEventRecord(start, backend.stream()));
         works[i] = multiply(plan, operands, backend.stream()) == CUBLAS_STATUS_SUCCESS;
-      TANDEM_CUDA_CHECK(cudaEventRecord(end, backend.stream()));
-      TANDEM_CUDA_CHECK(cudaEventSynchronize(end));
-      float time = 0;
-      TANDEM_CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
-      if (round > 0) times[i] = std::min(times[i], time);
+        TANDEM_CUDA_CHECK(cudaEventRecord(end, backend.stream()));
+        TANDEM_CUDA_CHECK(cudaEventSynchronize(end));
+        float time = 0;
+        TANDEM_CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
+        if (round > 0) times[i] = std::min(times[i], time);
+      }
     }
   plan.algorithm = own;
   TANDEM_CUDA_CHECK(cudaEventDestroy(start));
@@ -237,15 +256,15 @@ bool GemmCache::run(const GemmShape& shape, const void* x, const void* w, const 
     for (const auto& [old, plan] : plans_) destroy(plan);
     plans_.clear();
   }
+  const Operands operands{x, w, bias, out};
   auto found = plans_.find(shape);
-  if (found == plans_.end()) found = plans_.emplace(shape, make(shape)).first;
+  if (found == plans_.end()) found = plans_.emplace(shape, make(shape, operands)).first;
   Plan& plan = found->second;
   if (!plan.possible) {
     ++refused_;
     return false;
   }
   if (shape.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  const Operands operands{x, w, out};
   if (choices_ && !plan.settled && !backend.recording()) settle(shape, operands, plan, backend);
   const cublasStatus_t status = multiply(plan, operands, backend.stream());
   if (status != CUBLAS_STATUS_SUCCESS) {

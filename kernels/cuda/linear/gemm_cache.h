@@ -46,13 +46,14 @@ class GemmCache {
   // How often that was; and how often the library was asked what it suggests.
   int64_t refused() const { return refused_; }
   int64_t asked() const { return asked_; }
-  // DeviceBackend::tune_products.
-  void tune(const std::string& device, int capability, const std::string& folder,
-            std::function<void(const std::string&)> warn);
+  // DeviceBackend::tune_products. `cache_bytes`: of the device's L2 cache, which is emptied before
+  // each product that is timed, as other weights do in a step.
+  void tune(const std::string& device, int capability, size_t cache_bytes,
+            const std::string& folder, std::function<void(const std::string&)> warn);
 
  private:
   struct Operands {
-    const void *x, *w;
+    const void *x, *w, *bias;
     void* out;
   };
   struct Plan {
@@ -63,7 +64,7 @@ class GemmCache {
     bool settled = false;   // nothing better will be looked for
   };
   static void destroy(const Plan& plan);
-  Plan make(const GemmShape& shape);
+  Plan make(const GemmShape& shape, const Operands& operands);
   // The library's first suggestion for products of about this size. False: there is none.
   bool suggest(const GemmShape& shape, Plan& plan);
   std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most,
@@ -74,6 +75,7 @@ class GemmCache {
   bool take(const GemmAlgorithm& kept, Plan& plan) const;
   int fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands, Plan& plan,
               CudaBackend& backend) const;
+  void empty_cache(cudaStream_t stream) const;
   cublasStatus_t multiply(const Plan& plan, const Operands& operands, cudaStream_t stream) const;
 
   cublasLtHandle_t handle_ = nullptr;
@@ -82,6 +84,8 @@ class GemmCache {
   GemmChoiceMap suggestions_;
   int64_t refused_ = 0, asked_ = 0;
   std::unique_ptr<GemmChoices> choices_;  // null: the library's first suggestion is taken
+  void* flush_ = nullptr;                 // as large as flush_bytes_; with choices_
+  size_t flush_bytes_ = 0;
 };
 
 }  // namespace tandem::cuda

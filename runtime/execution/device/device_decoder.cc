@@ -15,6 +15,9 @@ namespace {
 constexpr size_t kMaxRecordings = 1024;
 constexpr int64_t kFirstTokens = 1024;
 constexpr int kMostReserved = 1 << 20;  // sequences
+constexpr int kLandings = 4;            // steps under way whose answers were not read
+// Of a row's answer: candidates and lists, an id and a value each; changed entries.
+constexpr int64_t kWordsOfRow = 4 * int64_t{ops::kMaxSelect} + 8;
 
 }  // namespace
 
@@ -36,7 +39,9 @@ DeviceDecoder::DeviceDecoder(Context& ctx, Model& model, int block_size, bool re
       sequences_(ctx, block_size, model.limits().decoder_positions.value_or(0)) {
   if (ctx.on_cpu() || max_sequences == 0) return;
   sequences_.reserve_for(max_sequences);
-  reserve_tokens(2 * padded_size(std::min(max_sequences, kMostReserved)));  // and as many beams
+  const int32_t rows = padded_size(std::min(max_sequences, kMostReserved));
+  reserve_tokens(2 * rows);  // and as many beams
+  reserve_landings(rows);
 }
 
 DeviceDecoder::~DeviceDecoder() = default;
@@ -116,6 +121,7 @@ DeviceDecoder::Result DeviceDecoder::compute_recorded(const StepTensors& step, c
     r.step = step.input_ids.raw();
     r.choice = work.choice.tokens.raw();
     ++stats_.recorded;
+    stats_.nodes = ctx_.backend().nodes_recorded();
   }
   TANDEM_CHECK_EQ(r.step, static_cast<const void*>(step.input_ids.raw()));
   TANDEM_CHECK_EQ(r.choice, static_cast<const void*>(work.choice.tokens.raw()));
@@ -148,6 +154,15 @@ std::unique_ptr<DeviceDecoder::Flight> DeviceDecoder::launch(const ModelInput& i
   for (int32_t d = 0; d < choice.num_device(); ++d) flight->ids_[choice.row(d)] = -1 - d;
   flight->end_ = ctx_.backend().mark();
   return flight;
+}
+
+// Page-locked memory is allocated before the first step: the driver waits for the whole device when
+// it gives some out. What rows rarely ask for all at once is bounded, so that it stays small.
+void DeviceDecoder::reserve_landings(int32_t rows) {
+  constexpr int64_t kMostWords = int64_t{1} << 20;
+  for (int i = 0; i < kLandings; ++i)
+    landings_.push_back(
+        ctx_.backend().allocate_host({std::min(rows * kWordsOfRow, kMostWords)}, DType::kI32));
 }
 
 // A place for so many words of an answer, which none under way has, and the words that say where it

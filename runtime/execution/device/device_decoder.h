@@ -115,6 +115,7 @@ class DeviceDecoder {
   };
   struct Recording;
   void reserve_tokens(int32_t rows);
+  void reserve_landings(int32_t rows);
   Result compute(const StepTensors& step, const Work& work, Tensor* hidden);
   Result compute_answer(const StepTensors& step, const Work& work, Tensor* hidden);
   Result compute_recorded(const StepTensors& step, const Work& work,

@@ -2,6 +2,7 @@
 #include "cublas_lt.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -122,6 +123,15 @@ void store_tile(const Product& p, int64_t batch, int64_t row, int64_t col,
     }
 }
 
+// Tensor cores of Hopper keep about 14 bits of a sum of e4m3 products (DeepSeek-V3, arXiv
+// 2412.19437, 3.3.2); what is beyond is cut off.
+void cut_sums(float (&sums)[kCols][kRows]) {
+  constexpr uint32_t kKept = ~((uint32_t{1} << (24 - 14)) - 1);
+  for (auto& column : sums)
+    for (float& sum : column)
+      if (std::isfinite(sum)) sum = std::bit_cast<float>(std::bit_cast<uint32_t>(sum) & kKept);
+}
+
 int64_t inner(const Desc& desc, const Layout& a) {
   return static_cast<int64_t>(desc.trans_a == CUBLAS_OP_N ? a.cols : a.rows);
 }
@@ -150,6 +160,7 @@ void multiply(const Product& p, int64_t batch) {
         of_columns[j] = columns.data() + std::min<int64_t>(col + j, n - 1) * k;
       float sums[kCols][kRows];
       tile(panel.data(), of_columns, k, sums);
+      if (p.la.type == CUDA_R_8F_E4M3) cut_sums(sums);
       store_tile(p, batch, row, col, sums);
     }
   }
@@ -258,6 +269,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!handle || !desc || !a || !b || !c || !d || !preference || requested < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (const auto status = check(*desc, *a, *b, *c, *d)) return status;
+  // The library looks at the pointer's alignment: a null one stands for another product.
+  if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS && !desc->bias) return CUBLAS_STATUS_INVALID_VALUE;
   if (std::getenv("TANDEM_EMULATOR_NO_PRODUCTS") != nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (size_t i = 0; i < std::size(kAlgorithms); ++i) {
     const size_t workspace = kAlgorithms[i].workspace;

@@ -1,10 +1,7 @@
 // Faults that a test asks for: TANDEM_EMULATOR_FAULT. "capture:N": the N-th capture is lost with
 // its first kernel; "graph_launch:N": the N-th launch of a graph fails, and the device with it, for
 // good. Each value counts from when it is first seen; without it the device is well again.
-//
-// TANDEM_EMULATOR_GRAPHS: a file that the number of nodes of each graph is written to.
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <string>
 
@@ -54,12 +51,6 @@ cudaError_t device_error() {
   std::lock_guard lock(fault().mutex);
   fault().look();
   return fault().error;
-}
-
-void tell_graph(size_t nodes) {
-  const char* file = std::getenv("TANDEM_EMULATOR_GRAPHS");
-  if (!file) return;
-  std::ofstream(file, std::ios::app) << nodes << '\n';
 }
 
 }  // namespace cuda_emulator

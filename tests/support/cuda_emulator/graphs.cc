@@ -15,7 +15,6 @@ size_t cuda_emulator::recordings_bytes() { return nodes_held * kBytesOfNode; }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!graph) return failed(cudaErrorInvalidValue);
-  tell_graph(graph->work.size());
   nodes_held += graph->work.size();
   return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
 }

@@ -28,9 +28,6 @@ void catch_up_all();
 // Stops if another "process" has the memory open (peers.cc).
 void expect_closed(const void* memory);
 
-// Appends a line, the number of its nodes, to the file of TANDEM_EMULATOR_GRAPHS, if there is one.
-void tell_graph(size_t nodes);
-
 // What recordings take of the device's memory.
 constexpr size_t kBytesOfNode = 4096;
 size_t recordings_bytes();
