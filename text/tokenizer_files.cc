@@ -147,8 +147,8 @@ void tidy_unless_bpe(const OptionalFile& config, TokenizerFiles& out) {
     out.tidies = false;
 }
 
-// HuggingFace neither pads nor truncates a single text, but a token that tokenizer.json pads with is
-// special, where no file names another one.
+// HuggingFace neither pads nor truncates a single text, but a token that tokenizer.json pads with
+// is special, where no file names another one.
 void name_padding(const JsonView& document, OptionalFile& config) {
   const auto padding = document.find("padding");
   if (!padding || config.value.contains("pad_token")) return;

@@ -41,8 +41,9 @@ OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& file
   std::error_code error;
   fs::create_directories(folder_, error);
   if (!fs::is_directory(folder_))
-    throw UsageError(kFolderFlag, folder_.string() + ": " +
-                                (error ? error.message() : std::string("is not a directory")));
+    throw UsageError(
+        kFolderFlag,
+        folder_.string() + ": " + (error ? error.message() : std::string("is not a directory")));
   const fs::path probe = folder_ / partial_name();
   if (const std::string why = write_whole(probe, probe, ""); !why.empty())
     throw UsageError(kFolderFlag, folder_.string() + ": nothing can be written there: " + why);

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 
 SCORE_TOLERANCE = 2e-3  # on HuggingFace's sequences_scores, fp32
@@ -329,79 +328,6 @@ def ranks(size):
     return body
 
 
-# --- a rank that dies -----------------------------------------------------------------------------------------------------
-
-
-def descendants(pid):
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            for child in map(int, task.read_text().split()):
-                found += [child, *descendants(child)]
-        except OSError:
-            pass
-    return found
-
-
-def rank_processes(pid):
-    """Workers of Tandem under a process."""
-    out = []
-    for child in descendants(pid):
-        try:
-            words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"/tandem") and b"worker" in words:
-            out.append(child)
-    return out
-
-
-def killed(run):
-    """One of two ranks is killed under way: every request is answered nevertheless, with the same tokens."""
-    run.need_processes()
-    folder = run.models / TINY
-    process = run.start([run.pack / "bin/tandem", "generate", "--jsonl", "--model", folder, "--input", "-", "--device", run.device,
-                         "--dtype", "float32", *run.as_processes(2), "--max-num-seqs", "4"],
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    cases = run.cases(folder)
-    first, rest = cases[:1], cases[1:]
-    lines = []
-    answered = threading.Event()
-
-    def read():
-        for line in process.stdout:
-            lines.append(line)
-            answered.set()
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        process.stdin.write("".join(json.dumps(as_request(c)) + "\n" for c in first))
-        process.stdin.flush()
-        if not answered.wait(run.left()):
-            raise Failed("no answer before the fault")
-        workers = rank_processes(process.pid)
-        if len(workers) < 2:
-            raise Failed(f"{len(workers)} processes of workers were found, not 2")
-        process.stdin.write("".join(json.dumps(as_request(c)) + "\n" for c in rest))
-        process.stdin.flush()
-        run.log.write(f"kills {workers[-1]} of {workers}\n")
-        os.kill(workers[-1], signal.SIGKILL)
-        process.stdin.close()
-        reader.join(run.left())
-        if reader.is_alive():
-            raise Failed(f"{len(lines)} of {len(cases)} requests were answered in time")
-        status = process.wait(run.left())
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    figures, bad = judge(run, folder, "".join(lines))
-    if status != 0 or bad:
-        raise Failed(f"status {status}; " + "; ".join(bad[:3]), figures)
-    return figures
-
-
 STEPS = [
     Step("libraries", "every program and the plugin find all their libraries", 30, 1, libraries),
     Step("kernels", "every kernel against its reference over odd shapes (cuda_test)", 60, 15, kernels),
@@ -418,5 +344,4 @@ STEPS = [
     Step("ranks.1", "fp32 goldens, one rank", 60, 10, ranks(1)),
     Step("ranks.2", "fp32 goldens on two ranks of one GPU, NCCL over sockets: exact", 60, 10, ranks(2)),
     Step("ranks.4", "fp32 goldens on four ranks of one GPU", 90, 10, ranks(4)),
-    Step("faults.rank_killed", "one of two ranks is killed: all requests answered, exact", 90, 10, killed),
 ]

@@ -1,10 +1,11 @@
 """What is run in which order: three plans for a machine that is borrowed for half an hour, the most valuable first."""
 import benchmark_steps
 import check_steps
+import fault_steps
 import op_steps
 import sanitizer_steps
 
-STEPS = {s.name: s for s in check_steps.STEPS + op_steps.STEPS + benchmark_steps.STEPS + sanitizer_steps.STEPS}
+STEPS = {s.name: s for s in check_steps.STEPS + fault_steps.STEPS + op_steps.STEPS + benchmark_steps.STEPS + sanitizer_steps.STEPS}
 
 # Seconds for a plan, and its steps. Whatever a step takes, the `least` of those behind it stays for them.
 PLANS = {

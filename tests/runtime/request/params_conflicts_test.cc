@@ -1,4 +1,5 @@
-// Parameters that are right alone and wrong together, or in a request that generates nothing.
+// Parameters that are right alone and wrong together, said twice, or in a request that generates
+// nothing.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -80,6 +81,17 @@ TEST(Params, Scoring) {
   EXPECT_EQ(resolver.end_tokens(read_options({{"eos_token_id", {4, 5}}})),
             (std::vector<int32_t>{4, 5}));
   EXPECT_TRUE(resolver.end_tokens(read_options({{"eos_token_id", nullptr}})).empty());
+}
+
+TEST(Params, TheLastBiasOfASequenceCounts) {
+  const SamplingParams p = resolve(json::parse(
+      R"({"sequence_bias": [[[5, 6], 2], [[7], 1], [[5, 6], -3], [[8], 4], [[7], 0.5]]})"));
+  ASSERT_EQ(p.sequence_bias_size(), 3);
+  EXPECT_EQ(p.sequence_bias(0).ids(0), 7);  // single tokens first: the order of its sums
+  EXPECT_EQ(p.sequence_bias(0).bias(), 0.5);
+  EXPECT_EQ(p.sequence_bias(1).ids(0), 8);
+  EXPECT_EQ(p.sequence_bias(2).ids(1), 6);
+  EXPECT_EQ(p.sequence_bias(2).bias(), -3);
 }
 
 }  // namespace

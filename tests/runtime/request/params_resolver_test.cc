@@ -214,17 +214,6 @@ TEST(Params, Beams) {
 
 // --- the rest ----------------------------------------------------------------------------------
 
-TEST(Params, TheLastBiasOfASequenceCounts) {
-  const SamplingParams p = resolve(json::parse(
-      R"({"sequence_bias": [[[5, 6], 2], [[7], 1], [[5, 6], -3], [[8], 4], [[7], 0.5]]})"));
-  ASSERT_EQ(p.sequence_bias_size(), 3);
-  EXPECT_EQ(p.sequence_bias(0).ids(0), 7);  // single tokens first: the order of its sums
-  EXPECT_EQ(p.sequence_bias(0).bias(), 0.5);
-  EXPECT_EQ(p.sequence_bias(1).ids(0), 8);
-  EXPECT_EQ(p.sequence_bias(2).ids(1), 6);
-  EXPECT_EQ(p.sequence_bias(2).bias(), -3);
-}
-
 TEST(Params, TokensAndPenaltiesReachTheMessage) {
   const SamplingParams p = resolve(json::parse(R"({
     "repetition_penalty": 1.5, "encoder_repetition_penalty": 1.25, "presence_penalty": 0.5, "frequency_penalty": -0.5,

@@ -94,7 +94,8 @@ std::unique_ptr<Normalizer> make_normalizer_step(const JsonView& json) {
 std::unique_ptr<Normalizer> make_normalizer(const JsonView& json) {
   if (json.at("type").string() != "Sequence") return make_normalizer_step(json);
   std::vector<std::unique_ptr<Normalizer>> steps;
-  for (const JsonView& part : flat_parts(json, "normalizers")) steps.push_back(make_normalizer_step(part));
+  for (const JsonView& part : flat_parts(json, "normalizers"))
+    steps.push_back(make_normalizer_step(part));
   return make_normalizer_sequence(std::move(steps), json.file());
 }
 

@@ -47,7 +47,8 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer_step(const JsonView& json) {
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonView& json) {
   if (json.at("type").string() != "Sequence") return make_pre_tokenizer_step(json);
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  for (const JsonView& part : flat_parts(json, "pretokenizers")) steps.push_back(make_pre_tokenizer_step(part));
+  for (const JsonView& part : flat_parts(json, "pretokenizers"))
+    steps.push_back(make_pre_tokenizer_step(part));
   return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
 

@@ -65,8 +65,7 @@ TEST(Unigram, ScoresAreReadAsInTheLibrary) {
 }
 
 TEST(WordPiece, TheLongestPieces) {
-  json model =
-      json::parse(R"({
+  json model = json::parse(R"({
       "type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "#",
       "max_input_chars_per_word": 4,
       "vocab": {"?": 0, "a": 1, "ab": 2, "#b": 3, "#c": 4, "#bc": 5, "#": 6}})");
@@ -91,8 +90,7 @@ TEST(WordLevel, WholeWords) {
 
 // A word as long as a request: greedy search over all ends would be quadratic.
 TEST(WordPiece, LongWordsTakeLinearTime) {
-  const json model =
-      json::parse(R"({
+  const json model = json::parse(R"({
       "type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "",
       "max_input_chars_per_word": 18446744073709551615, "vocab": {"?": 0, "a": 1, "aa": 2}})");
   EXPECT_EQ(encode(model, std::string(1000000, 'a')).size(), 500000u);

@@ -64,12 +64,11 @@ TEST(WhitespaceSplit, AnyWhiteSpaceParts) {
 }
 
 TEST(PreTokenizer, WrongComponentsAreErrors) {
-  for (
-      const char* wrong :
-      {R"({"type": "FixedLength", "length": 0})",
-       R"({"type": "CharDelimiterSplit", "delimiter": "ab"})", R"({"type": "RandomChunkSplit"})",
-       R"({"type": "Punctuation", "behavior": "Gone"})",
-       R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed",
+  for (const char* wrong :
+       {R"({"type": "FixedLength", "length": 0})",
+        R"({"type": "CharDelimiterSplit", "delimiter": "ab"})", R"({"type": "RandomChunkSplit"})",
+        R"({"type": "Punctuation", "behavior": "Gone"})",
+        R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Removed",
             "invert": false})"}) {
     const json component = json::parse(wrong);
     EXPECT_THROW(split(component, "a"), InputError) << wrong;
