@@ -61,7 +61,7 @@ Kind descriptive_token() {
     const json& value = only_id(given);
     const bool usable = value.is_number_integer() && value.get<double>() >= 0 &&
                         value.get<double>() < source.num_ids;
-    if (usable || !source.from_model) strict(value, source, field, out);
+    if (usable || !source.from_model) strict(given, source, field, out);
   };
   return kind;
 }

@@ -108,6 +108,8 @@ proto::PromptPart read_messages(const nlohmann::json& messages, const std::strin
       system = std::move(content.text);
     }
   }
+  // A developer's message alone is the text, as a chat model would answer it.
+  if (!user && system) return read_prompt_part(fill_template(pattern, "", *system), "messages");
   if (!user) throw invalid_request("messages", "there is no message of the user");
   if (user->image) return only_image(std::move(*user), user_field);
   return read_prompt_part(fill_template(pattern, system.value_or(""), user->text), "messages");

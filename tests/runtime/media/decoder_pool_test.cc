@@ -195,6 +195,9 @@ TEST(DecoderPool, ItEndsWithItsParent) {
   EXPECT_TRUE(within_seconds(20, ended));
 }
 
+// kDone with 8 bytes, the length of a sound of 0 seconds; the shell's next command follows.
+const std::string kDone = R"(printf '\005\000\000\000\010\000\000\000\0\0\0\0\0\0\0\0' >&0; )";
+
 // Programs of a few lines. They greet as the decoder does: kHello, 8 bytes, version 1, locked in.
 class FalseDecoders : public ::testing::Test {
  protected:
@@ -232,7 +235,11 @@ TEST_F(FalseDecoders, AreNotBelieved) {
       {begun + R"(printf '\006\000\000\000\007\000\000\000\000\000\000\000a\033b' >&0; cat)",
        "file: a\\x1bb"},
       // The end of a file that has not begun is an end: nothing was heard.
-      {begun + R"(printf '\005\000\000\000\000\000\000\000' >&0; cat)", "none"},
+      {begun + kDone + "cat", "none"},
+      // It has to say how long the sound was, and that is a number.
+      {begun + R"(printf '\005\000\000\000\000\000\000\000' >&0; sleep 9)", "makes no sense"},
+      {begun + R"(printf '\005\000\000\000\010\000\000\000\0\0\0\0\0\0\370\177' >&0; sleep 9)",
+       "makes no sense"},
   };
   for (const auto& [script, says] : cases)
     EXPECT_NE(error(script).find(says), std::string::npos) << script << ": " << error(script);
@@ -245,9 +252,7 @@ TEST_F(FalseDecoders, APromiseToBeLockedInIsAsked) {
             std::string::npos)
       << error(open);
   setenv("TANDEM_DECODER_SANDBOX", "optional", 1);
-  EXPECT_EQ(error(std::string(open).replace(
-                open.find("cat"), 3, R"(printf '\005\000\000\000\000\000\000\000' >&0; cat)")),
-            "none");
+  EXPECT_EQ(error(std::string(open).replace(open.find("cat"), 3, kDone + "cat")), "none");
   setenv("TANDEM_DECODER_SANDBOX", "perhaps", 1);
   EXPECT_NE(error(open).find("must be required or optional"), std::string::npos);
   unsetenv("TANDEM_DECODER_SANDBOX");

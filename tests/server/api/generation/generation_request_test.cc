@@ -58,6 +58,20 @@ TEST_F(Amplification, Templates) {
   EXPECT_EQ(server.engine.requests[0].prompt.encoder().text(), system + " {system} {system}");
 }
 
+TEST(ChatMessages, ADeveloperAloneIsAnswered) {
+  test::FakeServer server;
+  for (const char* role : {"developer", "system"})
+    server.ask("POST", "/v1/chat/completions",
+               json({{"messages", {{{"role", role}, {"content", "a text"}}}}}).dump());
+  ASSERT_EQ(server.engine.requests.size(), 2u);
+  for (const auto& request : server.engine.requests)
+    EXPECT_EQ(request.prompt.encoder().text(), "a text");
+  const auto none =
+      server.ask("POST", "/v1/chat/completions",
+                 json({{"messages", {{{"role", "assistant"}, {"content", "x"}}}}}).dump());
+  EXPECT_EQ(none->status(), 400);
+}
+
 // --- Images --------------------------------------------------------------------------------------
 
 json part_of(const std::string& url) {
