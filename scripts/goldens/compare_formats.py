@@ -444,6 +444,11 @@ def by_transformers(folder, requests):
 
 
 def by_tandem(tandem, folder, requests):
+    # (BART's decoder prompt is start and BOS here: docs/models.md.)
+    config = json.loads((folder / "config.json").read_text())
+    if config.get("model_type") == "bart":
+        start = {"prompt_token_ids": [config.get("decoder_start_token_id", 2)]}
+        requests = [{**r, "prompt": {"encoder_prompt": r["prompt"], "decoder_prompt": start}} for r in requests]
     lines = "".join(json.dumps(r) + "\n" for r in requests)
     done = subprocess.run([tandem, "generate", "--jsonl", "--model", str(folder), "--input", "-", "--dtype", "float32"],
                           input=lines, capture_output=True, text=True, timeout=300)

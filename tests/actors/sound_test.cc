@@ -189,7 +189,10 @@ TEST_F(SoundInClusters, WhatIsNoneIsRefused) {
     }
   };
   refused(client::Prompt::sound("no sound"), "prompt.sound");
-  refused(client::Prompt::sound(sounds_->files[3].substr(0, 5000)), "prompt.sound");
+  // A file that is cut is heard as far as it goes, which is said.
+  client::Request cut;
+  cut.prompt = client::Prompt::sound(sounds_->files[3].substr(0, sounds_->files[3].size() / 2));
+  EXPECT_GT(client.submit(cut).get().warnings_size(), 0);
   proto::SpeechParams params;
   params.set_task("sing");
   refused(client::Prompt::sound(sounds_->files[3], params), "task");

@@ -39,7 +39,6 @@ std::vector<TokenizerRule> make_rules() {
     rule.languages = {"", "", "en_XX"};
     rule.sentencepiece.codes = rule.sentencepiece.space_behind_special = true;
     rule.sentencepiece.target_flag = "separate_vocabs";
-    rule.bytes.extra_ids = 2;
     rule.single = {"$source", "$A", "eos_token"};
     rule.pair = {"$A", "eos_token", "$B", "eos_token"};
     rule.alternative = {"legacy_behaviour", {"$A", "eos_token", "$source"}, {"$A", "$B"}};

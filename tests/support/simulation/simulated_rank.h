@@ -67,7 +67,9 @@ inline proto::CompletionOutput undisturbed_output(const PreparedRequest& request
   const uint64_t self_salt = salt_of(config, 0, request.params);
   proto::CompletionOutput output;
   output.set_index(index);
-  SequenceOutputState state(output, tokenizer, request.params, request.inputs.prompt_token_ids());
+  const auto& ids = request.inputs.prompt_token_ids();
+  const std::span<const int32_t> prompt(ids.data(), static_cast<size_t>(ids.size()));
+  SequenceOutputState state(output, tokenizer, request.params, prompt);
   uint64_t hash = mix(request.params.seed(), static_cast<uint64_t>(index));
   const auto& encoder = request.inputs.encoder_prompt_token_ids();
   for (int p = 0; p < encoder.size(); ++p) hash = mix(hash, key_of(cross_salt, 1, p, encoder[p]));

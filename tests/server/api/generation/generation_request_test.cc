@@ -60,16 +60,17 @@ TEST_F(Amplification, Templates) {
 
 TEST(ChatMessages, ADeveloperAloneIsAnswered) {
   test::FakeServer server;
-  for (const char* role : {"developer", "system"})
-    server.ask("POST", "/v1/chat/completions",
-               json({{"messages", {{{"role", role}, {"content", "a text"}}}}}).dump());
+  const auto chat = [&](const char* role) {
+    const json message = {{"role", role}, {"content", "a text"}};
+    return server.ask("POST", "/v1/chat/completions",
+                      json{{"messages", json::array({message})}}.dump());
+  };
+  chat("developer");
+  chat("system");
   ASSERT_EQ(server.engine.requests.size(), 2u);
   for (const auto& request : server.engine.requests)
     EXPECT_EQ(request.prompt.encoder().text(), "a text");
-  const auto none =
-      server.ask("POST", "/v1/chat/completions",
-                 json({{"messages", {{{"role", "assistant"}, {"content", "x"}}}}}).dump());
-  EXPECT_EQ(none->status(), 400);
+  EXPECT_EQ(chat("assistant")->status(), 400);
 }
 
 // --- Images --------------------------------------------------------------------------------------
