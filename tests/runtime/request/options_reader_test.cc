@@ -44,6 +44,8 @@ std::map<std::string, Parameter> parameters() {
                              {"", std::string(257, 'x'), 1, true, J("[]"), J("{}")}};
   Parameter token = integer({0, 99, 5.0}, {-1, 100, 1000000000000});
   token.good.push_back(J("[5]"));
+  std::erase(token.bad, J("[1]"));
+  token.bad.insert(token.bad.end(), {J("[1, 2]"), J("[[1]]"), J("[]"), J("[100]")});
   for (const char* bad : {"[100]", "[-1]", "[1, 2]", "[[1]]", "[\"x\"]"})
     token.bad.push_back(J(bad));
   const Parameter tokens{{7, J("[]"), J("[0, 99, 3.0]")},
