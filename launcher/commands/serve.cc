@@ -121,7 +121,7 @@ void fit_file_limit(server::ServerConfig& http) {
   const size_t room = files > 2 * kOwnFiles ? files - kOwnFiles : files / 2;
   if (http.max_connections <= room) return;
   http.max_connections = room;
-  spdlog::info("at most {} connections, because {} files may be open (ulimit -n)", room, files);
+  spdlog::debug("at most {} connections, because {} files may be open (ulimit -n)", room, files);
 }
 
 int run(ServeOptions& options) {

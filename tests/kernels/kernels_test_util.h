@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/core/cpu_features.h"
 #include "kernels/ops.h"
@@ -50,6 +51,15 @@ class Random {
   Tensor strided(int64_t rows, int64_t columns, float scale = 1.0f) {
     const int64_t left = integer(0, 5), right = integer(0, 5);
     return matrix(rows, left + columns + right, scale).columns(left, left + columns);
+  }
+  // One whose slope is 1.13 at most, so that bounds of a sum's error hold behind it. The others are
+  // tested alone (activation_test.cc).
+  Activation gentle_activation() {
+    for (;;) {
+      const auto a = static_cast<Activation>(integer(0, kNumActivations - 1));
+      if (a != Activation::kRelu2 && a != Activation::kLaplace && a != Activation::kHardSwish)
+        return a;
+    }
   }
   std::mt19937_64& engine() { return engine_; }
 

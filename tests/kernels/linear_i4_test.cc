@@ -94,7 +94,7 @@ TEST_P(LinearI4Test, HasTheBitsOfTheNaiveVersion) {
     const int64_t few = std::min<int64_t>(t, random.integer(1, 14));
     EXPECT_TRUE(
         same_bits(run_linear(three, packed, x.rows(t - few, t), bias), want.rows(t - few, t)));
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     testing::activate_all(want, activation);
     EXPECT_TRUE(testing::near(run_linear(one, packed, x, bias, activation), want, 2e-6, 2e-6));
   }
@@ -172,7 +172,7 @@ TEST(LinearI4, LevelsGiveTheSameBits) {
     const int64_t t = random.integer(1, 70), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
     const PackedWeight packed = pack(ctx, w);  // is the same for all
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);

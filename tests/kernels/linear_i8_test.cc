@@ -46,7 +46,7 @@ TEST_P(LinearI8Test, HasTheBitsOfTheNaiveVersion) {
     Tensor want = expected(w, x, bias);
     EXPECT_TRUE(same_bits(run_linear(one, packed, x, bias), want));
     EXPECT_TRUE(same_bits(run_linear(three, packed, x, bias), want));
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     testing::activate_all(want, activation);
     EXPECT_TRUE(near(run_linear(one, packed, x, bias, activation), want, 2e-6, 2e-6));
   }
@@ -149,7 +149,7 @@ TEST(LinearI8, LevelsGiveTheSameBits) {
     const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
     const PackedWeight packed(ctx, {&view, 1}, DType::kI8);  // is the same for all
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);

@@ -42,7 +42,7 @@ TEST_P(LinearTest, MatchesTheReference) {
     const int64_t t = random.integer(1, 40), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.strided(n, k), x = random.strided(t, k);
     const Tensor bias = random.integer(0, 3) ? random.vector(n) : Tensor();
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     SCOPED_TRACE(std::to_string(t) + " x " + std::to_string(k) + " x " + std::to_string(n));
     const MatrixView view = view_of(w);
     Tensor expected({t, n}, DType::kF32);
@@ -196,7 +196,7 @@ TEST_P(LinearTest, RowsAreBatchInvariant) {
     const int64_t t = slow ? random.integer(1, 40) : random.pick<int64_t>({13, 64, 150, 401});
     const Tensor w = random.matrix(n, k), x = random.strided(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kI4}) {
       const PackedWeight packed(one, {&view, 1}, dtype);
       const Tensor all = run(three, packed, x, bias, activation);
@@ -292,7 +292,7 @@ TEST(Linear, LevelsGiveTheSameBitsInF32) {
     const int64_t t = random.integer(1, 30), k = random.pick(kOddSizes), n = random.pick(kOddSizes);
     const Tensor w = random.matrix(n, k), x = random.matrix(t, k), bias = random.vector(n);
     const MatrixView view = view_of(w);
-    const auto activation = static_cast<Activation>(random.integer(0, kNumActivations - 1));
+    const auto activation = random.gentle_activation();
     Tensor first;
     for (CpuIsa isa : testing::available_isas()) {
       set_cpu_isa(isa);

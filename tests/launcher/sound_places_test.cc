@@ -72,7 +72,8 @@ std::vector<json> answers_in(const std::string& text) {
   std::istringstream in(text);
   const auto trim = [](json& answer) {
     if (!answer.contains("segments")) return;
-    for (json& segment : answer["segments"]) segment.erase("avg_logprob");
+    for (json& segment : answer["segments"])
+      for (const char* rounded : {"avg_logprob", "no_speech_prob"}) segment.erase(rounded);
   };
   for (std::string line; std::getline(in, line);) {
     json& result = out.emplace_back(json::parse(line));

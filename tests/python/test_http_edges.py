@@ -83,7 +83,7 @@ def test_access_log_has_fields(start_server):
     server = start_server("--log-format", "json")
     httpx.get(server.url + "/v1/models", headers={"x-request-id": "mine", "traceparent":
                                                   "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
-    httpx.get(server.url + "/no\n\"where")
+    httpx.get(server.url + "/no%0A%22where")
     server.stop()
     lines = [json.loads(line) for line in server.log().splitlines()]
     found, missing = [line for line in lines if "status" in line]

@@ -129,8 +129,10 @@ void GenerationJob::begin_stream() {
   streaming_ = true;
   exchange_->start_stream({.content_type = "text/event-stream; charset=utf-8",
                            .headers = {{"x-accel-buffering", "no"}}});
-  if (request_.endpoint == Endpoint::kChat)
-    for (const Choice& choice : choices_) exchange_->write(format_.first_event(choice, usage_));
+  if (request_.endpoint != Endpoint::kChat) return;
+  // It has no token yet; the first chunk's have been counted already.
+  const Usage usage{.prompt_tokens = usage_.prompt_tokens, .completion_tokens = 0};
+  for (const Choice& choice : choices_) exchange_->write(format_.first_event(choice, usage));
 }
 
 void GenerationJob::count_end(const PromptProgress& part, const proto::RequestChunk& chunk) {

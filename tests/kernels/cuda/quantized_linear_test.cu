@@ -99,7 +99,7 @@ Case any_case(Random& random, Quantization q, int64_t rows, int64_t in, int64_t 
           step,
           random.integer(0, 2) > 0,
           random.integer(0, 3) == 0,
-          static_cast<Activation>(random.integer(0, kNumActivations - 1))};
+          random.gentle_activation()};
 }
 
 TEST(CudaQuantizedLinear, SizesOfModels) {
