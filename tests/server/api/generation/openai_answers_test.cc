@@ -140,6 +140,20 @@ TEST(OpenAiAnswers, UsageInEveryChunk) {
   }
 }
 
+// The first event of a chat has the role, and no token.
+TEST(OpenAiAnswers, UsageOfAChatGrowsFromNothing) {
+  FakeServer s;
+  const auto e = s.ask("POST", "/v1/chat/completions",
+                       R"({"messages": [{"role": "user", "content": "a"}], "stream": true,
+                           "stream_options": {"include_usage": true,
+                                              "continuous_usage_stats": true}})");
+  s.engine.say(0, "x", {5}, "stop");
+  e->run_posted();
+  ASSERT_GE(e->events().size(), 2u);
+  for (const size_t i : {0, 1})
+    EXPECT_EQ(json::parse(e->events()[i])["usage"]["completion_tokens"], i);
+}
+
 TEST(OpenAiAnswers, TokenIdsOfThePrompt) {
   const json ids = {0, 1, 2, 3, 4, 5, 6};  // that the engine says
   FakeServer s;
