@@ -148,7 +148,7 @@ def test_languages(start_server):
     english, = client.score("a text", "ein Text", src_lang="en_XX", tgt_lang="en_XX")
     assert german.token_ids[1:] == english.token_ids[1:] and german.token_ids[0] != english.token_ids[0]
     with pytest.raises(tc.BadRequestError, match="did you mean de_DE") as e:
-        client.complete("a", tgt_lang="de")
+        client.complete("a", tgt_lang="Deutch")
     assert e.value.param == "tgt_lang"
 
 
