@@ -131,7 +131,7 @@ int32_t special_token(const JsonView& json) {
 // {"Sequence": {"id": "A"}} or {"SpecialToken": {"id": "</s>"}}
 Part read_part(const JsonView& json, const std::optional<JsonView>& special_tokens, bool pair) {
   if (const auto sequence = json.find("Sequence")) {
-    const std::string& id = sequence->at("id").string();
+    const std::string id = sequence->at("id").string();
     if (id == "A") return {0, {}};
     if (id == "B" && pair) return {1, {}};
     sequence->fail("there is no sequence " + id);

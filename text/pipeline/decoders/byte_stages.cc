@@ -117,7 +117,7 @@ class ByteLevelStage final : public WholeTokenStage {
 }  // namespace
 
 std::unique_ptr<DecoderComponent> make_byte_component(const JsonView& json) {
-  const std::string& type = json.at("type").string();
+  const std::string type = json.at("type").string();
   if (type == "ByteFallback")
     return std::make_unique<ComponentOf<ByteFallbackStage, NoSettings>>(NoSettings{});
   if (type == "ByteLevel")

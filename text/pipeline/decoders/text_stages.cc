@@ -138,7 +138,7 @@ StripSettings read_strip(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<DecoderComponent> make_text_component(const JsonView& json) {
-  const std::string& type = json.at("type").string();
+  const std::string type = json.at("type").string();
   if (type == "Fuse") return std::make_unique<ComponentOf<FuseStage, NoSettings>>(NoSettings{});
   if (type == "Strip")
     return std::make_unique<ComponentOf<StripStage, StripSettings>>(read_strip(json));

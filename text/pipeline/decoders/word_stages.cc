@@ -160,7 +160,7 @@ class JoiningStage final : public DecoderStage {
 }  // namespace
 
 std::unique_ptr<DecoderComponent> make_word_component(const JsonView& json) {
-  const std::string& type = json.at("type").string();
+  const std::string type = json.at("type").string();
   if (type == "BPEDecoder")
     return std::make_unique<ComponentOf<BpeStage, std::string>>(json.at("suffix").string());
   if (type == "WordPiece")

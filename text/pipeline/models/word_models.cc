@@ -62,7 +62,7 @@ class WordLevelModel final : public WordModel {
 class WordPieceModel final : public WordModel {
  public:
   explicit WordPieceModel(const JsonView& json) : WordModel(json) {
-    const std::string& prefix = json.at("continuing_subword_prefix").string();
+    const std::string prefix = json.at("continuing_subword_prefix").string();
     max_characters_ = read_max_characters(json.at("max_input_chars_per_word"));
     std::vector<PieceIndex::Entry> first, later;
     for (const auto& entry : json.at("vocab").object().items()) {

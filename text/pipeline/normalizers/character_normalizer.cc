@@ -105,7 +105,7 @@ std::unique_ptr<Normalizer> make_bert(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_character_normalizer(const JsonView& json) {
-  const std::string& type = json.at("type").string();
+  const std::string type = json.at("type").string();
   if (type == "BertNormalizer") return make_bert(json);
   if (type == "Lowercase") return each(append_lowercase);
   if (type == "Nmt") return each(append_nmt);

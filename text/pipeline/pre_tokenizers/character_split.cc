@@ -163,7 +163,7 @@ CharacterClass delimiter(const JsonView& json) {
 }  // namespace
 
 std::unique_ptr<PreTokenizer> make_character_split(const JsonView& json) {
-  const std::string& type = json.at("type").string();
+  const std::string type = json.at("type").string();
   if (type == "Digits")
     return class_split(is_numeric, json.at("individual_digits").boolean()
                                        ? SplitBehavior::kIsolated
