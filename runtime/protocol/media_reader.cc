@@ -8,6 +8,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/percent.h"
 
 namespace tandem {
 
@@ -18,28 +19,6 @@ bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' |
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return out;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = static_cast<char>(c | 0x20);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0) {
-      out += text[i];
-      continue;
-    }
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
   return out;
 }
 

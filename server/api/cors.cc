@@ -60,10 +60,13 @@ HttpResponse options_answer(const ServerConfig& config, const HttpRequest& reque
   return response;
 }
 
-bool is_foreign_form(const ServerConfig& config, const HttpRequest& request) {
+bool is_from_foreign_page(const HttpRequest& request) {
   const std::string* site = request.header("sec-fetch-site");
-  return site != nullptr && (*site == "cross-site" || *site == "same-site") &&
-         allowed_origin(config, request) == nullptr;
+  return site != nullptr && (*site == "cross-site" || *site == "same-site");
+}
+
+bool is_foreign_form(const ServerConfig& config, const HttpRequest& request) {
+  return is_from_foreign_page(request) && allowed_origin(config, request) == nullptr;
 }
 
 }  // namespace tandem::server

@@ -15,7 +15,9 @@ void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpRe
 HttpResponse options_answer(const ServerConfig& config, const HttpRequest& request,
                             const std::string& methods);
 
-// A form of another site's page, which browsers send without asking the server before.
+// Whether a browser sends this for another site's page.
+bool is_from_foreign_page(const HttpRequest& request);
+// The same of a page whose origin is not allowed. Browsers send forms without asking the server.
 bool is_foreign_form(const ServerConfig& config, const HttpRequest& request);
 
 }  // namespace tandem::server

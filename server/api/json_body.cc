@@ -55,10 +55,7 @@ void reserve_for_parsing(const HttpRequest& request) {
     throw invalid_request("body", "takes " + std::to_string(cost + request.body.size()) +
                                       " bytes when it is parsed; the server has " +
                                       std::to_string(all) + " (--max-body-memory)");
-  throw InputError(ErrorKind::kOverloaded,
-                   "the bodies of requests under way take all the memory that the server has for "
-                   "them (--max-body-memory, " +
-                       std::to_string(all) + " bytes); try again later");
+  throw no_body_memory(request.memory->budget());
 }
 
 }  // namespace

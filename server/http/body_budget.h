@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+
 namespace tandem::server {
 
 // Any thread.
@@ -44,5 +46,8 @@ class BodyShare {
   const std::shared_ptr<BodyBudget> budget_;
   size_t bytes_ = 0;
 };
+
+// What whoever needs more of --max-body-memory than there is left is told.
+InputError no_body_memory(const BodyBudget& memory);
 
 }  // namespace tandem::server

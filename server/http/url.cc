@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <random>
 
+#include "base/percent.h"
+
 namespace tandem::server {
 namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool is_alnum(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -78,19 +73,7 @@ std::string bracketed(const std::string& host) {
 void split_target(std::string_view target, std::string& path, std::string& query) {
   const size_t mark = target.find('?');
   query = mark == target.npos ? "" : target.substr(mark + 1);
-  const std::string_view raw = target.substr(0, mark);
-  path.clear();
-  for (size_t i = 0; i < raw.size(); ++i) {
-    if (raw[i] == '%' && i + 2 < raw.size()) {
-      const int high = hex_digit(raw[i + 1]), low = hex_digit(raw[i + 2]);
-      if (high >= 0 && low >= 0) {
-        path += static_cast<char>(high * 16 + low);
-        i += 2;
-        continue;
-      }
-    }
-    path += raw[i];
-  }
+  path = percent_decoded(target.substr(0, mark));
 }
 
 std::string random_id() {

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/percent.h"
 #include "base/readable_text.h"
 #include "base/utf8.h"
+#include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/json_body.h"
 #include "server/http/body_budget.h"
@@ -59,25 +61,11 @@ void take_choice(json& body, const char* name, std::initializer_list<const char*
   if (value != nullptr) *value = text;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = static_cast<char>(c | 0x20);
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
+// Blanks are "+" there.
 std::string form_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high < 0 ? -1 : hex_digit(text[i + 2]);
-    if (low >= 0) {
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
+  std::string blanks(text);
+  std::replace(blanks.begin(), blanks.end(), '+', ' ');
+  return percent_decoded(blanks);
 }
 
 bool is_one_of(const std::string& name, const char* const* begin, const char* const* end) {
@@ -112,8 +100,7 @@ bool is_form(const HttpRequest& request) {
 
 // Browsers send such forms for pages of other sites, without asking the server before.
 void refuse_foreign_page(const HttpRequest& request) {
-  const std::string* site = request.header("sec-fetch-site");
-  if (site != nullptr && (*site == "cross-site" || *site == "same-site"))
+  if (is_from_foreign_page(request))
     throw not_supported("content-type", "pages of other origins may send JSON only");
 }
 
@@ -121,9 +108,7 @@ json parse_form(const HttpRequest& request) {
   const std::string_view body = request.body;
   const auto fields = static_cast<size_t>(std::count(body.begin(), body.end(), '&')) + 1;
   if (request.memory && !request.memory->grow_by(body.size() * kParsedBytes + fields * kFieldBytes))
-    throw InputError(ErrorKind::kOverloaded,
-                     "the bodies of requests under way take all the memory that the server has for "
-                     "them (--max-body-memory); try again later");
+    throw no_body_memory(request.memory->budget());
   json out = json::object();
   for (size_t at = 0; at < body.size();) {
     const size_t end = std::min(body.find('&', at), body.size());

@@ -107,9 +107,7 @@ SoundForm read_sound_form(const HttpRequest& request) {
       continue;
     }
     if (request.memory && !request.memory->grow_by(kParsedBytes * part.content.size()))
-      throw InputError(ErrorKind::kOverloaded,
-                       "the bodies of requests under way take all the memory that the server has "
-                       "for them (--max-body-memory); try again later");
+      throw no_body_memory(request.memory->budget());
     put(form.fields, part);
   }
   if (form.file->size() == 0) throw invalid_request("file", "is empty");

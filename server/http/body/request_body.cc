@@ -65,10 +65,7 @@ HttpResponse too_large(const BodyBound& bound) {
 }
 
 HttpResponse no_memory(const BodyBudget& memory) {
-  return error_response(429,
-                        "the bodies of requests under way take all the memory that the server "
-                        "has for them (--max-body-memory, " +
-                            std::to_string(memory.all()) + " bytes); try again later");
+  return error_response(429, no_body_memory(memory).what());
 }
 
 HttpResponse no_disk(const BodyBudget& disk) {

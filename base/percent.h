@@ -1,0 +1,12 @@
+// Percent-encoding (RFC 3986, 2.1).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+// "a%20b" → "a b". Escapes that make no sense stay as they are.
+std::string percent_decoded(std::string_view text);
+
+}  // namespace tandem
