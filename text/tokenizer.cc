@@ -49,7 +49,7 @@ class PipelineTokenizer : public Tokenizer {
   std::string token_bytes(int32_t id) const override;
   std::string inner_text(int32_t id) const override;
   std::unique_ptr<TokenStream> token_stream() const override { return decoder_->stream(); }
-  std::string_view token_text(int32_t id) const override;
+  std::string_view token_text(int32_t id) const override { return decoded_token(id); }
   std::optional<char> byte_of(int32_t id) const override;
   bool is_special(int32_t id) const override;
   bool stands_apart(int32_t id) const override;
@@ -307,11 +307,11 @@ std::optional<std::string_view> PipelineTokenizer::token(int32_t id) const {
   return model_->id_to_token(id);
 }
 
-// What decoding takes the id for; empty: nothing.
+// What decoding takes the id for; without data: nothing.
 std::string_view PipelineTokenizer::decoded_token(int32_t id) const {
   if (const auto text = token(id)) return *text;
   if (const auto text = model_->outside_token(id)) return *text;
-  return outside_;
+  return outside_.empty() ? std::string_view() : std::string_view(outside_);
 }
 
 bool PipelineTokenizer::stands_apart(int32_t id) const {
@@ -324,12 +324,6 @@ std::string PipelineTokenizer::token_bytes(int32_t id) const {
     if (const auto text = python_->text(id)) return std::string(*text);
   const std::string_view text = decoded_token(id);
   return text.empty() ? std::string() : decoder_->token_bytes(text);
-}
-
-std::string_view PipelineTokenizer::token_text(int32_t id) const {
-  if (const auto text = token(id)) return *text;
-  const std::string_view text = decoded_token(id);
-  return text.empty() ? std::string_view() : text;
 }
 
 // An id without a token adds nothing, whatever it is decoded to.
