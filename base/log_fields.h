@@ -1,25 +1,31 @@
 // Fields beside the text of a log line, for formats that have any (--log-format json).
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <utility>
 
 namespace tandem {
 
-// As long as it lives, lines that this thread logs have the fields of the object. Not nested.
+// As long as it lives, lines that this thread logs have the fields of an object. Not nested.
 class LogFields {
  public:
-  // The object outlives this one.
-  explicit LogFields(const nlohmann::ordered_json& fields) { current() = &fields; }
+  // Makes the object; called for each line of a format that has fields, and for no other.
+  using Make = std::function<nlohmann::ordered_json()>;
+  explicit LogFields(Make make) : make_(std::move(make)) { current() = &make_; }
   ~LogFields() { current() = nullptr; }
   LogFields(const LogFields&) = delete;
   LogFields& operator=(const LogFields&) = delete;
 
   // Those of the line that is being formatted; null: it has none. (The log is written by the thread
   // that logs.)
-  static const nlohmann::ordered_json*& current() {
-    thread_local const nlohmann::ordered_json* fields = nullptr;
-    return fields;
+  static const Make*& current() {
+    thread_local const Make* make = nullptr;
+    return make;
   }
+
+ private:
+  const Make make_;
 };
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ class JsonFormatter final : public spdlog::formatter {
         {"who", who_},
         {"pid", getpid()},
         {"message", escape_controls({message.payload.data(), message.payload.size()})}};
-    if (const auto* fields = LogFields::current()) line.update(*fields);
+    if (const auto* fields = LogFields::current()) line.update((*fields)());
     const std::string text = dump_ordered_line(line) + "\n";
     out.append(text.data(), text.data() + text.size());
   }

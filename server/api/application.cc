@@ -146,8 +146,7 @@ void Application::answered(const HttpRequest& request, int status, size_t bytes,
   // Whoever polls is not news.
   const bool polled =
       known != routes().end() && status < 400 && (known->open() || known->handler == get_status);
-  const nlohmann::ordered_json fields = log_fields(request, status, bytes, seconds, complete);
-  const LogFields beside(fields);
+  const LogFields beside([&] { return log_fields(request, status, bytes, seconds, complete); });
   spdlog::log(polled ? spdlog::level::debug : spdlog::level::info,
               "{} \"{} {}\" {}{} {} bytes {:.1f} ms id={}{}", request.remote, request.method,
               escape_field(request.path.substr(0, 200)), status, complete ? "" : " (client gone)",
