@@ -38,12 +38,12 @@ std::string_view credentials_of(const HttpRequest& request, std::string_view sch
 
 bool has_key(const ServerConfig& config, const HttpRequest& request) {
   if (config.api_keys.empty()) return true;
+  std::string_view credentials = credentials_of(request, "Bearer");
+  if (credentials.empty()) credentials = credentials_of(request, "DeepL-Auth-Key");
+  const Digest given = digest_of(credentials);
   bool found = false;
-  for (const std::string_view scheme : {"Bearer", "DeepL-Auth-Key"}) {
-    const Digest given = digest_of(credentials_of(request, scheme));
-    for (const std::string& key : config.api_keys)
-      found |= CRYPTO_memcmp(digest_of(key).data(), given.data(), given.size()) == 0;
-  }
+  for (const std::string& key : config.api_keys)
+    found |= CRYPTO_memcmp(digest_of(key).data(), given.data(), given.size()) == 0;
   return found;
 }
 
