@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "text/replaced.h"
 #include "text/tokenizer.h"
 #include "text/unicode/unicode_classes.h"
 
@@ -35,21 +36,13 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  std::string out;
-  size_t at = 0;
-  for (size_t found; (found = text.find(what, at)) != std::string::npos; at = found + what.size())
-    out.append(text, at, found - at).append(with);
-  text = out.append(text, at);
-}
-
 }  // namespace
 
 std::string tidy_spaces(std::string text) {
   static constexpr std::string_view kRules[][2] = {
       {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
       {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [what, with] : kRules) replace_all(text, what, with);
+  for (const auto& [what, with] : kRules) text = replaced(text, what, with);
   return text;
 }
 

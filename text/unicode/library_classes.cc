@@ -26,12 +26,12 @@ bool has_category(char32_t c, uint32_t mask) {
   return (U_MASK(u_charType(icu_character(c))) & mask) != 0;
 }
 
-bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
-
 }  // namespace
 
 bool is_punctuation(char32_t c) {
-  if (c < 0x80) return in(c, '!', '/') || in(c, ':', '@') || in(c, '[', '`') || in(c, '{', '~');
+  if (c < 0x80)
+    return in_range(c, '!', '/') || in_range(c, ':', '@') || in_range(c, '[', '`') ||
+           in_range(c, '{', '~');
   if (c == 0x166D || c == 0x111C9) return true;
   return has_category(c, U_GC_P_MASK) && is_of_age(c, 8);
 }
@@ -43,23 +43,23 @@ bool is_control(char32_t c) {
 
 bool is_mark(char32_t c) {
   if (c < 0x300 || c == 0x111C9) return false;
-  if (in(c, 0x1CF2, 0x1CF3)) return true;
+  if (in_range(c, 0x1CF2, 0x1CF3)) return true;
   return has_category(c, U_GC_M_MASK) && is_of_age(c, 9);
 }
 
 bool is_nonspacing_mark(char32_t c) {
-  if (c < 0x300 || in(c, 0x1885, 0x1886) || c == 0xA9BD || c == 0x111C9) return false;
+  if (c < 0x300 || in_range(c, 0x1885, 0x1886) || c == 0xA9BD || c == 0x111C9) return false;
   if (c == 0x1734 || c == 0x1171E) return true;
   return has_category(c, U_GC_MN_MASK) && is_of_age(c, 8);
 }
 
 bool is_numeric(char32_t c) {
-  return is_number(c) || in(c, 0x11DE0, 0x11DE9) || in(c, 0x16FF4, 0x16FF6);
+  return is_number(c) || in_range(c, 0x11DE0, 0x11DE9) || in_range(c, 0x16FF4, 0x16FF6);
 }
 
 void append_lowercase(char32_t c, std::string& out) {
   if (c < 0x80) {
-    out.push_back(static_cast<char>(in(c, 'A', 'Z') ? c + ('a' - 'A') : c));
+    out.push_back(static_cast<char>(in_range(c, 'A', 'Z') ? c + ('a' - 'A') : c));
     return;
   }
   char32_t lower = static_cast<char32_t>(u_tolower(icu_character(c)));
@@ -74,15 +74,15 @@ void append_lowercase(char32_t c, std::string& out) {
     case 0xA7D4:
     case 0xA7DA: lower = c + 1; break;
     default:
-      if (in(c, 0x10D50, 0x10D65)) lower = c + 0x20;
-      if (in(c, 0x16EA0, 0x16EB8)) lower = c + 0x1B;
+      if (in_range(c, 0x10D50, 0x10D65)) lower = c + 0x20;
+      if (in_range(c, 0x16EA0, 0x16EB8)) lower = c + 0x1B;
   }
   append_utf8(lower, out);
 }
 
 int script_of(char32_t c) {
   if (c == 0x589 || c == 0x61C) return USCRIPT_COMMON;
-  if (in(c, 0x953, 0x954)) return USCRIPT_DEVANAGARI;
+  if (in_range(c, 0x953, 0x954)) return USCRIPT_DEVANAGARI;
   if (!is_of_age(c, 9)) return kAnyScript;
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(icu_character(c), &status);

@@ -8,6 +8,8 @@
 
 namespace tandem {
 
+inline bool in_range(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
+
 bool is_punctuation(char32_t c);      // ASCII's, and category P of Unicode 8
 bool is_control(char32_t c);          // Cc, Cf and Co of Unicode 7, but for \t, \n and \r
 bool is_mark(char32_t c);             // M of Unicode 9

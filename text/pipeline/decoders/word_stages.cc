@@ -5,32 +5,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/utf8.h"
 #include "text/pipeline/decoders/decoder_stage.h"
 #include "text/pipeline/pre_tokenizers/metaspace.h"
+#include "text/replaced.h"
 
 namespace tandem {
 namespace {
-
-// As Rust's replace(): an empty string stands before each character and at the end.
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  if (from.empty()) {
-    for (size_t at = 0; at < text.size();) {
-      const auto length = static_cast<size_t>(code_point_at(text, at).length);
-      out.append(to).append(text.substr(at, length));
-      at += length;
-    }
-    return out.append(to);
-  }
-  for (size_t at = 0;;) {
-    const size_t found = text.find(from, at);
-    out += text.substr(at, found - at);
-    if (found == std::string_view::npos) return out;
-    out += to;
-    at = found + from.size();
-  }
-}
 
 // The library's cleanup of English.
 std::string cleaned(std::string text) {

@@ -15,8 +15,6 @@
 namespace tandem {
 namespace {
 
-bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
-
 // What becomes of each character; one that becomes nothing is dropped.
 class CharacterNormalizer final : public Normalizer {
  public:
@@ -50,10 +48,10 @@ void append_clean(char32_t c, std::string& out) {
 
 // Ideographs as BERT has them: words of their own.
 void append_spaced(char32_t c, std::string& out) {
-  const bool ideograph = in(c, 0x4E00, 0x9FFF) || in(c, 0x3400, 0x4DBF) ||
-                         in(c, 0x20000, 0x2A6DF) || in(c, 0x2A700, 0x2B73F) ||
-                         in(c, 0x2B740, 0x2B81F) || in(c, 0x2B920, 0x2CEAF) ||
-                         in(c, 0xF900, 0xFAFF) || in(c, 0x2F800, 0x2FA1F);
+  const bool ideograph = in_range(c, 0x4E00, 0x9FFF) || in_range(c, 0x3400, 0x4DBF) ||
+                         in_range(c, 0x20000, 0x2A6DF) || in_range(c, 0x2A700, 0x2B73F) ||
+                         in_range(c, 0x2B740, 0x2B81F) || in_range(c, 0x2B920, 0x2CEAF) ||
+                         in_range(c, 0xF900, 0xFAFF) || in_range(c, 0x2F800, 0x2FA1F);
   if (ideograph) out.push_back(' ');
   append_utf8(c, out);
   if (ideograph) out.push_back(' ');
@@ -69,11 +67,11 @@ void append_without_marks(char32_t c, std::string& out) {
 
 // SentencePiece's rules for machine translation.
 void append_nmt(char32_t c, std::string& out) {
-  const bool dropped =
-      in(c, 0x1, 0x8) || c == 0xB || in(c, 0xE, 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  const bool dropped = in_range(c, 0x1, 0x8) || c == 0xB || in_range(c, 0xE, 0x1F) || c == 0x7F ||
+                       c == 0x8F || c == 0x9F;
   if (dropped) return;
   const bool space = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
-                     in(c, 0x200B, 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     in_range(c, 0x200B, 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
                      c == 0xFEFF || c == 0xFFFD;
   append_utf8(space ? U' ' : c, out);
 }
