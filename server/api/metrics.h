@@ -1,4 +1,4 @@
-// What the server counts, for Prometheus. Thread-safe. The names, and vLLM's for the same things:
+// The server's metrics, for Prometheus. Thread-safe. The names, and vLLM's equivalents:
 // docs/serving.md.
 #pragma once
 
@@ -31,7 +31,7 @@ class Metrics {
   void sound_transcribed(double seconds);
   void http_answered(const std::string& path, int status, double seconds);
   void requests_under_way(int change);
-  // The server itself had no room; what the engine refuses is in its status.
+  // The server itself had no room. Refusals by the engine are in its status.
   void request_refused(const std::string& reason);
 
   // Since the server started.

@@ -11,7 +11,7 @@
 
 namespace tandem::server {
 
-// Answers, or sees to it that somebody will. An InputError becomes an error answer.
+// Answers, now or later. An InputError becomes an error answer.
 using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 struct Route {
