@@ -152,7 +152,8 @@ bool has_dotted_ordinals(const std::string& language) {
   return std::find(std::begin(kLanguages), std::end(kLanguages), language) != std::end(kLanguages);
 }
 
-// Whether a boundary is none: behind an abbreviation, an initial, an ordinal or a list item's number.
+// Whether a boundary is none: behind an abbreviation, an initial, an ordinal or a list item's
+// number.
 bool goes_on(std::string_view sentence, std::string_view next, const std::string& language) {
   if (!sentence.ends_with('.')) return false;
   const std::string_view word = last_word(sentence, sentence.size() - 1);

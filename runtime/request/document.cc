@@ -48,8 +48,8 @@ std::vector<TextSpan> cut_sentence(std::string_view text, TextSpan span, const F
   std::vector<size_t> breaks = line_breaks_of(sentence.substr(span.begin));
   for (size_t& at : breaks) at += span.begin;
   while (span.begin < span.end) {
-    const std::span<const size_t> ahead(
-        std::upper_bound(breaks.begin(), breaks.end(), span.begin), breaks.end());
+    const std::span<const size_t> ahead(std::upper_bound(breaks.begin(), breaks.end(), span.begin),
+                                        breaks.end());
     size_t end = longest_fit(sentence, span.begin, ahead, fits);
     if (end == 0)  // a word alone does not fit
       end = longest_fit(sentence, span.begin, character_ends(sentence, span.begin, ahead.front()),
@@ -79,7 +79,8 @@ void trim(std::string_view text, std::vector<TextSpan>& spans) {
 std::vector<TextSpan> fitting_sentences(std::string_view text, TextSpan within,
                                         const std::string& language, const FitsModel& fits) {
   std::vector<TextSpan> out;
-  for (TextSpan span : sentences_of(text.substr(within.begin, within.end - within.begin), language)) {
+  for (TextSpan span :
+       sentences_of(text.substr(within.begin, within.end - within.begin), language)) {
     span = {span.begin + within.begin, span.end + within.begin};
     if (fits(text.substr(span.begin, span.end - span.begin))) {
       out.push_back(span);
@@ -130,8 +131,7 @@ SplitDocument split_document(std::string_view text, Split split, const std::stri
 
 std::vector<std::string> chunks_of(std::string_view text, const std::string& language,
                                    const FitsModel& fits) {
-  const std::vector<TextSpan> sentences =
-      fitting_sentences(text, {0, text.size()}, language, fits);
+  const std::vector<TextSpan> sentences = fitting_sentences(text, {0, text.size()}, language, fits);
   std::vector<size_t> ends;
   for (const TextSpan& sentence : sentences) ends.push_back(sentence.end);
   std::vector<std::string> out;
@@ -153,8 +153,8 @@ void append_answer(std::string& document, const std::string& before, std::string
     return;
   }
   const char32_t last = code_point_at(document, previous_position(document, document.size())).value;
-  const bool joined = is_written_without_spaces(last) &&
-                      is_written_without_spaces(code_point_at(answer, 0).value);
+  const bool joined =
+      is_written_without_spaces(last) && is_written_without_spaces(code_point_at(answer, 0).value);
   if (before.empty() && !joined && !is_space(last))
     document.push_back(' ');
   else if (!joined || before.find_first_not_of(' ') != std::string::npos)

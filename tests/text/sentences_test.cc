@@ -25,13 +25,14 @@ Texts sentences(const std::string& text, const std::string& language = "en") {
 }
 
 TEST(Sentences, OfEnglish) {
-  EXPECT_EQ(sentences("Dr. Smith met J. R. R. Tolkien at 3.5 p.m. in London. He said \"Stop.\" Then "
-                      "he left!  Did he? Yes."),
-            (Texts{"Dr. Smith met J. R. R. Tolkien at 3.5 p.m. in London.", "He said \"Stop.\"",
-                   "Then he left!", "Did he?", "Yes."}));
-  EXPECT_EQ(sentences("Take vitamin C. It helps. George W. Bush came. It was 1990. The end."),
-            (Texts{"Take vitamin C.", "It helps.", "George W. Bush came.", "It was 1990.",
-                   "The end."}));
+  EXPECT_EQ(
+      sentences("Dr. Smith met J. R. R. Tolkien at 3.5 p.m. in London. He said \"Stop.\" Then "
+                "he left!  Did he? Yes."),
+      (Texts{"Dr. Smith met J. R. R. Tolkien at 3.5 p.m. in London.", "He said \"Stop.\"",
+             "Then he left!", "Did he?", "Yes."}));
+  EXPECT_EQ(
+      sentences("Take vitamin C. It helps. George W. Bush came. It was 1990. The end."),
+      (Texts{"Take vitamin C.", "It helps.", "George W. Bush came.", "It was 1990.", "The end."}));
   EXPECT_EQ(sentences(" 1. Open it.\n 2. Close it.\n\n\tDone"),
             (Texts{"1. Open it.", "2. Close it.", "Done"}));
   EXPECT_EQ(sentences("One line\nanother line\r\nand a third"),
@@ -41,8 +42,9 @@ TEST(Sentences, OfEnglish) {
 }
 
 TEST(Sentences, OfOtherLanguages) {
-  EXPECT_EQ(sentences("Prof. Müller kam am 3. Oktober. Er sagte: „Nein.“ Dann ging er.", "deu_Latn"),
-            (Texts{"Prof. Müller kam am 3. Oktober.", "Er sagte: „Nein.“", "Dann ging er."}));
+  EXPECT_EQ(
+      sentences("Prof. Müller kam am 3. Oktober. Er sagte: „Nein.“ Dann ging er.", "deu_Latn"),
+      (Texts{"Prof. Müller kam am 3. Oktober.", "Er sagte: „Nein.“", "Dann ging er."}));
   EXPECT_EQ(sentences("M. Dupont est là. Il est né en 1990.", "fr_XX"),
             (Texts{"M. Dupont est là.", "Il est né en 1990."}));
   EXPECT_EQ(sentences("今天天气很好。我们去公园吧！你呢？「好。」他说。", "zho_Hans"),
@@ -69,8 +71,9 @@ TEST(Sentences, NothingIsLostOfRandomTexts) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const Texts words{"a",  "B.", "Dr.", " ",  "\n", "1.", "!", "?", "。", "「",  "」", "\u00a0", "“",
-                    "”",  "(",  ")",   "é",  "好", "\t", "…", "x", "\r", "\u2028", "🙂", "e.g.", "."};
+  const Texts words{"a",  "B.", "Dr.",    " ",  "\n",     "1.",   "!",    "?", "。",
+                    "「", "」", "\u00a0", "“",  "”",      "(",    ")",    "é", "好",
+                    "\t", "…",  "x",      "\r", "\u2028", "🙂", "e.g.", "."};
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (unsigned i = random() % 40; i > 0; --i) text += words[random() % words.size()];

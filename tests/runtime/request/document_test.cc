@@ -81,7 +81,8 @@ TEST(Document, RandomTexts) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const Texts words{"a", "word", "B.", " ", " ", "\n", "1.", "!", "。", "好", "\t", "é", "🙂", "\r\n"};
+  const Texts words{"a", "word", "B.", " ",  " ", "\n",   "1.",
+                    "!", "。",   "好", "\t", "é", "🙂", "\r\n"};
   for (int round = 0; round < 1000; ++round) {
     std::string text;
     for (unsigned i = random() % 60; i > 0; --i) text += words[random() % words.size()];
