@@ -7,7 +7,7 @@ import subprocess
 ICU_KEPT = re.compile(r".*(\.nrm|/brkitr/[^/]*\.brk|/(brkitr|lang)/(root|res_index|en)\.res|/root\.res|/pool\.res"
                       r"|/(likelySubtags|metadata|supplementalData|langInfo)\.res|/(cnvalias|ulayout|uemoji)\.icu)")
 # What checks of a GPU call nothing of: MPI, and of curl's what HTTP needs nothing of.
-LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5)[-.\d]*\.so.*")
+LEFT_OUT = re.compile(r"lib(mpi|ldap|lber|rtmp|gssapi_krb5|idn2|psl|brotlidec)[-.\d]*\.so.*")
 
 
 def icu_data(library):
