@@ -162,7 +162,10 @@ DeeplOptions take_deepl_options(json& body) {
   for (const char* name : {"preserve_formatting", "outline_detection", "enable_beta_languages"})
     take_bool(body, name);
   take_string(body, "context");
-  take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {});
+  std::string sentences;
+  take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {}, &sentences);
+  if (!body.contains("split"))
+    body["split"] = sentences == "0" ? "none" : sentences == "1" ? "sentences" : "auto";
   take_choice(body, "formality", {"default", "prefer_more", "prefer_less"}, {"more", "less"});
   take_choice(body, "model_type",
               {"quality_optimized", "prefer_quality_optimized", "latency_optimized"}, {},
