@@ -13,6 +13,7 @@
 #include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/errors.h"
+#include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {
@@ -27,6 +28,7 @@ class Decorated final : public Exchange {
   std::string take_body() override { return inner_->take_body(); }
   void respond(HttpResponse response) override {
     as_deepl_error(request(), response);
+    as_libretranslate_error(request(), response);
     allow_origin(config_, request(), response);
     inner_->respond(std::move(response));
   }
@@ -87,9 +89,8 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
     response.headers.emplace_back("allow", methods + ", OPTIONS");
     return response;
   }
-  if (!route->open() && !has_key(context_.config, request))
-    return error_response(401,
-                          "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
+  if (!route->open() && !route->key_in_body && !has_key(context_.config, request))
+    return error_response(401, kWrongKey);
   if (route->hears() && is_foreign_form(context_.config, request))
     return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
   if (route->hears() && context_.speech_tasks.empty())
@@ -103,11 +104,13 @@ Admission Application::admit(const HttpRequest& head) {
   Admission admission{.refusal = refusal(head, route)};
   if (admission.refusal) {
     as_deepl_error(head, *admission.refusal);
+    as_libretranslate_error(head, *admission.refusal);
     allow_origin(context_.config, head, *admission.refusal);
   }
-  // (DeepL's package asks for languages by GET, with a form.)
+  // (DeepL's package and LibreTranslate's ask for languages by GET, with a form.)
   admission.takes_body =
-      route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages);
+      route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages ||
+                           route->handler == get_libretranslate_languages);
   admission.audio = route != nullptr && route->hears();
   admission.open = route != nullptr && route->open();
   return admission;

@@ -26,6 +26,7 @@ struct Route {
   };
   Kind kind;
   const char* summary;
+  bool key_in_body = false;  // the handler checks it (require_key()), a header's or the body's
 
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
@@ -42,6 +43,11 @@ void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// libretranslate/libretranslate_routes.cc
+void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // embedding_routes.cc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc

@@ -137,6 +137,11 @@ std::string GenerationFormat::translations(const std::vector<Choice>& choices,
 
 std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
   if (request_.endpoint == Endpoint::kTranslate) return translations(choices, usage);
+  if (request_.endpoint == Endpoint::kLibreTranslate) {
+    std::vector<std::string> texts;
+    for (const Choice& choice : choices) texts.push_back(choice.text);
+    return dump_ordered_line(libretranslate_answer(request_.libretranslate, texts));
+  }
   Json body =
       envelope(request_.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion");
   body["choices"] = Json::array();

@@ -34,6 +34,7 @@ class GenerationJob final : public EngineJob {
   void fail(const proto::Error& error) override;
   void finish() override;
   std::string list_field() const override {
+    if (request_.endpoint == Endpoint::kLibreTranslate) return "q";
     return request_.endpoint == Endpoint::kTranslate ? "text" : "prompt";
   }
   void take(size_t part, const proto::CompletionChunk& news);
