@@ -39,6 +39,8 @@ std::string_view credentials_of(const HttpRequest& request, std::string_view sch
 bool has_key(const ServerConfig& config, const HttpRequest& request) {
   std::string_view credentials = credentials_of(request, "Bearer");
   if (credentials.empty()) credentials = credentials_of(request, "DeepL-Auth-Key");
+  if (const std::string* azure = request.header("api-key"); credentials.empty() && azure)
+    credentials = *azure;
   return is_key(config, credentials);
 }
 

@@ -74,10 +74,11 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
                                                  const Route*& route) const {
   route = nullptr;
   std::string methods;
+  const std::string path = path_of_route(request.path);
   const bool everything = request.path == "*";  // of OPTIONS alone
   if (everything) methods = "GET, HEAD, POST";
   for (const Route& r : routes()) {
-    if (!r.matches(request.path)) continue;
+    if (!r.matches(path)) continue;
     methods +=
         (methods.empty() ? "" : ", ") + std::string(is_get(r.method) ? "GET, HEAD" : r.method);
     if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
@@ -141,8 +142,9 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
 
 void Application::answered(const HttpRequest& request, int status, size_t bytes, double seconds,
                            bool complete) {
-  const auto known = std::find_if(routes().begin(), routes().end(),
-                                  [&](const Route& r) { return r.matches(request.path); });
+  const auto known = std::find_if(
+      routes().begin(), routes().end(),
+      [path = path_of_route(request.path)](const Route& r) { return r.matches(path); });
   context_.metrics.http_answered(std::string(known != routes().end() ? known->path : "other"),
                                  status, seconds);
   if (!context_.config.access_log) return;

@@ -34,6 +34,9 @@ struct Route {
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
+// A path as the routes have it: some clients leave out "/v1", Azure's put
+// "/openai/deployments/NAME" or "/openai/v1" in its place.
+std::string path_of_route(const std::string& path);
 
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
@@ -52,6 +55,7 @@ void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // target_score_routes.cc
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // speech/speech_routes.cc
