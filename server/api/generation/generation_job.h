@@ -48,6 +48,7 @@ class GenerationJob final : public EngineJob {
   std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
   Usage usage_;                  // of all parts
+  std::vector<std::string> warnings_;
   bool streaming_ = false;
 };
 
