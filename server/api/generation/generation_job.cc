@@ -144,6 +144,7 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
   if (chunk.has_error()) ended.reason = chunk.error().type();
   ended.total = seconds(Clock::now() - begun_);
   ended.queue = chunk.metrics().queue_time();
+  ended.preemptions = chunk.metrics().num_preemptions();
   ended.first_token = part.first_token;
   ended.prompt_tokens = part.prompt_tokens;
   ended.output_tokens = part.output_tokens;
@@ -164,7 +165,8 @@ void GenerationJob::finish() {
   if (request_.prompt_logprobs)
     for (size_t i = 0; i < choices_.size(); ++i)
       choices_[i].prompt_logprobs = &parts_[i / request_.sequences].prompt_logprobs;
-  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage_, warnings_)});
+  if (!request_.stream)
+    return exchange_->respond({.body = format_.whole(choices_, usage_, warnings_)});
   if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();
