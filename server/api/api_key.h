@@ -15,5 +15,9 @@ std::string_view credentials_of(const HttpRequest& request, std::string_view sch
 // Whether the request has one of the server's keys, if the server has any. The time does not depend
 // on how much of a wrong key is right.
 bool has_key(const ServerConfig& config, const HttpRequest& request);
+// The same of a key that stands elsewhere than in a header.
+bool is_key(const ServerConfig& config, std::string_view key);
+inline constexpr char kWrongKey[] =
+    "the API key is missing or wrong (header \"Authorization: Bearer KEY\")";
 
 }  // namespace tandem::server

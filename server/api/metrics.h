@@ -22,6 +22,7 @@ class Metrics {
     int prompt_tokens = 0, output_tokens = 0;  // no output: of an embedding
     int sequences = 0, longest = 0;            // asked for; tokens of the longest one
     int64_t max_tokens = 0;                    // that the request says; 0: nothing
+    int preemptions = 0;
   };
   void request_ended(const Ended& request);
   void first_token(double seconds);

@@ -13,12 +13,13 @@
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/field_names.h"
+#include "server/api/libretranslate/libretranslate.h"
 #include "server/http/config.h"
 #include "text/languages.h"
 
 namespace tandem::server {
 
-enum class Endpoint { kCompletions, kChat, kTranslate };
+enum class Endpoint { kCompletions, kChat, kTranslate, kLibreTranslate };
 
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
@@ -41,11 +42,13 @@ struct GenerationRequest {
   std::string source_language;     // empty: texts have none
   std::vector<size_t> characters;  // of each text
   DeeplOptions deepl;
+  LibreTranslateOptions libretranslate;
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
-// languages: candidates for names in another spelling.
+// languages: candidates for names in another spelling. A text has one translation, except in
+// LibreTranslate's interface.
 GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
                                     const LanguageSet& languages);
 
