@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/profile/profile.h"
-#include "runtime/engine/token_histogram.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/protocol/token_histogram.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace tandem {

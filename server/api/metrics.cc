@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/engine/token_histogram.h"
+#include "runtime/protocol/token_histogram.h"
 
 namespace tandem::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/engine/token_histogram.h"
+#include "runtime/protocol/token_histogram.h"
 
 #include <gtest/gtest.h>
 
