@@ -90,6 +90,8 @@ int main(int argc, char** argv) {
   };
   add("generate", "Generate text from texts, or JSONL results from JSONL requests",
       launcher::add_generate);
+  add("summarize", "Summarise texts, files and folders, of any length", launcher::add_summarize);
+  add("translate", "Translate texts, files and folders, of any length", launcher::add_translate);
   add("read", "Print the text in images", launcher::add_read);
   add("score", "Tell how likely targets are to a model, given their sources", launcher::add_score);
   add("transcribe", "Write down what is said in files of sound", launcher::add_transcribe);
