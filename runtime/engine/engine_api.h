@@ -1,9 +1,12 @@
-// An engine as its users in the same process see it, the HTTP server above all. Implemented beside
-// the actors (actors/in_process_engine.h); neither actors nor clients are in sight here.
+// An engine as its users see it: requests in, chunks out. The only face of an engine: the command
+// line, the HTTP server and bindings know this alone. There are three: LocalEngine (one rank in
+// this process, no actors), actors::InProcessEngine (a cluster's), launcher::RemoteEngine (a
+// server's, over the client library).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -46,5 +49,13 @@ class EngineApi {
   // At most a few tenths of a second old. Any thread; never waits.
   virtual EngineStatus status() = 0;
 };
+
+// Submits, and gathers the chunks. get() returns the whole output, or throws the InputError that
+// ended the request.
+std::future<proto::RequestOutput> submit_whole(EngineApi& engine, EngineApi::Request request);
+
+// The message of the clients' protocol that says the same; the sound's file apart, which it leaves
+// in the request.
+proto::SubmitRequest to_submit(EngineApi::Request& request);
 
 }  // namespace tandem
