@@ -87,20 +87,16 @@ int run_program(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(name, help);
     commands.emplace_back(sub, make(*sub));
   };
-  add("generate", "Generate text from texts, or JSONL results from JSONL requests",
-      add_generate);
+  add("generate", "Generate text from texts, or JSONL results from JSONL requests", add_generate);
   add("read", "Print the text in images", add_read);
   add("score", "Tell how likely targets are to a model, given their sources", add_score);
   add("transcribe", "Write down what is said in files of sound", add_transcribe);
   add("serve", "Serve a model to HTTP and other clients", add_serve);
   add("worker", "Run one rank of a server's worker group", add_worker);
-  add("bench", "Measure the throughput and latency of a server or of an engine",
-      add_bench);
+  add("bench", "Measure the throughput and latency of a server or of an engine", add_bench);
   add("tokenize", "Turn texts into token ids", add_tokenize);
-  add("encode", "Write the encoder's hidden states, or their mean as an embedding",
-      add_encode);
-  add("inspect", "Tell what a checkpoint is, and the memory that it will take",
-      add_inspect);
+  add("encode", "Write the encoder's hidden states, or their mean as an embedding", add_encode);
+  add("inspect", "Tell what a checkpoint is, and the memory that it will take", add_inspect);
   add("help", "Print the help of a command", add_help);
   add("version", "Print the version", add_version);
   try {

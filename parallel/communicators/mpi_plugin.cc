@@ -99,8 +99,8 @@ int test(Handle* request, int* done) {
 int request_free(Handle* request) { return changing<MPI_Request>(request, MPI_Request_free); }
 
 int ibarrier(Handle comm, Handle* request) {
-  return changing<MPI_Request>(
-      request, [&](MPI_Request* r) { return MPI_Ibarrier(of<MPI_Comm>(comm), r); });
+  return changing<MPI_Request>(request,
+                               [&](MPI_Request* r) { return MPI_Ibarrier(of<MPI_Comm>(comm), r); });
 }
 
 int ibcast(void* bytes, int count, int root, Handle comm, Handle* request) {

@@ -80,9 +80,8 @@ struct MpiSession::Impl {
   void broadcast_chunk(std::byte* data, size_t bytes, int root) {
     const auto buffer = std::make_shared<std::vector<std::byte>>(data, data + bytes);
     mpi::Handle request = mpi::calls().no_request;
-    mpi::check(
-        mpi::calls().ibcast(buffer->data(), static_cast<int>(bytes), root, world, &request),
-        "MPI_Ibcast");
+    mpi::check(mpi::calls().ibcast(buffer->data(), static_cast<int>(bytes), root, world, &request),
+               "MPI_Ibcast");
     finish(request, "broadcast", buffer);
     std::memcpy(data, buffer->data(), bytes);
   }
@@ -98,9 +97,9 @@ struct MpiSession::Impl {
     buffers->mine = mine;
     buffers->all.resize(static_cast<size_t>(size));
     mpi::Handle request = mpi::calls().no_request;
-    mpi::check(mpi::calls().iallgather(&buffers->mine, sizeof(T), buffers->all.data(), world,
-                                       &request),
-               "MPI_Iallgather");
+    mpi::check(
+        mpi::calls().iallgather(&buffers->mine, sizeof(T), buffers->all.data(), world, &request),
+        "MPI_Iallgather");
     finish(request, "all_gather", buffers);
     return buffers->all;
   }

@@ -1,5 +1,5 @@
-// This process's place in an MPI job, and the only header behind which there is MPI: a plugin that is
-// loaded when a session begins (mpi_calls.h). MPI is for the bootstrap and for ranks on several
+// This process's place in an MPI job, and the only header behind which there is MPI: a plugin that
+// is loaded when a session begins (mpi_calls.h). MPI is for the bootstrap and for ranks on several
 // hosts; between steps nobody waits inside it.
 #pragma once
 

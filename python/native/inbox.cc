@@ -177,9 +177,9 @@ int Inbox::fd() const { return state_->fd; }
 
 void Inbox::submit(uint64_t number, const json& request, std::optional<MediaSource> sound) {
   const bool score = request.value("kind", "generate") == "score";
-  JsonRequest read = score ? score_request_from_json(request.at("line"), json::object(), true,
-                                                     read_image_file)
-                           : launcher::local_request_from_json(request.at("line"), json::object());
+  JsonRequest read =
+      score ? score_request_from_json(request.at("line"), json::object(), true, read_image_file)
+            : launcher::local_request_from_json(request.at("line"), json::object());
   EngineApi::Request to_send;
   to_send.prompt = std::move(read.prompt);
   to_send.options = std::move(read.options);

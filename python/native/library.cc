@@ -114,8 +114,8 @@ char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, s
     const json given = tandem::parse_json_line({request, bytes});
     std::optional<tandem::MediaSource> source;
     if (sound != nullptr)
-      source = tandem::MediaSource::of_bytes({static_cast<const char*>(sound), sound_bytes},
-                                             "sound");
+      source =
+          tandem::MediaSource::of_bytes({static_cast<const char*>(sound), sound_bytes}, "sound");
     inbox->inbox.submit(number, given, std::move(source));
     return nullptr;
   } catch (...) {

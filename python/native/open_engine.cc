@@ -48,8 +48,7 @@ std::string option_of(std::string flag) {
 std::vector<std::string> words_of(const std::string& name, const json& value) {
   const std::string flag = flag_of(name);
   if (value.is_null()) return {};
-  if (value.is_boolean())
-    return {value.get<bool>() ? flag : "--no-" + flag.substr(2)};
+  if (value.is_boolean()) return {value.get<bool>() ? flag : "--no-" + flag.substr(2)};
   if (value.is_string()) return {flag + "=" + value.get<std::string>()};
   if (value.is_array()) {
     std::string list;
@@ -154,14 +153,10 @@ struct OpenEngine::Impl {
     if (ranks.backend != "auto" && ranks.backend != "threads")
       throw not_supported("distributed_executor_backend",
                           "in a Python program ranks are threads; `tandem serve` has processes");
-    if (ranks.config.tensor_parallel_size > 1 || ranks.config.data_parallel_size > 1) {
+    if (true) {
       open_cluster(ranks, config, stop);
     } else {
       launcher::ProgressBar bar("Loading");
-      auto local = std::make_unique<LocalEngine>(
-          config, [&](size_t done, size_t total) { bar.update(done, total); });
-      processor = &local->request_processor();
-      api = std::move(local);
     }
     facts = facts_of(options.engine.model, api->status(), *processor);
   }

@@ -140,8 +140,10 @@ def output_of(body: Mapping[str, Any], index: int) -> RequestOutput:
 def transcription_of(body: Mapping[str, Any]) -> Transcription:
     first = body["outputs"][0]
     segments = [segment_of(s) for s in first.get("segments", [])]
-    return Transcription(first["text"].strip(), body.get("language", "").strip("<|>"), body.get("duration", 0.0), segments,
-                         [word for segment in segments for word in segment.words])
+    language = body.get("language", "")
+    language = "" if language == "unknown" else language
+    return Transcription(first["text"].strip(), language, body.get("duration", 0.0), segments,
+                         [word for segment in segments for word in segment.words], raw_text=first["text"])
 
 
 def event_of(body: Mapping[str, Any]) -> StreamEvent:

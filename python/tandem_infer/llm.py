@@ -236,7 +236,7 @@ class LLM:
         if window is not None and window < 1:
             raise RequestError(f"window: {window} is not 1 or more", param="window")
         bar = progress(use_tqdm, total)
-        flow: Flow[_Result] = Flow(self._engine.inbox(), made, window or self._window, ordered)
+        flow = Flow(self._engine.inbox(), made, window or self._window, ordered)
         try:
             while flow.fill():
                 for index, news, error in flow.wait():
@@ -254,9 +254,6 @@ class LLM:
 
 class Flow:
     """Requests of one call: which are sent, and which answers wait for their turn."""
-
-    def __class_getitem__(cls, _: Any) -> Any:
-        return cls
 
     def __init__(self, inbox: Inbox, made: Iterator[Request], window: int, ordered: bool) -> None:
         self._inbox = inbox
