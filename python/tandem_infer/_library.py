@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import pathlib
+import sys
 import threading
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -43,13 +44,22 @@ def program_path() -> pathlib.Path:
 
 
 def prepare_environment() -> None:
-    """Where the program and the library find this package's decoder of sound and images, and what runs it."""
-    import sys
-
-    decoder = _PACKAGE / "bin" / "tandem-decoder"
-    if program_path().exists() and os.access(decoder, os.X_OK):
-        os.environ.setdefault("TANDEM_DECODER", str(decoder))
+    """Where the program and the library find the decoder of sound and images, what runs it, and certificates of the hub."""
+    if "TANDEM_LIBRARY" in os.environ:
+        decoder = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parent / "tandem-decoder"
+    else:
+        decoder = _PACKAGE / "bin" / "tandem-decoder"
         os.environ.setdefault("TANDEM_PYTHON", sys.executable)
+    if os.access(decoder, os.X_OK):
+        os.environ.setdefault("TANDEM_DECODER", str(decoder))
+    # The library of this package looks where Debian has them.
+    named = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+    if not any(name in os.environ for name in named) and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+        try:
+            import certifi
+        except ImportError:
+            return
+        os.environ["SSL_CERT_FILE"] = certifi.where()
 
 
 _lock = threading.Lock()

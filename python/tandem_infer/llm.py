@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union,
-                    overload)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Sized, Tuple, TypeVar,
+                    Union, overload)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,7 +201,7 @@ class LLM:
         else as they finish (`output.index` says which). return_errors: what a prompt fails with is in its place, instead of
         being raised."""
         made = (requests.generation(prompt, sampling_params, kwargs) for prompt in prompts)
-        total = len(prompts) if hasattr(prompts, "__len__") else None
+        total = len(prompts) if isinstance(prompts, Sized) else None
         yield from self._run(made, total, output_of_news, use_tqdm, ordered=ordered, return_errors=return_errors, window=window)
 
     def tokenize(self, text: str) -> List[int]:

@@ -6,7 +6,7 @@ import struct
 import warnings
 
 from PIL import (BmpImagePlugin, ExifTags, GifImagePlugin, Image, ImageOps, JpegImagePlugin, MpoImagePlugin,  # noqa: F401
-                 PngImagePlugin, TiffImagePlugin, TiffTags, WebPImagePlugin)
+                 PngImagePlugin, TiffImagePlugin, TiffTags, UnidentifiedImageError, WebPImagePlugin)
 
 from .serve import DONE, IMAGE, PIXELS, Answer, DecodeError, Source
 
@@ -38,7 +38,7 @@ def decode(source: Source, answer: Answer) -> None:
                 raise DecodeError(f"has {width} x {height} pixels, at most {_MOST_PIXELS} and {_MOST_SIDE} a side are read",
                                   large=True)
             rgb = ImageOps.exif_transpose(image).convert("RGB")
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise DecodeError("is no image that can be read: PNG, JPEG, WebP, GIF, BMP or TIFF") from None
     except MemoryError:
         raise

@@ -38,13 +38,13 @@ def prepare() -> None:
         out.setframerate(8000)
         out.writeframes(bytes(3200))
     file.seek(0)
-    with av.open(file, options=_OPTIONS) as container:
+    with av.open(file, "r", options=_OPTIONS) as container:
         mixer = _Mixer(16000)
         for frame in container.decode(audio=0):
             mixer.add(frame)
         mixer.finish()
     try:
-        av.open(io.BytesIO(b"no sound"), options=_OPTIONS)
+        av.open(io.BytesIO(b"no sound"), "r", options=_OPTIONS)
     except av.error.FFmpegError as error:
         _words(error)
 
@@ -97,7 +97,7 @@ class _Reading:
 
     def run(self) -> None:
         try:
-            container = av.open(self._source, options=_OPTIONS, buffer_size=1 << 16)
+            container = av.open(self._source, "r", options=_OPTIONS, buffer_size=1 << 16)
         except MemoryError:
             raise
         except Exception as error:
