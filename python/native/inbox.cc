@@ -138,6 +138,7 @@ struct Inbox::State {
     const auto it = waiting.find(number);
     if (it == waiting.end()) return;
     Waiting& request = *it->second;
+    const bool silent = pieces.empty();
     Piece piece{number, chunk.finished() || chunk.has_error(), {}, nullptr};
     if (chunk.has_progress()) request.seconds = chunk.progress().seconds();
     if (chunk.has_error()) {
@@ -154,13 +155,14 @@ struct Inbox::State {
       piece.ended = std::move(it->second);
       waiting.erase(it);
     }
-    if (pieces.empty()) ring();
+    if (silent) ring();
     pieces.push_back(std::move(piece));
     changed.notify_all();
   }
 };
 
-Inbox::Inbox(OpenEngine& engine) : engine_(engine), state_(std::make_shared<State>()) {}
+Inbox::Inbox(std::shared_ptr<OpenEngine> engine)
+    : engine_(std::move(engine)), state_(std::make_shared<State>()) {}
 
 Inbox::~Inbox() {
   std::vector<std::string> open;
@@ -170,7 +172,7 @@ Inbox::~Inbox() {
     state_->waiting.clear();
     state_->pieces.clear();
   }
-  for (const std::string& id : open) engine_.cancel(id);
+  for (const std::string& id : open) engine_->cancel(id);
 }
 
 int Inbox::fd() const { return state_->fd; }
@@ -203,7 +205,7 @@ void Inbox::submit(uint64_t number, const json& request, std::optional<MediaSour
     if (!state_->waiting.emplace(number, std::move(waiting)).second)
       throw invalid_request("number", std::to_string(number) + " is that of a request under way");
   }
-  engine_.submit(std::move(to_send), [state = state_, number](proto::RequestChunk chunk) {
+  engine_->submit(std::move(to_send), [state = state_, number](proto::RequestChunk chunk) {
     state->take(number, std::move(chunk));
   });
 }
@@ -216,7 +218,7 @@ void Inbox::cancel(uint64_t number) {
     if (it == state_->waiting.end()) return;
     id = it->second->id;
   }
-  engine_.cancel(id);
+  engine_->cancel(id);
 }
 
 std::vector<Inbox::News> Inbox::poll(int milliseconds, size_t most) {

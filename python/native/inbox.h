@@ -17,8 +17,7 @@ namespace tandem::library {
 // Functions may be called from any thread. News of requests that do not stream is their end alone.
 class Inbox {
  public:
-  // The engine outlives it.
-  explicit Inbox(OpenEngine& engine);
+  explicit Inbox(std::shared_ptr<OpenEngine> engine);
   // Cancels what has not ended.
   ~Inbox();
   Inbox(const Inbox&) = delete;
@@ -42,7 +41,7 @@ class Inbox {
  private:
   struct State;
 
-  OpenEngine& engine_;
+  const std::shared_ptr<OpenEngine> engine_;
   const std::shared_ptr<State> state_;  // the engine's callbacks hold it too
 };
 

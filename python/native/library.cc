@@ -25,7 +25,7 @@
 using nlohmann::json;
 
 struct tandem_engine {
-  tandem::library::OpenEngine engine;
+  std::shared_ptr<tandem::library::OpenEngine> engine;
 };
 struct tandem_inbox {
   tandem::library::Inbox inbox;
@@ -76,22 +76,26 @@ tandem_engine* tandem_open(const char* options, const volatile int* stop, char**
   *error = nullptr;
   try {
     const json given = tandem::parse_json_line(options);
-    return new tandem_engine{{given, [stop] { return stop != nullptr && *stop != 0; }}};
+    return new tandem_engine{std::make_shared<tandem::library::OpenEngine>(
+        given, [stop] { return stop != nullptr && *stop != 0; })};
   } catch (...) {
     *error = current_error_text();
     return nullptr;
   }
 }
 
-void tandem_close(tandem_engine* engine) { delete engine; }
+void tandem_close(tandem_engine* engine) {
+  engine->engine->close();
+  delete engine;
+}
 
 char* tandem_facts(tandem_engine* engine) {
-  return copied(tandem::dump_line(engine->engine.facts()));
+  return copied(tandem::dump_line(engine->engine->facts()));
 }
 
 char* tandem_tokenize(tandem_engine* engine, const char* request) {
   try {
-    return copied(tandem::dump_line(engine->engine.tokenize(tandem::parse_json_line(request))));
+    return copied(tandem::dump_line(engine->engine->tokenize(tandem::parse_json_line(request))));
   } catch (...) {
     return copied(tandem::dump_line({{"error", current_error()}}));
   }

@@ -30,14 +30,15 @@ int tandem_main(int argc, char** argv);
 // "max_num_seqs": 64}. Downloads a model of the hub. Waits; gives up when *stop is not 0 (may be
 // null). Null: *error says why.
 tandem_engine* tandem_open(const char* options, const volatile int* stop, char** error);
-// Fails what is under way. Its inboxes stay and get those errors.
+// Fails what is under way. Its inboxes stay, and get the errors of that and of what is submitted
+// afterwards. Nobody else uses the pointer from then on.
 void tandem_close(tandem_engine* engine);
 // What the model is: {"model", "dtype", "hears", "reads_images", "source_languages", …}.
 char* tandem_facts(tandem_engine* engine);
 // {"text": …} → {"token_ids": […]}, {"token_ids": […]} → {"text": …}. An error: {"error": …}.
 char* tandem_tokenize(tandem_engine* engine, const char* request);
 
-// Where news of requests arrive. Several may share an engine, which outlives them.
+// Where news of requests arrive. Several may share an engine.
 tandem_inbox* tandem_inbox_open(tandem_engine* engine);
 // Cancels what has not ended.
 void tandem_inbox_close(tandem_inbox* inbox);

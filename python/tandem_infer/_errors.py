@@ -37,7 +37,8 @@ def error_of(body: Mapping[str, Any], index: Optional[int] = None) -> Exception:
     param = body.get("param")
     if index is not None:
         message = f"prompt {index}: {message}"
-    if kind == "timeout_error":
+    # (What could not be in time is refused before it is late.)
+    if kind == "timeout_error" or (kind == "overloaded_error" and param == "timeout"):
         return TimeoutError(message)
     if kind in ("invalid_request_error", "resource_error", "not_found_error"):
         return RequestError(message, param=param, type=kind, index=index)

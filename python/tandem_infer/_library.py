@@ -141,7 +141,7 @@ class Engine:
         self._handle = self._open(options)
         self._pid = os.getpid()
         self._close = weakref.finalize(self, self._lib.tandem_close, self._handle)
-        self._inboxes: weakref.WeakSet[Inbox] = weakref.WeakSet()
+        self._using = threading.Lock()  # of the handle
         self.facts: Dict[str, Any] = _take_text(self._lib, self._lib.tandem_facts(self._handle))
 
     def _open(self, options: Dict[str, Any]) -> int:
@@ -169,44 +169,46 @@ class Engine:
         return handle[0]
 
     def tokenize(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        body: Dict[str, Any] = _take_text(self._lib, self._lib.tandem_tokenize(self.handle(), dump(request)))
+        text = dump(request)
+        with self._using:
+            self.check()
+            body: Dict[str, Any] = _take_text(self._lib, self._lib.tandem_tokenize(self._handle, text))
         if "error" in body:
             raise error_of(body["error"])
         return body
 
-    def handle(self) -> int:
-        if not self._close.alive:
-            raise EngineError("the engine is closed")
+    def check(self) -> None:
+        """Raises EngineError where it cannot be used (any more)."""
         if os.getpid() != self._pid:
             raise EngineError("the engine is of another process: a fork has none of its threads; open it after forking, or "
                               "use the start method \"spawn\"")
-        return self._handle
+        if not self._close.alive:
+            raise EngineError("the engine is closed")
 
     def inbox(self) -> Inbox:
-        inbox = Inbox(self)
-        self._inboxes.add(inbox)
-        return inbox
+        with self._using:
+            self.check()
+            handle = self._lib.tandem_inbox_open(self._handle)
+        if not handle:
+            raise EngineError("no descriptor, or no memory, for news of requests")
+        return Inbox(self, handle)
 
     def close(self) -> None:
         """What is under way fails."""
         if os.getpid() != self._pid:
             self._close.detach()
             return
-        for inbox in list(self._inboxes):
-            inbox.close()
-        self._close()
+        with self._using:
+            self._close()
 
 
 class Inbox:
     """Requests of one caller, and the news of them."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine  # it outlives this
+    def __init__(self, engine: Engine, handle: int) -> None:
+        self._engine = engine
         self._lib = library()
-        handle = self._lib.tandem_inbox_open(engine.handle())
-        if not handle:
-            raise EngineError("no descriptor, or no memory, for news of requests")
-        self._handle: int = handle
+        self._handle = handle
         self._pid = os.getpid()
         self._using = threading.Lock()
         self._close = weakref.finalize(self, self._lib.tandem_inbox_close, handle)
@@ -218,7 +220,7 @@ class Inbox:
 
     def submit(self, number: int, request: Dict[str, Any], sound: Optional[bytes] = None) -> None:
         """Raises what is wrong with it."""
-        self._engine.handle()
+        self._engine.check()
         text = dump(request)
         with self._using:
             self._check()

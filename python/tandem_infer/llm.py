@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from functools import partial
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Sized, Tuple, TypeVar,
                     Union, overload)
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _Result = TypeVar("_Result")
+Make = Callable[[], Request]
 _POLL_MS = 50  # Ctrl-C waits no longer
 _SOUNDS = 8  # that are sent at one time: they wait as files
 
@@ -88,7 +90,7 @@ class LLM:
                                    param="sampling_params")
         else:
             each = itertools.repeat(sampling_params)
-        made = (requests.generation(prompt, params, kwargs) for prompt, params in zip(items, each))
+        made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, each))
         return self._all(made, len(items), output_of_news, use_tqdm)
 
     def beam_search(self, prompts: Prompts, params: Optional[BeamSearchParams] = None, *, use_tqdm: Optional[bool] = None,
@@ -148,7 +150,7 @@ class LLM:
         several = isinstance(sounds, list)
         items: List[Any] = list(sounds) if several else [sounds]  # type: ignore[arg-type]
         times = timestamps and bool(self._engine.facts.get("times"))
-        made = (requests.transcription(sound, language, task, times, word_timestamps, kwargs) for sound in items)
+        made = (partial(requests.transcription, sound, language, task, times, word_timestamps, kwargs) for sound in items)
         out = self._all(made, len(items), lambda news: transcription_of(news.body), use_tqdm, window=_SOUNDS)
         return out if several else out[0]
 
@@ -156,7 +158,7 @@ class LLM:
               **kwargs: Any) -> NDArray[np.float32]:
         """The encoder's last hidden states, pooled ("mean", "cls" or "last"): [width] of one prompt, [n, width] of a list."""
         items = requests.listed(prompts)
-        made = (requests.embedding(prompt, pooling, normalize, kwargs) for prompt in items)
+        made = (partial(requests.embedding, prompt, pooling, normalize, kwargs) for prompt in items)
         rows = self._all(made, len(items), vector_of_news, use_tqdm)
         if requests.is_single(prompts):
             return rows[0]
@@ -178,7 +180,7 @@ class LLM:
             given = given * len(wanted)
         if len(given) != len(wanted):
             raise RequestError(f"targets: {len(wanted)} of them for {len(given)} sources", param="targets")
-        made = (requests.score(source, target, append_eos, kwargs) for source, target in zip(given, wanted))
+        made = (partial(requests.score, source, target, append_eos, kwargs) for source, target in zip(given, wanted))
         out = self._all(made, len(wanted), lambda news: score_of(news.body), use_tqdm)
         return out[0] if requests.is_single(targets) else out
 
@@ -200,7 +202,7 @@ class LLM:
         `window` answers are wanting or wait for the one before them, so that memory is bounded. ordered: in the prompts' order,
         else as they finish (`output.index` says which). return_errors: what a prompt fails with is in its place, instead of
         being raised."""
-        made = (requests.generation(prompt, sampling_params, kwargs) for prompt in prompts)
+        made = (partial(requests.generation, prompt, sampling_params, kwargs) for prompt in prompts)
         total = len(prompts) if isinstance(prompts, Sized) else None
         yield from self._run(made, total, output_of_news, use_tqdm, ordered=ordered, return_errors=return_errors, window=window)
 
@@ -226,11 +228,11 @@ class LLM:
         finally:
             inbox.close()
 
-    def _all(self, made: Iterator[Request], total: int, result: Callable[[News], _Result], use_tqdm: Optional[bool],
+    def _all(self, made: Iterator[Make], total: int, result: Callable[[News], _Result], use_tqdm: Optional[bool],
              window: Optional[int] = None) -> List[_Result]:
         return list(self._run(made, total, result, use_tqdm, window=window))  # type: ignore[arg-type]
 
-    def _run(self, made: Iterator[Request], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
+    def _run(self, made: Iterator[Make], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
              *, ordered: bool = True, return_errors: bool = False,
              window: Optional[int] = None) -> Iterator[Union[_Result, Exception]]:
         if window is not None and window < 1:
@@ -255,9 +257,9 @@ class LLM:
 class Flow:
     """Requests of one call: which are sent, and which answers wait for their turn."""
 
-    def __init__(self, inbox: Inbox, made: Iterator[Request], window: int, ordered: bool) -> None:
+    def __init__(self, inbox: Inbox, made: Iterator[Make], window: int, ordered: bool) -> None:
         self._inbox = inbox
-        self._made: Optional[Iterator[Request]] = made
+        self._made: Optional[Iterator[Make]] = made
         self._window = window
         self._ordered = ordered
         self._sent = 0  # requests so far
@@ -269,17 +271,17 @@ class Flow:
     def fill(self) -> bool:
         """Sends while there is room. Whether there is anything to wait for."""
         while self._made is not None and self._open + len(self._done) + len(self._failed) < self._window:
+            make = next(self._made, None)
+            if make is None:
+                self._made = None
+                break
             index = self._sent
+            self._sent += 1
             try:
-                request = next(self._made, None)
-                if request is None:
-                    self._made = None
-                    break
-                self._sent += 1
+                request = make()
                 self._inbox.submit(index, request.body, request.sound)
                 self._open += 1
             except RequestError as error:
-                self._sent = index + 1
                 self._failed.append((index, self._numbered(error, index)))
         return self._open > 0 or bool(self._failed)
 

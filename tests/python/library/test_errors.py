@@ -38,7 +38,7 @@ def test_too_long(llm):
 def test_options(tmp_path):
     for options, field in [({"dtype": "float99"}, "dtype"), ({"no_such_option": 1}, "no_such_option"),
                            ({"max_num_seqs": 0}, "max_num_seqs"), ({"threads": "many"}, "threads"),
-                           ({"tensor_parallel_size": 3}, "tensor")]:
+                           ({"tensor_parallel_size": 0}, "tensor")]:
         with pytest.raises(ValueError, match=field):
             LLM(MODEL, **options)
     with pytest.raises(ValueError, match="no-such-model"):
