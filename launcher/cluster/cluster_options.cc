@@ -71,9 +71,9 @@ std::unique_ptr<MpiSession> join_outer_job() {
   try {
     job = std::make_unique<MpiSession>();
   } catch (const CommunicatorError& error) {  // MPI's plugin is missing, say
-    throw InputError(ErrorKind::kUnavailable,
-                     std::string("mpirun or srun started this process as a rank, but ") +
-                         error.what());
+    throw InputError(
+        ErrorKind::kUnavailable,
+        std::string("mpirun or srun started this process as a rank, but ") + error.what());
   }
   return job->size() > 1 ? std::move(job) : nullptr;
 }

@@ -17,6 +17,7 @@
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/cluster/prepare_host.h"
 #include "launcher/options.h"
+#include "launcher/parse_error.h"
 #include "launcher/progress.h"
 #include "models/config/task_params.h"
 #include "runtime/engine/local_engine.h"
@@ -59,6 +60,13 @@ std::vector<std::string> words_of(const std::string& name, const json& value) {
   return {flag + "=" + value.dump()};
 }
 
+std::vector<std::string> option_names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(option_of(name));
+  return names;
+}
+
 struct Options {
   launcher::EngineOptions engine;
   launcher::ClusterOptions cluster;
@@ -73,7 +81,9 @@ void read(const json& options, Options& out) {
   std::vector<std::string> words;
   for (const auto& [name, value] : options.items()) {
     const CLI::Option* known = app.get_option_no_throw(flag_of(name));
-    if (known == nullptr) throw invalid_request(name, "there is no such option of an engine");
+    if (known == nullptr)
+      throw invalid_request(name, "there is no such option of an engine" +
+                                      launcher::did_you_mean(name, option_names_of(app)));
     // A flag that is on unless it is said, or one that is off as it is.
     if (value == false && !known->check_lname("no-" + flag_of(name).substr(2))) {
       if (known->get_expected_max() != 0) throw invalid_request(name, "is no yes or no");

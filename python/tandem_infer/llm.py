@@ -35,7 +35,8 @@ def engine_options(model: Any, dtype: str, tensor_parallel_size: int, more: Mapp
 
 def window_of(options: Mapping[str, Any]) -> int:
     """Requests that are sent at one time: enough that the engine never waits for one."""
-    return 4 * int(options.get("max_num_seqs") or 256)
+    sequences = options.get("max_num_seqs")
+    return 4 * (sequences if isinstance(sequences, int) and sequences > 0 else 256)
 
 
 class LLM:

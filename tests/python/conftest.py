@@ -17,6 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("TANDEM_LIBRARY", str(ROOT / "build" / "bin" / "libtandem.so"))
+# A build with sanitizers has no library, which a Python without them could not load.
+_CACHE = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parents[1] / "CMakeCache.txt"
+collect_ignore = ["library"] if _CACHE.exists() and re.search(r"^TANDEM_SANITIZE:\w+=\S", _CACHE.read_text(), re.M) else []
 MODEL = ROOT / "examples" / "demo-model"
 GOLDENS = ROOT / "tests" / "data" / "goldens"
 TEXTS = sorted((ROOT / "examples" / "texts").glob("*.txt"))
