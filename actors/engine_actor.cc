@@ -100,12 +100,7 @@ struct EngineState : EngineOutbox {
     core->cancel(id, now());
     stream->fail(error);
   }
-  void cancel_local(const std::string& id) {
-    proto::Error error;
-    error.set_type("cancelled");
-    error.set_message("the request was cancelled");
-    end_local(id, error);
-  }
+  void cancel_local(const std::string& id) { end_local(id, cancelled_error()); }
   void close_local() {
     local_closed = true;
     while (local.size() > 0) end_local(local.any(), engine_closed());

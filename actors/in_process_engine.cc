@@ -55,19 +55,13 @@ InProcessEngine::InProcessEngine(Cluster& cluster)
 InProcessEngine::~InProcessEngine() { close(); }
 
 void InProcessEngine::submit(Request r, OnChunk on_chunk) {
-  proto::ClientMessage message;
-  proto::SubmitRequest& submit = *message.mutable_submit();
-  submit.set_request_id(r.id);
-  *submit.mutable_prompt() = std::move(r.prompt);
-  *submit.mutable_options() = std::move(r.options);
-  submit.set_timeout(r.timeout);
-  submit.set_priority(r.priority);
-  submit.set_batch(r.batch);
   auto stream = std::make_shared<LocalStream>(
       r.id, [refusals = impl_->refusals, on_chunk = std::move(on_chunk)](proto::RequestChunk c) {
         if (c.has_error()) refusals->note(c.error());
         on_chunk(std::move(c));
       });
+  proto::ClientMessage message;
+  *message.mutable_submit() = to_submit(r);
   caf::anon_send(impl_->engine, LocalSubmit{ClientMessage(std::move(message)), std::move(r.sound),
                                             std::move(stream)});
 }

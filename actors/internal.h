@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "actors/cluster.h"
-#include "actors/local_streams.h"
 #include "actors/network/messages.h"
+#include "runtime/engine/local_streams.h"
 #include "runtime/request/request_processor.h"
 
 namespace tandem::actors {

@@ -1,11 +1,16 @@
 // Generates text with a model of a family that Tandem does not know.
 //   own_model DIR [TEXT…]
 #include <cstdio>
+#include <future>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "own_family.h"
-#include "runtime/engine/llm_engine.h"
+#include "runtime/engine/local_engine.h"
+#include "runtime/protocol/options_reader.h"
+#include "runtime/protocol/prompt_reader.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {
@@ -16,13 +21,23 @@ int main(int argc, char** argv) {
     tandem::register_family(own::family());
     tandem::EngineConfig config;
     config.model = argv[1];
-    tandem::LLMEngine engine(config);
-    const nlohmann::json params = {{"num_beams", 1}, {"do_sample", false}, {"max_new_tokens", 40}};
-    for (int i = 2; i < argc; ++i) engine.add_request(std::to_string(i - 1), argv[i], params);
-    while (engine.has_unfinished_requests())
-      for (const auto& output : engine.step())
-        if (output.finished())
-          std::printf("%s: %s\n", output.request_id().c_str(), output.outputs(0).text().c_str());
+    tandem::LocalEngine engine(config);
+
+    const auto options =
+        tandem::read_options({{"num_beams", 1}, {"do_sample", false}, {"max_new_tokens", 40}});
+    std::vector<std::future<tandem::proto::RequestOutput>> outputs;
+    for (int i = 2; i < argc; ++i) {
+      tandem::EngineApi::Request request;
+      request.id = std::to_string(i - 1);
+      request.prompt = tandem::text_prompt(argv[i]);
+      request.options = options;
+      outputs.push_back(tandem::submit_whole(engine, std::move(request)));
+    }
+    // All requests share the engine's steps.
+    for (auto& pending : outputs) {
+      const tandem::proto::RequestOutput output = pending.get();
+      std::printf("%s: %s\n", output.request_id().c_str(), output.outputs(0).text().c_str());
+    }
     return 0;
   } catch (const tandem::InputError& e) {
     std::fprintf(stderr, "%s\n", e.what());

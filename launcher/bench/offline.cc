@@ -4,15 +4,17 @@
 #include <ctime>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/profile/summary.h"
 #include "base/seconds_since.h"
-#include "launcher/backend.h"
 #include "launcher/bench/commands.h"
 #include "launcher/bench/dataset.h"
 #include "launcher/bench/output.h"
+#include "launcher/command_requests.h"
 #include "launcher/commands/requests.h"
 #include "launcher/progress.h"
 #include "runtime/protocol/encoder_input.h"
@@ -22,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
-using launcher::Backend;
+using launcher::CommandRequests;
 
 struct OfflineOptions {
   Dataset data;
@@ -33,13 +35,13 @@ struct OfflineOptions {
   const CLI::Option *batch_flag = nullptr, *iterations_flag = nullptr, *prompts_flag = nullptr;
 };
 
-// Gives the backend all items at once, or as many as wait in its queue. Times from then on.
+// Gives the engine all items at once, or as many as wait in its queue. Times from then on.
 class Batch {
  public:
-  Batch(Backend& backend, const std::vector<Item>& items, const nlohmann::json& extra)
-      : backend_(backend), items_(items), extra_(extra), requests_(items.size()) {
-    backend_.stream_to(
-        [this](uint64_t number, const proto::RequestChunk& chunk) { take(number, chunk); });
+  Batch(EngineApi& engine, const std::vector<Item>& items, const nlohmann::json& extra)
+      : sent_(engine), items_(items), extra_(extra), requests_(items.size()) {
+    sent_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk,
+                           Clock::time_point at) { take(number, chunk, at); });
   }
   Batch(const Batch&) = delete;
 
@@ -47,7 +49,7 @@ class Batch {
     launcher::ProgressBar bar(title);
     while (ended_ < items_.size()) {
       while (next_ < items_.size() && next_ - ended_ < kMostWaiting) submit(next_++);
-      for (const Backend::Finished& finished : backend_.poll()) {
+      for (const CommandRequests::Finished& finished : sent_.poll()) {
         BenchRequest& request = requests_[finished.number];
         end(finished.number, finished.error ? &*finished.error : nullptr);
         request.input_tokens = encoder_length(finished.output.inputs());
@@ -56,7 +58,6 @@ class Batch {
       }
       bar.update(ended_, items_.size());
     }
-    backend_.stream_to({});
     return std::move(requests_);
   }
 
@@ -70,18 +71,18 @@ class Batch {
     params.update(extra_);
     requests_[i].sent = seconds_since(begun_);
     try {
-      backend_.submit(i, request_from_json({{"prompt", items_[i].prompt}}, params));
+      sent_.submit(i, request_from_json({{"prompt", items_[i].prompt}}, params));
     } catch (const InputError& e) {
       end(i, &e);
     }
   }
 
-  void take(uint64_t number, const proto::RequestChunk& chunk) {
+  void take(uint64_t number, const proto::RequestChunk& chunk, Clock::time_point at) {
     BenchRequest& request = requests_[number];
     int tokens = 0;
     for (const auto& sequence : chunk.outputs()) tokens += sequence.token_ids_size();
     if (tokens == 0) return;
-    request.take_event(seconds_since(begun_));
+    request.take_event(std::chrono::duration<double>(at - begun_).count());
   }
 
   void end(uint64_t number, const InputError* error) {
@@ -94,7 +95,7 @@ class Batch {
     ++ended_;
   }
 
-  Backend& backend_;
+  CommandRequests sent_;
   const std::vector<Item>& items_;
   const nlohmann::json& extra_;
   std::vector<BenchRequest> requests_;
@@ -114,19 +115,43 @@ std::string engine_name(const OfflineOptions& o) {
   return o.requests.engine.model.empty() ? o.requests.address : o.requests.engine.model;
 }
 
-// Of all steps so far, of which a sequence had `tokens`.
-Json report_drafts(const Backend& backend, int64_t tokens) {
-  const auto stats = backend.drafts();
+constexpr std::chrono::milliseconds kOldestStatus{300};
+
+// Drafts of all replicas' steps so far; nothing where there are none.
+std::optional<proto::SchedulerStats> drafts_of(EngineApi& engine) {
+  proto::SchedulerStats sum;
+  const EngineStatus status = engine.status();
+  for (const proto::ReplicaInfo& replica : status.info.replicas()) {
+    const proto::SchedulerStats& stats = replica.stats();
+    sum.set_spec_drafts(sum.spec_drafts() + stats.spec_drafts());
+    sum.set_spec_draft_tokens(sum.spec_draft_tokens() + stats.spec_draft_tokens());
+    sum.set_spec_accepted_tokens(sum.spec_accepted_tokens() + stats.spec_accepted_tokens());
+    auto& by_position = *sum.mutable_spec_accepted_tokens_per_position();
+    for (int i = 0; i < stats.spec_accepted_tokens_per_position_size(); ++i) {
+      if (i == by_position.size()) by_position.Add(0);
+      by_position[i] += stats.spec_accepted_tokens_per_position(i);
+    }
+  }
+  if (sum.spec_accepted_tokens_per_position().empty()) return std::nullopt;
+  return sum;
+}
+
+// Of all steps so far, in which sequences got `tokens`. A server's steps are not this command's
+// alone.
+Json report_drafts(const OfflineOptions& o, EngineApi& engine, int64_t tokens) {
+  if (o.requests.is_remote() || !drafts_of(engine)) return nullptr;
+  std::this_thread::sleep_for(kOldestStatus);
+  const auto stats = drafts_of(engine);
   if (!stats) return nullptr;
   const auto ratio = [](int64_t a, int64_t b) { return b > 0 ? double(a) / double(b) : 0.0; };
-  const double per_step = ratio(tokens, tokens - stats->accepted_tokens);
+  const double per_step = ratio(tokens, tokens - stats->spec_accepted_tokens());
   std::printf("Drafts: %lld of %lld tokens were right; %.2f tokens of a sequence a step\n",
-              static_cast<long long>(stats->accepted_tokens),
-              static_cast<long long>(stats->draft_tokens), per_step);
-  return {{"num_drafts", stats->drafts},
-          {"num_draft_tokens", stats->draft_tokens},
-          {"num_accepted_tokens", stats->accepted_tokens},
-          {"num_accepted_tokens_per_pos", stats->accepted_per_position},
+              static_cast<long long>(stats->spec_accepted_tokens()),
+              static_cast<long long>(stats->spec_draft_tokens()), per_step);
+  return {{"num_drafts", stats->spec_drafts()},
+          {"num_draft_tokens", stats->spec_draft_tokens()},
+          {"num_accepted_tokens", stats->spec_accepted_tokens()},
+          {"num_accepted_tokens_per_pos", stats->spec_accepted_tokens_per_position()},
           {"tokens_per_step", per_step}};
 }
 
@@ -147,17 +172,17 @@ int run_throughput(OfflineOptions& o) {
   o.output.check();
   o.requests.settle_model();
   std::vector<Item> items;
-  return launcher::run_on_backend(
+  return launcher::run_on_engine(
       o.requests, [&] { items = items_of(o); },
-      [&](Backend& backend) {
+      [&](EngineApi& engine) {
         const auto begun = Clock::now();
-        const auto requests = Batch(backend, items, extra).run("Requests");
+        const auto requests = Batch(engine, items, extra).run("Requests");
         const double duration = seconds_since(begun);
         Json head = {{"date", date_now()},
                      {"backend", "tandem"},
                      {"model", engine_name(o)},
                      {"num_prompts", items.size()}};
-        if (Json drafts = report_drafts(backend, output_tokens(requests)); !drafts.is_null())
+        if (Json drafts = report_drafts(o, engine, output_tokens(requests)); !drafts.is_null())
           head["spec_decode"] = std::move(drafts);
         const int status = o.output.write(
             std::move(head), requests, duration,
@@ -217,9 +242,9 @@ int run_latency(OfflineOptions& o) {
   settle_batches(o);
   o.requests.settle_model();
   std::vector<Item> items;
-  return launcher::run_on_backend(
+  return launcher::run_on_engine(
       o.requests, [&] { items = items_of(o); },
-      [&](Backend& backend) {
+      [&](EngineApi& engine) {
         std::vector<double> times;
         int64_t tokens = 0;
         double cpu = 0;
@@ -228,7 +253,7 @@ int run_latency(OfflineOptions& o) {
           const auto batch = batch_of(items, o.batch, i < 0 ? i + o.warmup : i);
           const auto begun = Clock::now();
           const double cpu_before = cpu_seconds();
-          const auto requests = Batch(backend, batch, extra)
+          const auto requests = Batch(engine, batch, extra)
                                     .run(i < 0 ? "Warming up" : "Batch " + std::to_string(i + 1));
           if (i >= 0) times.push_back(seconds_since(begun));
           if (i >= 0) cpu += cpu_seconds() - cpu_before;
@@ -236,7 +261,7 @@ int run_latency(OfflineOptions& o) {
             if (request.failed()) throw invalid_request("prompt", request.message);
           tokens += output_tokens(requests);
         }
-        report_latency(o, times, cpu, report_drafts(backend, tokens));
+        report_latency(o, times, cpu, report_drafts(o, engine, tokens));
         print_profile();
         return 0;
       });

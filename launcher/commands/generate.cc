@@ -45,9 +45,8 @@ class GenerateFormat final : public RequestFormat {
     return request;
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id,
-                    const Tokenizer* tokenizer) const override {
-    if (jsonl_) return dump_line(result_to_json(output, id, tokenizer));
+  std::string write(const proto::RequestOutput& output, const json& id) const override {
+    if (jsonl_) return dump_line(result_to_json(output, id));
     std::string text;
     for (const auto& c : output.outputs()) {
       std::string one = c.text();

@@ -35,8 +35,7 @@ class ImageFormat final : public RequestFormat {
     return request;
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id,
-                    const Tokenizer* tokenizer) const override {
+  std::string write(const proto::RequestOutput& output, const json& id) const override {
     std::string text;
     for (const auto& c : output.outputs())
       text += (&c == &output.outputs(0) ? "" : "\n") + c.text();

@@ -11,14 +11,15 @@
 
 #include "actors/in_process_engine.h"
 #include "base/json.h"
-#include "launcher/backend.h"
+#include "client/tandem_client.h"
 #include "launcher/cluster/prepare_host.h"
+#include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
-#include "launcher/engine_backend.h"
 #include "launcher/help.h"
 #include "launcher/progress.h"
+#include "launcher/remote_engine.h"
 #include "launcher/signals.h"
-#include "launcher/speech/sound_files.h"
+#include "runtime/engine/local_engine.h"
 #include "runtime/request/request_error.h"
 
 namespace tandem::launcher {
@@ -32,18 +33,16 @@ constexpr size_t kMostUnwritten = 64;
 // Requests in flight and the results that wait for their turn.
 class Session {
  public:
-  Session(Backend& backend, const RequestFormat& format, const RequestOptions& options)
-      : backend_(backend),
+  Session(EngineApi& engine, const RequestFormat& format, const RequestOptions& options)
+      : requests_(engine),
         format_(format),
         jsonl_(options.jsonl),
         stream_(options.stream),
         keep_places_(options.keep_places) {
     if (stream_)
-      backend_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
+      requests_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk, auto) {
         if (chunk.outputs_size() == 0) return;
-        std::cout << dump_line(
-                         chunk_to_json(chunk, ids_.at(number), number + 1, backend_.tokenizer()))
-                  << "\n";
+        std::cout << dump_line(chunk_to_json(chunk, ids_.at(number), number + 1)) << "\n";
       });
   }
 
@@ -52,7 +51,7 @@ class Session {
     const uint64_t number = submitted_++;
     try {
       if (line.too_long) throw invalid_request("prompt", "the line is longer than 64 MiB");
-      backend_.submit(number, format_.read(line.text, id));
+      requests_.submit(number, format_.read(line.text, id));
       ids_.emplace(number, id);
     } catch (const InputError& e) {
       fail(number, e, id);
@@ -60,7 +59,7 @@ class Session {
   }
 
   void step() {
-    for (const auto& [number, output, error, seconds] : backend_.poll()) {
+    for (const auto& [number, output, error, seconds] : requests_.poll()) {
       if (error) {
         fail(number, *error, ids_.at(number));
         ids_.erase(number);
@@ -69,7 +68,7 @@ class Session {
       for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
       ++finished_;
       try {
-        done_[number] = {format_.write(output, ids_.at(number), backend_.tokenizer())};
+        done_[number] = {format_.write(output, ids_.at(number))};
       } catch (const client::ClientError& e) {
         --finished_;
         fail(number, InputError(ErrorKind::kInternal, e.what(), e.param()), ids_.at(number));
@@ -111,7 +110,7 @@ class Session {
     if (!jsonl_) report_failure(number + 1, e);
   }
 
-  Backend& backend_;
+  CommandRequests requests_;
   const RequestFormat& format_;
   bool jsonl_, stream_, keep_places_;
   std::map<uint64_t, json> ids_;  // in flight
@@ -156,9 +155,9 @@ int run_session(Session& session, const std::string& title, const Next& next,
   return session.failed() > 0 ? 1 : 0;
 }
 
-int run_with(Backend& backend, const RequestOptions& options, const RequestFormat& format,
+int run_with(EngineApi& engine, const RequestOptions& options, const RequestFormat& format,
              RequestInput input) {
-  Session session(backend, format, options);
+  Session session(engine, format, options);
   const size_t max_in_flight =
       options.ahead * static_cast<size_t>(options.engine.config.max_num_seqs);
   return run_session(
@@ -168,7 +167,7 @@ int run_with(Backend& backend, const RequestOptions& options, const RequestForma
 
 // In a cluster of this command's own; gone with it, however it ends.
 int run_in_cluster(const RequestOptions& options, MpiSession* job,
-                   const std::function<int(Backend&)>& work) {
+                   const std::function<int(EngineApi&)>& work) {
   options.cluster.log.apply("engine");
   EngineConfig engine;
   try {
@@ -184,9 +183,7 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   const SignalGuard guard([&] { cluster->stop(); });
   wait_until_up(*cluster, [] { return false; });
   actors::InProcessEngine api(*cluster);
-  const auto backend = make_engine_backend(api);
-  SoundFiles sounds(*backend);
-  const int status = work(sounds);
+  const int status = work(api);
   api.close();
   if (profile && job == nullptr) profile->wait_for_ranks(options.cluster.profiled_parts());
   cluster->stop();
@@ -194,14 +191,14 @@ int run_in_cluster(const RequestOptions& options, MpiSession* job,
   return status;
 }
 
-std::unique_ptr<Backend> connect(const RequestOptions& options) {
+std::unique_ptr<EngineApi> connect(const RequestOptions& options) {
   client::ClientOptions connection;
   connection.address = options.address;
   connection.access_file = options.access_file;
   connection.name = options.command;
   connection.retry = false;  // a person waits, who can ask again
   try {
-    return make_client_backend(client::Client::connect(connection));
+    return std::make_unique<RemoteEngine>(client::Client::connect(connection));
   } catch (const client::ClientError& e) {
     // An address that is none is the user's to mend, whoever listens there.
     const bool is_wrong = kind_named(e.type()) == ErrorKind::kInvalidRequest;
@@ -210,13 +207,14 @@ std::unique_ptr<Backend> connect(const RequestOptions& options) {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config) {
+std::unique_ptr<EngineApi> load(const RequestOptions& options) {
+  const EngineConfig config = options.engine.parse_and_find_model();
   ProgressBar bar("Loading");
-  return std::make_unique<LLMEngine>(config,
-                                     [&](size_t done, size_t total) { bar.update(done, total); });
+  return std::make_unique<LocalEngine>(config,
+                                       [&](size_t done, size_t total) { bar.update(done, total); });
 }
+
+}  // namespace
 
 void RequestOptions::add(CLI::App& app) {
   engine.add_model(app);
@@ -242,8 +240,8 @@ RequestInput open_jsonl(const RequestOptions& options, const std::vector<std::st
           {}};
 }
 
-int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
-                   const std::function<int(Backend&)>& work) {
+int run_on_engine(RequestOptions& options, const std::function<void()>& prepare,
+                  const std::function<int(EngineApi&)>& work) {
   const bool remote = options.is_remote();
   if (remote && !options.engine.model.empty())
     throw UsageError("--model", "the server has one; leave it out with --connect");
@@ -269,15 +267,9 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
   }
   if (cluster) return run_in_cluster(options, job.get(), work);
   const auto profile = options.cluster.profile.start("", ProfileFile::When::kAtEnd);
-  std::unique_ptr<Backend> backend;
-  if (remote) {
-    backend = connect(options);
-  } else {
-    const EngineConfig config = options.engine.parse_and_find_model();
-    backend = make_local_backend(load_engine(config));
-  }
-  SoundFiles sounds(*backend);
-  const int status = work(sounds);
+  std::unique_ptr<EngineApi> engine = remote ? connect(options) : load(options);
+  const int status = work(*engine);
+  engine.reset();
   if (profile) profile->finish();
   return status;
 }
@@ -285,9 +277,9 @@ int run_on_backend(RequestOptions& options, const std::function<void()>& prepare
 int run_requests(RequestOptions& options, const RequestFormat& format,
                  const std::function<RequestInput()>& open_input) {
   RequestInput input;
-  return run_on_backend(
+  return run_on_engine(
       options, [&] { input = open_input(); },
-      [&](Backend& backend) { return run_with(backend, options, format, std::move(input)); });
+      [&](EngineApi& engine) { return run_with(engine, options, format, std::move(input)); });
 }
 
 }  // namespace tandem::launcher

@@ -12,7 +12,7 @@
 #include "launcher/cluster/cluster_options.h"
 #include "launcher/commands/input.h"
 #include "launcher/options.h"
-#include "runtime/engine/llm_engine.h"
+#include "runtime/engine/engine_api.h"
 #include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
@@ -24,13 +24,8 @@ class RequestFormat {
   // The request of a line, or of a text. Sets `id` as soon as it is known: errors carry it. Throws
   // InputError.
   virtual JsonRequest read(const std::string& line, nlohmann::json& id) const = 0;
-  // tokenizer: for the text of tokens that have none with them; may be null.
-  virtual std::string write(const proto::RequestOutput& output, const nlohmann::json& id,
-                            const Tokenizer* tokenizer) const = 0;
+  virtual std::string write(const proto::RequestOutput& output, const nlohmann::json& id) const = 0;
 };
-
-// With a progress bar.
-std::unique_ptr<LLMEngine> load_engine(const EngineConfig& config);
 
 struct RequestOptions {
   std::string command;  // "tandem generate", for the server's log
@@ -51,13 +46,11 @@ struct RequestOptions {
   bool is_remote() const { return !address.empty() || !access_file.empty(); }
 };
 
-class Backend;
-
 // Gives `work` what the flags ask for: an engine in this process, a cluster of this command's own,
 // or a server. `prepare` is called before, when it is known that this process is the one that
 // works. Returns the exit status.
-int run_on_backend(RequestOptions& options, const std::function<void()>& prepare,
-                   const std::function<int(Backend&)>& work);
+int run_on_engine(RequestOptions& options, const std::function<void()>& prepare,
+                  const std::function<int(EngineApi&)>& work);
 
 // Returns the exit status. `open_input` is called when it is known that this process is the one
 // that reads.

@@ -35,8 +35,7 @@ struct ScoreOptions {
 // -inf and infinity are not JSON.
 json number(double value) { return std::isfinite(value) ? json(value) : json(); }
 
-json score_to_json(const proto::RequestOutput& output, const json& id, bool alternatives,
-                   const Tokenizer* tokenizer) {
+json score_to_json(const proto::RequestOutput& output, const json& id, bool alternatives) {
   const client::Score score = client::score_of(output);
   const auto& in = output.inputs();
   const auto& fed = in.prompt_token_ids();
@@ -53,11 +52,11 @@ json score_to_json(const proto::RequestOutput& output, const json& id, bool alte
               {"perplexity", number(score.perplexity)}};
   for (const double logprob : score.logprobs) out["token_logprobs"].push_back(number(logprob));
   for (size_t i = 0; alternatives && i < score.top.size(); ++i)
-    out["logprobs"].emplace_back(logprobs_to_json(score.top[i], tokenizer));
+    out["logprobs"].emplace_back(logprobs_to_json(score.top[i]));
   return out;
 }
 
-std::string score_to_table(const proto::RequestOutput& output, const Tokenizer* tokenizer) {
+std::string score_to_table(const proto::RequestOutput& output) {
   const client::Score score = client::score_of(output);
   std::string out = "   token    logprob    rank  text\n";
   char line[96];
@@ -65,10 +64,7 @@ std::string score_to_table(const proto::RequestOutput& output, const Tokenizer* 
     const proto::TokenLogprob& own = score.top[i].top(0);
     std::snprintf(line, sizeof(line), "%8d %10.4f %7d  ", score.token_ids[i], score.logprobs[i],
                   own.rank());
-    const std::string text = own.has_decoded_token() || tokenizer == nullptr
-                                 ? own.decoded_token()
-                                 : tokenizer->decode({own.token_id()}, /*skip_special=*/false);
-    out += line + dump_line(text) + "\n";
+    out += line + dump_line(own.decoded_token()) + "\n";
   }
   std::snprintf(line, sizeof(line), "%zu tokens: sum %.4f, mean %.4f, perplexity %.4f",
                 score.token_ids.size(), score.sum, score.mean, score.perplexity);
@@ -85,13 +81,12 @@ class ScoreFormat final : public RequestFormat {
     return score_request_from_json(parsed, options_.params(), !options_.no_eos, read_image_file);
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id,
-                    const Tokenizer* tokenizer) const override {
-    if (!options_.requests.jsonl) return score_to_table(output, tokenizer);
+  std::string write(const proto::RequestOutput& output, const json& id) const override {
+    if (!options_.requests.jsonl) return score_to_table(output);
     // Alternatives come where somebody asked for them; the tokens' own are there in any case.
     const bool asked = output.outputs_size() > 0 && output.outputs(0).logprobs_size() > 0 &&
                        output.outputs(0).logprobs(0).top_size() > 1;
-    return dump_line(score_to_json(output, id, asked, tokenizer));
+    return dump_line(score_to_json(output, id, asked));
   }
 
  private:

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/readable_text.h"
-#include "launcher/backend.h"
+#include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
@@ -106,16 +106,16 @@ std::string minutes(double seconds) {
 class Transcriber {
  public:
   // folder: null where the output is standard output.
-  Transcriber(Backend& backend, const TranscribeOptions& options, TranscriptFormat format,
+  Transcriber(EngineApi& engine, const TranscribeOptions& options, TranscriptFormat format,
               const OutputFolder* folder)
-      : backend_(backend), options_(options), format_(format), folder_(folder) {}
+      : requests_(engine), options_(options), format_(format), folder_(folder) {}
 
   int run() {
     for (size_t i = 0; i < options_.files.size(); ++i) submit(i);
     ProgressBar bar("Transcribing");
     while (open_ > 0) {
-      for (const Backend::Finished& finished : backend_.poll()) take(finished);
-      const auto [done, total] = backend_.audio_seconds();
+      for (const CommandRequests::Finished& finished : requests_.poll()) take(finished);
+      const auto [done, total] = requests_.audio_seconds();
       bar.update(static_cast<uint64_t>(done * 1000), static_cast<uint64_t>(total * 1000),
                  minutes(done) + " of " + minutes(total) + ", " +
                      std::to_string(options_.files.size() - open_) + " of " +
@@ -134,13 +134,13 @@ class Transcriber {
     if (params.contains("task")) task_ = params["task"].get<std::string>();
     ++open_;
     try {
-      backend_.submit(i, local_request_from_json(std::move(line), params));
+      requests_.submit(i, local_request_from_json(std::move(line), params));
     } catch (const InputError& error) {
       take({i, {}, error, 0});
     }
   }
 
-  void take(const Backend::Finished& finished) {
+  void take(const CommandRequests::Finished& finished) {
     --open_;
     const std::string& file = options_.files[finished.number];
     std::string text;
@@ -173,7 +173,7 @@ class Transcriber {
                    readable(path).c_str());
   }
 
-  Backend& backend_;
+  CommandRequests requests_;
   const TranscribeOptions& options_;
   TranscriptFormat format_;
   const OutputFolder* folder_;
@@ -195,14 +195,14 @@ int run(TranscribeOptions& options) {
   if (options.files.empty())
     throw UsageError("FILE", "is missing: a file of sound, behind the model");
   std::optional<OutputFolder> folder;
-  return run_on_backend(
+  return run_on_engine(
       options.requests,
       [&] {
         if (!options.folder.empty())
           folder.emplace(options.folder, options.files, extension_of(*format));
       },
-      [&](Backend& backend) {
-        return Transcriber(backend, options, *format, folder ? &*folder : nullptr).run();
+      [&](EngineApi& engine) {
+        return Transcriber(engine, options, *format, folder ? &*folder : nullptr).run();
       });
 }
 

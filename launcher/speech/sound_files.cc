@@ -1,7 +1,7 @@
 #include "launcher/speech/sound_files.h"
 
+#include "base/check.h"
 #include "runtime/media/media_source.h"
-#include "runtime/protocol/prompt_reader.h"
 
 namespace tandem::launcher {
 namespace {
@@ -9,82 +9,60 @@ namespace {
 constexpr const char* kField = "audio";
 // Of files that were sent and not decoded yet; one is always sent.
 constexpr uint64_t kMostBytesAhead = uint64_t{256} << 20;
+constexpr size_t kMostFilesAhead = 64;
 
 }  // namespace
 
-// From the first request on whose progress is asked for.
-void SoundFiles::listen() {
-  if (listens_) return;
-  listens_ = true;
-  inner_.stream_to([this](uint64_t number, const proto::RequestChunk& chunk) {
-    note(number, chunk);
-    if (sink_) sink_(number, chunk);
-  });
+std::optional<uint64_t> SoundFiles::next() const {
+  if (waiting_.empty() || bytes_ahead_ >= kMostBytesAhead || files_ahead_ >= kMostFilesAhead)
+    return std::nullopt;
+  return waiting_.front().first;
 }
 
-void SoundFiles::submit(uint64_t number, JsonRequest request) {
-  if (sink_ || !request.audio.empty()) listen();
-  if (request.audio.empty()) return inner_.submit(number, std::move(request));
-  waiting_.emplace_back(number, std::move(request));
-}
-
-void SoundFiles::send(uint64_t number, JsonRequest request) {
+EngineApi::Request SoundFiles::open(uint64_t number) {
+  TANDEM_CHECK(!waiting_.empty() && waiting_.front().first == number);
+  JsonRequest json = std::move(waiting_.front().second);
+  waiting_.pop_front();
+  Sound& sound = sounds_[number];
+  sound.read = true;  // nothing is ahead of the engine so far
+  EngineApi::Request request;
+  request.sound = MediaSource::open(json.audio, kField);
+  request.prompt = std::move(json.prompt);
+  request.options = std::move(json.options);
+  request.priority = json.priority;
   proto::PromptPart& part = *request.prompt.mutable_encoder();
   part.set_field(kField);
-  proto::Sound& sound = *part.mutable_sound();
-  if (request.speech) *sound.mutable_params() = *request.speech;
-  Sound& counted = sounds_[number];
-  try {
-    if (!inner_.opens_files()) {
-      sound.set_file(MediaSource::open(request.audio, kField).bytes(kField, kMaxSoundBytes));
-      request.audio.clear();
-      counted.bytes = sound.file().size();
-      bytes_ += counted.bytes;
-    }
-    inner_.submit(number, std::move(request));
-  } catch (...) {
-    end(number);
-    throw;
-  }
+  part.mutable_sound();
+  if (json.speech) *part.mutable_sound()->mutable_params() = *json.speech;
+  sound.bytes = request.sound->size();
+  sound.read = false;
+  bytes_ahead_ += sound.bytes;
+  ++files_ahead_;
+  return request;
 }
 
-void SoundFiles::start(std::vector<Finished>& out) {
-  while (!waiting_.empty() && inner_.takes_sound() && bytes_ < kMostBytesAhead) {
-    auto [number, request] = std::move(waiting_.front());
-    waiting_.pop_front();
-    try {
-      send(number, std::move(request));
-    } catch (const InputError& error) {
-      out.push_back({number, {}, error, 0});
-    }
-  }
+void SoundFiles::count_read(Sound& sound) {
+  if (std::exchange(sound.read, true)) return;
+  bytes_ahead_ -= sound.bytes;
+  --files_ahead_;
 }
 
 void SoundFiles::note(uint64_t number, const proto::RequestChunk& chunk) {
   const auto it = sounds_.find(number);
   if (it == sounds_.end() || !chunk.has_progress()) return;
   it->second.seconds = {chunk.progress().seconds_done(), chunk.progress().seconds()};
-  bytes_ -= std::exchange(it->second.bytes, 0);
+  count_read(it->second);
 }
 
 double SoundFiles::end(uint64_t number) {
   const auto node = sounds_.extract(number);
   if (node.empty()) return 0;
-  bytes_ -= node.mapped().bytes;
+  count_read(node.mapped());
   done_ += node.mapped().seconds.total;
   return node.mapped().seconds.total;
 }
 
-std::vector<Backend::Finished> SoundFiles::poll() {
-  std::vector<Finished> out;
-  start(out);
-  if (!out.empty()) return out;  // before what waits
-  out = inner_.poll();
-  for (Finished& finished : out) finished.seconds = end(finished.number);
-  return out;
-}
-
-Backend::AudioSeconds SoundFiles::audio_seconds() const {
+AudioSeconds SoundFiles::seconds() const {
   AudioSeconds out{done_, done_};
   for (const auto& [number, sound] : sounds_) {
     out.done += sound.seconds.done;

@@ -1,47 +1,54 @@
-// A backend whose requests may name files of sound: they are read when there is room for what is in
-// them, and become prompts. It knows how much of them is done. Other requests pass through.
+// Files of sound on their way to an engine: opened in their order, when there is room for what is
+// in them, and how much of them is done. Plain data; one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
-#include <vector>
 
-#include "launcher/backend.h"
+#include "runtime/engine/engine_api.h"
+#include "runtime/request/request_json.h"
 
 namespace tandem::launcher {
 
-class SoundFiles final : public Backend {
- public:
-  // `inner` outlives it.
-  explicit SoundFiles(Backend& inner) : inner_(inner) {}
+struct AudioSeconds {
+  double done = 0, total = 0;
+};
 
-  // A file is opened when its turn comes; what is wrong with it comes with poll().
-  void submit(uint64_t number, JsonRequest request) override;
-  std::vector<Finished> poll() override;
-  const Tokenizer* tokenizer() const override { return inner_.tokenizer(); }
-  std::optional<SpeculationStats> drafts() const override { return inner_.drafts(); }
-  AudioSeconds audio_seconds() const override;
+class SoundFiles {
+ public:
+  // A request that has `audio`; its turn comes.
+  void add(uint64_t number, JsonRequest request) {
+    waiting_.emplace_back(number, std::move(request));
+  }
+  // The number of the next one, if there is room for it.
+  std::optional<uint64_t> next() const;
+  // That request, with its file. It is under way until end(), whatever happens. Throws InputError
+  // ("audio"): there is no such file.
+  EngineApi::Request open(uint64_t number);
+  // News of any request.
+  void note(uint64_t number, const proto::RequestChunk& chunk);
+  // It has ended. Returns the seconds of its sound; of any other request 0.
+  double end(uint64_t number);
+  // Of all: what is done, and what has been read.
+  AudioSeconds seconds() const;
 
  private:
   struct Sound {
     AudioSeconds seconds = {};
-    uint64_t bytes = 0;  // that wait to be decoded
+    uint64_t bytes = 0;
+    bool read = false;  // by the engine
   };
-  void listen();
-  void start(std::vector<Finished>& out);
-  void send(uint64_t number, JsonRequest request);
-  void note(uint64_t number, const proto::RequestChunk& chunk);
-  // It has ended. Returns the seconds of its sound.
-  double end(uint64_t number);
+  void count_read(Sound& sound);
 
-  Backend& inner_;
-  bool listens_ = false;
   std::deque<std::pair<uint64_t, JsonRequest>> waiting_;
   std::map<uint64_t, Sound> sounds_;  // under way, by the request's number
-  uint64_t bytes_ = 0;                // of all of these
-  double done_ = 0;                   // seconds of those that have ended
+  uint64_t bytes_ahead_ = 0;          // of those that have not been read
+  size_t files_ahead_ = 0;
+  double done_ = 0;  // seconds of those that have ended
 };
 
 }  // namespace tandem::launcher

@@ -1,4 +1,4 @@
-// The decisions of a SchedulerActor, and of LLMEngine: when the next step goes to the workers of
+// The decisions of a SchedulerActor, and of EngineShell: when the next step goes to the workers of
 // one replica, and what their answers mean. The scheduler keeps the ledger of steps in flight.
 // Synchronous; one thread; no clock, no I/O. One object per generation of the worker group: when
 // the group dies, so does this, and the engine core adds the requests anew.

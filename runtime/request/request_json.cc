@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* tokenizer) {
+json completion_to_json(const proto::CompletionOutput& c) {
   json out = {{"index", c.index()},
               {"text", c.text()},
               {"token_ids", c.token_ids()},
@@ -25,7 +25,7 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
   for (const auto& s : c.segments()) out["segments"].push_back(json(segment_to_json(s)));
   if (c.logprobs_size() > 0) {
     json list = json::array();
-    for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : c.logprobs()) list.emplace_back(logprobs_to_json(l));
     out["logprobs"] = std::move(list);
   }
   return out;
@@ -33,18 +33,14 @@ json completion_to_json(const proto::CompletionOutput& c, const Tokenizer* token
 
 }  // namespace
 
-nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
-                                        const Tokenizer* tokenizer) {
+nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs) {
   auto out = nlohmann::ordered_json::object();
   for (const auto& t : logprobs.top()) {
     // -inf and NaN are not JSON.
     const json value = std::isfinite(t.logprob()) ? json(t.logprob()) : json();
-    out[std::to_string(t.token_id())] = {
-        {"logprob", value},
-        {"rank", t.rank() > 0 ? json(t.rank()) : json()},
-        {"decoded_token", t.has_decoded_token() || tokenizer == nullptr
-                              ? t.decoded_token()
-                              : tokenizer->decode({t.token_id()}, false)}};
+    out[std::to_string(t.token_id())] = {{"logprob", value},
+                                         {"rank", t.rank() > 0 ? json(t.rank()) : json()},
+                                         {"decoded_token", t.decoded_token()}};
   }
   return out;
 }
@@ -108,13 +104,11 @@ JsonRequest score_request_from_json(const json& line, const json& defaults, bool
   return request_from_json(rest, defaults, read_file);
 }
 
-json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t line,
-                   const Tokenizer* tokenizer) {
+json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t line) {
   json deltas = json::array();
   for (const auto& c : chunk.outputs()) {
     json delta = {{"index", c.index()}, {"text", c.text()}, {"token_ids", c.token_ids()}};
-    for (const auto& l : c.logprobs())
-      delta["logprobs"].emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : c.logprobs()) delta["logprobs"].emplace_back(logprobs_to_json(l));
     for (const auto& s : c.segments()) delta["segments"].push_back(json(segment_to_json(s)));
     if (!c.finish_reason().empty()) delta["finish_reason"] = c.finish_reason();
     if (!c.stop_reason().empty()) delta["stop_reason"] = c.stop_reason();
@@ -123,8 +117,7 @@ json chunk_to_json(const proto::RequestChunk& chunk, const json& id, uint64_t li
   return {{"id", id}, {"line", line}, {"deltas", std::move(deltas)}};
 }
 
-json result_to_json(const proto::RequestOutput& output, const json& id,
-                    const Tokenizer* tokenizer) {
+json result_to_json(const proto::RequestOutput& output, const json& id) {
   const auto& in = output.inputs();
   json out = {{"id", id},
               {"encoder_prompt", in.has_encoder_prompt() ? json(in.encoder_prompt()) : json()},
@@ -133,14 +126,13 @@ json result_to_json(const proto::RequestOutput& output, const json& id,
               {"prompt_token_ids", in.prompt_token_ids()},
               {"outputs", json::array()}};
   if (in.global_attention_size() > 0) out["global_attention"] = in.global_attention();
-  for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c, tokenizer));
+  for (const auto& c : output.outputs()) out["outputs"].push_back(completion_to_json(c));
   if (!output.language().empty()) out["language"] = output.language();
   if (output.warnings_size() > 0) out["warnings"] = output.warnings();
   if (output.has_embedding()) out["embedding"] = output.embedding().values();
   if (output.prompt_logprobs_size() > 0) {
     json list = json::array({nullptr});  // nothing comes before the first token
-    for (const auto& l : output.prompt_logprobs())
-      list.emplace_back(logprobs_to_json(l, tokenizer));
+    for (const auto& l : output.prompt_logprobs()) list.emplace_back(logprobs_to_json(l));
     out["prompt_logprobs"] = std::move(list);
   }
   const auto& m = output.metrics();

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "runtime/protocol/media_reader.h"
 #include "runtime/protocol/tandem.pb.h"
-#include "text/tokenizer.h"
 
 namespace tandem {
 
@@ -39,16 +38,13 @@ JsonRequest score_request_from_json(const nlohmann::json& line,
                                     const nlohmann::json& defaults = nlohmann::json::object(),
                                     bool append_eos = true, ReadFile read_file = nullptr);
 
-// tokenizer: for the text of tokens that have none with them (decoded_token); may be null.
-nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id,
-                              const Tokenizer* tokenizer);
+nlohmann::json result_to_json(const proto::RequestOutput& output, const nlohmann::json& id);
 // News of a request that goes on: {"id", "line", "deltas": [{"index", "text", "token_ids", …}]}.
 // line: where it stood in the input, from 1.
 nlohmann::json chunk_to_json(const proto::RequestChunk& chunk, const nlohmann::json& id,
-                             uint64_t line, const Tokenizer* tokenizer);
+                             uint64_t line);
 // As vLLM's: {token id: {"logprob", "rank", "decoded_token"}}, the token itself and the top k.
-nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs,
-                                        const Tokenizer* tokenizer);
+nlohmann::ordered_json logprobs_to_json(const proto::TokenLogprobs& logprobs);
 // {"id", "error": {"message", "type", "param"}}
 nlohmann::json error_to_json(const InputError& error, const nlohmann::json& id);
 

@@ -5,10 +5,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -16,53 +14,15 @@
 
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
+#include "tests/support/engine/listener.h"
 #include "tests/support/goldens/golden_cluster_config.h"
 
 namespace tandem::actors {
 namespace {
 
 using nlohmann::json;
+using testing::Listener;
 using namespace std::chrono_literals;
-
-// What one request has heard.
-class Listener {
- public:
-  EngineApi::OnChunk callback() {
-    return [this](proto::RequestChunk chunk) {
-      const std::lock_guard lock(mutex_);
-      EXPECT_FALSE(ended_) << "news after the last chunk";
-      ended_ = chunk.finished() || chunk.has_error();
-      ++chunks_;
-      if (chunk.has_error()) error_ = chunk.error();
-      for (const auto& news : chunk.outputs())
-        tokens_.insert(tokens_.end(), news.token_ids().begin(), news.token_ids().end());
-      changed_.notify_all();
-    };
-  }
-  bool ends(std::chrono::seconds most = 60s) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, most, [this] { return ended_; });
-  }
-  bool hears_a_token() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 60s, [this] { return !tokens_.empty(); });
-  }
-  bool ended() const {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
-  int chunks() const { return chunks_; }
-  const std::vector<int>& tokens() const { return tokens_; }
-  const std::string& error() const { return error_.type(); }
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ended_ = false;
-  int chunks_ = 0;
-  std::vector<int> tokens_;
-  proto::Error error_;
-};
 
 // Slow enough for tests to interfere.
 class SlowWorker final : public Worker {

@@ -2,7 +2,7 @@
 // may come in (Intake), which replica runs what (ReplicaTable), what is transcribed (SpeechTable)
 // and what clients are sent (StreamTable). Synchronous; one thread; no clock of its own, no I/O:
 // events come in with the time, messages leave through EngineOutbox. Driven by the EngineActor, and
-// in one thread by LLMEngine. The contract: docs/cluster.md.
+// in one thread by EngineShell. The contract: docs/cluster.md.
 //
 // Recovery. The core knows every token that it has taken; a request whose replica went down starts
 // again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.

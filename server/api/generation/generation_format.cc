@@ -24,7 +24,7 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json
 // vLLM's: nothing comes before the first token.
 Json prompt_logprobs_json(const std::vector<proto::TokenLogprobs>& logprobs) {
   Json list = Json::array({nullptr});
-  for (const proto::TokenLogprobs& one : logprobs) list.push_back(logprobs_to_json(one, nullptr));
+  for (const proto::TokenLogprobs& one : logprobs) list.push_back(logprobs_to_json(one));
   return list;
 }
 

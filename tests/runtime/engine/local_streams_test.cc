@@ -1,12 +1,12 @@
 // LocalStream, LocalStreams: every stream ends, once.
-#include "actors/local_streams.h"
+#include "runtime/engine/local_streams.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace tandem::actors {
+namespace tandem {
 namespace {
 
 // "text", "text.", where it is the last, or the type of an error.
@@ -78,4 +78,4 @@ TEST(LocalStreams, NothingAfterTheLastChunk) {
 }
 
 }  // namespace
-}  // namespace tandem::actors
+}  // namespace tandem

@@ -1,10 +1,10 @@
-#include "actors/local_streams.h"
+#include "runtime/engine/local_streams.h"
 
 #include <utility>
 
 #include "base/check.h"
 
-namespace tandem::actors {
+namespace tandem {
 
 LocalStream::~LocalStream() {
   if (on_chunk_) fail(InputError(ErrorKind::kUnavailable, "the engine has stopped"));
@@ -25,19 +25,28 @@ void LocalStream::fail(proto::Error error) {
   hand_on(std::move(chunk));
 }
 
+proto::Error cancelled_error() {
+  proto::Error error;
+  error.set_type("cancelled");
+  error.set_message("the request was cancelled");
+  return error;
+}
+
 void LocalStreams::add(std::shared_ptr<LocalStream> stream) {
   const std::string id = stream->id();
   TANDEM_CHECK(streams_.emplace(id, std::move(stream)).second, "ids are unique");
 }
 
+void LocalStreams::deliver(proto::RequestChunk chunk) {
+  const auto it = streams_.find(chunk.request_id());
+  if (it == streams_.end()) return;
+  const bool last = chunk.finished() || chunk.has_error();
+  it->second->hand_on(std::move(chunk));
+  if (last) streams_.erase(it);
+}
+
 void LocalStreams::deliver(proto::ServerMessage message) {
-  for (proto::RequestChunk& chunk : *message.mutable_chunks()) {
-    const auto it = streams_.find(chunk.request_id());
-    if (it == streams_.end()) continue;
-    const bool last = chunk.finished() || chunk.has_error();
-    it->second->hand_on(std::move(chunk));
-    if (last) streams_.erase(it);
-  }
+  for (proto::RequestChunk& chunk : *message.mutable_chunks()) deliver(std::move(chunk));
 }
 
 std::shared_ptr<LocalStream> LocalStreams::take(const std::string& id) {
@@ -45,4 +54,4 @@ std::shared_ptr<LocalStream> LocalStreams::take(const std::string& id) {
   return node.empty() ? nullptr : node.mapped();
 }
 
-}  // namespace tandem::actors
+}  // namespace tandem

@@ -1,5 +1,5 @@
-// The requests of the engine's own process: their news go from the engine actor's thread straight
-// to whoever submitted them. No window, no acknowledgement. No CAF in sight.
+// The requests of the engine's own process: their news go from the engine's thread (the engine
+// actor's, LocalEngine's) straight to whoever submitted them. No window, no acknowledgement.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "runtime/engine/engine_api.h"
 #include "runtime/request/request_error.h"
 
-namespace tandem::actors {
+namespace tandem {
 
 // One request's news. They always end: with the last chunk, or, where everybody lets go of it
 // before (a message to an actor that has ended), with an error. Used by one thread at a time.
@@ -33,11 +33,16 @@ class LocalStream {
   EngineApi::OnChunk on_chunk_;  // empty: it has ended
 };
 
-// Those that are open, by request. Owned by the engine actor, used from its thread only.
+// What a request ends with that its client has cancelled.
+proto::Error cancelled_error();
+
+// Those that are open, by request. Owned by the engine, used from its thread only.
 class LocalStreams {
  public:
   void add(std::shared_ptr<LocalStream> stream);
-  // Hands on each chunk of the message; a last one closes its stream.
+  // Hands on the chunk; a last one closes its stream.
+  void deliver(proto::RequestChunk chunk);
+  // The same with each chunk of the message.
   void deliver(proto::ServerMessage message);
   // Removes it from the table; null if there is none.
   std::shared_ptr<LocalStream> take(const std::string& id);
@@ -49,4 +54,4 @@ class LocalStreams {
   std::unordered_map<std::string, std::shared_ptr<LocalStream>> streams_;
 };
 
-}  // namespace tandem::actors
+}  // namespace tandem
