@@ -87,10 +87,10 @@ void write_end(const Waiting& request, Inbox::News& news) {
     news.values.assign(values.begin(), values.end());
     proto::RequestOutput rest = output;
     rest.clear_embedding();
-    news.json = dump_line(result_to_json(rest, json(), nullptr));
+    news.json = dump_line(result_to_json(rest, json()));
     return;
   }
-  json out = result_to_json(output, json(), nullptr);
+  json out = result_to_json(output, json());
   if (request.seconds > 0) {
     out["duration"] = request.seconds;
     out["language"] = spoken_language_name(output.language());
@@ -99,7 +99,7 @@ void write_end(const Waiting& request, Inbox::News& news) {
 }
 
 void write_chunk(const proto::RequestChunk& chunk, Inbox::News& news) {
-  json out = chunk_to_json(chunk, json(), news.number, nullptr);
+  json out = chunk_to_json(chunk, json(), news.number);
   if (chunk.has_progress())
     out["progress"] = {chunk.progress().seconds_done(), chunk.progress().seconds()};
   if (!chunk.language().empty()) out["language"] = chunk.language();

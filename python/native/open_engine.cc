@@ -163,10 +163,14 @@ struct OpenEngine::Impl {
     if (ranks.backend != "auto" && ranks.backend != "threads")
       throw not_supported("distributed_executor_backend",
                           "in a Python program ranks are threads; `tandem serve` has processes");
-    if (true) {
+    if (ranks.config.tensor_parallel_size > 1 || ranks.config.data_parallel_size > 1) {
       open_cluster(ranks, config, stop);
     } else {
       launcher::ProgressBar bar("Loading");
+      auto local = std::make_unique<LocalEngine>(
+          config, [&](size_t done, size_t total) { bar.update(done, total); });
+      processor = &local->request_processor();
+      api = std::move(local);
     }
     facts = facts_of(options.engine.model, api->status(), *processor);
   }
