@@ -6,9 +6,11 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc i18n)
 find_package(PkgConfig REQUIRED)
-# MPI through its C interface; FindMPI looks for it only where C is a language.
+# MPI through its C interface, of the plugin libtandem_mpi.so alone; FindMPI looks for it only where C is a language.
 enable_language(C)
-find_package(MPI REQUIRED COMPONENTS C)
+if(TANDEM_MPI)
+  find_package(MPI REQUIRED COMPONENTS C)
+endif()
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 find_package(CLD2 REQUIRED)
 find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)

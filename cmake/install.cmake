@@ -10,8 +10,12 @@ if(TARGET tandem)
   # Where the program looks for it (runtime/media/decoder_process.cc).
   install(TARGETS tandem-decoder RUNTIME DESTINATION libexec/tandem COMPONENT server)
 endif()
-# Of its own: what a server needs has no CUDA library. Where the program looks (kernels/core/plugin.h), whatever the
-# distribution calls its folders of libraries.
+# Where the program looks for plugins, whatever the distribution calls its folders of libraries
+# (parallel/communicators/mpi_calls.h, kernels/core/plugin.h).
+if(TARGET tandem_mpi)
+  install(TARGETS tandem_mpi LIBRARY DESTINATION lib/tandem COMPONENT server)
+endif()
+# Of its own: what a server needs has no CUDA library.
 if(TARGET tandem_cuda)
   install(TARGETS tandem_cuda LIBRARY DESTINATION lib/tandem COMPONENT cuda OPTIONAL)
 endif()

@@ -67,7 +67,14 @@ bool ClusterOptions::wants_cluster() const {
 
 std::unique_ptr<MpiSession> join_outer_job() {
   if (!MpiSession::launched_by_mpi()) return nullptr;
-  auto job = std::make_unique<MpiSession>();
+  std::unique_ptr<MpiSession> job;
+  try {
+    job = std::make_unique<MpiSession>();
+  } catch (const CommunicatorError& error) {  // MPI's plugin is missing, say
+    throw InputError(
+        ErrorKind::kUnavailable,
+        std::string("mpirun or srun started this process as a rank, but ") + error.what());
+  }
   return job->size() > 1 ? std::move(job) : nullptr;
 }
 

@@ -32,7 +32,8 @@ struct ClusterOptions {
   bool wants_cluster() const;
 };
 
-// This process's rank in an outer mpirun or srun job of more than one rank, if there is one.
+// This process's rank in an outer mpirun or srun job of more than one rank, if there is one. Throws
+// InputError where the job cannot be joined.
 std::unique_ptr<MpiSession> join_outer_job();
 
 // Starts the cluster as the flags say. job: null, or rank 0 of an outer job.

@@ -15,14 +15,13 @@ namespace tandem {
 namespace mpi {
 
 void check(int code, const std::string& what) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw CommunicatorError(what + ": MPI: " + std::string(text, static_cast<size_t>(length)));
+  if (code == kSuccess) return;
+  char text[512];
+  calls().error_string(code, text, sizeof text);
+  throw CommunicatorError(what + ": MPI: " + text);
 }
 
-bool wait(MPI_Request& request, std::chrono::milliseconds timeout, std::chrono::microseconds spin,
+bool wait(Handle& request, std::chrono::milliseconds timeout, std::chrono::microseconds spin,
           const std::function<void()>& look_around) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kShortest{10}, kLongest{1000};
@@ -30,7 +29,7 @@ bool wait(MPI_Request& request, std::chrono::milliseconds timeout, std::chrono::
   auto nap = kShortest;
   for (int polls = 1;; ++polls) {
     int done = 0;
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    check(calls().test(&request, &done), "MPI_Test");
     if (done) return true;
     if (polls % 16 != 0) continue;
     const auto waited = Clock::now() - start;
@@ -58,7 +57,7 @@ constexpr int kAbortTag = 1;
 
 class MpiCommunicator final : public RoundCommunicator {
  public:
-  MpiCommunicator(MPI_Comm comm, int rank, int size, const CommunicatorOptions& options,
+  MpiCommunicator(mpi::Handle comm, int rank, int size, const CommunicatorOptions& options,
                   std::shared_ptr<std::atomic<bool>> broken)
       : RoundCommunicator(rank, size, rounded_chunk(options.chunk_bytes)),
         comm_(comm),
@@ -72,8 +71,8 @@ class MpiCommunicator final : public RoundCommunicator {
 
   ~MpiCommunicator() override {
     int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && !*broken_) MPI_Comm_free(&comm_);
+    mpi::calls().finalized(&finalized);
+    if (!finalized && !*broken_) mpi::calls().comm_free(&comm_);
   }
 
   const char* transport() const override { return "MPI"; }
@@ -85,29 +84,28 @@ class MpiCommunicator final : public RoundCommunicator {
     *broken_ = true;
     for (int p = 0; p < size(); ++p) {
       if (p == rank()) continue;
-      MPI_Request request = MPI_REQUEST_NULL;
+      mpi::Handle request = mpi::calls().no_request;
       // No byte, so it needs no buffer, and nobody waits for it.
-      if (MPI_Isend(nullptr, 0, MPI_BYTE, p, kAbortTag, comm_, &request) == MPI_SUCCESS)
-        MPI_Request_free(&request);
+      if (mpi::calls().isend_nothing(p, kAbortTag, comm_, &request) == mpi::kSuccess)
+        mpi::calls().request_free(&request);
     }
   }
 
  protected:
   void check_aborted(Collective call) override {
     if (aborted_ == 0) {
-      int there = 0;
-      MPI_Status status;
-      mpi::check(MPI_Iprobe(MPI_ANY_SOURCE, kAbortTag, comm_, &there, &status), "MPI_Iprobe");
+      int there = 0, from = 0;
+      mpi::check(mpi::calls().iprobe(kAbortTag, comm_, &there, &from), "MPI_Iprobe");
       if (!there) return;
       uint32_t none = 0;
-      aborted_.compare_exchange_strong(none, static_cast<uint32_t>(status.MPI_SOURCE) + 1);
+      aborted_.compare_exchange_strong(none, static_cast<uint32_t>(from) + 1);
     }
     *broken_ = true;
     throw error(call, "aborted by rank " + std::to_string(aborted_ - 1));
   }
 
   Parts exchange(const Round& round) override {
-    MPI_Request request = MPI_REQUEST_NULL;
+    mpi::Handle request = mpi::calls().no_request;
     try {
       start(round, request);
       if (!mpi::wait(request, timeout_, spin_, [&] { check_aborted(round.call); }))
@@ -127,23 +125,23 @@ class MpiCommunicator final : public RoundCommunicator {
     std::vector<std::byte> mine, all;
   };
 
-  void start(const Round& round, MPI_Request& request) {
+  void start(const Round& round, mpi::Handle& request) {
     const int part = static_cast<int>(round.part);
     if (round.call == Collective::kBarrier) {
-      mpi::check(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
+      mpi::check(mpi::calls().ibarrier(comm_, &request), "MPI_Ibarrier");
     } else if (round.call == Collective::kBroadcast) {
       std::byte* at = buffers_->all.data() + static_cast<size_t>(round.root) * round.part;
       round.copy_mine(at);
-      mpi::check(MPI_Ibcast(at, part, MPI_BYTE, round.root, comm_, &request), "MPI_Ibcast");
+      mpi::check(mpi::calls().ibcast(at, part, round.root, comm_, &request), "MPI_Ibcast");
     } else {
       round.copy_mine(buffers_->mine.data());
-      mpi::check(MPI_Iallgather(buffers_->mine.data(), part, MPI_BYTE, buffers_->all.data(), part,
-                                MPI_BYTE, comm_, &request),
+      mpi::check(mpi::calls().iallgather(buffers_->mine.data(), part, buffers_->all.data(), comm_,
+                                         &request),
                  "MPI_Iallgather");
     }
   }
 
-  MPI_Comm comm_;
+  mpi::Handle comm_;
   std::chrono::milliseconds timeout_;
   std::chrono::microseconds spin_;
   std::shared_ptr<std::atomic<bool>> broken_;
@@ -153,12 +151,12 @@ class MpiCommunicator final : public RoundCommunicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> mpi::make_communicator(MPI_Comm comm,
+std::unique_ptr<Communicator> mpi::make_communicator(Handle comm,
                                                      const CommunicatorOptions& options,
                                                      std::shared_ptr<std::atomic<bool>> broken) {
   int rank = 0, size = 0;
-  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  check(calls().comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(calls().comm_size(comm, &size), "MPI_Comm_size");
   return std::make_unique<MpiCommunicator>(comm, rank, size, options, std::move(broken));
 }
 

@@ -45,14 +45,14 @@ std::string place() {
 }  // namespace
 
 struct MpiSession::Impl {
-  MPI_Comm world = MPI_COMM_NULL;  // a copy: nobody else's traffic
+  mpi::Handle world = 0;  // a copy: nobody else's traffic
   int rank = 0, size = 1;
   std::chrono::milliseconds timeout{0};
   bool abandoned = false;
   std::shared_ptr<std::atomic<bool>> broken = std::make_shared<std::atomic<bool>>(false);
 
   // `buffers` is what the request may write to.
-  void finish(MPI_Request& request, const char* call, const std::shared_ptr<void>& buffers) {
+  void finish(mpi::Handle& request, const char* call, const std::shared_ptr<void>& buffers) {
     bool done = false;
     try {
       done = mpi::wait(request, timeout, kPause, [] {});
@@ -72,15 +72,15 @@ struct MpiSession::Impl {
   }
 
   void barrier() {
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi::check(MPI_Ibarrier(world, &request), "MPI_Ibarrier");
+    mpi::Handle request = mpi::calls().no_request;
+    mpi::check(mpi::calls().ibarrier(world, &request), "MPI_Ibarrier");
     finish(request, "barrier", nullptr);
   }
 
   void broadcast_chunk(std::byte* data, size_t bytes, int root) {
     const auto buffer = std::make_shared<std::vector<std::byte>>(data, data + bytes);
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi::check(MPI_Ibcast(buffer->data(), static_cast<int>(bytes), MPI_BYTE, root, world, &request),
+    mpi::Handle request = mpi::calls().no_request;
+    mpi::check(mpi::calls().ibcast(buffer->data(), static_cast<int>(bytes), root, world, &request),
                "MPI_Ibcast");
     finish(request, "broadcast", buffer);
     std::memcpy(data, buffer->data(), bytes);
@@ -96,20 +96,20 @@ struct MpiSession::Impl {
     const auto buffers = std::make_shared<Buffers>();
     buffers->mine = mine;
     buffers->all.resize(static_cast<size_t>(size));
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi::check(MPI_Iallgather(&buffers->mine, sizeof(T), MPI_BYTE, buffers->all.data(), sizeof(T),
-                              MPI_BYTE, world, &request),
-               "MPI_Iallgather");
+    mpi::Handle request = mpi::calls().no_request;
+    mpi::check(
+        mpi::calls().iallgather(&buffers->mine, sizeof(T), buffers->all.data(), world, &request),
+        "MPI_Iallgather");
     finish(request, "all_gather", buffers);
     return buffers->all;
   }
 
-  MPI_Comm copy(MPI_Comm from) {
-    const auto to = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi::check(MPI_Comm_idup(from, to.get(), &request), "MPI_Comm_idup");
+  mpi::Handle copy(mpi::Handle from) {
+    const auto to = std::make_shared<mpi::Handle>(mpi::calls().no_comm);
+    mpi::Handle request = mpi::calls().no_request;
+    mpi::check(mpi::calls().comm_idup(from, to.get(), &request), "MPI_Comm_idup");
     finish(request, "making a group", to);
-    mpi::check(MPI_Comm_set_errhandler(*to, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    mpi::check(mpi::calls().comm_return_errors(*to), "MPI_Comm_set_errhandler");
     return *to;
   }
 
@@ -165,16 +165,16 @@ struct MpiSession::Impl {
 
   // MPI has no call for it that does not block: it blocks a thread of its own, which is left behind
   // (and the group with it) where the deadline comes first.
-  MPI_Comm of_group(MPI_Group group, int tag) const {
+  mpi::Handle of_group(mpi::Handle group, int tag) const {
     struct Made {
       int code;
-      MPI_Comm comm;
+      mpi::Handle comm;
     };
     std::promise<Made> promise;
     std::future<Made> made = promise.get_future();
     std::thread([promise = std::move(promise), of = world, group, tag]() mutable {
-      MPI_Comm comm = MPI_COMM_NULL;
-      const int code = MPI_Comm_create_group(of, group, tag, &comm);
+      mpi::Handle comm = mpi::calls().no_comm;
+      const int code = mpi::calls().comm_create_group(of, group, tag, &comm);
       promise.set_value({code, comm});
     }).detach();
     if (made.wait_for(timeout) != std::future_status::ready) {
@@ -189,16 +189,14 @@ struct MpiSession::Impl {
   }
 
   // A communicator of ranks [first, first + count) of the world, made by them alone.
-  MPI_Comm consecutive(int first, int count) const {
-    MPI_Group all, some;
-    MPI_Comm out = MPI_COMM_NULL;
-    int range[1][3] = {{first, first + count - 1, 1}};
-    mpi::check(MPI_Comm_group(world, &all), "MPI_Comm_group");
-    mpi::check(MPI_Group_range_incl(all, 1, range, &some), "MPI_Group_range_incl");
-    MPI_Group_free(&all);
-    out = of_group(some, first);
-    MPI_Group_free(&some);
-    mpi::check(MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  mpi::Handle consecutive(int first, int count) const {
+    mpi::Handle all = 0, some = 0;
+    mpi::check(mpi::calls().comm_group(world, &all), "MPI_Comm_group");
+    mpi::check(mpi::calls().group_range(all, first, count, &some), "MPI_Group_range_incl");
+    mpi::calls().group_free(&all);
+    const mpi::Handle out = of_group(some, first);
+    mpi::calls().group_free(&some);
+    mpi::check(mpi::calls().comm_return_errors(out), "MPI_Comm_set_errhandler");
     return out;
   }
 };
@@ -213,17 +211,18 @@ bool MpiSession::launched_by_mpi() {
 }
 
 MpiSession::MpiSession(std::chrono::milliseconds timeout) : impl_(std::make_unique<Impl>()) {
-  int initialized = 0, provided = MPI_THREAD_SINGLE;
-  MPI_Initialized(&initialized);
+  const mpi::Calls& calls = mpi::calls();
+  int initialized = 0, for_all_threads = 0;
+  calls.initialized(&initialized);
   if (initialized) throw CommunicatorError("MPI is in use already: one session per process");
-  mpi::check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  mpi::check(calls.init_thread(&for_all_threads), "MPI_Init_thread");
   impl_->timeout = timeout;
-  mpi::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &impl_->rank), "MPI_Comm_rank");
-  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &impl_->size), "MPI_Comm_size");
-  if (provided < MPI_THREAD_MULTIPLE)
+  mpi::check(calls.comm_return_errors(calls.world), "MPI_Comm_set_errhandler");
+  mpi::check(calls.comm_rank(calls.world, &impl_->rank), "MPI_Comm_rank");
+  mpi::check(calls.comm_size(calls.world, &impl_->size), "MPI_Comm_size");
+  if (!for_all_threads)
     throw CommunicatorError("this MPI does not support threads (MPI_THREAD_MULTIPLE)");
-  impl_->world = impl_->copy(MPI_COMM_WORLD);
+  impl_->world = impl_->copy(calls.world);
 }
 
 MpiSession::~MpiSession() {
@@ -234,8 +233,8 @@ MpiSession::~MpiSession() {
   } catch (const CommunicatorError&) {
     return;
   }
-  MPI_Comm_free(&impl_->world);
-  MPI_Finalize();
+  mpi::calls().comm_free(&impl_->world);
+  mpi::calls().finalize();
 }
 
 void MpiSession::abandon() { impl_->abandoned = true; }
@@ -269,7 +268,7 @@ std::unique_ptr<Communicator> MpiSession::make_communicator(const CommunicatorOp
   group.broken = impl_->broken;
   group.world = impl_->consecutive(rank() - group.rank, group_size);
   auto comm = group.make_communicator(options);
-  MPI_Comm_free(&group.world);
+  mpi::calls().comm_free(&group.world);
   return comm;
 }
 

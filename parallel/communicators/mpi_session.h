@@ -1,5 +1,6 @@
-// This process's place in an MPI job, and the only header behind which there is MPI. MPI is for the
-// bootstrap and for ranks on several hosts; between steps nobody waits inside it.
+// This process's place in an MPI job, and the only header behind which there is MPI: a plugin that
+// is loaded when a session begins (mpi_calls.h). MPI is for the bootstrap and for ranks on several
+// hosts; between steps nobody waits inside it.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ class MpiSession {
   static bool launched_by_mpi();
 
   // Joins the job. No function waits longer than `timeout` for another rank; all throw
-  // CommunicatorError.
+  // CommunicatorError. So does this where MPI's plugin is not there.
   explicit MpiSession(std::chrono::milliseconds timeout = std::chrono::minutes(5));
   // Leaves the job with the others (MPI_Finalize). Does not call it if abandon() was called, a call
   // has failed or the others do not come; then the process must end without it. Destroy

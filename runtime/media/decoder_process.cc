@@ -44,7 +44,8 @@ InputError no_decoder(const std::string& why) {
 // Of this process's variables those that a program needs to run; keys and passwords are not its.
 bool is_passed_on(std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('='));
-  return name == "LD_LIBRARY_PATH" || name.ends_with("SAN_OPTIONS") || name.starts_with("QEMU_");
+  return name == "LD_LIBRARY_PATH" || name == "TANDEM_PYTHON" || name.ends_with("SAN_OPTIONS") ||
+         name.starts_with("QEMU_");
 }
 
 // What posix_spawn() takes, given back whatever happens.

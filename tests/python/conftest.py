@@ -15,6 +15,11 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+os.environ.setdefault("TANDEM_LIBRARY", str(ROOT / "build" / "bin" / "libtandem.so"))
+# A build with sanitizers has no library, which a Python without them could not load.
+_CACHE = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parents[1] / "CMakeCache.txt"
+collect_ignore = ["library"] if _CACHE.exists() and re.search(r"^TANDEM_SANITIZE:\w+=\S", _CACHE.read_text(), re.M) else []
 MODEL = ROOT / "examples" / "demo-model"
 GOLDENS = ROOT / "tests" / "data" / "goldens"
 TEXTS = sorted((ROOT / "examples" / "texts").glob("*.txt"))
@@ -87,3 +92,12 @@ def start_server(tmp_path):
 @pytest.fixture(scope="session")
 def texts():
     return [path.read_text().strip() for path in TEXTS]
+
+
+@pytest.fixture(scope="session")
+def llm():
+    """The demo model in this process. TANDEM_LIBRARY names the library (default: build/bin/libtandem.so)."""
+    import tandem_infer
+
+    with tandem_infer.LLM(MODEL, dtype="float32", max_num_seqs=32) as model:
+        yield model

@@ -1,4 +1,4 @@
-"""client/python against the server, and against scripted answers where the server would have to be in trouble."""
+"""tandem_infer.client against the server, and against scripted answers where the server would have to be in trouble."""
 import asyncio
 import json
 import sys
@@ -9,9 +9,9 @@ import pytest
 
 from conftest import GOLDENS, ROOT
 
-sys.path.insert(0, str(ROOT / "client" / "python"))
+sys.path.insert(0, str(ROOT / "python"))
 
-import tandem_client as tc  # noqa: E402
+import tandem_infer.client as tc  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -371,8 +371,8 @@ def test_a_closed_stream_has_ended():
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_in_pieces_of_any_size(size):
-    from tandem_client._protocol import EventReader
-    from tandem_client._types import chunk_of
+    from tandem_infer.client._protocol import EventReader
+    from tandem_infer.client._types import chunk_of
 
     text = "line\u2028 é\r\n"
     data = b": a comment\n\n" + event(text).replace(b"\n\n", b"\r\n\r\n") + event("b") + b"data: [DONE]\n\n"

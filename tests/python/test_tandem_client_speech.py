@@ -1,4 +1,4 @@
-"""client/python's transcriptions, against scripted answers and against a server whose model hears."""
+"""tandem_infer.client's transcriptions, against scripted answers and against a server whose model hears."""
 import asyncio
 import json
 import sys
@@ -9,9 +9,9 @@ import pytest
 from conftest import ROOT
 from speech_model import make_whisper, wav
 
-sys.path.insert(0, str(ROOT / "client" / "python"))
+sys.path.insert(0, str(ROOT / "python"))
 
-import tandem_client as tc  # noqa: E402
+import tandem_infer.client as tc  # noqa: E402
 
 
 def spoken(kind, **more):

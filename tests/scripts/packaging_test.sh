@@ -29,6 +29,10 @@ for file in bin/tandem libexec/tandem/tandem-decoder lib/systemd/system/tandem.s
   [ -f "$folder/prefix/$file" ] || { echo "FAILED: $file is not installed"; exit 1; }
 done
 "$folder/prefix/libexec/tandem/tandem-decoder" --help >/dev/null
+if ldd "$folder/prefix/bin/tandem" | grep -E 'libmpi|libopen-(rte|pal)'; then
+  echo "FAILED: tandem is linked with MPI, which is for its plugin"
+  exit 1
+fi
 if ldd "$folder/prefix/bin/tandem" | grep -E 'libav(codec|format|util)|libsw|libpng|libjpeg|libtiff|libwebp|libgif'; then
   echo "FAILED: these libraries are the decoder's alone"
   exit 1

@@ -79,7 +79,7 @@ def alike(shown, printed):
 class Tour:
     def __init__(self, build):
         self.folder = Path(tempfile.mkdtemp(prefix="tandem-tour-"))
-        for name in ("examples", "scripts", "benchmarks", "client", "docs", "tests", "packaging"):
+        for name in ("examples", "scripts", "benchmarks", "client", "python", "docs", "tests", "packaging"):
             (self.folder / name).symlink_to(ROOT / name)
         (self.folder / "build").symlink_to(build)
         for name in ("DIR", "MODEL"):
@@ -91,7 +91,7 @@ class Tour:
                                 TANDEM_MAX_QUEUE_TIME="0",  # this machine may be too slow for the documents' request rates
                                 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
                                 OMPI_MCA_rmaps_base_oversubscribe="1",
-                                PATH=f"{build / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "client/python"))
+                                PATH=f"{build / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "python"))
         (self.folder / "runtime").mkdir(mode=0o700)
         self.server = None
         self.passed = self.failed = self.left_out = 0

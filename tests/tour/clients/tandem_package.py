@@ -2,7 +2,7 @@
 import asyncio
 import sys
 
-import tandem_client
+from tandem_infer import client as tandem_client
 
 url, text = sys.argv[1:]
 with tandem_client.Client(url) as client:

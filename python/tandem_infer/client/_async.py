@@ -11,14 +11,14 @@ import httpx
 from . import _protocol as protocol
 from ._errors import ApiError, TandemError
 from ._protocol import Event, Form, Retries, Sound
-from ._speech import Transcription, TranscriptionEvent, transcription_event_of, transcription_of
+from .._speech import Transcription, TranscriptionEvent, transcription_event_of, transcription_of
 from ._types import (Chunk, Completion, Embeddings, Health, ModelInfo, Prompt, Scores, Tokens, chunk_of, completion_of,
                      embeddings_of, model_of, scores_of)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._speech import TranscriptionParams
+    from .._speech import TranscriptionParams
     from ._types import EmbeddingParams, GenerationParams
 
 

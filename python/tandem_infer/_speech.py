@@ -65,13 +65,14 @@ class Segment:
 @dataclass(frozen=True)
 class Transcription:
     """language: as "german"; empty where the answer does not tell, as of a model of one language. duration: seconds of the
-    sound. segments: where times were asked for."""
+    sound. segments: where times were asked for. raw_text: with the blanks at its ends, in process alone."""
     text: str
     language: str = ""
     duration: float = 0.0
     segments: List[Segment] = field(default_factory=list)
     words: List[Word] = field(default_factory=list)
     request_id: str = ""
+    raw_text: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Callable, Dict, Generic, Iterator, List, Mappi
 import httpx
 
 from ._errors import ApiError, ConnectionFailed, api_error
-from ._speech import Segment, Transcription, TranscriptionEvent
+from .._speech import Segment, Transcription, TranscriptionEvent
 from ._types import Choice, Chunk, Completion, Usage, joined
 
 # A file of sound: its path, its bytes, or what they can be read from.

@@ -3,7 +3,7 @@ from ._async import AsyncClient, AsyncStream, AsyncTranscriptionStream
 from ._errors import (ApiError, AuthenticationError, BadRequestError, ConnectionFailed, DeadlineError, NotFoundError,
                       OverloadedError, ServerError, TandemError, UnavailableError)
 from ._protocol import Retries
-from ._speech import Segment, Transcription, TranscriptionEvent, Word
+from .._speech import Segment, Transcription, TranscriptionEvent, Word
 from ._sync import Client, Stream, TranscriptionStream
 from ._types import (Choice, Chunk, Completion, Embeddings, Health, Logprobs, ModelInfo, Prompt, Score, Scores, Tokens,
                      Usage)

@@ -1,0 +1,144 @@
+// The C interface: no exception leaves it.
+#include "python/native/library.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "actors/network/process_limits.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "launcher/run_program.h"
+#include "python/native/inbox.h"
+#include "python/native/open_engine.h"
+#include "runtime/protocol/json_line.h"
+#include "runtime/version.h"
+
+using nlohmann::json;
+
+struct tandem_engine {
+  std::shared_ptr<tandem::library::OpenEngine> engine;
+};
+struct tandem_inbox {
+  tandem::library::Inbox inbox;
+};
+
+namespace {
+
+char* copied(std::string_view text) {
+  char* out = static_cast<char*>(std::malloc(text.size() + 1));
+  if (out == nullptr) std::abort();
+  std::memcpy(out, text.data(), text.size());
+  out[text.size()] = '\0';
+  return out;
+}
+
+// Of the exception that is being handled.
+json current_error() {
+  std::string message, type = tandem::api_name(tandem::ErrorKind::kInternal);
+  json param;
+  try {
+    throw;
+  } catch (const tandem::InputError& error) {
+    message = error.what();
+    type = tandem::api_name(error.kind());
+    if (!error.param().empty()) param = error.param();
+  } catch (const std::exception& error) {
+    message = error.what();
+    if (const std::string want = tandem::want_of_resources(error); !want.empty()) {
+      message = want;
+      type = tandem::api_name(tandem::ErrorKind::kResource);
+    }
+  } catch (...) {
+    message = "an exception of an unknown kind";
+  }
+  return {{"message", message}, {"type", type}, {"param", param}};
+}
+
+char* current_error_text() { return copied(tandem::dump_line(current_error())); }
+
+}  // namespace
+
+int tandem_library_version(void) { return TANDEM_LIBRARY_VERSION; }
+const char* tandem_version(void) { return tandem::kVersion; }
+void tandem_free(void* memory) { std::free(memory); }
+int tandem_main(int argc, char** argv) { return tandem::launcher::run_program(argc, argv); }
+
+tandem_engine* tandem_open(const char* options, const volatile int* stop, char** error) {
+  *error = nullptr;
+  try {
+    const json given = tandem::parse_json_line(options);
+    return new tandem_engine{std::make_shared<tandem::library::OpenEngine>(
+        given, [stop] { return stop != nullptr && *stop != 0; })};
+  } catch (...) {
+    *error = current_error_text();
+    return nullptr;
+  }
+}
+
+void tandem_close(tandem_engine* engine) {
+  engine->engine->close();
+  delete engine;
+}
+
+char* tandem_facts(tandem_engine* engine) {
+  return copied(tandem::dump_line(engine->engine->facts()));
+}
+
+char* tandem_tokenize(tandem_engine* engine, const char* request) {
+  try {
+    return copied(tandem::dump_line(engine->engine->tokenize(tandem::parse_json_line(request))));
+  } catch (...) {
+    return copied(tandem::dump_line({{"error", current_error()}}));
+  }
+}
+
+tandem_inbox* tandem_inbox_open(tandem_engine* engine) {
+  try {
+    return new tandem_inbox{tandem::library::Inbox(engine->engine)};
+  } catch (...) {
+    return nullptr;  // there is no descriptor, or no memory
+  }
+}
+
+void tandem_inbox_close(tandem_inbox* inbox) { delete inbox; }
+int tandem_inbox_fd(tandem_inbox* inbox) { return inbox->inbox.fd(); }
+
+char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, size_t bytes,
+                    const void* sound, size_t sound_bytes) {
+  try {
+    const json given = tandem::parse_json_line({request, bytes});
+    std::optional<tandem::MediaSource> source;
+    if (sound != nullptr)
+      source =
+          tandem::MediaSource::of_bytes({static_cast<const char*>(sound), sound_bytes}, "sound");
+    inbox->inbox.submit(number, given, std::move(source));
+    return nullptr;
+  } catch (...) {
+    return current_error_text();
+  }
+}
+
+void tandem_cancel(tandem_inbox* inbox, uint64_t number) { inbox->inbox.cancel(number); }
+
+size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, size_t capacity) {
+  size_t count = 0;
+  for (const auto& one : inbox->inbox.poll(milliseconds, capacity)) {
+    tandem_news& out = news[count++];
+    out = {one.number, one.last ? 1 : 0, copied(one.json), one.json.size(), nullptr, 0};
+    if (one.values.empty()) continue;
+    const std::string_view values(reinterpret_cast<const char*>(one.values.data()),
+                                  one.values.size() * sizeof(float));
+    out.values = reinterpret_cast<float*>(copied(values));
+    out.num_values = one.values.size();
+  }
+  return count;
+}

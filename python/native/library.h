@@ -1,0 +1,72 @@
+// libtandem.so: engines of this process behind a C interface, for Python (tandem_infer/_library.py)
+// and whoever else loads it. Everything that travels is JSON, as in docs/jsonl.md, but for arrays.
+//
+// Strings that are returned belong to the caller, who gives them to tandem_free(). Errors are
+// objects {"message", "type", "param", "code"}, with the types of docs/client.md. All functions may
+// be called from any thread; none calls back. No Python is needed to load it.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tandem_engine tandem_engine;
+typedef struct tandem_inbox tandem_inbox;
+
+// Of this interface: a program that was written for another one must not go on.
+#define TANDEM_LIBRARY_VERSION 1
+int tandem_library_version(void);
+// Of Tandem: "0.1.0".
+const char* tandem_version(void);
+void tandem_free(void* memory);
+// The program `tandem`; see launcher/run_program.h.
+int tandem_main(int argc, char** argv);
+
+// Loads a model. `options`: an object with the flags of `tandem generate` for the model, the engine
+// and its ranks, with underscores and without "--": {"model": "DIR", "dtype": "int8",
+// "max_num_seqs": 64}. Downloads a model of the hub. Waits; gives up when *stop is not 0 (may be
+// null). Null: *error says why.
+tandem_engine* tandem_open(const char* options, const volatile int* stop, char** error);
+// Fails what is under way. Its inboxes stay, and get the errors of that and of what is submitted
+// afterwards. Nobody else uses the pointer from then on.
+void tandem_close(tandem_engine* engine);
+// What the model is: {"model", "dtype", "hears", "reads_images", "source_languages", …}.
+char* tandem_facts(tandem_engine* engine);
+// {"text": …} → {"token_ids": […]}, {"token_ids": […]} → {"text": …}. An error: {"error": …}.
+char* tandem_tokenize(tandem_engine* engine, const char* request);
+
+// Where news of requests arrive. Several may share an engine.
+tandem_inbox* tandem_inbox_open(tandem_engine* engine);
+// Cancels what has not ended.
+void tandem_inbox_close(tandem_inbox* inbox);
+// A descriptor that is readable while there is news. It belongs to the inbox.
+int tandem_inbox_fd(tandem_inbox* inbox);
+
+// Submits a request and never waits. `number` is unused among those that have not ended. `request`:
+// {"line": a line of docs/jsonl.md or, of kind "score", of docs/scoring.md, "kind": "generate" or
+// "score", "stream": bool, "timeout": seconds}. sound: bytes of the file that the line names, which
+// is not opened then; or null. Returns null, or the error: then there is no news of it.
+char* tandem_submit(tandem_inbox* inbox, uint64_t number, const char* request, size_t bytes,
+                    const void* sound, size_t sound_bytes);
+void tandem_cancel(tandem_inbox* inbox, uint64_t number);
+
+// `last`: the request has ended, with a result or with {"error": …}. Others are chunks of streams:
+// {"deltas": […]} as docs/jsonl.md has them. `values`: an embedding, which `json` does not repeat.
+typedef struct {
+  uint64_t number;
+  int32_t last;
+  char* json;
+  size_t bytes;
+  float* values;
+  size_t num_values;
+} tandem_news;
+// Waits for news, `milliseconds` at most; takes `capacity` of them at most. Returns how many. The
+// caller frees `json` and `values` of each.
+size_t tandem_poll(tandem_inbox* inbox, int milliseconds, tandem_news* news, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif

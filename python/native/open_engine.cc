@@ -1,0 +1,241 @@
+#include "python/native/open_engine.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "actors/in_process_engine.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "launcher/cluster/cluster_options.h"
+#include "launcher/cluster/prepare_host.h"
+#include "launcher/options.h"
+#include "launcher/parse_error.h"
+#include "launcher/progress.h"
+#include "models/config/task_params.h"
+#include "runtime/engine/local_engine.h"
+#include "runtime/request/request_error.h"
+#include "runtime/request/request_processor.h"
+#include "runtime/version.h"
+#include "text/languages.h"
+
+namespace tandem::library {
+namespace {
+
+using nlohmann::json;
+
+// More than a caller of this process has under way: it bounds them itself.
+constexpr int kMostRequests = 1 << 20;
+
+std::string flag_of(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "--" + name;
+}
+
+std::string option_of(std::string flag) {
+  while (flag.starts_with('-')) flag.erase(0, 1);
+  std::replace(flag.begin(), flag.end(), '-', '_');
+  return flag;
+}
+
+// The words of one option; none where it is null.
+std::vector<std::string> words_of(const std::string& name, const json& value) {
+  const std::string flag = flag_of(name);
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return {value.get<bool>() ? flag : "--no-" + flag.substr(2)};
+  if (value.is_string()) return {flag + "=" + value.get<std::string>()};
+  if (value.is_array()) {
+    std::string list;
+    for (const json& one : value)
+      list += (list.empty() ? "" : ",") + (one.is_string() ? one.get<std::string>() : one.dump());
+    return {flag + "=" + list};
+  }
+  return {flag + "=" + value.dump()};
+}
+
+std::vector<std::string> option_names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(option_of(name));
+  return names;
+}
+
+struct Options {
+  launcher::EngineOptions engine;
+  launcher::ClusterOptions cluster;
+};
+
+// CLI11 keeps pointers into `out`.
+void read(const json& options, Options& out) {
+  CLI::App app;
+  out.engine.add_model(app);
+  out.engine.add_engine(app);
+  out.cluster.add(app);
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options.items()) {
+    const CLI::Option* known = app.get_option_no_throw(flag_of(name));
+    if (known == nullptr)
+      throw invalid_request(name, "there is no such option of an engine" +
+                                      launcher::did_you_mean(name, option_names_of(app)));
+    // A flag that is on unless it is said, or one that is off as it is.
+    if (value == false && !known->check_lname("no-" + flag_of(name).substr(2))) {
+      if (known->get_expected_max() != 0) throw invalid_request(name, "is no yes or no");
+      continue;
+    }
+    if (value == true && known->get_expected_max() != 0 && known->get_items_expected_max() > 0)
+      throw invalid_request(name, "is no yes or no");
+    for (std::string& word : words_of(name, value)) words.push_back(std::move(word));
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    // "--threads: ..." → "threads: ..."; what has no name stays.
+    std::string what = error.what(), name = what.substr(0, what.find_first_of(":= "));
+    if (name.starts_with("--")) what = option_of(name) + what.substr(name.size());
+    throw InputError(ErrorKind::kInvalidRequest, what, option_of(name));
+  }
+}
+
+// The error with options' names in place of flags'.
+InputError by_options(const InputError& error) {
+  const std::string& flag = error.param();
+  if (!flag.starts_with("--")) return error;
+  std::string what = error.what();
+  if (what.starts_with(flag)) what = option_of(flag) + what.substr(flag.size());
+  return InputError(error.kind(), what, option_of(flag));
+}
+
+// Standard output is the program's.
+void log_to_standard_error(launcher::LogOptions& log) {
+  static std::once_flag once;
+  std::call_once(once, [] { spdlog::set_default_logger(spdlog::stderr_color_mt("tandem")); });
+  log.apply("engine");
+}
+
+json facts_of(const std::string& model, const EngineStatus& status, const RequestProcessor& p) {
+  const ModelLimits limits = limits_of(p.model_config());
+  json out = {{"model", model},
+              {"version", kVersion},
+              {"dtype", status.info.dtype()},
+              {"reads_images", p.reads_images()},
+              {"hears", p.speech_settings() != nullptr},
+              {"vocabulary", p.model_config().vocab_size}};
+  if (limits.encoder_positions) out["encoder_positions"] = *limits.encoder_positions;
+  if (limits.decoder_positions) out["decoder_positions"] = *limits.decoder_positions;
+  for (const auto& [task, unused] : task_params(p.model_config())) out["tasks"].push_back(task);
+  const LanguageSet& languages = p.tokenizer().languages();
+  if (languages.has_source()) out["source_languages"] = languages.names();
+  if (!languages.empty()) out["target_languages"] = languages.names();
+  if (!languages.default_source().empty())
+    out["default_source_language"] = languages.default_source();
+  if (const SpeechSettings* speech = p.speech_settings())
+    out["times"] = speech->no_timestamps.has_value();
+  return out;
+}
+
+}  // namespace
+
+// Constant once it is open, until it is closed.
+struct OpenEngine::Impl {
+  std::unique_ptr<actors::Cluster> cluster;  // of several ranks
+  std::unique_ptr<EngineApi> api;            // null: closed
+  const RequestProcessor* processor = nullptr;
+  json facts;
+  mutable std::shared_mutex mutex;  // held by whoever uses them, alone by whoever closes
+
+  void open(const json& given, const std::function<bool()>& stop) {
+    Options options;
+    options.cluster.log.level = "warn";
+    read(given, options);
+    log_to_standard_error(options.cluster.log);
+    EngineConfig config = options.engine.parse();
+    config.model = options.engine.find_model(hub::ModelFiles::kCheckpoint, stop);
+    options.engine.find_draft_model(config, stop);
+    launcher::ClusterOptions& ranks = options.cluster;
+    if (ranks.backend != "auto" && ranks.backend != "threads")
+      throw not_supported("distributed_executor_backend",
+                          "in a Python program ranks are threads; `tandem serve` has processes");
+    if (ranks.config.tensor_parallel_size > 1 || ranks.config.data_parallel_size > 1) {
+      open_cluster(ranks, config, stop);
+    } else {
+      launcher::ProgressBar bar("Loading");
+      auto local = std::make_unique<LocalEngine>(
+          config, [&](size_t done, size_t total) { bar.update(done, total); });
+      processor = &local->request_processor();
+      api = std::move(local);
+    }
+    facts = facts_of(options.engine.model, api->status(), *processor);
+  }
+
+  void open_cluster(launcher::ClusterOptions& ranks, const EngineConfig& config,
+                    const std::function<bool()>& stop) {
+    ranks.backend = "threads";
+    ranks.config.requests.max_requests = kMostRequests;
+    launcher::prepare_host(ranks, config, /*threads=*/0);
+    cluster = launcher::start_cluster(ranks, config, nullptr);
+    if (!launcher::wait_until_up(*cluster, stop))
+      throw InputError(ErrorKind::kUnavailable, "loading was interrupted");
+    api = std::make_unique<actors::InProcessEngine>(*cluster);
+    processor = &cluster->request_processor();
+  }
+};
+
+OpenEngine::OpenEngine(const json& options, const std::function<bool()>& stop)
+    : impl_(std::make_unique<Impl>()) {
+  try {
+    impl_->open(options, stop);
+  } catch (const InputError& error) {
+    throw by_options(error);
+  }
+}
+
+OpenEngine::~OpenEngine() { close(); }
+
+void OpenEngine::submit(EngineApi::Request request, EngineApi::OnChunk on_chunk) {
+  const std::shared_lock lock(impl_->mutex);
+  if (impl_->api) return impl_->api->submit(std::move(request), std::move(on_chunk));
+  proto::RequestChunk chunk;
+  chunk.set_request_id(request.id);
+  *chunk.mutable_error() = to_proto(InputError(ErrorKind::kUnavailable, "the engine is closed"));
+  on_chunk(std::move(chunk));
+}
+
+void OpenEngine::cancel(const std::string& id) {
+  const std::shared_lock lock(impl_->mutex);
+  if (impl_->api) impl_->api->cancel(id);
+}
+
+json OpenEngine::tokenize(const json& request) const {
+  const std::shared_lock lock(impl_->mutex);
+  if (!impl_->api) throw InputError(ErrorKind::kUnavailable, "the engine is closed");
+  const Tokenizer& tokenizer = impl_->processor->tokenizer();
+  if (request.contains("text"))
+    return {{"token_ids", tokenizer.encode(read_string(request["text"], "text"))}};
+  const json ids = request.value("token_ids", json());
+  if (!ids.is_array()) throw invalid_request("token_ids", "must be a list of ids");
+  std::vector<int32_t> list;
+  for (const json& id : ids)
+    list.push_back(static_cast<int32_t>(
+        read_int(id, "token_ids", 0, impl_->processor->model_config().vocab_size - 1)));
+  return {{"text", tokenizer.decode(list, request.value("skip_special_tokens", false))}};
+}
+
+const json& OpenEngine::facts() const { return impl_->facts; }
+
+void OpenEngine::close() {
+  const std::unique_lock lock(impl_->mutex);
+  impl_->api.reset();
+  impl_->processor = nullptr;
+  if (impl_->cluster) impl_->cluster->stop();
+  impl_->cluster.reset();
+}
+
+}  // namespace tandem::library

@@ -1,0 +1,263 @@
+"""libtandem.so (python/native/library.h) by ctypes. Its functions run without the interpreter's lock."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import threading
+import weakref
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._errors import EngineError, error_of
+
+_VERSION = 1
+_CAPACITY = 64
+_PACKAGE = pathlib.Path(__file__).parent
+
+
+class _News(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_uint64), ("last", ctypes.c_int32), ("json", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
+                ("values", ctypes.c_void_p), ("num_values", ctypes.c_size_t)]
+
+
+class News(NamedTuple):
+    """Of a request: a chunk of its stream, or (last) its end. values: an embedding."""
+    number: int
+    last: bool
+    body: Dict[str, Any]
+    values: Optional[NDArray[np.float32]]
+
+
+def library_path() -> str:
+    """TANDEM_LIBRARY, or the package's own."""
+    return os.environ.get("TANDEM_LIBRARY") or str(_PACKAGE / "lib" / "libtandem.so")
+
+
+def program_path() -> pathlib.Path:
+    """The program `tandem` of this package."""
+    return _PACKAGE / "bin" / "tandem"
+
+
+def prepare_environment() -> None:
+    """Where the program and the library find the decoder of sound and images, what runs it, and certificates of the hub."""
+    if "TANDEM_LIBRARY" in os.environ:
+        decoder = pathlib.Path(os.environ["TANDEM_LIBRARY"]).parent / "tandem-decoder"
+    else:
+        decoder = _PACKAGE / "bin" / "tandem-decoder"
+        os.environ.setdefault("TANDEM_PYTHON", sys.executable)
+    if os.access(decoder, os.X_OK):
+        os.environ.setdefault("TANDEM_DECODER", str(decoder))
+    # The library of this package looks where Debian has them.
+    named = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+    if not any(name in os.environ for name in named) and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+        try:
+            import certifi
+        except ImportError:
+            return
+        os.environ["SSL_CERT_FILE"] = certifi.where()
+
+
+_lock = threading.Lock()
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def library() -> ctypes.CDLL:
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load()
+        return _loaded
+
+
+def _load() -> ctypes.CDLL:
+    prepare_environment()
+    path = library_path()
+    try:
+        lib = ctypes.CDLL(path)
+    except OSError as e:
+        raise ImportError(f"{path} cannot be loaded: {e}; TANDEM_LIBRARY names another build's libtandem.so") from e
+    pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
+    for name, result, arguments in [
+            ("library_version", ctypes.c_int, []),
+            ("version", text, []),
+            ("free", None, [pointer]),
+            ("open", pointer, [text, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(pointer)]),
+            ("close", None, [pointer]),
+            ("facts", pointer, [pointer]),
+            ("tokenize", pointer, [pointer, text]),
+            ("inbox_open", pointer, [pointer]),
+            ("inbox_close", None, [pointer]),
+            ("inbox_fd", ctypes.c_int, [pointer]),
+            ("submit", pointer, [pointer, ctypes.c_uint64, text, size, text, size]),
+            ("cancel", None, [pointer, ctypes.c_uint64]),
+            ("poll", size, [pointer, ctypes.c_int, ctypes.POINTER(_News), size])]:
+        function = getattr(lib, "tandem_" + name)
+        function.restype = result
+        function.argtypes = arguments
+    if lib.tandem_library_version() != _VERSION:
+        raise ImportError(f"{path} is of another version of tandem_infer")
+    return lib
+
+
+def version() -> str:
+    """Of the library."""
+    return str(library().tandem_version().decode())
+
+
+def _take_text(lib: ctypes.CDLL, address: int) -> Any:
+    try:
+        return json.loads(ctypes.string_at(address))
+    finally:
+        lib.tandem_free(address)
+
+
+def _default(value: Any) -> Any:
+    """Numbers and arrays of numpy and torch, paths, and HuggingFace's configurations."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    for convert in ("tolist", "to_diff_dict"):
+        method = getattr(value, convert, None)
+        if method is not None:
+            return method()
+    if isinstance(value, (set, frozenset, range)) or hasattr(value, "__iter__"):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__} is no value of a request")
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, default=_default, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class Engine:
+    """A model in this process. Closed once, by close() or when nobody has it any more."""
+
+    def __init__(self, options: Dict[str, Any]) -> None:
+        self._lib = library()
+        self._handle = self._open(options)
+        self._pid = os.getpid()
+        self._close = weakref.finalize(self, self._lib.tandem_close, self._handle)
+        self._using = threading.Lock()  # of the handle
+        self.facts: Dict[str, Any] = _take_text(self._lib, self._lib.tandem_facts(self._handle))
+
+    def _open(self, options: Dict[str, Any]) -> int:
+        """By a thread, so that Ctrl-C need not wait for it."""
+        stop, done = ctypes.c_int(0), threading.Event()
+        handle: List[Optional[int]] = [None]
+        error = ctypes.c_void_p()
+        lib, text = self._lib, dump(options)
+
+        def work() -> None:
+            handle[0] = lib.tandem_open(text, ctypes.byref(stop), ctypes.byref(error))
+            if stop.value and handle[0]:
+                lib.tandem_close(handle[0])
+            done.set()
+
+        threading.Thread(target=work, daemon=True, name="tandem-open").start()
+        try:
+            while not done.wait(0.05):
+                pass
+        except BaseException:
+            stop.value = 1
+            raise
+        if handle[0] is None:
+            raise error_of(_take_text(lib, error.value or 0))
+        return handle[0]
+
+    def tokenize(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        text = dump(request)
+        with self._using:
+            self.check()
+            body: Dict[str, Any] = _take_text(self._lib, self._lib.tandem_tokenize(self._handle, text))
+        if "error" in body:
+            raise error_of(body["error"])
+        return body
+
+    def check(self) -> None:
+        """Raises EngineError where it cannot be used (any more)."""
+        if os.getpid() != self._pid:
+            raise EngineError("the engine is of another process: a fork has none of its threads; open it after forking, or "
+                              "use the start method \"spawn\"")
+        if not self._close.alive:
+            raise EngineError("the engine is closed")
+
+    def inbox(self) -> Inbox:
+        with self._using:
+            self.check()
+            handle = self._lib.tandem_inbox_open(self._handle)
+        if not handle:
+            raise EngineError("no descriptor, or no memory, for news of requests")
+        return Inbox(self, handle)
+
+    def close(self) -> None:
+        """What is under way fails."""
+        if os.getpid() != self._pid:
+            self._close.detach()
+            return
+        with self._using:
+            self._close()
+
+
+class Inbox:
+    """Requests of one caller, and the news of them."""
+
+    def __init__(self, engine: Engine, handle: int) -> None:
+        self._engine = engine
+        self._lib = library()
+        self._handle = handle
+        self._pid = os.getpid()
+        self._using = threading.Lock()
+        self._close = weakref.finalize(self, self._lib.tandem_inbox_close, handle)
+        self._news = (_News * _CAPACITY)()
+
+    def fd(self) -> int:
+        """Readable while there is news."""
+        return int(self._lib.tandem_inbox_fd(self._handle))
+
+    def submit(self, number: int, request: Dict[str, Any], sound: Optional[bytes] = None) -> None:
+        """Raises what is wrong with it."""
+        self._engine.check()
+        text = dump(request)
+        with self._using:
+            self._check()
+            error = self._lib.tandem_submit(self._handle, number, text, len(text), sound, len(sound or b""))
+        if error:
+            raise error_of(_take_text(self._lib, error))
+
+    def cancel(self, number: int) -> None:
+        with self._using:
+            if self._close.alive:
+                self._lib.tandem_cancel(self._handle, number)
+
+    def poll(self, milliseconds: int) -> List[News]:
+        """Waits for some, but not longer."""
+        with self._using:
+            self._check()
+            count = self._lib.tandem_poll(self._handle, milliseconds, self._news, _CAPACITY)
+            return [self._taken(self._news[i]) for i in range(count)]
+
+    def _taken(self, news: _News) -> News:
+        values = None
+        if news.values:
+            raw = ctypes.string_at(news.values, news.num_values * 4)
+            values = np.frombuffer(raw, dtype=np.float32).copy()
+            self._lib.tandem_free(news.values)
+        text = ctypes.string_at(news.json, news.bytes)
+        self._lib.tandem_free(news.json)
+        return News(news.number, bool(news.last), json.loads(text), values)
+
+    def _check(self) -> None:
+        if not self._close.alive:
+            raise EngineError("the engine is closed")
+
+    def close(self) -> None:
+        """What has not ended is cancelled."""
+        if os.getpid() != self._pid:
+            self._close.detach()
+            return
+        with self._using:
+            self._close()

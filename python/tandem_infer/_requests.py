@@ -1,0 +1,128 @@
+"""Prompts as callers write them → requests of the library. No engine here: LLM and AsyncLLM share it."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+from ._errors import RequestError
+from ._params import Params, merged
+from ._sound import Sound, file_of_sound, url_of_image
+
+# A text, token ids, or vLLM's dictionaries: {"prompt"}, {"prompt_token_ids"}, {"encoder_prompt", "decoder_prompt"}, each with
+# {"multi_modal_data": {"image" or "audio": …}} if need be.
+Prompt = Union[str, Sequence[int], Mapping[str, Any]]
+Prompts = Union[Prompt, Sequence[Prompt]]
+
+# Not of generation, but of the request.
+_OF_REQUEST = ("priority", "timeout")
+
+
+@dataclass
+class Request:
+    """What Inbox.submit() takes."""
+    body: Dict[str, Any]
+    sound: Optional[bytes] = None
+
+
+def is_single(prompts: Any) -> bool:
+    """Whether it is one prompt, and no list of some."""
+    if isinstance(prompts, (str, Mapping)):
+        return True
+    if not isinstance(prompts, Iterable):
+        raise RequestError(f"prompt: a {type(prompts).__name__} is no prompt", param="prompt")
+    return isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], int)
+
+
+def listed(prompts: Any) -> List[Any]:
+    return [prompts] if is_single(prompts) else list(prompts)
+
+
+def _part(prompt: Any, sounds: List[Optional[bytes]]) -> Any:
+    """One side of a prompt, with files in place of arrays."""
+    if isinstance(prompt, str) or prompt is None:
+        return prompt
+    if isinstance(prompt, Mapping):
+        part = dict(prompt)
+        data = part.get("multi_modal_data")
+        if isinstance(data, Mapping):
+            part["multi_modal_data"] = media = dict(data)
+            if media.get("image") is not None:
+                media["image"] = url_of_image(media["image"])
+            if media.get("audio") is not None:
+                media["audio"], sounds[0] = file_of_sound(media["audio"])
+            part.setdefault("prompt", "")
+        for side in ("encoder_prompt", "decoder_prompt"):
+            if side in part:
+                part[side] = _part(part[side], sounds)
+        return part
+    return {"prompt_token_ids": list(prompt)}
+
+
+def _request(line: Dict[str, Any], params: Dict[str, Any], kind: str = "generate", stream: bool = False,
+             sound: Optional[bytes] = None) -> Request:
+    of_request = {name: params.pop(name) for name in _OF_REQUEST if name in params}
+    body: Dict[str, Any] = {"line": {**line, "params": params}, "kind": kind, "stream": stream}
+    if of_request.get("priority") is not None:
+        body["line"]["priority"] = of_request["priority"]
+    if of_request.get("timeout") is not None:
+        timeout = of_request["timeout"]
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+            raise RequestError(f"timeout: {timeout!r} is no number of seconds above 0", param="timeout")
+        body["timeout"] = float(timeout)
+    return Request(body, sound)
+
+
+def generation(prompt: Prompt, params: Params, kwargs: Mapping[str, Any], stream: bool = False) -> Request:
+    sounds: List[Optional[bytes]] = [None]
+    line = {"prompt": _part(prompt, sounds)}
+    options = merged(params, kwargs)
+    decoder_prompt = options.pop("decoder_prompt", None)
+    if decoder_prompt is not None:
+        line["prompt"] = {"encoder_prompt": line["prompt"], "decoder_prompt": _part(decoder_prompt, sounds)}
+    return _request(line, options, stream=stream, sound=sounds[0])
+
+
+def transcription(sound: Sound, language: Optional[str], task: Optional[str], timestamps: bool, word_timestamps: bool,
+                  kwargs: Mapping[str, Any], stream: bool = False) -> Request:
+    file, data = file_of_sound(sound)
+    params = merged(None, kwargs)
+    if language is not None:
+        params["language"] = language
+    if task is not None:
+        params["task"] = task
+    if timestamps:
+        params.setdefault("return_timestamps", True)
+    if word_timestamps:
+        params["return_token_timestamps"] = True
+    line = {"prompt": {"prompt": "", "multi_modal_data": {"audio": file}}}
+    return _request(line, params, stream=stream, sound=data)
+
+
+def embedding(prompt: Prompt, pooling: str, normalize: bool, kwargs: Mapping[str, Any]) -> Request:
+    sounds: List[Optional[bytes]] = [None]
+    line = {"prompt": {"encoder_prompt": _part(prompt, sounds), "pooling": pooling, "normalize": normalize}}
+    return _request(line, merged(None, kwargs), sound=sounds[0])
+
+
+def score(source: Prompt, target: Union[str, Sequence[int]], append_eos: bool, kwargs: Mapping[str, Any]) -> Request:
+    sounds: List[Optional[bytes]] = [None]
+    line = {"prompt": _part(source, sounds), "target": _part(target, sounds), "append_eos": append_eos}
+    if isinstance(line["prompt"], dict) and "encoder_prompt" in line["prompt"]:
+        line.update(line.pop("prompt"))
+    return _request(line, merged(None, kwargs), kind="score", sound=sounds[0])
+
+
+def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_lang: Optional[str]) -> Dict[str, Any]:
+    """Languages where the model has some, else the task of these languages (T5's)."""
+    if facts.get("target_languages"):
+        return {name: value for name, value in (("src_lang", src_lang), ("tgt_lang", tgt_lang)) if value is not None
+                and (name == "tgt_lang" or facts.get("source_languages"))}
+    tasks = facts.get("tasks") or []
+    named = [t for t in tasks if t.startswith("translation")
+             and (tgt_lang is None or t.endswith(f"_to_{tgt_lang}"))
+             and (src_lang is None or t.startswith(f"translation_{src_lang}_to_"))]
+    if len(named) == 1 or (named and tgt_lang is not None):
+        return {"task": named[0]}
+    if tgt_lang is None or not tasks:
+        return {}  # a model of one pair of languages
+    raise RequestError(f"tgt_lang: the model has no task for {tgt_lang!r}; it has {', '.join(tasks)}", param="tgt_lang")

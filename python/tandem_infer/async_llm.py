@@ -1,0 +1,221 @@
+"""AsyncLLM: the same for asyncio."""
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
+                    Union)
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _requests as requests
+from ._errors import EngineError, error_of
+from ._library import Engine, Inbox, News
+from ._outputs import RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of, transcription_of
+from ._params import Params
+from ._requests import Prompt, Prompts, Request
+from ._sound import Sound
+from .llm import LLM, engine_options, vector_of_news, window_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_Result = TypeVar("_Result")
+
+
+class AsyncLLM:
+    """A model in this process, for asyncio: every method of LLM that waits is a coroutine here. Cancelling the task that awaits
+    an answer cancels the request. Of one event loop at a time. Options as LLM's; AsyncLLM.of(llm) shares a model."""
+
+    def __init__(self, model: Any, *, dtype: str = "auto", tensor_parallel_size: int = 1, **options: Any) -> None:
+        given = engine_options(model, dtype, tensor_parallel_size, options)
+        self._begin(Engine(given), window_of(given))
+
+    @classmethod
+    def of(cls, llm: LLM) -> AsyncLLM:
+        """The same model, not loaded again. It is closed with either."""
+        self = cls.__new__(cls)
+        self._begin(llm.engine, window_of({}))
+        return self
+
+    @classmethod
+    async def open(cls, model: Any, **options: Any) -> AsyncLLM:
+        """The same as the class, without holding the loop up while the model is loaded."""
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: cls(model, **options))
+
+    def _begin(self, engine: Engine, window: int) -> None:
+        self._engine = engine
+        self._window = window
+        self._mail: Optional[_Mail] = None
+
+    @property
+    def facts(self) -> Dict[str, Any]:
+        return dict(self._engine.facts)
+
+    async def __aenter__(self) -> AsyncLLM:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What is awaited fails."""
+        if self._mail is not None:
+            self._mail.close()
+        self._engine.close()
+
+    async def generate(self, prompt: Prompt, sampling_params: Params = None, **kwargs: Any) -> RequestOutput:
+        """Text for one prompt; requests that are awaited together share batches."""
+        news = await self._answer(requests.generation(prompt, sampling_params, kwargs))
+        return output_of(news.body, 0)
+
+    async def generate_many(self, prompts: Sequence[Prompt], sampling_params: Params = None,
+                            **kwargs: Any) -> List[RequestOutput]:
+        """LLM.generate(): answers to all, in their order."""
+        out = []
+        async for output in self.map(prompts, sampling_params, **kwargs):
+            out.append(output)
+        return out
+
+    def stream(self, prompt: Prompt, sampling_params: Params = None, **kwargs: Any) -> AsyncIterator[StreamEvent]:
+        """LLM.stream(): events as they come."""
+        return self._events(requests.generation(prompt, sampling_params, kwargs, stream=True))
+
+    async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, **kwargs: Any) -> str:
+        languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang)
+        return (await self.generate(text, **{**languages, **kwargs})).text
+
+    async def summarize(self, text: str, **kwargs: Any) -> str:
+        task = {"task": "summarization"} if "summarization" in (self._engine.facts.get("tasks") or []) else {}
+        return (await self.generate(text, **{**task, **kwargs})).text
+
+    async def transcribe(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None, timestamps: bool = True,
+                         word_timestamps: bool = False, **kwargs: Any) -> Transcription:
+        times = timestamps and bool(self._engine.facts.get("times"))
+        news = await self._answer(requests.transcription(sound, language, task, times, word_timestamps, kwargs))
+        return transcription_of(news.body)
+
+    def stream_transcription(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None,
+                             timestamps: bool = True, **kwargs: Any) -> AsyncIterator[StreamEvent]:
+        times = timestamps and bool(self._engine.facts.get("times"))
+        return self._events(requests.transcription(sound, language, task, times, False, kwargs, stream=True))
+
+    async def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True,
+                    **kwargs: Any) -> NDArray[np.float32]:
+        made = [requests.embedding(prompt, pooling, normalize, kwargs) for prompt in requests.listed(prompts)]
+        rows = await asyncio.gather(*(self._answer(request) for request in made))
+        vectors = [vector_of_news(news) for news in rows]
+        return vectors[0] if requests.is_single(prompts) else np.stack(vectors)
+
+    async def score(self, source: Prompt, target: Union[str, Sequence[int]], *, append_eos: bool = True,
+                    **kwargs: Any) -> TargetScore:
+        return score_of((await self._answer(requests.score(source, target, append_eos, kwargs))).body)
+
+    async def map(self, prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]], sampling_params: Params = None, *,
+                  ordered: bool = True, window: Optional[int] = None, **kwargs: Any) -> AsyncIterator[RequestOutput]:
+        """LLM.map(): any number of prompts, from an iterator or an asynchronous one, with bounded memory."""
+        source = _iterated(prompts)
+        most = window or self._window
+        tasks: Dict[asyncio.Task[Tuple[int, RequestOutput]], int] = {}
+        done: Dict[int, RequestOutput] = {}
+        sent, turn, more = 0, 0, True
+        try:
+            while more or tasks or done:
+                while more and len(tasks) + len(done) < most:
+                    try:
+                        prompt = await source.__anext__()
+                    except StopAsyncIteration:
+                        more = False
+                        break
+                    request = requests.generation(prompt, sampling_params, kwargs)
+                    tasks[asyncio.ensure_future(self._numbered(sent, request))] = sent
+                    sent += 1
+                if tasks:
+                    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for task in ended:
+                        del tasks[task]
+                        index, output = task.result()
+                        done[index] = output
+                while done and (turn in done or not ordered):
+                    index = turn if ordered else next(iter(done))
+                    turn += 1
+                    yield done.pop(index)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _numbered(self, index: int, request: Request) -> Tuple[int, RequestOutput]:
+        return index, output_of((await self._answer(request, index)).body, index)
+
+    async def _answer(self, request: Request, index: Optional[int] = None) -> News:
+        async for news in self._mailbox().follow(request, index):
+            if news.last:
+                return news
+        raise EngineError("the engine is closed")
+
+    async def _events(self, request: Request) -> AsyncIterator[StreamEvent]:
+        async for news in self._mailbox().follow(request, None):
+            yield StreamEvent(output=output_of(news.body, 0)) if news.last else event_of(news.body)
+
+    def _mailbox(self) -> _Mail:
+        loop = asyncio.get_running_loop()
+        if self._mail is None or self._mail.loop is not loop:
+            if self._mail is not None:
+                self._mail.close()
+            self._mail = _Mail(self._engine.inbox(), loop)
+        return self._mail
+
+
+class _Mail:
+    """News of all requests of one event loop, which watches the inbox's descriptor."""
+
+    def __init__(self, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._inbox = inbox
+        self._numbers = itertools.count()
+        self._queues: Dict[int, asyncio.Queue[Optional[News]]] = {}
+        loop.add_reader(inbox.fd(), self._read)
+
+    def _read(self) -> None:
+        for news in self._inbox.poll(0):
+            queue = self._queues.get(news.number)
+            if queue is not None:
+                queue.put_nowait(news)
+
+    async def follow(self, request: Request, index: Optional[int]) -> AsyncIterator[News]:
+        number = next(self._numbers)
+        queue: asyncio.Queue[Optional[News]] = asyncio.Queue()
+        self._queues[number] = queue
+        ended = False
+        try:
+            self._inbox.submit(number, request.body, request.sound)
+            while not ended:
+                news = await queue.get()
+                if news is None:
+                    raise EngineError("the engine is closed")
+                ended = news.last
+                if "error" in news.body:
+                    raise error_of(news.body["error"], index)
+                yield news
+        finally:
+            del self._queues[number]
+            if not ended:
+                self._inbox.cancel(number)
+
+    def close(self) -> None:
+        if not self.loop.is_closed():
+            self.loop.remove_reader(self._inbox.fd())
+        self._inbox.close()
+        for queue in self._queues.values():
+            queue.put_nowait(None)
+
+
+async def _iterated(prompts: Union[Iterable[Prompt], AsyncIterable[Prompt]]) -> AsyncIterator[Prompt]:
+    if isinstance(prompts, AsyncIterable):
+        async for prompt in prompts:
+            yield prompt
+    else:
+        for prompt in prompts:
+            yield prompt

@@ -1,0 +1,340 @@
+"""LLM: a model in this process, for programs that wait for answers."""
+from __future__ import annotations
+
+import itertools
+import sys
+from functools import partial
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Sized, Tuple, TypeVar,
+                    Union, overload)
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _requests as requests
+from ._errors import RequestError, error_of
+from ._library import Engine, Inbox, News
+from ._outputs import (RequestOutput, StreamEvent, TargetScore, Transcription, event_of, output_of, score_of,
+                       transcription_of)
+from ._params import BeamSearchParams, Params
+from ._requests import Prompt, Prompts, Request
+from ._sound import Sound
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_Result = TypeVar("_Result")
+Make = Callable[[], Request]
+_POLL_MS = 50  # Ctrl-C waits no longer
+_SOUNDS = 8  # that are sent at one time: they wait as files
+
+
+def engine_options(model: Any, dtype: str, tensor_parallel_size: int, more: Mapping[str, Any]) -> Dict[str, Any]:
+    return {"model": model, "dtype": dtype.replace("torch.", "") if isinstance(dtype, str) else str(dtype).replace("torch.", ""),
+            "tensor_parallel_size": tensor_parallel_size, **more}
+
+
+def window_of(options: Mapping[str, Any]) -> int:
+    """Requests that are sent at one time: enough that the engine never waits for one."""
+    sequences = options.get("max_num_seqs")
+    return 4 * (sequences if isinstance(sequences, int) and sequences > 0 else 256)
+
+
+class LLM:
+    """A model in this process.
+
+    model: a directory with a HuggingFace checkpoint, or its id at the hub, which is downloaded. dtype: "auto", "float32",
+    "bfloat16", "int8", "int4", … tensor_parallel_size: ranks, which are threads of this process. Any other option of an engine
+    by the name of its flag (`tandem generate --help=all`): threads=2, max_num_seqs=64, kv_cache_memory="2GiB", revision="main".
+
+    Raises RequestError (a ValueError) whose `param` names the option, ModelError where the checkpoint is at fault. Methods may be
+    called from any thread; requests of all of them share batches. Close it, or leave its `with`, to free the memory.
+    """
+
+    def __init__(self, model: Any, *, dtype: str = "auto", tensor_parallel_size: int = 1, **options: Any) -> None:
+        given = engine_options(model, dtype, tensor_parallel_size, options)
+        self._window = window_of(given)
+        self._engine = Engine(given)
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def facts(self) -> Dict[str, Any]:
+        """What the model is: its dtype, languages, tasks, positions; whether it hears or reads images."""
+        return dict(self._engine.facts)
+
+    def close(self) -> None:
+        """Frees the model. What is under way in other threads fails."""
+        self._engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def generate(self, prompts: Prompts, sampling_params: Union[Params, Sequence[Params]] = None, *,
+                 use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[RequestOutput]:
+        """Text for a prompt or a list of them, in their order. sampling_params: for all, or one for each. kwargs: parameters
+        under HuggingFace's or vLLM's names (docs/parameters.md), which come before them; also generation_config,
+        decoder_prompt, priority, timeout (seconds). use_tqdm: None where there are several and standard error is a terminal.
+
+        Raises RequestError for the first prompt that is wrong (`index` says which); the others are given up then.
+        """
+        items = requests.listed(prompts)
+        if isinstance(sampling_params, Sequence) and not isinstance(sampling_params, (str, Mapping)):
+            each: Iterable[Params] = sampling_params
+            if len(sampling_params) != len(items):
+                raise RequestError(f"sampling_params: {len(sampling_params)} of them for {len(items)} prompts",
+                                   param="sampling_params")
+        else:
+            each = itertools.repeat(sampling_params)
+        made = (partial(requests.generation, prompt, params, kwargs) for prompt, params in zip(items, each))
+        return self._all(made, len(items), output_of_news, use_tqdm)
+
+    def beam_search(self, prompts: Prompts, params: Optional[BeamSearchParams] = None, *, use_tqdm: Optional[bool] = None,
+                    **kwargs: Any) -> List[RequestOutput]:
+        """All beams of each prompt, the best first. Without params: num_beams=… and HuggingFace's other names."""
+        if params is None:
+            beams = kwargs.get("num_beams", kwargs.pop("beam_width", 4))
+            kwargs = {"num_beams": beams, "num_return_sequences": beams, **kwargs}
+        return self.generate(prompts, params, use_tqdm=use_tqdm, **kwargs)
+
+    @overload
+    def translate(self, texts: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
+                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
+    @overload
+    def translate(self, texts: Sequence[str], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
+                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[str]: ...
+
+    def translate(self, texts: Union[str, Sequence[str]], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
+                  use_tqdm: Optional[bool] = None, **kwargs: Any) -> Union[str, List[str]]:
+        """The texts in another language: a text for a text, a list for a list. Languages by the model's names ("deu_Latn",
+        "de_DE") or any that docs/models.md knows; a model of one pair needs none."""
+        return self._texts(texts, {**requests.translation_params(self._engine.facts, tgt_lang, src_lang), **kwargs}, use_tqdm)
+
+    @overload
+    def summarize(self, texts: str, *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
+    @overload
+    def summarize(self, texts: Sequence[str], *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> List[str]: ...
+
+    def summarize(self, texts: Union[str, Sequence[str]], *, use_tqdm: Optional[bool] = None,
+                  **kwargs: Any) -> Union[str, List[str]]:
+        """The texts in short; the parameters of the model's task "summarization", if it has some."""
+        return self._texts(texts, {**self._task("summarization"), **kwargs}, use_tqdm)
+
+    def _task(self, name: str) -> Dict[str, Any]:
+        return {"task": name} if name in (self._engine.facts.get("tasks") or []) else {}
+
+    def _texts(self, texts: Union[str, Sequence[str]], params: Dict[str, Any],
+               use_tqdm: Optional[bool]) -> Union[str, List[str]]:
+        outputs = self.generate(texts, use_tqdm=use_tqdm, **params)
+        return outputs[0].text if isinstance(texts, str) else [output.text for output in outputs]
+
+    @overload
+    def transcribe(self, sounds: List[Sound], language: Optional[str] = None, *, task: Optional[str] = None,
+                   timestamps: bool = True, word_timestamps: bool = False, use_tqdm: Optional[bool] = None,
+                   **kwargs: Any) -> List[Transcription]: ...
+    @overload
+    def transcribe(self, sounds: Sound, language: Optional[str] = None, *, task: Optional[str] = None,
+                   timestamps: bool = True, word_timestamps: bool = False, use_tqdm: Optional[bool] = None,
+                   **kwargs: Any) -> Transcription: ...
+
+    def transcribe(self, sounds: Union[Sound, List[Sound]], language: Optional[str] = None, *, task: Optional[str] = None,
+                   timestamps: bool = True, word_timestamps: bool = False, use_tqdm: Optional[bool] = None,
+                   **kwargs: Any) -> Union[Transcription, List[Transcription]]:
+        """What is said, of any length. A sound is a file's path, its bytes, an open one, or samples: [n] or [channels, n], at
+        16 kHz unless their rate stands beside them: (samples, rate). A list gives a list. language: "de" or "german"; found out
+        otherwise. task: "translate" into English. timestamps: with segments, where the model knows times. kwargs: docs/speech.md."""
+        several = isinstance(sounds, list)
+        items: List[Any] = list(sounds) if several else [sounds]  # type: ignore[arg-type]
+        times = timestamps and bool(self._engine.facts.get("times"))
+        made = (partial(requests.transcription, sound, language, task, times, word_timestamps, kwargs) for sound in items)
+        out = self._all(made, len(items), lambda news: transcription_of(news.body), use_tqdm, window=_SOUNDS)
+        return out if several else out[0]
+
+    def embed(self, prompts: Prompts, *, pooling: str = "mean", normalize: bool = True, use_tqdm: Optional[bool] = None,
+              **kwargs: Any) -> NDArray[np.float32]:
+        """The encoder's last hidden states, pooled ("mean", "cls" or "last"): [width] of one prompt, [n, width] of a list."""
+        items = requests.listed(prompts)
+        made = (partial(requests.embedding, prompt, pooling, normalize, kwargs) for prompt in items)
+        rows = self._all(made, len(items), vector_of_news, use_tqdm)
+        if requests.is_single(prompts):
+            return rows[0]
+        return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
+
+    @overload
+    def score(self, sources: Prompt, targets: str, *, append_eos: bool = True, use_tqdm: Optional[bool] = None,
+              **kwargs: Any) -> TargetScore: ...
+    @overload
+    def score(self, sources: Prompts, targets: Sequence[str], *, append_eos: bool = True, use_tqdm: Optional[bool] = None,
+              **kwargs: Any) -> List[TargetScore]: ...
+
+    def score(self, sources: Prompts, targets: Union[str, Sequence[str]], *, append_eos: bool = True,
+              use_tqdm: Optional[bool] = None, **kwargs: Any) -> Union[TargetScore, List[TargetScore]]:
+        """How likely targets are: one source for all of them, or one for each. One target gives one score, a list a list."""
+        wanted = requests.listed(targets)
+        given = requests.listed(sources)
+        if len(given) == 1:
+            given = given * len(wanted)
+        if len(given) != len(wanted):
+            raise RequestError(f"targets: {len(wanted)} of them for {len(given)} sources", param="targets")
+        made = (partial(requests.score, source, target, append_eos, kwargs) for source, target in zip(given, wanted))
+        out = self._all(made, len(wanted), lambda news: score_of(news.body), use_tqdm)
+        return out[0] if requests.is_single(targets) else out
+
+    def stream(self, prompt: Prompt, sampling_params: Params = None, **kwargs: Any) -> Iterator[StreamEvent]:
+        """One prompt, as it is generated: events with what is new, then one with the whole `output`. Leaving the loop cancels
+        the request. Beams come at the end, whole."""
+        yield from self._events(requests.generation(prompt, sampling_params, kwargs, stream=True))
+
+    def stream_transcription(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None,
+                             timestamps: bool = True, **kwargs: Any) -> Iterator[StreamEvent]:
+        """The same of a sound: text and segments window by window, and how many seconds are done."""
+        times = timestamps and bool(self._engine.facts.get("times"))
+        yield from self._events(requests.transcription(sound, language, task, times, False, kwargs, stream=True))
+
+    def map(self, prompts: Iterable[Prompt], sampling_params: Params = None, *, ordered: bool = True,
+            return_errors: bool = False, window: Optional[int] = None, use_tqdm: Optional[bool] = False,
+            **kwargs: Any) -> Iterator[Union[RequestOutput, Exception]]:
+        """Answers to any number of prompts, as long as there are some: prompts are taken from the iterator while fewer than
+        `window` answers are wanting or wait for the one before them, so that memory is bounded. ordered: in the prompts' order,
+        else as they finish (`output.index` says which). return_errors: what a prompt fails with is in its place, instead of
+        being raised."""
+        made = (partial(requests.generation, prompt, sampling_params, kwargs) for prompt in prompts)
+        total = len(prompts) if isinstance(prompts, Sized) else None
+        yield from self._run(made, total, output_of_news, use_tqdm, ordered=ordered, return_errors=return_errors, window=window)
+
+    def tokenize(self, text: str) -> List[int]:
+        """The ids of a text, with the tokenizer's special tokens."""
+        return list(self._engine.tokenize({"text": text})["token_ids"])
+
+    def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        return str(self._engine.tokenize({"token_ids": token_ids, "skip_special_tokens": skip_special_tokens})["text"])
+
+    def _events(self, request: Request) -> Iterator[StreamEvent]:
+        inbox = self._engine.inbox()
+        try:
+            inbox.submit(0, request.body, request.sound)
+            while True:
+                for news in inbox.poll(_POLL_MS):
+                    if "error" in news.body:
+                        raise error_of(news.body["error"])
+                    if news.last:
+                        yield StreamEvent(output=output_of(news.body, 0))
+                        return
+                    yield event_of(news.body)
+        finally:
+            inbox.close()
+
+    def _all(self, made: Iterator[Make], total: int, result: Callable[[News], _Result], use_tqdm: Optional[bool],
+             window: Optional[int] = None) -> List[_Result]:
+        return list(self._run(made, total, result, use_tqdm, window=window))  # type: ignore[arg-type]
+
+    def _run(self, made: Iterator[Make], total: Optional[int], result: Callable[[News], _Result], use_tqdm: Optional[bool],
+             *, ordered: bool = True, return_errors: bool = False,
+             window: Optional[int] = None) -> Iterator[Union[_Result, Exception]]:
+        if window is not None and window < 1:
+            raise RequestError(f"window: {window} is not 1 or more", param="window")
+        bar = progress(use_tqdm, total)
+        flow = Flow(self._engine.inbox(), made, window or self._window, ordered)
+        try:
+            while flow.fill():
+                for index, news, error in flow.wait():
+                    if bar is not None:
+                        bar.update(1)
+                    if error is not None and not return_errors:
+                        raise error
+                    flow.put(index, error if error is not None or news is None else result(news))
+                yield from flow.ready()
+        finally:
+            flow.close()
+            if bar is not None:
+                bar.close()
+
+
+class Flow:
+    """Requests of one call: which are sent, and which answers wait for their turn."""
+
+    def __init__(self, inbox: Inbox, made: Iterator[Make], window: int, ordered: bool) -> None:
+        self._inbox = inbox
+        self._made: Optional[Iterator[Make]] = made
+        self._window = window
+        self._ordered = ordered
+        self._sent = 0  # requests so far
+        self._open = 0  # of these, without an answer
+        self._next = 0  # whose turn it is
+        self._done: Dict[int, Any] = {}  # answers whose turn has not come
+        self._failed: List[Tuple[int, Exception]] = []  # before they were sent
+
+    def fill(self) -> bool:
+        """Sends while there is room. Whether there is anything to wait for."""
+        while self._made is not None and self._open + len(self._done) + len(self._failed) < self._window:
+            make = next(self._made, None)
+            if make is None:
+                self._made = None
+                break
+            index = self._sent
+            self._sent += 1
+            try:
+                request = make()
+                self._inbox.submit(index, request.body, request.sound)
+                self._open += 1
+            except RequestError as error:
+                self._failed.append((index, self._numbered(error, index)))
+        return self._open > 0 or bool(self._failed)
+
+    def _numbered(self, error: RequestError, index: int) -> RequestError:
+        return type(error)(f"prompt {index}: {error}", param=error.param, type=error.type, index=index)
+
+    def wait(self) -> Iterator[Tuple[int, Optional[News], Optional[Exception]]]:
+        failed, self._failed = self._failed, []
+        for index, error in failed:
+            yield index, None, error
+        if failed or not self._open:
+            return
+        for news in self._inbox.poll(_POLL_MS):
+            if not news.last:
+                continue
+            self._open -= 1
+            body = news.body.get("error")
+            yield news.number, news, error_of(body, news.number) if body is not None else None
+
+    def put(self, index: int, answer: Any) -> None:
+        self._done[index] = answer
+
+    def ready(self) -> Iterator[Any]:
+        if not self._ordered:
+            while self._done:
+                yield self._done.pop(next(iter(self._done)))
+        while self._next in self._done:
+            yield self._done.pop(self._next)
+            self._next += 1
+
+    def close(self) -> None:
+        self._inbox.close()
+
+
+def output_of_news(news: News) -> RequestOutput:
+    return output_of(news.body, news.number)
+
+
+def vector_of_news(news: News) -> NDArray[np.float32]:
+    if news.values is None:
+        raise RequestError("pooling: the model gave no vector", param="pooling")
+    return news.values
+
+
+def progress(wanted: Optional[bool], total: Optional[int]) -> Any:
+    """tqdm's bar, where it is wanted and there is tqdm."""
+    if wanted is None:
+        wanted = (total or 0) > 1 and sys.stderr is not None and sys.stderr.isatty()
+    if not wanted:
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, desc="Prompts", unit="it", dynamic_ncols=True)

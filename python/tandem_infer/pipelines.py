@@ -1,0 +1,130 @@
+"""pipeline(task, model) with the results of transformers' pipelines, which transformers 5 has no more for texts to texts.
+
+    from tandem_infer import pipeline
+
+    summarizer = pipeline("summarization", "facebook/bart-large-cnn")
+    summarizer("A long text ...", max_length=60)  # [{"summary_text": "..."}]
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from ._errors import RequestError, UnsupportedError
+from ._outputs import RequestOutput
+from ._requests import translation_params
+from .llm import LLM
+
+_KEYS = {"summarization": "summary", "translation": "translation", "text2text-generation": "generated",
+         "image-to-text": "generated", "image-text-to-text": "generated"}
+_ALIASES = {"speech-recognition": "automatic-speech-recognition", "ocr": "image-to-text"}
+# Of transformers' methods, and of no effect here: batches are continuous, and a text is whole.
+_WITHOUT_EFFECT = ("batch_size", "num_workers", "clean_up_tokenization_spaces", "return_text", "padding")
+
+
+class Pipeline:
+    """Made by pipeline(). Calling it gives what transformers' pipeline of the task gives."""
+
+    def __init__(self, task: str, llm: LLM, params: Mapping[str, Any]) -> None:
+        self.task = task
+        self.llm = llm
+        self._params = dict(params)
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """inputs: a text, sound or image, or a list of them; a list gives a list. kwargs: parameters of generation, or
+        generate_kwargs={…}; for sound return_timestamps (True or "word"), chunk_length_s, stride_length_s."""
+        params = {**self._params, **kwargs}
+        params.update(params.pop("generate_kwargs", None) or {})
+        for name in _WITHOUT_EFFECT:
+            params.pop(name, None)
+        if self.task == "automatic-speech-recognition":
+            return self._transcribe(inputs, params)
+        if self.task in ("image-to-text", "image-text-to-text"):
+            return self._read(inputs, params)
+        return self._write(inputs, params)
+
+    def _write(self, inputs: Union[str, Sequence[str]], params: Dict[str, Any]) -> List[Any]:
+        tokens = params.pop("return_tensors", False)
+        texts = [inputs] if isinstance(inputs, str) else list(inputs)
+        outputs = self.llm.generate(texts, use_tqdm=False, **{**self._of_task(params), **params})
+        answers = [self._dictionaries(output, tokens) for output in outputs]
+        if isinstance(inputs, str):
+            return answers[0]
+        return [a[0] for a in answers] if all(len(a) == 1 for a in answers) else answers
+
+    def _of_task(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        if not self.task.startswith("translation"):
+            return {"task": self.task} if self.task in (self.llm.facts.get("tasks") or []) else {}
+        src, tgt = params.pop("src_lang", None), params.pop("tgt_lang", None)
+        if self.task != "translation" and tgt is None:  # "translation_en_to_de"
+            parts = self.task.split("_")
+            if len(parts) != 4 or parts[2] != "to":
+                raise RequestError(f"task: {self.task!r} is not translation_XX_to_YY", param="task")
+            if not self.llm.facts.get("target_languages"):
+                return {"task": self.task} if self.task in (self.llm.facts.get("tasks") or []) else {}
+            src, tgt = parts[1], parts[3]
+        return translation_params(self.llm.facts, tgt, src)
+
+    def _dictionaries(self, output: RequestOutput, tokens: bool = False) -> List[Dict[str, Any]]:
+        key = _KEYS["translation" if self.task.startswith("translation") else self.task]
+        if tokens:
+            return [{f"{key}_token_ids": [*output.prompt_token_ids, *one.token_ids]} for one in output.outputs]
+        return [{f"{key}_text": one.text} for one in output.outputs]
+
+    def _read(self, inputs: Any, params: Dict[str, Any]) -> List[Any]:
+        several = isinstance(inputs, (list, tuple))
+        prompts = [{"multi_modal_data": {"image": image}} for image in (inputs if several else [inputs])]
+        outputs = self.llm.generate(prompts, use_tqdm=False, **params)
+        answers = [self._dictionaries(output) for output in outputs]
+        return answers if several else answers[0]
+
+    def _transcribe(self, inputs: Any, params: Dict[str, Any]) -> Any:
+        times = params.pop("return_timestamps", None)
+        language = params.pop("return_language", False)
+        several = isinstance(inputs, list)
+        answers = []
+        for said in self.llm.transcribe(list(inputs) if several else [inputs], timestamps=bool(times),
+                                        word_timestamps=times == "word", use_tqdm=False, **params):
+            answer: Dict[str, Any] = {"text": said.raw_text}
+            parts = said.words if times == "word" else said.segments
+            if times:
+                answer["chunks"] = [{"text": getattr(part, "word", None) or getattr(part, "text", ""),
+                                     "timestamp": (part.start, part.end)} for part in parts]
+                if language:
+                    for chunk in answer["chunks"]:
+                        chunk["language"] = said.language
+            answers.append(answer)
+        return answers if several else answers[0]
+
+
+def pipeline(task: str, model: Any = None, *, dtype: Any = None, torch_dtype: Any = None, device: Any = None,
+             model_kwargs: Optional[Mapping[str, Any]] = None, llm: Optional[LLM] = None, tokenizer: Any = None,
+             feature_extractor: Any = None, revision: Optional[str] = None, **params: Any) -> Pipeline:
+    """A pipeline of transformers over LLM. task: summarization, translation (or translation_en_to_de),
+    text2text-generation, automatic-speech-recognition, image-to-text. model: a directory or an id; or llm, which is there.
+    device: -1, "cpu", 0, "cuda", "cuda:1", None. model_kwargs: options of LLM. params: defaults of each call (max_length, tgt_lang, …).
+    The tokenizer and the feature extractor are the checkpoint's."""
+    task = _ALIASES.get(task, task)
+    if task not in _KEYS and task != "automatic-speech-recognition" and not task.startswith("translation_"):
+        raise UnsupportedError(f"task: {task!r} is none of {', '.join([*_KEYS, 'automatic-speech-recognition'])}", param="task",
+                               type="not_supported_error")
+    if llm is None:
+        if model is None:
+            raise RequestError("model: is missing; there is no default one", param="model")
+        options: Dict[str, Any] = dict(model_kwargs or {})
+        wanted = dtype if dtype is not None else torch_dtype
+        if wanted is not None:
+            options["dtype"] = str(wanted).replace("torch.", "")
+        if device is not None:
+            options["device"] = _device(device)
+        if revision is not None:
+            options["revision"] = revision
+        llm = LLM(model, **options)
+    if task == "automatic-speech-recognition" and not llm.facts.get("hears"):
+        raise UnsupportedError(f"model: {llm.facts['model']} hears nothing", param="model", type="not_supported_error")
+    return Pipeline(task, llm, params)
+
+
+def _device(device: Any) -> str:
+    if isinstance(device, int):
+        return "cpu" if device < 0 else f"cuda:{device}"
+    return str(device)

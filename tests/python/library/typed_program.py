@@ -1,0 +1,38 @@
+"""Uses the package as a typed program does; mypy --strict reads it, nobody runs it."""
+import asyncio
+from typing import List
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tandem_infer import LLM, AsyncLLM, RequestError, RequestOutput, SamplingParams, TargetScore, Transcription, pipeline
+
+
+def main() -> None:
+    with LLM("facebook/bart-large-cnn", dtype="int8", tensor_parallel_size=2) as llm:
+        outputs: List[RequestOutput] = llm.generate(["A text."], SamplingParams(max_tokens=5), num_beams=4)
+        short: str = llm.summarize("A text.")
+        several: List[str] = llm.translate(["A text."], tgt_lang="de")
+        said: Transcription = llm.transcribe(np.zeros(16000, dtype=np.float32))
+        vector: NDArray[np.float32] = llm.embed("A text.")
+        score: TargetScore = llm.score("A text.", "A target.")
+        for event in llm.stream("A text."):
+            print(event.text)
+        try:
+            llm.generate("")
+        except RequestError as error:
+            print(error.param)
+        print(outputs[0].outputs[0].token_ids, short, several, said.segments, vector.shape, score.token_logprobs)
+        print(pipeline("summarization", llm=llm)("A text."))
+
+
+async def work() -> None:
+    async with AsyncLLM("facebook/bart-large-cnn") as llm:
+        output = await llm.generate("A text.", max_new_tokens=5)
+        print(output.text)
+        async for event in llm.stream("A text."):
+            print(event.text)
+
+
+main()
+asyncio.run(work())
