@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "runtime/protocol/token_histogram.h"
+#include "runtime/version.h"
+#include "server/api/process_metrics.h"
 
 namespace tandem::server {
 namespace {
@@ -159,6 +161,9 @@ struct Metrics::Impl {
 
   Labels labels;
   prometheus::Registry registry;
+  ProcessMetrics process{registry};
+  prometheus::Family<prometheus::Gauge>& build_info =
+      gauges("tandem:build_info", "The version of Tandem, as a label; always 1.");
   prometheus::Gauge& running =
       gauge("tandem:num_requests_running", "Requests that the engine computes.");
   prometheus::Gauge& waiting =
@@ -384,6 +389,8 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     impl_->set(steps);
   }
 
+  impl_->process.update();
+  impl_->build_info.Add({{"version", kVersion}}).Set(1);
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   const size_t own = families.size();
   for (size_t i = 0; i < own; ++i) {
