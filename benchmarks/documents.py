@@ -70,7 +70,7 @@ def main():
             for name, command in (("documents", whole), ("lines", lines), ("start", start)):
                 seconds[name].append(run(command)[0])
         for i, (text, _) in enumerate(texts):
-            if layout((folder / "out" / f"{i}.txt").read_text()) != layout(text):
+            if layout((folder / "out" / f"{i}.translated.txt").read_text()) != layout(text):
                 sys.exit(f"documents: document {i} has lost its layout")
         of = {name: statistics.median(values) for name, values in seconds.items()}
         count = sum(len(sentences) for _, sentences in texts)

@@ -1,6 +1,7 @@
 // tandem summarize, tandem translate: whole texts, files and folders in, one text for each out
 // (docs/documents.md).
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,9 +34,10 @@ struct DocumentOptions {
 
   // As a request's `params`; what is not said is the command's. tasks: the model's.
   json params(const std::map<std::string, TaskParams>& tasks) const;
-  // Of files in --output-dir.
-  std::string extension() const {
-    return task == Task::kSummarize ? ".summary.txt" : to.empty() ? ".txt" : "." + to + ".txt";
+  // Of a file in --output-dir: report.txt → report.summary.txt, report.de.txt.
+  std::string output_name(const std::filesystem::path& file) const {
+    const std::string what = task == Task::kSummarize ? "summary" : to.empty() ? "translated" : to;
+    return file.stem().string() + "." + what + file.extension().string();
   }
 };
 
@@ -123,7 +125,8 @@ DocumentFiles open_files(const DocumentOptions& options) {
                        "is for files; \"" + readable(input.text.substr(0, 40)) + "\" is a text");
     names.push_back(input.name);
   }
-  out.folder.emplace(options.folder, names, options.extension());
+  out.folder.emplace(options.folder, names,
+                     [&](const std::filesystem::path& file) { return options.output_name(file); });
   return out;
 }
 

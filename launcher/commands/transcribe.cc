@@ -199,7 +199,9 @@ int run(TranscribeOptions& options) {
       options.requests,
       [&] {
         if (!options.folder.empty())
-          folder.emplace(options.folder, options.files, extension_of(*format));
+          folder.emplace(options.folder, options.files, [&](const std::filesystem::path& file) {
+            return file.string() + "." + extension_of(*format);
+          });
       },
       [&](EngineApi& engine) {
         return Transcriber(engine, options, *format, folder ? &*folder : nullptr).run();

@@ -36,7 +36,7 @@ std::string write_whole(const fs::path& partial, const fs::path& path, const std
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& files,
-                           const std::string& extension)
+                           const OutputName& output_name)
     : folder_(std::move(folder)), paths_(files.size()), numbered_(files.size()) {
   std::error_code error;
   fs::create_directories(folder_, error);
@@ -48,7 +48,7 @@ OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& file
   if (const std::string why = write_whole(probe, probe, ""); !why.empty())
     throw UsageError(kFolderFlag, folder_.string() + ": nothing can be written there: " + why);
   std::remove(probe.c_str());
-  name(files, extension);
+  name(files, output_name);
   const long most = pathconf(folder_.c_str(), _PC_NAME_MAX);
   for (const fs::path& path : paths_) {
     if (most > 0 && path.filename().native().size() > static_cast<size_t>(most))
@@ -57,7 +57,7 @@ OutputFolder::OutputFolder(fs::path folder, const std::vector<std::string>& file
   }
 }
 
-void OutputFolder::name(const std::vector<std::string>& files, const std::string& extension) {
+void OutputFolder::name(const std::vector<std::string>& files, const OutputName& output_name) {
   std::set<fs::path> taken;
   for (const std::string& file : files) {
     std::error_code ignored;
@@ -65,9 +65,9 @@ void OutputFolder::name(const std::vector<std::string>& files, const std::string
   }
   const fs::path folder = fs::canonical(folder_);
   const auto take = [&](size_t i, const std::string& file_name) {
-    const std::string with_extension = file_name + "." + extension;
-    if (!taken.insert(folder / with_extension).second) return false;
-    paths_[i] = folder_ / with_extension;
+    const std::string output = output_name(file_name);
+    if (!taken.insert(folder / output).second) return false;
+    paths_[i] = folder_ / output;
     return true;
   };
   const auto base = [&](size_t i) {

@@ -14,6 +14,7 @@
 #include "runtime/protocol/token_histogram.h"
 #include "runtime/version.h"
 #include "server/api/process_metrics.h"
+#include "server/api/replica_sums.h"
 
 namespace tandem::server {
 namespace {
@@ -65,21 +66,6 @@ const std::multimap<std::string, std::string> kAliases{
     {"tandem:request_max_num_generation_tokens", "vllm:request_max_num_generation_tokens"},
 };
 
-Buckets step_buckets() { return {TokenHistogram::kBounds.begin(), TokenHistogram::kBounds.end()}; }
-
-// Steps of all replicas by their tokens.
-struct Steps {
-  std::vector<double> counts = std::vector<double>(TokenHistogram::kBounds.size() + 1);
-  double tokens = 0;
-
-  void add(const proto::SchedulerStats& stats) {
-    const auto& buckets = stats.step_tokens_buckets();
-    for (size_t i = 0; i < counts.size() && i < static_cast<size_t>(buckets.size()); ++i)
-      counts[i] += static_cast<double>(buckets[static_cast<int>(i)]);
-    tokens += static_cast<double>(stats.step_tokens());
-  }
-};
-
 Labels cache_labels(const proto::SchedulerStats& stats, int replica) {
   const auto flag = [](bool on) { return std::string(on ? "True" : "False"); };
   return {{"block_size", std::to_string(stats.block_size())},
@@ -90,21 +76,7 @@ Labels cache_labels(const proto::SchedulerStats& stats, int replica) {
           {"engine", std::to_string(replica)}};
 }
 
-// Of all replicas.
-struct Drafts {
-  double drafts = 0, tokens = 0, accepted = 0;
-  std::vector<double> accepted_at = {};  // by place in the draft
-
-  void add(const proto::SchedulerStats& stats) {
-    drafts += static_cast<double>(stats.spec_drafts());
-    tokens += static_cast<double>(stats.spec_draft_tokens());
-    accepted += static_cast<double>(stats.spec_accepted_tokens());
-    const auto& at = stats.spec_accepted_tokens_per_position();
-    accepted_at.resize(std::max(accepted_at.size(), static_cast<size_t>(at.size())));
-    for (int i = 0; i < at.size(); ++i)
-      accepted_at[static_cast<size_t>(i)] += static_cast<double>(at[i]);
-  }
-};
+Buckets step_buckets() { return {TokenHistogram::kBounds.begin(), TokenHistogram::kBounds.end()}; }
 
 }  // namespace
 
@@ -138,8 +110,8 @@ struct Metrics::Impl {
   };
 
   // With `mutex`. Workers that start anew count from the beginning.
-  void set(const Steps& now) {
-    Steps more = now;
+  void set(const StepSums& now) {
+    StepSums more = now;
     if (now.tokens >= steps.tokens) {
       more.tokens -= steps.tokens;
       for (size_t i = 0; i < more.counts.size(); ++i) more.counts[i] -= steps.counts[i];
@@ -149,7 +121,7 @@ struct Metrics::Impl {
     steps = now;
   }
   // With `mutex`.
-  void set(const Drafts& d) {
+  void set(const DraftSums& d) {
     drafts.set(d.drafts);
     draft_tokens.set(d.tokens);
     accepted_tokens.set(d.accepted);
@@ -190,7 +162,7 @@ struct Metrics::Impl {
   prometheus::Family<prometheus::Gauge>& replica_up =
       gauges("tandem:replica_up", "1 if the replica's workers are up.");
   std::mutex mutex;  // of the mirrors and `steps`
-  Steps steps;       // as of the last set()
+  StepSums steps;    // as of the last set()
   Mirror preemptions{
       counter("tandem:num_preemptions_total", "Requests that made room for others.")};
   Mirror restarts{
@@ -334,8 +306,8 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double running = 0, waiting = 0, swapped = 0, preemptions = 0, free = 0, blocks = 0;
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
          prefix_hits = 0, encoder_seconds = 0;
-  Drafts drafts;
-  Steps steps;
+  DraftSums drafts;
+  StepSums steps;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
     running += replica.stats().num_running();

@@ -67,7 +67,7 @@ TEST(DocumentsCli, FilesFoldersAndPatterns) {
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.out, "");
   EXPECT_EQ(read_file(dir.path() / "out/a.German.txt"), a.out);
-  EXPECT_EQ(read_file(dir.path() / "out/b.German.txt"), b.out);
+  EXPECT_EQ(read_file(dir.path() / "out/b.German.md"), b.out);
 }
 
 TEST(DocumentsCli, TasksOfT5AreChosen) {
