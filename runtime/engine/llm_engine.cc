@@ -83,13 +83,11 @@ bool LLMEngine::abort_request(const std::string& request_id) {
 }
 
 std::vector<proto::RequestOutput> LLMEngine::step() {
-  while (const auto input = loop_->next_step(now())) worker_->launch(*input);
-  if (loop_->steps_in_flight() == 0) return {};
-  const proto::StepOutput output = worker_->finish();
-  loop_->on_output(output);
+  const auto output = loop_->turn(*worker_, [this] { return now(); });
+  if (!output) return {};
   proto::SchedulerEvent event = loop_->step_event();
   event.set_generation(kGeneration);
-  core_->replica_step(event, output, now());
+  core_->replica_step(event, *output, now());
   answer_core();
   return std::exchange(finished_, {});
 }
