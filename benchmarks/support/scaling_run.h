@@ -66,8 +66,9 @@ class ScalingRun {
     config.block_size = 16;
     config.num_device_blocks = c.batch * ((c.source_tokens + 15) / 16 + c.new_tokens / 16 + 2);
     Scheduler scheduler(config);
-    EncoderDecoderModelRunner runner(ctx_, comm_, std::move(model_), config.block_size,
-                                     config.num_device_blocks, 0);
+    const auto runner = make_model_runner(
+        {ctx_, comm_, std::move(model_)},
+        {.block_size = config.block_size, .num_device_blocks = config.num_device_blocks});
     for (int i = 0; i < c.batch; ++i) scheduler.add_seq_group(make_sequence_group(request(c, i)));
     ScalingResult result;
     result.tokens.resize(static_cast<size_t>(c.batch));
@@ -76,7 +77,7 @@ class ScalingRun {
       const proto::StepInput input = scheduler.schedule(0);
       const CommunicatorStats before = comm_.stats();
       const auto start = std::chrono::steady_clock::now();
-      const proto::StepOutput output = runner.execute(input);
+      const proto::StepOutput output = runner->execute(input);
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       ScalingStep step = rows_of(input);
       step.seconds = seconds.count();

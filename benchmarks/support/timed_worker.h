@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "benchmarks/support/step_trace.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/worker.h"
 
 namespace tandem::bench {

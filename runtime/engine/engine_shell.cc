@@ -76,13 +76,11 @@ void EngineShell::cancel(const std::string& request_id) {
 }
 
 bool EngineShell::step() {
-  while (const auto input = loop_->next_step(now())) worker_->launch(*input);
-  if (loop_->steps_in_flight() == 0) return false;
-  const proto::StepOutput output = worker_->finish();
-  loop_->on_output(output);
+  const auto output = loop_->turn(*worker_, [this] { return now(); });
+  if (!output) return false;
   proto::SchedulerEvent event = loop_->step_event();
   event.set_generation(kGeneration);
-  core_->replica_step(event, output, now());
+  core_->replica_step(event, *output, now());
   answer_core();
   return true;
 }

@@ -1,11 +1,17 @@
+// A step from end to end: receive → schedule → forward → process. Each stage has a page of its own:
+//
+// receive: on_command() below. Requests come and go in queues (runtime/scheduling/group_queues.h).
+// schedule: Scheduler::schedule() plans, drafts and writes (runtime/scheduling/scheduler.cc).
+// forward: ModelRunner::launch() and finish() on every rank (runtime/execution/cpu_model_runner.cc,
+// runtime/execution/device/device_model_runner.cc).
+// process: on_output() below and Scheduler::complete_step(). Tokens become known, sequences end.
 #include "runtime/engine/step_loop.h"
 
-#include <cmath>
-#include <stdexcept>
 #include <utility>
 
 #include "base/check.h"
 #include "runtime/engine/make_sequence_group.h"
+#include "runtime/engine/step_output_checks.h"
 #include "runtime/request/request_error.h"
 #include "runtime/sampling/stop_rules.h"
 
@@ -21,6 +27,24 @@ ProfileGroup* profile_of_scheduler() {
   return profile == nullptr ? nullptr : profile->add_group("scheduler", 1, {"scheduler"});
 }
 
+// That workers compute: of encoders, of decoders' chunks, and drafts.
+int64_t num_tokens(const proto::StepInput& step) {
+  int64_t out = 0;
+  const auto encoder_of = [](const proto::SequenceGroupMetadata& group) {
+    const proto::SequenceData& data = group.encoder_seq_data();
+    return int64_t{data.encoder_length() > 0 ? data.encoder_length()
+                                             : data.prompt_token_ids_size()};
+  };
+  for (const proto::SequenceGroupMetadata& group : step.groups()) {
+    if (group.compute_encoder()) out += encoder_of(group);
+    for (const proto::SequenceData& data : group.seq_data()) out += data.token_chunk_size();
+  }
+  for (const proto::SequenceGroupDelta& delta : step.deltas())
+    for (const proto::SequenceDelta& seq : delta.seqs())
+      out += seq.token_chunk_size() + seq.draft_token_ids_size() + seq.num_drafts();
+  return out;
+}
+
 SchedulerConfig with_vocabulary(SchedulerConfig config, int vocab_size) {
   config.speculation.vocabulary = vocab_size;
   return config;
@@ -33,6 +57,19 @@ StepLoop::StepLoop(const SchedulerConfig& config, int vocab_size)
       vocab_size_(vocab_size),
       profile_(profile_of_scheduler()),
       scheduler_(config_) {}
+
+// With everything on one thread. In a server messages lie between the stages: SchedulerActor calls
+// on_command(), next_step() and on_output(), and WorkerActor the runner of each rank.
+std::optional<proto::StepOutput> StepLoop::turn(StepRunner& runner,
+                                                const std::function<double()>& now) {
+  while (const auto step = next_step(now())) runner.launch(*step);
+  if (steps_in_flight() == 0) return std::nullopt;
+  proto::StepOutput output = runner.finish();
+  on_output(output);
+  return output;
+}
+
+// --- Receive -------------------------------------------------------------------------------------
 
 std::optional<proto::SchedulerEvent> StepLoop::on_command(const proto::SchedulerCommand& command) {
   if (command.has_add()) {
@@ -75,6 +112,8 @@ void StepLoop::finish_sequence(const std::string& request_id, int64_t seq_id) {
   scheduler_.free_finished_seq_groups();
 }
 
+// --- Schedule ------------------------------------------------------------------------------------
+
 std::optional<proto::StepInput> StepLoop::next_step(double now) {
   proto::StepInput step;
   if (!next_step(now, step)) return std::nullopt;
@@ -103,80 +142,13 @@ bool StepLoop::schedule_step(double now, proto::StepInput& step) {
   return true;
 }
 
-// That workers compute: of encoders, of decoders' chunks, and drafts.
-int64_t StepLoop::num_tokens(const proto::StepInput& step) const {
-  int64_t out = 0;
-  const auto encoder_of = [](const proto::SequenceGroupMetadata& group) {
-    const proto::SequenceData& data = group.encoder_seq_data();
-    return int64_t{data.encoder_length() > 0 ? data.encoder_length()
-                                             : data.prompt_token_ids_size()};
-  };
-  for (const proto::SequenceGroupMetadata& group : step.groups()) {
-    if (group.compute_encoder()) out += encoder_of(group);
-    for (const proto::SequenceData& data : group.seq_data()) out += data.token_chunk_size();
-  }
-  for (const proto::SequenceGroupDelta& delta : step.deltas())
-    for (const proto::SequenceDelta& seq : delta.seqs())
-      out += seq.token_chunk_size() + seq.draft_token_ids_size() + seq.num_drafts();
-  return out;
-}
-
-namespace {
-
-void check_measured(const char* what, double value) {
-  if (!(value >= 0 && std::isfinite(value)))
-    throw std::runtime_error(std::string("step output: ") + what + ": " + std::to_string(value));
-}
-
-}  // namespace
-
-void StepLoop::check_answer(const proto::StepOutput& output) const {
-  const uint64_t expected = scheduler_.steps_in_flight().oldest_number();
-  if (expected == 0)
-    throw std::runtime_error("step output " + std::to_string(output.step()) +
-                             ": no step is in flight");
-  if (output.step() != expected)
-    throw std::runtime_error("step output " + std::to_string(output.step()) + " instead of " +
-                             std::to_string(expected));
-  check_measured("seconds", output.seconds());
-  check_measured("encoder_seconds", output.encoder_seconds());
-  check_measured("draft_cost", output.draft_cost());
-  for (const auto& group : output.outputs()) {
-    if (group.has_embedding() && group.embedding().values().empty())
-      throw std::runtime_error("step output: request \"" + group.request_id() +
-                               "\": an empty embedding");
-    const auto check = [&](int32_t token) {
-      if (token < 0 || token >= vocab_size_)
-        throw std::runtime_error("step output: request \"" + group.request_id() + "\": token " +
-                                 std::to_string(token) + " is not in [0, " +
-                                 std::to_string(vocab_size_) + ")");
-    };
-    const proto::BeamMoves& moves = group.moves();
-    if (moves.parents_size() != moves.token_ids_size())
-      throw std::runtime_error("step output: request \"" + group.request_id() +
-                               "\": moves of unequal lists");
-    for (const int32_t parent : moves.parents())
-      if (parent < 0 || parent >= moves.parents_size())
-        throw std::runtime_error("step output: request \"" + group.request_id() + "\": beam " +
-                                 std::to_string(parent) + " is not in [0, " +
-                                 std::to_string(moves.parents_size()) + ")");
-    for (const int32_t token : moves.token_ids()) check(token);
-    for (const auto& sample : group.samples()) {
-      check(sample.token_id());
-      for (const int32_t token : sample.candidates().token_ids()) check(token);
-      for (const auto& logprob : sample.logprobs().top()) check(logprob.token_id());
-      for (const int32_t token : sample.drafts().token_ids()) check(token);
-    }
-    for (const auto& logprobs : group.prompt_logprobs())
-      for (const auto& logprob : logprobs.top()) check(logprob.token_id());
-  }
-}
+// --- Process -------------------------------------------------------------------------------------
 
 void StepLoop::on_output(const proto::StepOutput& output) {
   const ProfiledScope scope(profile_);
   ProfileSpan span(kCommit);
   span.say({output.outputs_size()});
-  check_answer(output);
+  check_step_output(output, scheduler_.steps_in_flight().oldest_number(), vocab_size_);
   scheduler_.complete_step(output);
   ++steps_completed_;
   encoder_seconds_ += output.encoder_seconds();
@@ -202,6 +174,8 @@ void StepLoop::finish_if_ended(const SequenceGroup& scheduled,
   if (decision.status != SequenceStatus::kRunning)
     scheduler_.finish_sequence(group.request_id(), sample.seq_id(), decision.status);
 }
+
+// --- What the engine is told ---------------------------------------------------------------------
 
 proto::SchedulerEvent StepLoop::step_event() {
   proto::SchedulerEvent event;

@@ -1,5 +1,6 @@
-// The decisions of a SchedulerActor, and of EngineShell: when the next step goes to the workers of
-// one replica, and what their answers mean. The scheduler keeps the ledger of steps in flight.
+// The loop of one replica, receive → schedule → forward → process (step_loop.cc has it on a page):
+// when the next step goes to the workers, and what their answers mean. The decisions of a
+// SchedulerActor, and of EngineShell. The scheduler keeps the ledger of steps in flight.
 // Synchronous; one thread; no clock, no I/O. One object per generation of the worker group: when
 // the group dies, so does this, and the engine core adds the requests anew.
 //
@@ -8,12 +9,14 @@
 // engine's, and reach this as finish_sequence.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/profile/profile.h"
+#include "runtime/execution/step_runner.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/protocol/token_histogram.h"
 #include "runtime/scheduling/scheduler.h"
@@ -24,6 +27,11 @@ class StepLoop {
  public:
   // vocab_size: what workers may answer with.
   StepLoop(const SchedulerConfig& config, int vocab_size);
+
+  // A turn with a runner on this thread: launches steps while there is credit, waits for the oldest
+  // one's answer, and processes it. Returns that answer, or nothing if no step is in flight. now:
+  // in seconds. Throws as launch(), finish() and on_output().
+  std::optional<proto::StepOutput> turn(StepRunner& runner, const std::function<double()>& now);
 
   // What the engine core wants. Returns what it is to be told of that: a request that can never run
   // is rejected.
@@ -62,8 +70,6 @@ class StepLoop {
 
  private:
   bool schedule_step(double now, proto::StepInput& step);
-  int64_t num_tokens(const proto::StepInput& step) const;
-  void check_answer(const proto::StepOutput& output) const;
   void finish_if_ended(const SequenceGroup& scheduled, const proto::SequenceGroupOutput& group,
                        int i);
 

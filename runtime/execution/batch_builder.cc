@@ -127,6 +127,12 @@ int32_t slot_of(std::span<const int32_t> blocks, int position, int block_size) {
   return blocks[page] * block_size + position % block_size;
 }
 
+SamplerSequence sampler_view(const SampleRow& row) {
+  const WorkerSequence& seq = row.seq();
+  return {&row.group->params, row.group->encoder.tokens, seq.prompt, seq.output,
+          static_cast<uint32_t>(seq.index)};
+}
+
 Batch build_batch(const std::vector<WorkerGroup*>& scheduled, int block_size,
                   std::optional<int32_t> padding) {
   TANDEM_CHECK_GT(block_size, 0);

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "models/step/attention_metadata.h"
-#include "runtime/execution/worker_group.h"
+#include "runtime/execution/groups/worker_group.h"
+#include "runtime/sampling/logits_processors.h"
 
 namespace tandem {
 
@@ -22,6 +23,8 @@ struct SampleRow {
 
   const WorkerSequence& seq() const { return group->seqs[static_cast<size_t>(seq_index)]; }
 };
+// What the processors and the sampler see of a row.
+SamplerSequence sampler_view(const SampleRow& row);
 
 // Rows of the encoder's output that are pooled.
 struct PooledRows {

@@ -19,6 +19,17 @@ struct DecoderStats {
   double seconds = 0;  // the device's, of finished steps that were timed (time_decoder())
 };
 
+// What was recorded before the first step. Recordings that the device could not make do not count.
+struct RecordedSteps {
+  int count = 0;
+  size_t bytes = 0;  // of the device's memory, as it says
+  RecordedSteps& operator+=(const RecordedSteps& other) {
+    count += other.count;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
 class StepRunner {
  public:
   virtual ~StepRunner() = default;

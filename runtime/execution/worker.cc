@@ -133,10 +133,14 @@ class ModelWorker final : public Worker {
 
   void start(const proto::WorkerStart& start) override {
     TANDEM_CHECK(model_ != nullptr, "a worker starts once, after loading");
-    runner_ = std::make_unique<EncoderDecoderModelRunner>(
-        *ctx_, *comm_, std::move(model_), config_.block_size, start.num_device_blocks(),
-        start.num_host_blocks(), !config_.enforce_eager, max_drafts(), config_.max_num_seqs,
-        std::exchange(draft_model_, std::nullopt));
+    runner_ = make_model_runner(
+        {*ctx_, *comm_, std::move(model_), std::exchange(draft_model_, std::nullopt)},
+        {.block_size = config_.block_size,
+         .num_device_blocks = start.num_device_blocks(),
+         .num_host_blocks = start.num_host_blocks(),
+         .max_drafts = max_drafts(),
+         .record_steps = !config_.enforce_eager,
+         .max_sequences = config_.max_num_seqs});
     if (ctx_->on_cpu()) ctx_->commit_scratch(kCommittedScratch);
     if (!sizes_.empty()) prepare_decoding();
   }
@@ -228,7 +232,7 @@ class ModelWorker final : public Worker {
   bool aborted_ = false;
   std::unique_ptr<Model> model_;
   std::optional<LoadedDraftModel> draft_model_;
-  std::unique_ptr<EncoderDecoderModelRunner> runner_;
+  std::unique_ptr<ModelRunner> runner_;
   std::vector<int> sizes_;  // for which steps are recorded at start
   RecordingCost kept_;
 };

@@ -3,6 +3,7 @@
 // finished ones their cross blocks. Groups do not move in memory.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,9 +11,22 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runtime/scheduling/queued_group.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem {
+
+// A group with its place in the scheduler.
+struct QueuedGroup {
+  enum class Queue : uint8_t { kWaiting, kRunning, kSwapped, kFinished };
+
+  std::unique_ptr<SequenceGroup> group;
+  uint64_t ticket = 0;  // order of arrival, among equals
+  Queue queue = Queue::kWaiting;
+  bool known_to_workers = false;
+  bool dropped = false;     // it is in no queue: steps in flight refer to it
+  int steps_in_flight = 0;  // those that it is in
+  int planned_index = -1;   // into PlannedStep::groups(), while a step is being scheduled
+};
 
 class GroupQueues {
  public:

@@ -11,18 +11,30 @@ namespace tandem {
 
 using Queue = QueuedGroup::Queue;
 
+namespace {
+
+bool only_decodes(const PlannedStep& planned) {
+  if (!planned.swap_out.empty() || !planned.swap_in.empty()) return false;
+  const auto& groups = planned.groups();
+  return std::none_of(groups.begin(), groups.end(), [](const PlannedStep::Group& group) {
+    return group.in_full || group.compute_encoder || group.queued->group->pools() ||
+           std::any_of(group.chunks.begin(), group.chunks.end(),
+                       [](const SequenceChunk& chunk) { return chunk.tokens != 1; });
+  });
+}
+
+}  // namespace
+
 Scheduler::Scheduler(const SchedulerConfig& config)
     : config_(config),
       blocks_(config.block_size, config.num_device_blocks, config.num_host_blocks,
               /*watermark=*/0.01, {config.enable_encoder_cache, config.enable_prefix_caching}),
-      preemptor_(config_, queues_, blocks_),
       beams_(blocks_),
-      planner_(config_, queues_, blocks_, beams_, preemptor_),
+      planner_(config_, queues_, blocks_, beams_),
       speculator_(config_, blocks_),
       writer_(blocks_.tables()),
-      ends_(queues_, blocks_, speculator_, writer_),
-      draft_(config.max_num_seqs),
-      flight_(config_, queues_, blocks_, beams_, speculator_, ends_) {
+      planned_(config.max_num_seqs),
+      answers_(queues_) {
   TANDEM_CHECK_GT(config.max_num_seqs, 0);
   TANDEM_CHECK_GT(config.max_num_batched_tokens, 0);
   TANDEM_CHECK_GT(config.max_steps_in_flight, 0);
@@ -46,7 +58,7 @@ void Scheduler::add_seq_group(std::unique_ptr<SequenceGroup> group) {
 bool Scheduler::abort_seq_group(const std::string& request_id) {
   QueuedGroup* const queued = queues_.find(request_id);
   if (queued == nullptr) return false;
-  ends_.drop(*queued);
+  drop(*queued);
   return true;
 }
 
@@ -57,12 +69,12 @@ void Scheduler::finish_sequence(const std::string& request_id, int64_t seq_id,
   if (queued == nullptr) return;
   Sequence* const seq = queued->group->find(seq_id);
   if (seq == nullptr || seq->finished()) return;
-  if (queued->group->beams() == nullptr) return ends_.finish(*queued, *seq, status);
-  for (const auto& beam : queued->group->seqs()) ends_.finish(*queued, *beam, status);
+  if (queued->group->beams() == nullptr) return finish(*queued, *seq, status);
+  for (const auto& beam : queued->group->seqs()) finish(*queued, *beam, status);
 }
 
 void Scheduler::free_finished_seq_groups() {
-  while (!queues_.finished().empty()) ends_.drop(*queues_.finished().back());
+  while (!queues_.finished().empty()) drop(*queues_.finished().back());
 }
 
 bool Scheduler::has_unfinished() const {
@@ -82,6 +94,17 @@ proto::StepInput Scheduler::schedule(double now) {
   return message;
 }
 
+void Scheduler::schedule(double now, proto::StepInput& message) {
+  TANDEM_CHECK(steps_.size() < config_.max_steps_in_flight, "the oldest step was not completed");
+  end_searches(now);
+  if (speculator_.enabled() && speculator_.waits(queues_, steps_, now)) return;
+  planned_.begin(now, config_.max_num_batched_tokens);
+  planner_.plan(planned_);
+  if (speculator_.enabled()) speculator_.add_drafts(queues_, planned_);
+  if (writer_.write(planned_, message)) message.set_step(launch());
+  planned_.end();
+}
+
 void Scheduler::end_searches(double now) {
   for (const QueuedGroup* queued : queues_.running()) {
     SequenceGroup& group = *queued->group;
@@ -92,26 +115,104 @@ void Scheduler::end_searches(double now) {
   }
 }
 
-void Scheduler::schedule(double now, proto::StepInput& message) {
-  TANDEM_CHECK(steps_in_flight().size() < config_.max_steps_in_flight,
-               "the oldest step was not completed");
-  end_searches(now);
-  if (speculator_.enabled() && speculator_.waits(queues_, steps_in_flight(), now)) return;
-  draft_.begin(now, config_.max_num_batched_tokens);
-  planner_.plan(draft_);
-  if (speculator_.enabled()) speculator_.add_drafts(queues_, draft_);
-  if (writer_.write(draft_, message)) message.set_step(flight_.take_off(draft_));
-  draft_.end();
+uint64_t Scheduler::launch() {
+  StepInFlight& step = steps_.begin(planned_.now);
+  step.only_decodes = only_decodes(planned_);
+  step.groups.reserve(planned_.groups().size());
+  step.seqs.reserve(planned_.groups().size());
+  for (const bool in_full : {true, false})  // as in the message
+    for (PlannedStep::Group& group : planned_.groups())
+      if (group.in_full == in_full) launch(group, step);
+  return step.number;
+}
+
+void Scheduler::launch(PlannedStep::Group& scheduled, StepInFlight& step) {
+  QueuedGroup& queued = *scheduled.queued;
+  SequenceGroup& group = *queued.group;
+  const BeamState* beams = group.beams();
+  StepsInFlight::add_group(step, queued);
+  if (scheduled.compute_encoder) group.set_encoder_computed(true);
+  if (group.pools()) step.seqs.push_back({&queued, group.seqs()[0].get(), /*samples=*/true});
+  for (SequenceChunk& chunk : scheduled.chunks) {
+    const bool samples = chunk.tokens == chunk.seq->num_uncomputed_tokens();
+    step.seqs.push_back({&queued, chunk.seq, samples, beams != nullptr ? beams->epoch : 0,
+                         std::move(chunk.drafts), chunk.asked_drafts});
+    const int from = chunk.seq->num_computed_tokens();
+    chunk.seq->advance(chunk.tokens);
+    cache_blocks(group, *chunk.seq, from);
+    if (samples && beams == nullptr) chunk.seq->add_pending();
+    if (samples && group.searches_ahead()) BeamSearchDriver::launch(group, *chunk.seq);
+  }
+}
+
+// The sequence's computed and known tokens were `from` or fewer; blocks that have filled up since
+// are cached. Of beams that are searched ahead, only the prompt's: what their blocks are filled
+// with later is known when others may have them.
+void Scheduler::cache_blocks(const SequenceGroup& group, const Sequence& seq, int from) {
+  if (!config_.enable_prefix_caching || (group.searches_ahead() && group.launched())) return;
+  const int size = config_.block_size;
+  const int known = std::min(seq.num_computed_tokens(), seq.num_known_tokens());
+  if (known / size > from / size) blocks_.cache_full_blocks(group, seq);
 }
 
 // --- Completion ----------------------------------------------------------------------------------
 
-void Scheduler::complete_step(uint64_t step, const std::vector<SampledToken>& sampled) {
-  flight_.land(step, sampled);
+void Scheduler::complete_step(const proto::StepOutput& output) {
+  StepInFlight& step = steps_.oldest(output.step());
+  answers_.read(step, output);
+  speculator_.measure(step, output);
+  take_answers(step);
 }
 
-void Scheduler::complete_step(const proto::StepOutput& output) {
-  flight_.land(output.step(), output);
+// Sequences advanced when the step was scheduled: its pending tokens become known ones.
+void Scheduler::take_answers(StepInFlight& step) {
+  const auto rounds = BeamSearchDriver::choose_rounds(step, answers_);  // the last that throws
+  for (size_t i = 0; i < step.seqs.size(); ++i)
+    if (answers_.of(i).given) take_answer(step.seqs[i], answers_.of(i));
+  for (QueuedGroup* queued : step.groups)
+    if (!queued->dropped && queued->group->beams() != nullptr && !queued->group->finished() &&
+        beams_.advance(*queued->group))
+      finish_search(*queued);
+  for (const auto& round : rounds)
+    if (beams_.finish_round(round)) finish_search(*round.queued);
+  steps_.complete_oldest();
+  queues_.forget_dropped();
+}
+
+void Scheduler::take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer) {
+  const SequenceGroup& group = *scheduled.queued->group;
+  Sequence& seq = *scheduled.seq;
+  if (group.pools()) return finish(*scheduled.queued, seq, SequenceStatus::kFinishedStopped);
+  if (answer.candidates != nullptr) return BeamSearchDriver::collect(scheduled, *answer.candidates);
+  const int from = seq.num_known_tokens();
+  seq.resolve_pending(answer.token);
+  for (const int32_t token : answer.more) seq.go_on_behind_draft(token);
+  if (scheduled.has_drafts()) speculator_.count(scheduled, answer.drafts, answer.more.size());
+  cache_blocks(group, seq, from);
+}
+
+// --- Ends ----------------------------------------------------------------------------------------
+
+void Scheduler::finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status) {
+  seq.set_status(status);
+  seq.drop_pending();
+  speculator_.forget(seq);
+  blocks_.free(seq);
+  if (queues_.sequence_finished(queued)) return;
+  if (queued.known_to_workers && queued.group->beams() == nullptr)
+    writer_.forget_sequence(seq.seq_id());
+}
+
+void Scheduler::finish_search(QueuedGroup& queued) {
+  for (const auto& beam : queued.group->seqs())
+    finish(queued, *beam, SequenceStatus::kFinishedStopped);
+}
+
+void Scheduler::drop(QueuedGroup& queued) {
+  for (const auto& seq : queued.group->seqs()) speculator_.forget(*seq);
+  blocks_.free_all(*queued.group);
+  if (queued.known_to_workers) writer_.forget_group(queued.group->request_id());
+  queues_.drop(queued);
 }
 
 // --- Integrity -----------------------------------------------------------------------------------
@@ -140,7 +241,7 @@ void Scheduler::check_group(const QueuedGroup& queued) const {
       TANDEM_CHECK_LE(blocks_.blocks_for(seq->num_computed_tokens()),
                       static_cast<int>(tables.self(*seq).size()));
   }
-  TANDEM_CHECK_EQ(queued.draft_index, -1);
+  TANDEM_CHECK_EQ(queued.planned_index, -1);
   if (group.beams() != nullptr) beams_.check_integrity(group);
 }
 
@@ -149,9 +250,9 @@ void Scheduler::check_integrity() const {
   queues_.check_integrity();
   for (const auto& [id, queued] : queues_.all()) check_group(*queued);
   TANDEM_CHECK(queues_.num_running_seqs() <= config_.max_num_seqs);
-  TANDEM_CHECK(draft_.groups().empty());
-  TANDEM_CHECK_LE(steps_in_flight().size(), config_.max_steps_in_flight);
-  steps_in_flight().check_integrity(queues_);
+  TANDEM_CHECK(planned_.groups().empty());
+  TANDEM_CHECK_LE(steps_.size(), config_.max_steps_in_flight);
+  steps_.check_integrity(queues_);
   speculator_.check_integrity(queues_);
 }
 

@@ -1,5 +1,7 @@
 // Continuous batching: which sequences run in the next step, and where their keys and values go.
-// Synchronous; one thread. The contract, with its reasons: docs/scheduling.md.
+// A step is planned, gets drafts, becomes a message and is in flight (schedule()) until its answers
+// are there (complete_step()). Synchronous; one thread. The contract, with its reasons:
+// docs/scheduling.md.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +10,12 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
-#include "runtime/scheduling/drafts/speculator.h"
-#include "runtime/scheduling/group_ends.h"
 #include "runtime/scheduling/group_queues.h"
 #include "runtime/scheduling/scheduler_config.h"
 #include "runtime/scheduling/sequence.h"
 #include "runtime/scheduling/steps/beam_search_driver.h"
-#include "runtime/scheduling/steps/preemptor.h"
-#include "runtime/scheduling/steps/step_answers.h"
-#include "runtime/scheduling/steps/step_draft.h"
-#include "runtime/scheduling/steps/step_flight.h"
+#include "runtime/scheduling/steps/planned_step.h"
+#include "runtime/scheduling/steps/speculator.h"
 #include "runtime/scheduling/steps/step_message_writer.h"
 #include "runtime/scheduling/steps/step_planner.h"
 #include "runtime/scheduling/steps/steps_in_flight.h"
@@ -45,12 +43,10 @@ class Scheduler {
   proto::StepInput schedule(double now);
   // The same, into an empty message (which may lie in an arena).
   void schedule(double now, proto::StepInput& message);
-  // The oldest step in flight was computed: its sampled tokens become known. Throws
-  // std::runtime_error, and changes nothing, if it is another step's turn, or as
+  // The oldest step in flight was computed: its sampled tokens become known. The answer for a beam
+  // is its candidates. A search that ends with them finishes its group, and so does a pooled
+  // vector. Throws std::runtime_error, and changes nothing, if it is another step's turn, or as
   // StepAnswers::read().
-  void complete_step(uint64_t step, const std::vector<SampledToken>& sampled);
-  // The answer for a beam is its candidates. A search that ends with them finishes its group, and
-  // so does a pooled vector.
   void complete_step(const proto::StepOutput& output);
   // Results of the searches that have ended since the last call.
   std::vector<proto::BeamResult> take_beam_results() { return beams_.take_results(); }
@@ -65,11 +61,11 @@ class Scheduler {
   int num_waiting() const { return queues_.num_waiting(); }
   int num_running() const { return static_cast<int>(queues_.running().size()); }
   int num_swapped() const { return queues_.num_swapped(); }
-  int num_preemptions() const { return preemptor_.count(); }  // so far
+  int num_preemptions() const { return planner_.num_preemptions(); }  // so far
   // Groups preempted since the last call, in order; one may be there several times.
-  std::vector<proto::RequestPreempted> take_preempted() { return preemptor_.take(); }
+  std::vector<proto::RequestPreempted> take_preempted() { return planner_.take_preempted(); }
   // Numbers, times and requests of the steps in flight.
-  const StepsInFlight& steps_in_flight() const { return flight_.steps(); }
+  const StepsInFlight& steps_in_flight() const { return steps_; }
   SequenceGroup* find(const std::string& request_id);
   const BlockManager& block_manager() const { return blocks_; }
   const SpeculationStats& speculation_stats() const { return speculator_.stats(); }
@@ -81,19 +77,31 @@ class Scheduler {
  private:
   // Beam searches whose time (max_time) is over end with their next round.
   void end_searches(double now);
+  // The planned step is in flight: groups advance as if it had been computed. Returns its number.
+  uint64_t launch();
+  void launch(PlannedStep::Group& scheduled, StepInFlight& step);
+  void take_answers(StepInFlight& step);
+  void take_answer(const SequenceInFlight& scheduled, const StepAnswers::Answer& answer);
+  void cache_blocks(const SequenceGroup& group, const Sequence& seq, int from);
+  // How sequences and groups end: what they hold is freed, and workers hear of it with the next
+  // step. finish() takes an unfinished sequence, frees its self blocks and drops its pending
+  // tokens; with the last one the group is finished, which keeps its cross blocks.
+  void finish(QueuedGroup& queued, Sequence& seq, SequenceStatus status);
+  void finish_search(QueuedGroup& queued);
+  // Frees all that the group holds, and forgets it, in whatever queue it is.
+  void drop(QueuedGroup& queued);
   void check_group(const QueuedGroup& queued) const;
 
   SchedulerConfig config_;
   BlockManager blocks_;
   GroupQueues queues_;
-  Preemptor preemptor_;
   BeamSearchDriver beams_;
   StepPlanner planner_;
   Speculator speculator_;
   StepMessageWriter writer_;
-  GroupEnds ends_;
-  StepDraft draft_;
-  StepFlight flight_;
+  PlannedStep planned_;  // empty but in schedule()
+  StepsInFlight steps_;
+  StepAnswers answers_;  // of the step that is being completed
 };
 
 }  // namespace tandem

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/scheduling/drafts/step_cost.h"
+#include "runtime/scheduling/drafts/step_times.h"
 
 namespace tandem {
 
@@ -20,7 +20,7 @@ struct SpeculationConfig {
   bool draft_model = false;        // workers have one, which makes drafts too
   // Of its step, as a share of one of the model with as many rows. 0: what workers measure.
   double draft_cost = 0;
-  double rows_of_a_step = kRowsOfAStep;  // step_cost.h
+  double rows_of_a_step = kRowsOfAStep;  // step_times.h
 };
 
 struct SchedulerConfig {

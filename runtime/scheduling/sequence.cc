@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "runtime/protocol/encoder_input.h"
-#include "runtime/scheduling/token_hash.h"
 
 namespace tandem {
 namespace {

@@ -19,6 +19,18 @@ namespace tandem {
 using EncoderDecoderInputs = proto::EncoderDecoderInputs;
 using SamplingParams = proto::SamplingParams;
 
+// A hash of token ids, for tables whose entries are compared with the ids themselves.
+inline uint64_t hash_mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 32);
+}
+
+inline uint64_t hash_tokens(uint64_t seed, std::span<const int32_t> tokens) {
+  uint64_t hash = hash_mix(seed, tokens.size());
+  for (const int32_t token : tokens) hash = hash_mix(hash, static_cast<uint32_t>(token));
+  return hash;
+}
+
 class Sequence {
  public:
   // from_decoder_prompt: the sequence starts as inputs.prompt_token_ids; otherwise it is the

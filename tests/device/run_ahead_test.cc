@@ -276,8 +276,8 @@ class Runner {
     ctx_ = make_context(config_, DType::kF32, 1);
     Checkpoint checkpoint = Checkpoint::open(config_.model);
     auto model = load_model(model_config, checkpoint, {*ctx_, *comm_, DType::kF32});
-    runner_ = std::make_unique<EncoderDecoderModelRunner>(*ctx_, *comm_, std::move(model),
-                                                          config_.block_size, 200, 0);
+    runner_ = make_model_runner({*ctx_, *comm_, std::move(model)},
+                                {.block_size = config_.block_size, .num_device_blocks = 200});
     SchedulerConfig scheduling =
         scheduler_config(config_,
                          CacheSize{.num_device_blocks = 200,

@@ -225,7 +225,7 @@ std::vector<int32_t> key_lists(int32_t limit) {
 }  // namespace
 
 // Each shape once as it is, and once recorded: as its first steps would be.
-DeviceDecoder::Prepared DeviceDecoder::prepare_decoding(int32_t sequences, KvCache& cache) {
+RecordedSteps DeviceDecoder::prepare_decoding(int32_t sequences, KvCache& cache) {
   proto::SamplingParams greedy;
   greedy.set_max_tokens(std::numeric_limits<int32_t>::max());
   std::vector<DecoderRow> rows(static_cast<size_t>(sequences));
@@ -235,7 +235,7 @@ DeviceDecoder::Prepared DeviceDecoder::prepare_decoding(int32_t sequences, KvCac
   in.input_ids.assign(rows.size(), 0);
   in.positions.assign(rows.size(), 0);
   const DecoderStats before = stats_;
-  Prepared out;
+  RecordedSteps out;
   for (const int32_t self_keys : key_lists(room_.self_keys)) {
     for (const int32_t cross_keys : key_lists(room_.cross_keys)) {
       const StepShape shape = StepShape::of_decoding(sequences, self_keys, cross_keys);

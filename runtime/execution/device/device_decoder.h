@@ -83,17 +83,8 @@ class DeviceDecoder {
 
   // Before the first step: computes and records steps of so many sequences that decode greedily,
   // one token each, of all lengths that lists are made for. They belong to no sequence, and write
-  // nothing. Recordings that the device could not make are not counted.
-  struct Prepared {
-    int count = 0;
-    size_t bytes = 0;  // of the device's memory, as it says
-    Prepared& operator+=(const Prepared& other) {
-      count += other.count;
-      bytes += other.bytes;
-      return *this;
-    }
-  };
-  Prepared prepare_decoding(int32_t sequences, KvCache& cache);
+  // nothing.
+  RecordedSteps prepare_decoding(int32_t sequences, KvCache& cache);
 
   const DecoderStats& stats() const { return stats_; }
   // From now on steps are timed on the device: from the first kernel to the answer's copy.

@@ -15,12 +15,6 @@ bool is_kept(const WorkerGroup& group) {
 
 }  // namespace
 
-SamplerSequence sampler_view(const SampleRow& row) {
-  const WorkerSequence& seq = row.seq();
-  return {&row.group->params, row.group->encoder.tokens, seq.prompt, seq.output,
-          static_cast<uint32_t>(seq.index)};
-}
-
 bool goes_on_ahead(const WorkerGroup& group, int64_t vocabulary, const DeviceSequences& sequences) {
   if (group.beams_ahead) return true;
   const bool able = chooses_ahead(group.params, vocabulary), kept = is_kept(group);
@@ -41,6 +35,7 @@ DeviceRows::DeviceRows(std::span<const SampleRow> rows, int block_size, DeviceDe
     if (row.group->beams_ahead && seq.index == 0)
       add_round(rows_.size(), *row.group, decoder.sequences());
     rows_.push_back({sampler_view(row), row.first_token + row.num_tokens - 1, place});
+    sources_.push_back({row.group, seq.seq_id});
   }
 }
 
@@ -94,26 +89,38 @@ void DeviceRows::add_round(size_t row, const WorkerGroup& group, const DeviceSeq
   groups_.push_back(&group);
 }
 
-std::vector<DeviceRows::Pending> DeviceRows::go_on(const DeviceDecoder::Flight& flight,
-                                                   SequenceTable& table,
-                                                   DeviceSequences& sequences) const {
+DeviceRows::Placeholders DeviceRows::go_on(const DeviceDecoder::Flight& flight,
+                                           SequenceTable& table, DeviceSequences& sequences) const {
   for (size_t i = 0; i < rows_.size(); ++i)
     if (kept_rows_[i] >= 0 && flight.ids()[i] < 0) sequences.append(kept_rows_[i]);
-  std::vector<Pending> out;
+  Placeholders out;
   for (size_t r = 0; r < rounds_.size(); ++r) {
     // The table's own, which the batch only reads.
     auto& group = const_cast<WorkerGroup&>(*groups_[r]);
     const DeviceDecoder::Round& round = rounds_[r];
+    out.first_rows.push_back(round.row);
     table.go_on(group, round.round.full_pages, [&](int beam, int page) {
       return DeviceSequences::page_reference(round.beams[static_cast<size_t>(beam)].place, page);
     });
     for (int i = 0; i < round.round.num_beams; ++i) {
       const int64_t id = group.seqs[static_cast<size_t>(i)].seq_id;
       sequences.append(id);
-      out.push_back({r, i, table.append_pending(group, id, flight.beam_id(r) - i)});
+      out.beams.push_back({r, i, table.append_pending(group, id, flight.beam_id(r) - i)});
     }
   }
+  go_on_rows(flight, table, out);
   return out;
+}
+
+void DeviceRows::go_on_rows(const DeviceDecoder::Flight& flight, SequenceTable& table,
+                            Placeholders& out) const {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (uses_beams(sources_[i].group->params)) continue;
+    auto& group = const_cast<WorkerGroup&>(*sources_[i].group);
+    // (Where the host chooses, the step is completed before the id could be read.)
+    const int32_t id = flight.ids()[i] < 0 ? flight.ids()[i] : -1;
+    out.rows.push_back({i, table.append_pending(group, sources_[i].seq_id, id)});
+  }
 }
 
 }  // namespace tandem

@@ -8,12 +8,9 @@
 
 #include "runtime/execution/batch_builder.h"
 #include "runtime/execution/device/device_decoder.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 
 namespace tandem {
-
-// What the processors and the sampler see of a row.
-SamplerSequence sampler_view(const SampleRow& row);
 
 // Whether the next tokens of the group's scheduled sequences can be asked for while the device
 // alone knows their last ones.
@@ -28,23 +25,39 @@ class DeviceRows {
   std::span<const DecoderRow> rows() const { return rows_; }
   std::span<const DeviceDecoder::Round> rounds() const { return rounds_; }
 
-  // A beam's token that is not known yet.
-  struct Pending {
-    size_t round;
-    int beam;
-    SequenceTable::PendingToken token;
+  // Tokens that only the device knows, and where the answer will have them.
+  struct Placeholders {
+    struct OfRow {
+      size_t row;
+      SequenceTable::PendingToken token;
+    };
+    struct OfBeam {
+      size_t round;
+      int beam;
+      SequenceTable::PendingToken token;
+    };
+    std::vector<OfRow> rows;
+    std::vector<OfBeam> beams;
+    std::vector<size_t> first_rows;  // of each round
   };
-  // The step was launched, and its chunks are advanced: beams go on with what stands for their
-  // tokens.
-  std::vector<Pending> go_on(const DeviceDecoder::Flight& flight, SequenceTable& table,
-                             DeviceSequences& sequences) const;
+  // The step was launched, and its chunks are advanced: sequences and beams go on with placeholders
+  // for their tokens (not beams that the device does not search: they come with the next message).
+  Placeholders go_on(const DeviceDecoder::Flight& flight, SequenceTable& table,
+                     DeviceSequences& sequences) const;
 
  private:
   void begin(std::span<const SampleRow> rows, DeviceDecoder& decoder);
   void add_round(size_t row, const WorkerGroup& group, const DeviceSequences& sequences);
+  void go_on_rows(const DeviceDecoder::Flight& flight, SequenceTable& table,
+                  Placeholders& out) const;
 
   int block_size_;
   std::vector<DecoderRow> rows_;
+  struct Source {
+    const WorkerGroup* group;
+    int64_t seq_id;
+  };
+  std::vector<Source> sources_;  // of rows_
   std::vector<DeviceDecoder::Round> rounds_;
   std::vector<const WorkerGroup*> groups_;  // of rounds_
   // Of rows without beams: the sequence, if the device keeps its tokens where it chooses; else -1.

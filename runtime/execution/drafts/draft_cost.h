@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/scheduling/drafts/step_cost.h"
+#include "runtime/scheduling/drafts/step_times.h"
 
 namespace tandem {
 

@@ -15,8 +15,8 @@
 #include "runtime/execution/drafts/draft_cost.h"
 #include "runtime/execution/drafts/draft_slots.h"
 #include "runtime/execution/drafts/load_draft_model.h"
+#include "runtime/execution/groups/worker_group.h"
 #include "runtime/execution/kv_cache.h"
-#include "runtime/execution/worker_group.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {

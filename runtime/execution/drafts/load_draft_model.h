@@ -7,7 +7,7 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/load_model.h"
 #include "models/model.h"
-#include "runtime/scheduling/drafts/step_cost.h"
+#include "runtime/scheduling/drafts/step_times.h"
 
 namespace tandem {
 
@@ -15,7 +15,7 @@ struct LoadedDraftModel {
   std::unique_ptr<Model> model;
   // The model's own encoder does for it: it is the same. Then it was not loaded.
   bool shares_encoder = false;
-  double rows_of_a_step = kRowsOfAStep;  // step_cost.h
+  double rows_of_a_step = kRowsOfAStep;  // step_times.h
 };
 
 // Throws InputError naming --draft-model and what is different: the vocabulary's size, the tokens

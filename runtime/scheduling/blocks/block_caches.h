@@ -1,17 +1,115 @@
-// What the caches have of the device's blocks: cross tables by source, full blocks of decoder
-// tokens by prefix (docs/scheduling.md §8). A block is marked as cached in the device pool exactly
-// while one of the caches holds it.
+// What is kept of blocks that may be asked for again (docs/scheduling.md §8): cross tables by
+// source, full blocks of decoder tokens by prefix.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "runtime/scheduling/blocks/block_table.h"
-#include "runtime/scheduling/blocks/cross_cache.h"
-#include "runtime/scheduling/blocks/prefix_cache.h"
+#include "runtime/scheduling/blocks/block_pool.h"
 #include "runtime/scheduling/sequence.h"
 
 namespace tandem {
+
+// Which blocks hold the cross-attention keys and values of which source. An entry is a whole cross
+// table: the encoder's result is used whole or not at all. Knows nothing of references: the block
+// manager tells it when an entry's blocks go to somebody else.
+class CrossCache {
+ public:
+  explicit CrossCache(int num_blocks);
+
+  // The blocks of the source with these ids, in order; null if there are none. hash: any function
+  // of the ids. Valid until the entry is erased.
+  const Blocks* find(uint64_t hash, std::span<const int32_t> tokens) const;
+  // No entry has these ids, and none has any of the blocks.
+  void insert(uint64_t hash, std::span<const int32_t> tokens, const Blocks& blocks);
+  bool holds(int32_t block) const { return owners_[static_cast<size_t>(block)] != nullptr; }
+  // Forgets the entry that the block belongs to; returns all its blocks.
+  Blocks erase(int32_t block);
+  void clear();
+  int size() const { return static_cast<int>(entries_.size()); }
+
+  // Every block belongs to the entry that says so.
+  void check_integrity() const;
+
+ private:
+  struct CachedSource {
+    std::vector<int32_t> tokens;
+    Blocks blocks;
+    uint64_t hash;
+  };
+  std::unordered_multimap<uint64_t, CachedSource> entries_;  // by hash; entries do not move
+  std::vector<const CachedSource*> owners_;                  // by block
+};
+
+// What tells sources apart (SequenceGroup::source_key()).
+struct SourceTokens {
+  uint64_t hash;  // any function of them
+  std::span<const int32_t> tokens;
+};
+
+// Which blocks hold the self-attention keys and values of which decoder tokens. What a block holds
+// depends on all tokens before it, and on the source (through cross-attention), so blocks form
+// chains: a block is found behind the one that was found before it.
+//
+// A chain has a number that is never used again. Equal (number of the chain before, ids) therefore
+// means equal contents, whatever has been evicted and cached again in between; blocks whose chain
+// before has been evicted are just not found any more. Knows nothing of references.
+class PrefixCache {
+ public:
+  using Chain = uint64_t;
+  static constexpr Chain kBegin = 0;  // no block yet; what follows belongs to the source
+  struct Link {
+    int32_t block;
+    Chain chain;  // up to the end of the block
+  };
+
+  // hash_mask: the bits of the hashes that are used.
+  explicit PrefixCache(int num_blocks, uint64_t hash_mask = ~uint64_t{0});
+
+  // The block that holds `tokens` behind the chain.
+  std::optional<Link> find(Chain before, const SourceTokens& source,
+                           std::span<const int32_t> tokens) const;
+  // The block holds `tokens` behind the chain. Cached from now on, unless another one is cached
+  // for the same, or this one is already.
+  Link insert(Chain before, const SourceTokens& source, std::span<const int32_t> tokens,
+              int32_t block);
+  bool holds(int32_t block) const { return nodes_[static_cast<size_t>(block)] != nullptr; }
+  void erase(int32_t block);
+  void clear();
+  int size() const { return static_cast<int>(index_.size()); }
+
+  void check_integrity() const;
+
+ private:
+  struct Node {
+    Chain chain, before;
+    uint64_t hash;
+    std::vector<int32_t> source;  // of a chain's first block
+    std::vector<int32_t> tokens;
+  };
+  uint64_t hash_of(Chain before, const SourceTokens& source, std::span<const int32_t> tokens) const;
+
+  uint64_t hash_mask_;
+  Chain next_ = kBegin + 1;
+  std::unordered_multimap<uint64_t, int32_t> index_;  // hash → block
+  std::vector<std::unique_ptr<Node>> nodes_;          // by block
+};
+
+// A block that must be copied, and where to.
+using BlockPairs = std::vector<std::pair<int32_t, int32_t>>;
+
+// One table: the blocks of a sequence, or of a source, in order.
+struct BlockTable {
+  Blocks blocks;
+  bool on_host = false;
+  int num_cached = 0;  // blocks at the front of a self table whose chain is known
+  PrefixCache::Chain chain = PrefixCache::kBegin;  // up to their end
+};
 
 // Which caches there are.
 struct CacheOptions {
@@ -27,6 +125,8 @@ struct CacheStats {
   int64_t evicted_blocks = 0;
 };
 
+// Both caches over the blocks of the device pool. A block is marked as cached in the pool exactly
+// while one of the caches holds it.
 class BlockCaches {
  public:
   // `device` must outlive it.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/scheduling/blocks/block_pools.h"
 #include "runtime/scheduling/blocks/block_tables.h"
 #include "runtime/scheduling/sequence.h"
 

@@ -1,8 +1,10 @@
 #include "runtime/scheduling/drafts/draft_lookup.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem {
 namespace {
@@ -13,6 +15,88 @@ constexpr double kMostTrials = 4096;  // of the rates; then the older half is fo
 constexpr double kSurest = 0.98;
 
 }  // namespace
+
+// --- NgramIndex ----------------------------------------------------------------------------------
+
+NgramIndex::NgramIndex(int least, int most)
+    : least_(least), most_(most), tables_(static_cast<size_t>(most - least) + 1) {
+  TANDEM_CHECK(least > 0 && least <= most, "no such n-grams");
+}
+
+void NgramIndex::append(int32_t token) {
+  TANDEM_CHECK_GE(token, 0);
+  TANDEM_CHECK_LT(text_.size(), size_t{std::numeric_limits<int32_t>::max()});
+  // What the token follows has a follower now.
+  for (int n = least_; n <= most_ && begin_ + static_cast<size_t>(n) <= text_.size(); ++n)
+    insert(tables_[static_cast<size_t>(n - least_)], text_.size(), n);
+  text_.push_back(token);
+}
+
+void NgramIndex::separate() {
+  text_.push_back(kSeparator);
+  begin_ = text_.size();
+}
+
+// Of the n tokens before `end`.
+uint64_t NgramIndex::hash(size_t end, int n) const {
+  return hash_tokens(0, text().subspan(end - static_cast<size_t>(n), static_cast<size_t>(n)));
+}
+
+// Where the n-gram before `end` is, or an empty slot that it may have. The table has one.
+size_t NgramIndex::slot_of(const Table& table, size_t end, int n) const {
+  const size_t mask = table.slots.size() - 1;
+  const auto size = static_cast<std::ptrdiff_t>(n);
+  const auto own = text_.begin() + static_cast<std::ptrdiff_t>(end) - size;
+  for (size_t at = hash(end, n) & mask;; at = (at + 1) & mask) {
+    const int32_t place = table.slots[at];
+    if (place < 0 || std::equal(own, own + size, text_.begin() + place - size)) return at;
+  }
+}
+
+void NgramIndex::insert(Table& table, size_t end, int n) {
+  if (4 * (table.used + 1) > 3 * table.slots.size()) grow(table, n);
+  int32_t& slot = table.slots[slot_of(table, end, n)];
+  table.used += slot < 0;
+  slot = static_cast<int32_t>(end);
+}
+
+void NgramIndex::grow(Table& table, int n) const {
+  Table larger{std::vector<int32_t>(std::max<size_t>(64, 2 * table.slots.size()), -1), table.used};
+  for (const int32_t place : table.slots)
+    if (place >= 0) larger.slots[slot_of(larger, static_cast<size_t>(place), n)] = place;
+  table = std::move(larger);
+}
+
+NgramIndex::Match NgramIndex::find() const {
+  const size_t end = text_.size();
+  for (int n = std::min<int>(most_, static_cast<int>(end - begin_)); n >= least_; --n) {
+    const Table& table = tables_[static_cast<size_t>(n - least_)];
+    if (table.slots.empty()) continue;
+    const int32_t place = table.slots[slot_of(table, end, n)];
+    if (place >= 0) return {n, static_cast<size_t>(place)};
+  }
+  return {};
+}
+
+void NgramIndex::check_integrity() const {
+  for (int n = least_; n <= most_; ++n) {
+    const Table& table = tables_[static_cast<size_t>(n - least_)];
+    TANDEM_CHECK_EQ(table.slots.size() & (table.slots.size() - 1), size_t{0});
+    size_t used = 0;
+    for (size_t at = 0; at < table.slots.size(); ++at) {
+      const int32_t place = table.slots[at];
+      if (place < 0) continue;
+      ++used;
+      TANDEM_CHECK(place >= n && static_cast<size_t>(place) < text_.size(), "no place");
+      TANDEM_CHECK_EQ(slot_of(table, static_cast<size_t>(place), n), at);
+      TANDEM_CHECK(text_[static_cast<size_t>(place)] != kSeparator, "nothing follows");
+    }
+    TANDEM_CHECK_EQ(used, table.used);
+    TANDEM_CHECK_LE(4 * used, 3 * table.slots.size());
+  }
+}
+
+// --- DraftLookup ---------------------------------------------------------------------------------
 
 // Before anything is known: the longer, the better, but nothing to rely on.
 HitRates::HitRates() {

@@ -1,19 +1,32 @@
-// How long steps of decoding take, by how many sequences and drafts are in them, and how long
-// workers wait for a step that could not be scheduled ahead: learnt while steps come and go, so
-// that drafts are weighed by what they cost this model on this machine. Synchronous; the
-// scheduler's thread.
+// What steps cost, so that drafts are weighed by what they cost this model on this machine
+// (docs/scheduling.md §10): what is believed before any has been seen, and what is learnt while
+// they come and go.
 #pragma once
 
 #include <array>
 
-#include "runtime/scheduling/drafts/step_cost.h"
+#include "kernels/core/cpu_features.h"
+#include "kernels/core/types.h"
 
 namespace tandem {
 
+// Rows of a step whose computation takes as long as what a step takes however few they are, most of
+// all reading the weights.
+inline constexpr double kRowsOfAStep = 2.5;
+
+// The same for weights of a type, on a level. Tiles compute up to 16 rows in the time of one: a
+// step in int8 took 6, 6, 10 and 16 ms with 1, 8, 16 and 32 rows.
+inline double rows_of_a_step(DType dtype, CpuIsa isa) {
+  const bool tiles = isa == CpuIsa::kAmx && (dtype == DType::kBF16 || dtype == DType::kI8);
+  return tiles ? 10 : kRowsOfAStep;
+}
+
+// How long steps of decoding take, by how many sequences and drafts are in them, and how long
+// workers wait for a step that could not be scheduled ahead. Synchronous; the scheduler's thread.
 class StepTimes {
  public:
   // rows_of_a_step: what is believed before anything has been seen, and of what has not been
-  // (step_cost.h).
+  // (kRowsOfAStep).
   explicit StepTimes(double rows_of_a_step = kRowsOfAStep);
 
   // A step that decoded so many sequences (at least one), verified so many drafts and did nothing

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
-#include "runtime/scheduling/steps/step_answers.h"
-#include "runtime/scheduling/steps/step_draft.h"
+#include "runtime/scheduling/steps/planned_step.h"
 #include "runtime/scheduling/steps/steps_in_flight.h"
 
 namespace tandem {

@@ -41,12 +41,12 @@ bool has_work(const proto::StepInput& step) {
          step.swap_in_size() > 0 || step.copy_size() > 0;
 }
 
-bool StepMessageWriter::write(const StepDraft& draft, proto::StepInput& message) {
-  write_pairs(draft.swap_out, *message.mutable_swap_out());
-  write_pairs(draft.swap_in, *message.mutable_swap_in());
-  write_pairs(draft.copy, *message.mutable_copy());
-  message.mutable_deltas()->Reserve(static_cast<int>(draft.groups().size()));
-  for (const StepDraft::Group& group : draft.groups()) {
+bool StepMessageWriter::write(const PlannedStep& step, proto::StepInput& message) {
+  write_pairs(step.swap_out, *message.mutable_swap_out());
+  write_pairs(step.swap_in, *message.mutable_swap_in());
+  write_pairs(step.copy, *message.mutable_copy());
+  message.mutable_deltas()->Reserve(static_cast<int>(step.groups().size()));
+  for (const PlannedStep::Group& group : step.groups()) {
     QueuedGroup& queued = *group.queued;
     if (group.in_full) {
       write_full(group, *message.add_groups());
@@ -65,7 +65,7 @@ bool StepMessageWriter::write(const StepDraft& draft, proto::StepInput& message)
   return true;
 }
 
-void StepMessageWriter::write_full(const StepDraft::Group& scheduled,
+void StepMessageWriter::write_full(const PlannedStep::Group& scheduled,
                                    proto::SequenceGroupMetadata& out) const {
   const SequenceGroup& group = *scheduled.queued->group;
   out.set_request_id(group.request_id());
@@ -82,7 +82,7 @@ void StepMessageWriter::write_full(const StepDraft::Group& scheduled,
   out.mutable_cross_block_table()->mutable_blocks()->Add(cross.begin(), cross.end());
 }
 
-void StepMessageWriter::write_sequence(const StepDraft::Group& scheduled, const Sequence& seq,
+void StepMessageWriter::write_sequence(const PlannedStep::Group& scheduled, const Sequence& seq,
                                        proto::SequenceGroupMetadata& out) const {
   const SequenceGroup& group = *scheduled.queued->group;
   proto::SequenceData& data = *out.add_seq_data();
@@ -105,7 +105,7 @@ void StepMessageWriter::write_sequence(const StepDraft::Group& scheduled, const 
   table.mutable_blocks()->Add(blocks.begin(), blocks.end());
 }
 
-void StepMessageWriter::write_delta(const StepDraft::Group& scheduled,
+void StepMessageWriter::write_delta(const PlannedStep::Group& scheduled,
                                     proto::SequenceGroupDelta& out) const {
   const SequenceGroup& group = *scheduled.queued->group;
   out.set_request_id(group.request_id());

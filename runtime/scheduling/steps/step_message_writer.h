@@ -1,4 +1,4 @@
-// From a draft to the message that workers get: groups in full, deltas, block copies, and what they
+// From a step to the message that workers get: groups in full, deltas, block copies, and what they
 // may forget (docs/scheduling.md §6).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "runtime/protocol/tandem.pb.h"
 #include "runtime/scheduling/blocks/block_tables.h"
-#include "runtime/scheduling/steps/step_draft.h"
+#include "runtime/scheduling/steps/planned_step.h"
 
 namespace tandem {
 
@@ -22,16 +22,16 @@ class StepMessageWriter {
 
   // Into an empty message, but for the step's number. Its groups count as announced from now on.
   // False if the step has no work.
-  bool write(const StepDraft& draft, proto::StepInput& message);
+  bool write(const PlannedStep& step, proto::StepInput& message);
   // Workers hear with the next step that has work that these have ended.
   void forget_group(const std::string& request_id) { forgotten_groups_.push_back(request_id); }
   void forget_sequence(int64_t seq_id) { forgotten_seqs_.push_back(seq_id); }
 
  private:
-  void write_full(const StepDraft::Group& group, proto::SequenceGroupMetadata& out) const;
-  void write_sequence(const StepDraft::Group& group, const Sequence& seq,
+  void write_full(const PlannedStep::Group& group, proto::SequenceGroupMetadata& out) const;
+  void write_sequence(const PlannedStep::Group& group, const Sequence& seq,
                       proto::SequenceGroupMetadata& out) const;
-  void write_delta(const StepDraft::Group& group, proto::SequenceGroupDelta& out) const;
+  void write_delta(const PlannedStep::Group& group, proto::SequenceGroupDelta& out) const;
   bool write_beam_news(const SequenceGroup& group, const SequenceChunk& chunk,
                        proto::SequenceDelta& delta) const;
 

@@ -35,21 +35,21 @@ void append(const BlockPairs& pairs, BlockPairs& to) {
 
 }  // namespace
 
-void StepPlanner::plan(StepDraft& draft) {
+void StepPlanner::plan(PlannedStep& step) {
   QueuedGroup* const turn = encoder_turn_due() ? queues_.first_waiting() : nullptr;
   if (turn != nullptr) {
-    admit(*turn, draft);
-    draft.preempting = false;  // or it could preempt the group that was just admitted
+    admit(*turn, step);
+    step.preempting = false;  // or it could preempt the group that was just admitted
   }
-  schedule_running(draft);
+  schedule_running(step);
   if (turn != nullptr) {
-    choose_admitted(*turn, draft);
-  } else if (draft.room) {
-    schedule_swapped(draft);
-    schedule_waiting(draft);
+    choose_admitted(*turn, step);
+  } else if (step.room) {
+    schedule_swapped(step);
+    schedule_waiting(step);
   }
   last_was_turn_ = turn != nullptr;
-  last_lacked_room_ = !draft.room;
+  last_lacked_room_ = !step.room;
 }
 
 // --- Passes --------------------------------------------------------------------------------------
@@ -74,65 +74,65 @@ bool StepPlanner::encoder_turn_due() const {
   return able > left;
 }
 
-void StepPlanner::schedule_running(StepDraft& draft) {
+void StepPlanner::schedule_running(PlannedStep& step) {
   std::vector<QueuedGroup*> prompts;
-  for (size_t i = 0; i < queues_.running().size() && draft.budget > 0; ++i) {
+  for (size_t i = 0; i < queues_.running().size() && step.budget > 0; ++i) {
     QueuedGroup& queued = *queues_.running()[i];
-    if (queued.draft_index >= 0) continue;
+    if (queued.planned_index >= 0) continue;
     bool has_prompts = false;
-    std::vector<SequenceChunk> chunks = choose_decodes(*queued.group, draft, &has_prompts);
+    std::vector<SequenceChunk> chunks = choose_decodes(*queued.group, step, &has_prompts);
     if (has_prompts) prompts.push_back(&queued);
-    if (chunks.empty() || !make_room(queued, blocks_of(chunks), draft)) continue;
-    append_slots(*queued.group, chunks, draft);
-    draft.budget -= static_cast<int>(chunks.size());
-    draft.put(queued).chunks = std::move(chunks);
+    if (chunks.empty() || !make_room(queued, blocks_of(chunks), step)) continue;
+    append_slots(*queued.group, chunks, step);
+    step.budget -= static_cast<int>(chunks.size());
+    step.put(queued).chunks = std::move(chunks);
   }
   // Preemption strikes behind the group that needs blocks, so these still run.
   for (QueuedGroup* queued : prompts) {
-    if (draft.budget == 0) break;
-    choose_prompts(*queued->group, 2, draft, draft.put(*queued).chunks);
+    if (step.budget == 0) break;
+    choose_prompts(*queued->group, 2, step, step.put(*queued).chunks);
   }
 }
 
-void StepPlanner::schedule_swapped(StepDraft& draft) {
-  while (queues_.first_swapped() != nullptr && draft.budget > 0) {
+void StepPlanner::schedule_swapped(PlannedStep& step) {
+  while (queues_.first_swapped() != nullptr && step.budget > 0) {
     QueuedGroup& queued = *queues_.first_swapped();
     const SequenceGroup& group = *queued.group;
-    std::vector<SequenceChunk> chunks = choose_decodes(group, draft, nullptr);
+    std::vector<SequenceChunk> chunks = choose_decodes(group, step, nullptr);
     const int blocks = blocks_.tables().num_blocks(group) + blocks_of(chunks);
     if (!may_return(group) || !seats_for(group) || blocks_.can_swap_in(group) != AllocStatus::kOk ||
         !keeps_headroom(group, blocks))
       return;
-    append(blocks_.swap_in(group), draft.swap_in);
+    append(blocks_.swap_in(group), step.swap_in);
     queues_.move_to(queued, QueuedGroup::Queue::kRunning);
-    append_slots(group, chunks, draft);
-    draft.budget -= static_cast<int>(chunks.size());
-    choose_prompts(group, 2, draft, chunks);
-    draft.put(queued).chunks = std::move(chunks);
+    append_slots(group, chunks, step);
+    step.budget -= static_cast<int>(chunks.size());
+    choose_prompts(group, 2, step, chunks);
+    step.put(queued).chunks = std::move(chunks);
   }
 }
 
-void StepPlanner::schedule_waiting(StepDraft& draft) {
+void StepPlanner::schedule_waiting(PlannedStep& step) {
   while (queues_.first_swapped() == nullptr && queues_.first_waiting() != nullptr &&
-         draft.budget > 0) {
+         step.budget > 0) {
     QueuedGroup& head = *queues_.first_waiting();
-    if (encoder_cost(*head.group) > draft.budget || !can_admit(head)) return;
-    admit(head, draft);
-    choose_admitted(head, draft);
+    if (encoder_cost(*head.group) > step.budget || !can_admit(head)) return;
+    admit(head, step);
+    choose_admitted(head, step);
   }
 }
 
 // --- Sequences -----------------------------------------------------------------------------------
 
 // The sequences whose last token alone is not computed. `has_prompts`: the group has others too.
-std::vector<SequenceChunk> StepPlanner::choose_decodes(const SequenceGroup& group, StepDraft& draft,
-                                                       bool* has_prompts) const {
-  std::vector<SequenceChunk> chunks = draft.take_spare();
+std::vector<SequenceChunk> StepPlanner::choose_decodes(const SequenceGroup& group,
+                                                       PlannedStep& step, bool* has_prompts) const {
+  std::vector<SequenceChunk> chunks = step.take_spare();
   for (const auto& seq : group.seqs()) {
     if (!may_run(*seq, group)) continue;
     if (seq->num_uncomputed_tokens() > 1) {
       if (has_prompts != nullptr) *has_prompts = true;
-    } else if (static_cast<int>(chunks.size()) < draft.budget) {
+    } else if (static_cast<int>(chunks.size()) < step.budget) {
       chunks.push_back({.seq = seq.get(), .tokens = 1});
       if (group.beams() == nullptr)
         chunks.back().blocks = blocks_.blocks_to_append(*seq, seq->length());
@@ -143,39 +143,39 @@ std::vector<SequenceChunk> StepPlanner::choose_decodes(const SequenceGroup& grou
 
 // Cuts chunks for the sequences with at least `min_tokens` tokens to compute. Their tables cover
 // them. Beams that are searched ahead leave their last tokens to choose_decodes(), for all at once.
-void StepPlanner::choose_prompts(const SequenceGroup& group, int min_tokens, StepDraft& draft,
+void StepPlanner::choose_prompts(const SequenceGroup& group, int min_tokens, PlannedStep& step,
                                  std::vector<SequenceChunk>& chunks) {
   const int left = group.searches_ahead() && group.launched() ? 1 : 0;
   for (const auto& seq : group.seqs()) {
-    if (draft.budget == 0) return;
+    if (step.budget == 0) return;
     if (!may_run(*seq, group) || seq->num_uncomputed_tokens() < std::max(min_tokens, left + 1))
       continue;
-    const int tokens = std::min(draft.budget, seq->num_uncomputed_tokens() - left);
+    const int tokens = std::min(step.budget, seq->num_uncomputed_tokens() - left);
     chunks.push_back({.seq = seq.get(), .tokens = tokens});
-    draft.budget -= tokens;
+    step.budget -= tokens;
   }
 }
 
 // Of a group that has just come in from the waiting ones. Its tables cover its tokens.
-void StepPlanner::choose_admitted(const QueuedGroup& queued, StepDraft& draft) const {
+void StepPlanner::choose_admitted(const QueuedGroup& queued, PlannedStep& step) const {
   const SequenceGroup& group = *queued.group;
-  std::vector<SequenceChunk>& chunks = draft.of(queued).chunks;
+  std::vector<SequenceChunk>& chunks = step.of(queued).chunks;
   if (group.searches_ahead() && group.launched()) {
-    chunks = choose_decodes(group, draft, nullptr);
-    draft.budget -= static_cast<int>(chunks.size());
+    chunks = choose_decodes(group, step, nullptr);
+    step.budget -= static_cast<int>(chunks.size());
   }
-  choose_prompts(group, 1, draft, chunks);
+  choose_prompts(group, 1, step, chunks);
 }
 
 void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceChunk>& chunks,
-                               StepDraft& draft) {
+                               PlannedStep& step) {
   for (SequenceChunk& chunk : chunks) {
     if (chunk.blocks == 0) continue;
     chunk.old_blocks = blocks_.tables().self(*chunk.seq).size();
     chunk.copies =
         blocks_.append_slots(*chunk.seq, chunk.seq->num_computed_tokens() + chunk.tokens);
     TANDEM_CHECK(chunk.copies.empty() || !group.searches_ahead());
-    append(chunk.copies, draft.copy);
+    append(chunk.copies, step.copy);
   }
 }
 
@@ -183,11 +183,11 @@ void StepPlanner::append_slots(const SequenceGroup& group, std::vector<SequenceC
 
 // Preempts groups behind the group until `blocks` are free. If there is none left behind it, it has
 // to wait, with what it holds: groups before it go on, and take its blocks if they must.
-bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, StepDraft& draft) {
+bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, PlannedStep& step) {
   const auto holds_blocks = [](const QueuedGroup* other) { return !other->group->pools(); };
   while (blocks > blocks_.device().num_free()) {
-    draft.room = false;
-    if (!draft.preempting) return false;
+    step.room = false;
+    if (!step.preempting) return false;
     const auto last =
         std::find_if(queues_.running().rbegin(), queues_.running().rend(), holds_blocks);
     if (*last == &queued) {
@@ -197,7 +197,7 @@ bool StepPlanner::make_room(const QueuedGroup& queued, int blocks, StepDraft& dr
                    "an admitted group does not fit");
       return false;
     }
-    preemptor_.preempt(**last, draft);
+    preempt(**last, step);
   }
   return true;
 }
@@ -239,18 +239,65 @@ int StepPlanner::encoder_cost(const SequenceGroup& group) const {
 
 // Waiting → running, with its encoder in this step if its result is not there. One longer than the
 // budget takes all of it. Sequences begin behind what was found.
-void StepPlanner::admit(QueuedGroup& queued, StepDraft& draft) {
+void StepPlanner::admit(QueuedGroup& queued, PlannedStep& step) {
   SequenceGroup& group = *queued.group;
   const auto start =
       group.pools() ? BlockManager::Start{.computed_tokens = {0}} : blocks_.allocate(group);
   for (size_t i = 0; i < group.seqs().size(); ++i)
     if (start.computed_tokens[i] > 0) group.seqs()[i]->advance(start.computed_tokens[i]);
   queues_.move_to(queued, QueuedGroup::Queue::kRunning);
-  draft.put(queued).compute_encoder = !start.encoder_found;
+  step.put(queued).compute_encoder = !start.encoder_found;
   if (start.encoder_found)
     group.set_encoder_computed(true);
   else
-    draft.budget = std::max(0, draft.budget - group.encoder_seq().length());
+    step.budget = std::max(0, step.budget - group.encoder_seq().length());
+}
+
+// --- Preemption ----------------------------------------------------------------------------------
+
+// Running → swapped or waiting: the blocks go to the host pool, or are computed again
+// (docs/scheduling.md §4). The group is not in the step.
+void StepPlanner::preempt(QueuedGroup& queued, PlannedStep& step) {
+  TANDEM_CHECK_LT(queued.planned_index, 0);
+  SequenceGroup& group = *queued.group;
+  ++num_preemptions_;
+  ++group.num_preemptions;
+  proto::RequestPreempted& preempted = preempted_.emplace_back();
+  preempted.set_request_id(group.request_id());
+  preempted.set_seq_id(group.seqs()[0]->seq_id());
+  group.set_announced(false);  // it comes back with other blocks
+  if (prefers_swap(group) && blocks_.can_swap_out(group)) {
+    const BlockPairs pairs = blocks_.swap_out(group);
+    step.swap_out.insert(step.swap_out.end(), pairs.begin(), pairs.end());
+    queues_.move_to(queued, QueuedGroup::Queue::kSwapped);
+    return;
+  }
+  recompute(group);
+  queues_.move_to(queued, QueuedGroup::Queue::kWaiting);
+}
+
+void StepPlanner::recompute(SequenceGroup& group) {
+  blocks_.free_all(group);
+  group.set_encoder_computed(false);
+  for (const auto& seq : group.seqs())
+    if (!seq->finished()) seq->reset_computed();
+  if (BeamState* beams = group.beams()) {  // all of them are computed anew
+    ++beams->epoch;
+    for (auto& candidates : beams->candidates) candidates.clear();
+    for (const auto& seq : group.seqs()) seq->drop_pending();
+  }
+}
+
+// The cost model of PreemptionMode::kAuto, in units of the time to compute one token. Swapping
+// moves whole blocks out and back; recomputing runs the encoder and all decoder tokens again.
+bool StepPlanner::prefers_swap(const SequenceGroup& group) const {
+  if (config_.preemption != PreemptionMode::kAuto)
+    return config_.preemption == PreemptionMode::kSwap;
+  int64_t recomputed = group.encoder_seq().length();
+  for (const auto& seq : group.seqs())
+    if (!seq->finished()) recomputed += seq->num_computed_tokens();
+  const int64_t moved = int64_t{blocks_.tables().num_blocks(group)} * config_.block_size;
+  return config_.swap_cost * static_cast<double>(moved) < static_cast<double>(recomputed);
 }
 
 }  // namespace tandem

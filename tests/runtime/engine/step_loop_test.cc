@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <stdexcept>
@@ -97,6 +98,46 @@ TEST_F(StepLoopTest, RunsAheadAsFarAsItsCredit) {
   next();
   take(answer(second));
   EXPECT_EQ(loop.step_event().scheduled_at(), 2);
+}
+
+// Runs behind, as a device does: an answer is made when it is taken.
+class LateRunner : public StepRunner {
+ public:
+  explicit LateRunner(SimulatedRank& rank) : rank_(rank) {}
+  void launch(const proto::StepInput& step) override {
+    launched_.push_back(step);
+    most_ = std::max(most_, launched_.size());
+  }
+  int steps_launched() const override { return static_cast<int>(launched_.size()); }
+  bool ready() override { return !launched_.empty(); }
+  proto::StepOutput finish() override {
+    const proto::StepInput step = std::move(launched_.front());
+    launched_.pop_front();
+    return rank_.execute(step);
+  }
+  size_t most() const { return most_; }
+
+ private:
+  SimulatedRank& rank_;
+  std::deque<proto::StepInput> launched_;
+  size_t most_ = 0;
+};
+
+TEST_F(StepLoopTest, ATurnLaunchesToItsCreditAndProcessesTheOldestAnswer) {
+  LateRunner runner(rank);
+  const auto clock = [this] { return now += 1; };
+  EXPECT_FALSE(loop.turn(runner, clock)) << "nothing to do";
+  add("a", 4);
+  uint64_t step = 0;
+  while (const auto output = loop.turn(runner, clock)) {
+    EXPECT_EQ(output->step(), ++step);
+    EXPECT_EQ(loop.steps_completed(), step);
+    EXPECT_EQ(loop.steps_in_flight(), runner.steps_launched());
+    loop.check_integrity();
+  }
+  EXPECT_GE(step, 4u);
+  EXPECT_EQ(runner.most(), 2u);
+  EXPECT_FALSE(loop.has_unfinished());
 }
 
 TEST_F(StepLoopTest, ASequenceEndsByLengthAndTheSurplusIsPassedOver) {

@@ -18,6 +18,7 @@
 #include "tests/support/goldens/golden_families.h"
 #include "tests/support/goldens/goldens.h"
 #include "tests/support/ranks/rank_threads.h"
+#include "tests/support/scheduling/sampled_tokens.h"
 
 namespace tandem {
 namespace {
@@ -31,9 +32,11 @@ struct Rank {
   Rank(const std::string& checkpoint_name, Communicator& comm) : ctx(1) {
     const auto config = ModelConfig::load(testing::golden_dir(checkpoint_name));
     Checkpoint checkpoint = Checkpoint::open(testing::golden_dir(checkpoint_name));
-    runner = std::make_unique<EncoderDecoderModelRunner>(
-        ctx, comm, load_model(config, checkpoint, {ctx, comm, DType::kF32}), kBlockSize,
-        kDeviceBlocks, kHostBlocks);
+    runner =
+        make_model_runner({ctx, comm, load_model(config, checkpoint, {ctx, comm, DType::kF32})},
+                          {.block_size = kBlockSize,
+                           .num_device_blocks = kDeviceBlocks,
+                           .num_host_blocks = kHostBlocks});
   }
   Context ctx;
   std::unique_ptr<ModelRunner> runner;
@@ -89,7 +92,7 @@ class Recorder {
 
  private:
   void complete(const proto::StepOutput& output) {
-    std::vector<SampledToken> sampled;
+    std::vector<testing_support::SampledToken> sampled;
     for (const auto& group : output.outputs())
       for (const auto& s : group.samples())
         if (!s.has_candidates()) sampled.push_back({group.request_id(), s.seq_id(), s.token_id()});

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 
 namespace tandem {
 namespace {

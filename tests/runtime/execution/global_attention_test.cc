@@ -12,7 +12,7 @@
 
 #include "models/load_model.h"
 #include "runtime/execution/encoder_runner.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 #include "tests/support/goldens/naive_layers.h"
 #include "tests/support/goldens/random_led.h"
 #include "tests/support/ranks/rank_threads.h"

@@ -22,10 +22,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using testing_support::add_two;
+using testing_support::answer_of;
 using testing_support::config;
 using testing_support::EngineLoop;
 using testing_support::GroupSpec;
 using testing_support::make_group;
+using testing_support::SampledToken;
 using testing_support::tight;
 using testing_support::work;
 
@@ -259,7 +261,7 @@ TEST(Scheduler, ChecksTheSampledTokens) {
   ASSERT_THAT(work(scheduler.schedule(0)), ElementsAre("a:e1", "a:1", "b:e1", "b:1"));
   const auto error = [&](const std::vector<SampledToken>& sampled) -> std::string {
     try {
-      scheduler.complete_step(1, sampled);
+      scheduler.complete_step(answer_of(1, sampled));
     } catch (const std::runtime_error& e) {
       scheduler.check_integrity();
       EXPECT_EQ(scheduler.find("a")->find(1)->num_pending_tokens(), 1) << "nothing has changed";
@@ -338,7 +340,7 @@ std::map<std::string, double> time_a_thousand_sequences(bool caches) {
       sampled.push_back({scheduled[r]->request_id, seq_id, 5});
     }
     lap("advance, append");
-    scheduler.complete_step(step.step(), sampled);
+    scheduler.complete_step(answer_of(step.step(), sampled));
     lap("complete");
   }
   return means;

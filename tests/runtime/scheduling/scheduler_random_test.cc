@@ -21,6 +21,7 @@ namespace tandem {
 namespace {
 
 using testing_support::EngineLoop;
+using testing_support::SampledToken;
 
 struct Counts {
   int operations = 0, steps = 0, turns = 0, preempted = 0, swapped_in = 0, refused = 0;

@@ -20,8 +20,10 @@
 namespace tandem {
 namespace {
 
+using testing_support::answer_of;
 using testing_support::GroupSpec;
 using testing_support::RunAheadLoop;
+using testing_support::SampledToken;
 
 constexpr int kEosOneIn = 40;  // tokens divisible by it end a sequence
 
@@ -282,17 +284,18 @@ class Simulation {
 
   // Wrong results change nothing.
   void refuse(const proto::StepInput& step, std::vector<SampledToken> results) {
-    EXPECT_THROW(scheduler().complete_step(step.step() + 7, results), std::runtime_error);
+    EXPECT_THROW(scheduler().complete_step(answer_of(step.step() + 7, results)),
+                 std::runtime_error);
     refuse_pooled(step, results);
     const auto it = std::find_if(results.begin(), results.end(),
                                  [&](const auto& token) { return alone(token, results); });
     if (it == results.end()) return;
     const auto place = it - results.begin();
     results.push_back(SampledToken(*it));
-    EXPECT_THROW(scheduler().complete_step(step.step(), results), std::runtime_error);
+    EXPECT_THROW(scheduler().complete_step(answer_of(step.step(), results)), std::runtime_error);
     results.pop_back();
     results.erase(results.begin() + place);
-    EXPECT_THROW(scheduler().complete_step(step.step(), results), std::runtime_error);
+    EXPECT_THROW(scheduler().complete_step(answer_of(step.step(), results)), std::runtime_error);
     scheduler().check_integrity();
     ++counts_.refused;
   }
@@ -305,7 +308,6 @@ class Simulation {
 
   // A vector that is missing, comes twice, or is none.
   void refuse_pooled(const proto::StepInput& step, const std::vector<SampledToken>& results) {
-    using testing_support::answer_of;
     auto pooled = loop_.oldest_pooled();
     const auto it = std::find_if(pooled.begin(), pooled.end(), [&](const auto& one) {
       return loop_.running({one.request_id, one.seq_id, 0}) != nullptr;

@@ -21,10 +21,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing_support::answer_of;
 using testing_support::config;
 using testing_support::GroupSpec;
 using testing_support::make_group;
 using testing_support::RunAheadLoop;
+using testing_support::SampledToken;
 using testing_support::tight;
 using testing_support::work;
 
@@ -40,7 +42,7 @@ void deliver(RunAheadLoop& loop) {
 
 std::string error_of(Scheduler& scheduler, uint64_t step, const std::vector<SampledToken>& tokens) {
   try {
-    scheduler.complete_step(step, tokens);
+    scheduler.complete_step(answer_of(step, tokens));
   } catch (const std::runtime_error& error) {
     scheduler.check_integrity();
     return error.what();

@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/step_runner.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/token_choice.h"
 #include "runtime/scheduling/scheduler.h"
-#include "runtime/scheduling/token_hash.h"
+#include "runtime/scheduling/sequence.h"
 
 namespace tandem::testing_support {
 

@@ -47,10 +47,7 @@ class EngineLoop {
     worker_.expect(truth_, live_);
     const proto::StepOutput answer = worker_.execute(step);
     std::vector<SampledToken> sampled = worker_.sampled();
-    if (has_work(step) && worker_.pooled().empty())
-      scheduler_.complete_step(step.step(), sampled);
-    else if (has_work(step))
-      scheduler_.complete_step(answer);
+    if (has_work(step)) scheduler_.complete_step(answer);
     for (const PooledSequence& one : worker_.pooled()) {
       const SequenceGroup* group = scheduler_.find(one.request_id);
       EXPECT_TRUE(group == nullptr || group->finished()) << "one step is all it takes";

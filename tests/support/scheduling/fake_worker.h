@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "runtime/execution/batch_builder.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/step_runner.h"
 #include "runtime/scheduling/scheduler.h"
-#include "runtime/scheduling/token_hash.h"
+#include "runtime/scheduling/sequence.h"
+#include "tests/support/scheduling/sampled_tokens.h"
 
 namespace tandem::testing_support {
 
@@ -35,35 +36,6 @@ struct KvTag {
 inline std::ostream& operator<<(std::ostream& out, const KvTag& tag) {
   return out << "(owner " << tag.owner << ", position " << tag.position << ", token " << tag.token
              << ")";
-}
-
-struct PooledSequence {
-  std::string request_id;
-  int64_t seq_id;
-};
-
-// A worker's answer.
-inline proto::StepOutput answer_of(uint64_t step, const std::vector<SampledToken>& sampled,
-                                   const std::vector<PooledSequence>& pooled) {
-  proto::StepOutput out;
-  out.set_step(step);
-  for (const SampledToken& token : sampled) {
-    auto& group = *out.add_outputs();
-    group.set_request_id(token.request_id);
-    group.set_seq_id(token.seq_id);
-    group.add_samples()->set_seq_id(token.seq_id);
-    group.mutable_samples(0)->set_token_id(token.token);
-    if (!token.drafts) continue;
-    auto& drafts = *group.mutable_samples(0)->mutable_drafts()->mutable_token_ids();
-    drafts.Add(token.drafts->begin(), token.drafts->end());
-  }
-  for (const PooledSequence& one : pooled) {
-    auto& group = *out.add_outputs();
-    group.set_request_id(one.request_id);
-    group.set_seq_id(one.seq_id);
-    group.mutable_embedding()->add_values(1);
-  }
-  return out;
 }
 
 class FakeWorker final : public ImmediateRunner {

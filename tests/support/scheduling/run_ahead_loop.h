@@ -91,10 +91,7 @@ class RunAheadLoop {
   // The results of the oldest step reach the scheduler. Returns those of sequences that go on.
   std::vector<SampledToken> deliver() {
     std::vector<SampledToken> sampled = oldest_results();
-    if (oldest_pooled().empty())
-      scheduler_.complete_step(oldest_step().step(), sampled);
-    else
-      scheduler_.complete_step(answer_of(oldest_step().step(), sampled, oldest_pooled()));
+    scheduler_.complete_step(answer_of(oldest_step().step(), sampled, oldest_pooled()));
     scheduler_.check_integrity();
     for (const PooledSequence& one : oldest_pooled()) {
       const SequenceGroup* group = scheduler_.find(one.request_id);

@@ -10,7 +10,7 @@
 
 #include "runtime/engine/sequence_output.h"
 #include "runtime/execution/batch_builder.h"
-#include "runtime/execution/sequence_table.h"
+#include "runtime/execution/groups/sequence_table.h"
 #include "runtime/execution/step_runner.h"
 #include "runtime/request/request_processor.h"
 #include "runtime/scheduling/scheduler.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/scheduling/blocks/block_manager.h"
-#include "runtime/scheduling/token_hash.h"
+#include "runtime/scheduling/sequence.h"
 #include "tests/support/scheduling/naive_block_manager.h"
 #include "tests/support/scheduling/test_groups.h"
 

@@ -1,8 +1,8 @@
-#include "runtime/scheduling/blocks/cross_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "runtime/scheduling/blocks/block_caches.h"
 
 namespace tandem {
 namespace {

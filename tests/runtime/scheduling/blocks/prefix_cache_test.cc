@@ -1,11 +1,11 @@
-#include "runtime/scheduling/blocks/prefix_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 #include <tuple>
 #include <vector>
+
+#include "runtime/scheduling/blocks/block_caches.h"
 
 namespace tandem {
 namespace {

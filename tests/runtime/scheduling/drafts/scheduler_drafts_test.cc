@@ -17,7 +17,9 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::answer_of;
 using testing_support::make_group;
+using testing_support::SampledToken;
 using Tokens = std::vector<int32_t>;
 
 SchedulerConfig config_of(int budget, int blocks, int depth = 1) {
@@ -60,7 +62,7 @@ class SchedulerDrafts : public testing::Test {
     std::vector<SampledToken> sampled;
     for (const int32_t token : tokens) sampled.push_back({"a", 1, token});
     if (said) sampled[0].drafts = *said;
-    scheduler_->complete_step(number_, sampled);
+    scheduler_->complete_step(answer_of(number_, sampled));
     scheduler_->check_integrity();
   }
   // Workers took so long for the step, whose tokens these are.
@@ -254,7 +256,7 @@ TEST_F(SchedulerDrafts, AreNotRunAheadOf) {
     }
     const uint64_t number = numbers.front();
     numbers.erase(numbers.begin());
-    scheduler_->complete_step(number, {{"a", 1, next++}});
+    scheduler_->complete_step(answer_of(number, {{"a", 1, next++}}));
     scheduler_->check_integrity();
   }
   EXPECT_TRUE(waited);
@@ -269,7 +271,7 @@ TEST_F(SchedulerDrafts, StopWhereManyRun) {
       {.request_id = "b", .seq_ids = {7}, .encoder_len = 3, .prompt_len = 2, .max_tokens = 20}));
   for (int32_t next = 1000; next < 1010; ++next) {
     EXPECT_THAT(schedule(), IsEmpty());
-    scheduler_->complete_step(number_, {{"a", 1, next}, {"b", 7, next}});
+    scheduler_->complete_step(answer_of(number_, {{"a", 1, next}, {"b", 7, next}}));
   }
 }
 

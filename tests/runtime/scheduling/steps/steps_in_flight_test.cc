@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/scheduling/scheduler.h"
+#include "tests/support/scheduling/sampled_tokens.h"
 #include "tests/support/scheduling/test_groups.h"
 
 namespace tandem {
@@ -80,7 +81,7 @@ TEST(SchedulerLedger, SaysWhatIsInFlight) {
   scheduler.schedule(6);
   EXPECT_THAT(scheduler.steps_in_flight().request_ids(), ElementsAre("x", "y", "x"))
       << "in the order of the messages: in full, then deltas";
-  scheduler.complete_step(first.step(), {{"x", 1, 7}});
+  scheduler.complete_step(testing_support::answer_of(first.step(), {{"x", 1, 7}}));
   EXPECT_EQ(scheduler.steps_in_flight().completed_scheduled_at(), 5);
   EXPECT_EQ(scheduler.steps_in_flight().size(), 1);
   EXPECT_THAT(scheduler.steps_in_flight().request_ids(), ElementsAre("y", "x"));

@@ -1,0 +1,133 @@
+// A step on the CPU, from top to bottom (model_runner.h). launch() does all the work; finish()
+// hands out what it left.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/seconds_since.h"
+#include "runtime/execution/drafts/verified_rows.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/execution/step_stages.h"
+#include "runtime/sampling/beam_search.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class CpuModelRunner final : public ModelRunner {
+ public:
+  CpuModelRunner(RankModel rank, const RunnerConfig& config) : stages_(std::move(rank), config) {}
+
+  void launch(const proto::StepInput& input) override;
+  int steps_launched() const override { return static_cast<int>(answers_.size()); }
+  bool ready() override { return !answers_.empty(); }
+  proto::StepOutput finish() override;
+
+ private:
+  void encode(ModelStep& step);
+  void decode(ModelStep& step);
+  Tensor run_decoder(const ModelStep& step);
+  void choose(const Tensor& hidden, ModelStep& step);
+  void append_tokens(const ModelStep& step);
+
+  StepStages stages_;
+  std::deque<proto::StepOutput> answers_;  // oldest first
+};
+
+void CpuModelRunner::launch(const proto::StepInput& input) {
+  ProfileSpan span(kStepSpan);
+  const auto begun = Clock::now();
+  ModelStep step = stages_.take_message(input);
+  stages_.prepare(input, step, span);
+  or_abort(stages_.comm(), [&] {
+    if (step.has_encoder_work()) encode(step);
+    if (step.has_decoder_work()) decode(step);
+  });
+  stages_.advance(step);
+  append_tokens(step);
+  step.out.set_seconds(seconds_since(begun));
+  answers_.push_back(std::move(step.out));
+}
+
+void CpuModelRunner::encode(ModelStep& step) {
+  ProfileSpan span(kEncoderSpan);
+  span.say({step.batch.input.attention.encoder_start_loc.back()});
+  const auto begun = Clock::now();
+  stages_.pool_vectors(stages_.encode(step), step);
+  step.out.set_encoder_seconds(seconds_since(begun));
+}
+
+void CpuModelRunner::decode(ModelStep& step) {
+  const auto begun = Clock::now();
+  const Tensor hidden = run_decoder(step);
+  stages_.add_prompt_logprobs(hidden, step);
+  choose(hidden, step);
+  const auto& rows = step.batch.rows;
+  const bool drafted =
+      std::any_of(rows.begin(), rows.end(), [](const SampleRow& row) { return row.seq().drafted; });
+  if (!drafted) return;
+  // The draft model's steps have been measured under the same load.
+  DraftCost& cost = stages_.draft_model()->cost();
+  cost.add_target(static_cast<int>(step.batch.input.input_ids.size()), seconds_since(begun));
+  step.out.set_draft_cost(cost.ratio());
+}
+
+Tensor CpuModelRunner::run_decoder(const ModelStep& step) {
+  ProfileSpan span(kDecoderSpan);
+  span.say({static_cast<int64_t>(step.batch.input.input_ids.size())});
+  return stages_.model().decode(StepTensors(step.batch.input), stages_.cache());
+}
+
+// A token for the last row of each sequence, and for the rows of its drafts; what follows a wrong
+// draft is dropped.
+void CpuModelRunner::choose(const Tensor& hidden, ModelStep& step) {
+  const std::vector<const SampleRow*> sequences = step.sampled_rows();
+  const VerifiedRows rows(sequences);
+  if (rows.views().empty()) return;
+  ProfileSpan span(kSampleSpan);
+  span.say({static_cast<int64_t>(rows.views().size())});
+  std::vector<int> right(sequences.size(), -1);  // drafts: all of a sequence but the first
+  for (auto& [row, output] : rows.choose(stages_.ctx(), stages_.comm(), stages_.model(), hidden)) {
+    ++right[row];
+    put_sample(step.out, step.sampled[row], std::move(output));
+  }
+  DraftModel* const drafts = stages_.draft_model();
+  if (drafts == nullptr) return;
+  for (size_t i = 0; i < sequences.size(); ++i) drafts->learn(sequences[i]->seq(), right[i]);
+}
+
+// Sequences go on with their tokens; those of beams come with the next step's message.
+void CpuModelRunner::append_tokens(const ModelStep& step) {
+  const std::vector<const SampleRow*> sequences = step.sampled_rows();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (uses_beams(sequences[i]->group->params)) continue;
+    const auto& [output, seq_id] = step.sampled[i];
+    // The table's own, which the batch only reads.
+    auto& group = const_cast<WorkerGroup&>(*sequences[i]->group);
+    const auto& samples = step.out.outputs(output).samples();
+    auto sample = std::find_if(samples.begin(), samples.end(),
+                               [&](const auto& s) { return s.seq_id() == seq_id; });
+    stages_.table().append_token(group, seq_id, sample->token_id());
+    while (++sample != samples.end() && sample->seq_id() == seq_id)
+      stages_.table().append_behind_draft(group, seq_id, sample->token_id());
+  }
+}
+
+proto::StepOutput CpuModelRunner::finish() {
+  TANDEM_CHECK(!answers_.empty(), "no step is under way");
+  proto::StepOutput out = std::move(answers_.front());
+  answers_.pop_front();
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<ModelRunner> make_cpu_model_runner(RankModel rank, const RunnerConfig& config) {
+  return std::make_unique<CpuModelRunner>(std::move(rank), config);
+}
+
+}  // namespace tandem

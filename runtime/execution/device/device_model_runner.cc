@@ -1,0 +1,227 @@
+// A step on a device, from top to bottom (model_runner.h).
+//
+// Running ahead. A device works behind the host: launch() returns when a step is on its way, and a
+// second one may be launched before the first one's answer is read. Its input ids are then tokens
+// that only the device knows (DeviceDecoder). Where the host needs them first (processors that look
+// at what was generated, sampling that the device does not do, beams that the device does not
+// search), launch() waits by itself.
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "runtime/execution/device/device_decoder.h"
+#include "runtime/execution/device/device_rows.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/execution/step_stages.h"
+#include "runtime/sampling/beam_search.h"
+
+namespace tandem {
+namespace {
+
+// Sampler inputs as of the rows' launch, before placeholders were appended (beams have none).
+std::vector<SamplerSequence> views_at_launch(const std::vector<SampleRow>& rows) {
+  std::vector<SamplerSequence> out;
+  for (const SampleRow& row : rows) {
+    SamplerSequence& view = out.emplace_back(sampler_view(row));
+    if (!uses_beams(*view.params))
+      view.output_ids = view.output_ids.first(view.output_ids.size() - 1);
+  }
+  return out;
+}
+
+class DeviceModelRunner final : public ModelRunner {
+ public:
+  DeviceModelRunner(RankModel rank, const RunnerConfig& config);
+
+  void launch(const proto::StepInput& input) override;
+  int steps_launched() const override { return static_cast<int>(flights_.size()); }
+  bool ready() override;
+  proto::StepOutput finish() override;
+  RecordedSteps prepare_decoding(std::span<const int32_t> sizes,
+                                 const std::function<void(size_t done)>& told) override;
+  DecoderStats decoder_stats() const override { return decoder_.stats(); }
+  void time_decoder() override { decoder_.time_steps(); }
+
+ private:
+  // A launched step. Its output is complete once `encoder` and `decoder` are empty.
+  struct Flight {
+    proto::StepOutput out;
+    std::vector<SampledRow> sampled;
+    std::optional<std::pair<uint64_t, uint64_t>> encoder;  // marks: its begin and its end
+    std::unique_ptr<DeviceDecoder::Flight> decoder;
+    std::vector<SampleRow> host_rows;  // `sampled`, where the host chooses; until the next apply()
+    DeviceRows::Placeholders placeholders;
+  };
+
+  void wait_for_choices();
+  void wait_for_tokens(const ModelStep& step);
+  void encode(ModelStep& step, Flight& flight);
+  DeviceRows decode(ModelStep& step, Flight& flight);
+  void complete_all_but(size_t last);
+  void complete(Flight& flight);
+  void take_tokens(Flight& flight);
+  void take_encoder_seconds(Flight& flight);
+
+  StepStages stages_;
+  DeviceDecoder decoder_;
+  std::deque<Flight> flights_;  // oldest first
+};
+
+DeviceModelRunner::DeviceModelRunner(RankModel rank, const RunnerConfig& config)
+    : stages_(std::move(rank), config),
+      decoder_(stages_.ctx(), stages_.model(), config.block_size, config.record_steps,
+               config.max_sequences) {
+  TANDEM_CHECK_EQ(config.max_drafts, 0);
+}
+
+// --- Launch --------------------------------------------------------------------------------------
+
+void DeviceModelRunner::launch(const proto::StepInput& input) {
+  ProfileSpan span(kStepSpan);
+  wait_for_choices();
+  ModelStep step = stages_.take_message(input);
+  decoder_.sequences().forget(step.forgotten);
+  wait_for_tokens(step);
+  stages_.ctx().backend().begin_step();
+  stages_.prepare(input, step, span);
+  Flight flight;
+  std::optional<DeviceRows> rows;
+  or_abort(stages_.comm(), [&] {
+    if (step.has_encoder_work()) encode(step, flight);
+    if (step.has_decoder_work()) rows.emplace(decode(step, flight));
+  });
+  stages_.advance(step);
+  if (rows)
+    flight.placeholders = rows->go_on(*flight.decoder, stages_.table(), decoder_.sequences());
+  flight.out = std::move(step.out);
+  flight.sampled = std::move(step.sampled);
+  flights_.push_back(std::move(flight));
+}
+
+// The step before this one may go on beside it, unless the host has to choose tokens of it.
+void DeviceModelRunner::wait_for_choices() {
+  complete_all_but(1);
+  if (!flights_.empty() && flights_.back().decoder && flights_.back().decoder->needs_host())
+    complete_all_but(0);
+}
+
+// Until the host knows all tokens, if it must to say what to do with the next ones.
+void DeviceModelRunner::wait_for_tokens(const ModelStep& step) {
+  if (flights_.empty() || !flights_.back().decoder) return;
+  const auto vocabulary = stages_.model().config().vocab_size;
+  for (const auto* group : step.scheduled)
+    if (!goes_on_ahead(*group, vocabulary, decoder_.sequences())) return complete_all_but(0);
+}
+
+void DeviceModelRunner::encode(ModelStep& step, Flight& flight) {
+  ProfileSpan span(kEncoderSpan);
+  span.say({step.batch.input.attention.encoder_start_loc.back()});
+  DeviceBackend& backend = stages_.ctx().backend();
+  const uint64_t from = backend.mark();
+  const Tensor states = stages_.encode(step);
+  flight.encoder = {from, backend.mark()};
+  stages_.pool_vectors(states, step);
+  // Its scratch is free again: where the decoder's lies does not depend on the encoder.
+  backend.begin_step();
+}
+
+DeviceRows DeviceModelRunner::decode(ModelStep& step, Flight& flight) {
+  std::vector<SampleRow> sampled;
+  for (const SampleRow* row : step.sampled_rows()) sampled.push_back(*row);
+  DeviceRows rows(sampled, stages_.block_size(), decoder_);
+  const auto& all = step.batch.rows;
+  const bool prompts = std::any_of(all.begin(), all.end(), [](const SampleRow& row) {
+    return row.group->params.has_prompt_logprobs();
+  });
+  Tensor hidden;
+  flight.decoder = decoder_.launch(step.batch.input, stages_.cache(), rows.rows(), rows.rounds(),
+                                   prompts ? &hidden : nullptr);
+  if (flight.decoder->needs_host()) flight.host_rows = std::move(sampled);
+  if (prompts) stages_.add_prompt_logprobs(hidden, step);
+  return rows;
+}
+
+// --- Answer --------------------------------------------------------------------------------------
+
+bool DeviceModelRunner::ready() {
+  if (flights_.empty()) return false;
+  const Flight& oldest = flights_.front();
+  DeviceBackend& backend = stages_.ctx().backend();
+  return or_abort(stages_.comm(), [&] {
+    if (oldest.decoder) return backend.reached(oldest.decoder->end());
+    return !oldest.encoder || backend.reached(oldest.encoder->second);
+  });
+}
+
+proto::StepOutput DeviceModelRunner::finish() {
+  TANDEM_CHECK(!flights_.empty(), "no step is under way");
+  complete(flights_.front());
+  proto::StepOutput out = std::move(flights_.front().out);
+  flights_.pop_front();
+  return out;
+}
+
+void DeviceModelRunner::complete_all_but(size_t last) {
+  for (size_t i = 0; i + last < flights_.size(); ++i) complete(flights_[i]);
+}
+
+void DeviceModelRunner::complete(Flight& flight) {
+  if (!flight.decoder && !flight.encoder) return;
+  const ProfileSpan span(kDeviceSpan);
+  or_abort(stages_.comm(), [&] {
+    if (flight.decoder) take_tokens(flight);
+    if (flight.encoder) take_encoder_seconds(flight);
+  });
+}
+
+// The table gets them in place of the placeholders.
+void DeviceModelRunner::take_tokens(Flight& flight) {
+  DeviceDecoder::Answer answer =
+      decoder_.finish(*flight.decoder, views_at_launch(flight.host_rows));
+  flight.decoder.reset();
+  SequenceTable& table = stages_.table();
+  for (const auto& [row, token] : flight.placeholders.rows)
+    table.know(token, answer.rows[row].token_id());
+  for (const auto& [round, beam, token] : flight.placeholders.beams)
+    table.know(token, answer.rounds[round].token_ids(beam));
+  for (size_t i = 0; i < answer.rounds.size(); ++i) {
+    const SampledRow& first = flight.sampled[flight.placeholders.first_rows[i]];
+    *flight.out.mutable_outputs(first.output)->mutable_moves() = std::move(answer.rounds[i]);
+  }
+  for (size_t i = 0; i < answer.rows.size(); ++i)
+    put_sample(flight.out, flight.sampled[i], std::move(answer.rows[i]));
+}
+
+void DeviceModelRunner::take_encoder_seconds(Flight& flight) {
+  const auto [from, to] = *flight.encoder;
+  DeviceBackend& backend = stages_.ctx().backend();
+  backend.wait(to);
+  flight.out.set_encoder_seconds(backend.seconds_between(from, to));
+  flight.encoder.reset();
+}
+
+// --- Before the first step -----------------------------------------------------------------------
+
+RecordedSteps DeviceModelRunner::prepare_decoding(std::span<const int32_t> sizes,
+                                                  const std::function<void(size_t done)>& told) {
+  return or_abort(stages_.comm(), [&] {
+    RecordedSteps out;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      out += decoder_.prepare_decoding(sizes[i], stages_.cache());
+      told(i + 1);
+    }
+    return out;
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<ModelRunner> make_device_model_runner(RankModel rank, const RunnerConfig& config) {
+  return std::make_unique<DeviceModelRunner>(std::move(rank), config);
+}
+
+}  // namespace tandem

@@ -1,0 +1,189 @@
+#include "runtime/execution/step_stages.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "runtime/execution/choose_tokens.h"
+#include "runtime/execution/encoder_runner.h"
+#include "runtime/sampling/sampler.h"
+
+namespace tandem {
+namespace {
+
+SequenceLimits limits_of(const Context& ctx, const Model& model, const RunnerConfig& config,
+                         bool draft_model) {
+  const ModelLimits& limits = model.limits();
+  return {.block_size = config.block_size,
+          .num_device_blocks = config.num_device_blocks,
+          .num_host_blocks = config.num_host_blocks,
+          .vocab_size = model.config().vocab_size,
+          .max_encoder_positions = limits.encoder_positions.value_or(0),
+          .max_decoder_positions = limits.decoder_positions.value_or(0),
+          .searches_beams = !ctx.on_cpu(),
+          .max_drafts = config.max_drafts,
+          .draft_model = draft_model,
+          .frames = limits.frames,
+          .global_attention = limits.default_global_tokens.has_value(),
+          .encoder_vocab_size = limits.encoder_vocabulary};
+}
+
+proto::SequenceGroupOutput* output_of(proto::StepOutput& out, const std::string& request_id) {
+  return *std::find_if(out.mutable_outputs()->pointer_begin(), out.mutable_outputs()->pointer_end(),
+                       [&](const auto* group) { return group->request_id() == request_id; });
+}
+
+// Rows of one chunk whose logits say something about the next prompt token.
+struct PromptRows {
+  int32_t first_position;  // of the prompt token that the first row predicts
+  int32_t count;
+};
+PromptRows prompt_rows(const SampleRow& row) {
+  const int32_t first = row.seq().num_computed + 1;
+  const auto prompt = static_cast<int32_t>(row.seq().prompt.size());
+  return {first, std::min(row.num_tokens, std::max(0, prompt - first))};
+}
+
+// What the step does, "encode", "prefill", "decode" and "verify" with "+" between, and how much of
+// it. Before its chunks count as computed.
+void say_step(ProfileSpan& span, const Batch& batch) {
+  enum { kEncodes = 1, kPrefills = 2, kDecodes = 4, kVerifies = 8 };
+  static constexpr const char* kWords[] = {"step",
+                                           "encode",
+                                           "prefill",
+                                           "encode+prefill",
+                                           "decode",
+                                           "encode+decode",
+                                           "prefill+decode",
+                                           "encode+prefill+decode",
+                                           "verify",
+                                           "encode+verify",
+                                           "prefill+verify",
+                                           "encode+prefill+verify",
+                                           "decode+verify",
+                                           "encode+decode+verify",
+                                           "prefill+decode+verify",
+                                           "encode+prefill+decode+verify"};
+  if (!span.is_recorded()) return;
+  unsigned what = batch.input.has_encoder_work() ? kEncodes : 0;
+  int64_t drafts = 0;
+  for (const SampleRow& row : batch.rows) {
+    const bool in_prompt = row.seq().num_computed < static_cast<int>(row.seq().prompt.size());
+    what |= row.num_drafts > 0 ? kVerifies : in_prompt ? kPrefills : kDecodes;
+    drafts += row.num_drafts;
+  }
+  span.say({static_cast<int64_t>(batch.rows.size()), batch.input.attention.encoder_start_loc.back(),
+            static_cast<int64_t>(batch.input.input_ids.size()), drafts},
+           kWords[what]);
+}
+
+}  // namespace
+
+std::vector<const SampleRow*> ModelStep::sampled_rows() const {
+  std::vector<const SampleRow*> rows;
+  for (const SampleRow& row : batch.rows)
+    if (row.samples) rows.push_back(&row);
+  return rows;
+}
+
+StepStages::StepStages(RankModel rank, const RunnerConfig& config)
+    : ctx_(rank.ctx),
+      comm_(rank.comm),
+      model_(std::move(rank.model)),
+      block_size_(config.block_size),
+      position_padding_(model_->limits().position_padding),
+      pools_(ctx_, model_->kv_cache_spec(), config.block_size, config.num_device_blocks,
+             config.num_host_blocks),
+      table_(limits_of(ctx_, *model_, config, rank.draft_model.has_value())) {
+  if (!rank.draft_model) return;
+  draft_model_ =
+      std::make_unique<DraftModel>(ctx_, comm_, std::move(*rank.draft_model), config.block_size,
+                                   config.num_device_blocks, config.num_host_blocks);
+}
+
+ModelStep StepStages::take_message(const proto::StepInput& input) {
+  const ProfileSpan span(kMessageSpan);
+  ModelStep step;
+  step.scheduled = table_.apply(input);
+  step.forgotten = table_.take_forgotten();
+  return step;
+}
+
+void StepStages::prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span) {
+  pools_.apply_copies(ctx_, input);
+  if (draft_model_) make_drafts(input, step);
+  build_batch(step);
+  step.out.set_step(input.step());
+  say_step(span, step.batch);
+}
+
+void StepStages::make_drafts(const proto::StepInput& input, ModelStep& step) {
+  ProfileSpan span(kDraftsSpan);
+  span.say({static_cast<int64_t>(step.scheduled.size())});
+  or_abort(comm_, [&] {
+    draft_model_->begin_step(input, step.scheduled);
+    draft_model_->make_drafts(step.scheduled);
+  });
+}
+
+void StepStages::build_batch(ModelStep& step) {
+  {
+    const ProfileSpan span(kBatchSpan);
+    step.batch = tandem::build_batch(step.scheduled, block_size_, position_padding_);
+  }
+  std::unordered_map<const WorkerGroup*, int> outputs;
+  for (const auto* group : step.scheduled) {
+    outputs.emplace(group, step.out.outputs_size());
+    proto::SequenceGroupOutput& output = *step.out.add_outputs();
+    output.set_request_id(group->request_id);
+    output.set_seq_id(group->seqs[0].seq_id);
+  }
+  for (const SampleRow& row : step.batch.rows)
+    if (row.samples) step.sampled.push_back({outputs.at(row.group), row.seq().seq_id});
+}
+
+Tensor StepStages::encode(ModelStep& step) {
+  const ModelInput& input = step.batch.input;
+  const StepTensors tensors(ctx_, StepPlan(ctx_, input, model_->step_layout(), StepHalf::kEncoder));
+  const Tensor states = model_->encode(tensors);
+  // Sources that are pooled lie behind the others, and are not cached.
+  const auto cached = static_cast<int64_t>(input.attention.cross_slot_mapping.size());
+  if (cached == 0) return states;
+  model_->write_cross_kv(tensors, states.rows(0, cached), pools_.device());
+  if (draft_model_) draft_model_->prepare(step.scheduled, tensors, states.rows(0, cached));
+  return states;
+}
+
+// (Every rank has the whole output of the encoder.)
+void StepStages::pool_vectors(const Tensor& states, ModelStep& step) {
+  if (comm_.rank() != 0) return;
+  for (const PooledRows& rows : step.batch.pooled) {
+    auto* group = output_of(step.out, rows.group->request_id);
+    *group->mutable_embedding() =
+        pool(host_floats(ctx_, states.rows(rows.first, rows.end)), rows.group->params.pooling());
+  }
+}
+
+// One group at a time: prompts are short, and the logits of a whole step's prompts could be large.
+void StepStages::add_prompt_logprobs(const Tensor& hidden, ModelStep& step) {
+  for (const SampleRow& row : step.batch.rows) {
+    const proto::SamplingParams& params = row.group->params;
+    if (!params.has_prompt_logprobs() || row.seq().index != 0) continue;
+    const PromptRows wanted = prompt_rows(row);
+    if (wanted.count <= 0) continue;
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < wanted.count; ++i) indices.push_back(row.first_token + i);
+    const Tensor logits = ctx_.on_host(model_->compute_logits(rows_of(ctx_, hidden, indices)));
+    if (comm_.rank() != 0) continue;  // it took part in the gather
+    const std::vector<int32_t>& prompt = row.seq().prompt;
+    auto* group = output_of(step.out, row.group->request_id);
+    group->set_prompt_logprobs_start(wanted.first_position);
+    for (int32_t i = 0; i < wanted.count; ++i)
+      *group->add_prompt_logprobs() = token_logprobs(
+          {logits.row<float>(i), static_cast<size_t>(logits.dim(1))},
+          prompt[static_cast<size_t>(wanted.first_position + i)], params.prompt_logprobs());
+  }
+}
+
+}  // namespace tandem

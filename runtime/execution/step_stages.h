@@ -1,0 +1,117 @@
+// The stages of a step that are the same on every device, in the order in which a runner calls
+// them, and what a rank keeps between steps: the model, its memory, the table of groups, the draft
+// model. Synchronous; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/profile/profile.h"
+#include "models/model.h"
+#include "models/step/step_tensors.h"
+#include "parallel/communicators/communicator.h"
+#include "runtime/execution/batch_builder.h"
+#include "runtime/execution/drafts/draft_model.h"
+#include "runtime/execution/groups/sequence_table.h"
+#include "runtime/execution/kv_cache.h"
+#include "runtime/execution/model_runner.h"
+#include "runtime/protocol/tandem.pb.h"
+
+namespace tandem {
+
+// What a profile (base/profile) shows of a step. kStepSpan's values are those of say_step().
+inline constexpr SpanKind kStepSpan{
+    "step", "step", {"sequences", "encoder_tokens", "decoder_tokens", "drafts"}};
+inline constexpr SpanKind kMessageSpan{"message", "phase"};
+inline constexpr SpanKind kDraftsSpan{"drafts", "phase", {"sequences"}};
+inline constexpr SpanKind kBatchSpan{"batch", "phase"};
+inline constexpr SpanKind kEncoderSpan{"encoder", "phase", {"tokens"}};
+inline constexpr SpanKind kDecoderSpan{"decoder", "phase", {"tokens"}};
+inline constexpr SpanKind kDeviceSpan{"device", "phase"};  // its answer is waited for
+inline constexpr SpanKind kSampleSpan{"sample", "phase", {"rows"}};
+
+// A row whose token is wanted.
+struct SampledRow {
+  int output;  // index of its group in ModelStep::out
+  int64_t seq_id;
+};
+
+// A step under way, filled in stage by stage.
+struct ModelStep {
+  std::vector<WorkerGroup*> scheduled;  // in the order of the message
+  std::vector<int64_t> forgotten;       // sequences that ended, or came anew, since the last step
+  Batch batch;
+  std::vector<SampledRow> sampled;  // of batch.rows those with `samples`, in order
+  proto::StepOutput out;            // one entry for each of `scheduled`
+
+  bool has_encoder_work() const { return batch.input.has_encoder_work(); }
+  bool has_decoder_work() const { return batch.input.has_decoder_work(); }
+  // The rows of `sampled`. They point into `batch`.
+  std::vector<const SampleRow*> sampled_rows() const;
+};
+
+// Puts the sample of a row where it belongs in `out`.
+inline void put_sample(proto::StepOutput& out, const SampledRow& row,
+                       proto::SequenceOutput sample) {
+  sample.set_seq_id(row.seq_id);
+  *out.mutable_outputs(row.output)->add_samples() = std::move(sample);
+}
+
+// Runs f. If it throws, aborts the group: the other ranks wait in a collective that this one will
+// not enter.
+template <class F>
+decltype(auto) or_abort(Communicator& comm, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (...) {
+    comm.abort();
+    throw;
+  }
+}
+
+class StepStages {
+ public:
+  StepStages(RankModel rank, const RunnerConfig& config);
+
+  // Message: applies it to the table. Throws std::runtime_error naming the field that is wrong.
+  ModelStep take_message(const proto::StepInput& input);
+  // Block copies, drafts, batch: swaps out, swaps in and copies; has the draft model make what the
+  // message asks for; then the flat arrays of the step, its output's entries and its sampled rows.
+  // Says in `span` what the step does.
+  void prepare(const proto::StepInput& input, ModelStep& step, ProfileSpan& span);
+  // Encoder: hidden states [tokens, d_model] of all sources. Writes the cross-attention cache, the
+  // draft model's too.
+  Tensor encode(ModelStep& step);
+  // Pooled vectors of the sources that ask for one, from encode()'s states. On rank 0.
+  void pool_vectors(const Tensor& states, ModelStep& step);
+  // Log-probabilities of prompt tokens, from the decoder's last hidden states [tokens, d_model].
+  void add_prompt_logprobs(const Tensor& hidden, ModelStep& step);
+  // Behind the model: chunks count as computed.
+  void advance(const ModelStep& step) { table_.advance(step.scheduled); }
+
+  Context& ctx() { return ctx_; }
+  Communicator& comm() { return comm_; }
+  Model& model() { return *model_; }
+  int block_size() const { return block_size_; }
+  KvCache& cache() { return pools_.device(); }
+  SequenceTable& table() { return table_; }
+  DraftModel* draft_model() { return draft_model_.get(); }  // null: there is none
+
+ private:
+  void make_drafts(const proto::StepInput& input, ModelStep& step);
+  void build_batch(ModelStep& step);
+
+  Context& ctx_;
+  Communicator& comm_;
+  std::unique_ptr<Model> model_;
+  int block_size_;
+  std::optional<int32_t> position_padding_;
+  KvCachePools pools_;
+  SequenceTable table_;
+  std::unique_ptr<DraftModel> draft_model_;
+};
+
+}  // namespace tandem
