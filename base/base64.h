@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// The standard alphabet; padding may be left out. Nothing where it is no base64, also of white
-// space, and of bits behind the last byte.
+// The standard alphabet; padding may be left out. Nothing if the text is not Base64, which allows
+// neither white space nor bits behind the last byte.
 std::optional<std::string> decode_base64(std::string_view text);
 
 // With padding.

@@ -1,5 +1,5 @@
-// Bad input: a file, a flag, a request. The message names the file, tensor or field, and says
-// what was found and what was expected. Thrown, caught at the edge (command line, one request).
+// Bad input: a file, a flag, a request. The message names the file, tensor or field, the value
+// found and the value expected. Caught at the edge (command line, one request).
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// What kind of mistake it is; also the "type" of an error object in JSON (api_name()).
+// The kind of mistake; also the "type" of an error object in JSON (api_name()).
 enum class ErrorKind {
   kInvalidRequest,  // a field of a request, or a flag
   kInvalidModel,    // a file of a checkpoint directory

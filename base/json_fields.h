@@ -1,5 +1,5 @@
-// Typed reading of the JSON that clients send. Every reader throws InputError naming the field,
-// what was expected and what was found; integral floats pass as integers, booleans never do.
+// Typed reading of the JSON that clients send. Every reader throws InputError naming the field, the
+// expected and the found value. Integral floats pass as integers, booleans never do.
 #pragma once
 
 #include <cstddef>

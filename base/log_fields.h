@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// As long as it lives, lines that this thread logs have the fields of an object. Not nested.
+// While it lives, lines that this thread logs have the fields of an object. Not nested.
 class LogFields {
  public:
   // Makes the object; called for each line of a format that has fields, and for no other.
@@ -17,8 +17,8 @@ class LogFields {
   LogFields(const LogFields&) = delete;
   LogFields& operator=(const LogFields&) = delete;
 
-  // Those of the line that is being formatted; null: it has none. (The log is written by the thread
-  // that logs.)
+  // The fields of the line that is being formatted; null: none. (The logging thread writes the
+  // log.)
   static const Make*& current() {
     thread_local const Make* make = nullptr;
     return make;

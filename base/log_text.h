@@ -1,4 +1,4 @@
-// Text of strangers in logs.
+// Untrusted text in logs.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace tandem {
 
-// Without what ends a line, moves a terminal's cursor or changes the direction of text: control
-// characters, separators of lines, bidirectional controls and bytes that are not UTF-8 become
-// escapes (\n, \x1b, \u2028).
+// Escapes control characters, line separators, bidirectional controls and bytes that are not UTF-8
+// (\n, \x1b, \u2028). So the text cannot end a line, move a terminal's cursor or change the
+// direction of text.
 std::string escape_controls(std::string_view text);
 
-// The same, and quotes and backslashes are escaped: for a quoted field of a line.
+// The same, and escapes quotes and backslashes: for a quoted field of a line.
 std::string escape_field(std::string_view text);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // A file mapped read-only. Its pages come from the page cache and are shared by all processes that
-// map the same checkpoint; what nobody touches is never read from the disk.
+// map the same checkpoint. Untouched pages are never read from the disk.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// Throws InputError if `text` is what git leaves in place of a large file that it has not fetched.
+// Throws InputError if `text` is a git-lfs pointer, which git leaves in place of a large file that
+// it has not fetched.
 void refuse_lfs_pointer(std::string_view text, const std::filesystem::path& file);
 
 class MappedFile {
@@ -25,9 +26,9 @@ class MappedFile {
 
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Gives the pages back to the system; a later access reads them again.
+  // Returns the pages to the system; a later access reads them again.
   void drop_pages() const;
-  // Asks the system for what a piece of the file is in, once for every 8 MiB; does not wait for it.
+  // Asks the system to read the pages of a piece of the file, once for every 8 MiB. Does not wait.
   void read_ahead(size_t begin, size_t bytes);
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 

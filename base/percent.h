@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// "a%20b" → "a b". Escapes that make no sense stay as they are.
+// "a%20b" → "a b". Invalid escapes stay as they are.
 std::string percent_decoded(std::string_view text);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The pace of looks at what another device or process does, where nothing wakes whoever waits.
+// The pace of polling another device or process, where nothing wakes the waiter.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-// How long to sleep before the next look, after so long a wait: what is found is late by a
-// sixteenth of the wait at most, or by 50 µs.
+// How long to sleep before the next poll, after waiting that long. The result is late by at most a
+// sixteenth of the wait, or 50 µs.
 inline std::chrono::nanoseconds poll_nap(std::chrono::nanoseconds waited) {
   using std::chrono::microseconds;
   return std::clamp<std::chrono::nanoseconds>(waited / 16, microseconds(50), microseconds(1000));

@@ -9,7 +9,7 @@ namespace tandem {
 
 namespace detail {
 
-// What of `text` is shown, up to `limit`; `more` is what stands behind it if that is not all.
+// The shown part of `text`, up to `limit`; `more` follows if that is not all.
 inline std::string shown(std::string_view text, size_t limit, std::string& more) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -29,8 +29,8 @@ inline std::string shown(std::string_view text, size_t limit, std::string& more)
 
 }  // namespace detail
 
-// Bytes outside printable ASCII become \xNN; what is longer than `limit` is cut, and its length
-// told: abc... (5000000 characters).
+// Bytes outside printable ASCII become \xNN. Text longer than `limit` is cut, with its length:
+// abc... (5000000 characters).
 inline std::string printable(std::string_view text, size_t limit = 160) {
   std::string more;
   const std::string out = detail::shown(text, limit, more);

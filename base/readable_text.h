@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// UTF-8 that a terminal, a log and a reader can bear: control characters and bytes that are no
-// UTF-8 become \xNN, and what goes on behind `limit` bytes is cut, with its length told.
+// UTF-8 that is safe for a terminal, a log and a reader. Control characters and bytes that are not
+// UTF-8 become \xNN. Text beyond `limit` bytes is cut, with its length.
 std::string readable(std::string_view text, size_t limit = 2000);
 
 }  // namespace tandem

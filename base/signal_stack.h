@@ -1,12 +1,11 @@
-// A second stack for the signal handlers of a thread: one whose own stack is full can still leave a
-// note of its end.
+// A second stack for a thread's signal handlers, so that a stack overflow can still be recorded.
 #pragma once
 
 namespace tandem {
 
-// Gives the calling thread one, which it keeps to its end; at once where it has one already. The
-// handlers must be installed with SA_ONSTACK. To be called by every thread whose crash is to be
-// recorded; where the system has no memory for it, handlers run on the thread's own stack.
+// Gives the calling thread a signal stack until its end; does nothing if it has one. Every thread
+// whose crash is to be recorded calls this. Handlers must be installed with SA_ONSTACK. If the
+// system has no memory for it, handlers run on the thread's own stack.
 void use_signal_stack();
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// UTF-8, by the byte: decoding, validation, and replacement of what is not valid.
+// UTF-8, by the byte: decoding, validation, and replacement of invalid bytes.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ void check_utf8(std::string_view text, const std::string& field);
 // Appends `bytes` with each maximal part of an invalid sequence replaced by one U+FFFD (the
 // practice that Unicode recommends, and Rust's String::from_utf8_lossy).
 void append_utf8_lossy(std::string_view bytes, std::string& out);
-// The same, but without a trace of what is invalid.
+// The same, but drops invalid bytes.
 void append_valid_utf8(std::string_view bytes, std::string& out);
 
 // How many bytes at the end (0–3) start a character that later bytes can still complete.

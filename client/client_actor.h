@@ -15,7 +15,7 @@
 
 namespace tandem::client {
 
-// What a user's thread wants of the core.
+// A user thread's call of the core.
 struct CoreCommand {
   std::function<void(ClientCore&, double now)> run;
 };

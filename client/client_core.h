@@ -1,16 +1,16 @@
-// The decisions of the client library: which streams are open and how far each has come, what is
-// sent when a connection is made or lost, which part of a chunk is new, what is acknowledged when.
-// Synchronous, no I/O, no threads, no clock of its own: events come in with the time, messages and
-// news leave through ClientOutbox.
+// The decisions of the client library: open streams and their progress, messages on connect and
+// disconnect, the new part of each chunk, acknowledgements. Synchronous; no I/O, no threads, no
+// clock. Events come in with the time; messages and news leave through ClientOutbox.
 //
-// A connection is numbered; what comes from an earlier one is dropped. On each new connection every
-// stream that the server may know is resumed behind what has arrived here; one that it does not
-// know and of which nothing has arrived is submitted once more. So every token is passed on exactly
-// once, whatever connections do: a chunk's known part is cut off, and a gap ends its stream.
+// Connections are numbered; messages of an earlier one are dropped. On each new connection:
+// - Every stream that the server may know is resumed behind its last token received here.
+// - A stream that the server does not know is submitted again if nothing of it has arrived.
+// So every token is passed on exactly once, whatever connections do. The known part of a chunk is
+// cut off, and a gap ends its stream.
 //
-// Submissions wait here, in their order, while as many streams are at the server as may be. A
-// server that refuses one as overload gets no others for the time that it asks for, then no more at
-// once than it had; with each that ends, a little more.
+// Submissions beyond the send window wait here, in order. If the server refuses one as overload,
+// nothing is sent for the time it asks for. Then the window is the number of streams that it had,
+// and grows a little with each stream that ends.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace tandem::client {
 
 using StreamKey = uint64_t;  // of a stream, chosen by the caller and never used twice
 
-// What is new of a stream. The last news has `finished` or an `error`.
+// News of a stream. The last one has `finished` or an `error`.
 struct StreamNews {
   StreamKey stream = 0;
   proto::RequestChunk chunk;  // nothing that was passed on before
@@ -59,7 +59,7 @@ class ClientOutbox {
   // To the server of the current connection.
   virtual void send(proto::ClientMessage message) = 0;
   virtual void deliver(Delivery delivery) = 0;
-  // The connection is of no more use; connected() comes again, or nothing. Not within connected().
+  // The connection is unusable; next comes connected(), or nothing. Not called within connected().
   virtual void drop_connection(const std::string& reason) = 0;
 };
 
@@ -72,13 +72,13 @@ struct ClientCoreConfig {
 
 class ClientCore {
  public:
-  // The server keeps to 16; one that goes far beyond is at fault.
+  // Servers keep to 16; one that goes far beyond is at fault.
   static constexpr uint64_t kMaxUnconsumed = 64;
 
   ClientCore(ClientCoreConfig config, ClientOutbox& outbox);
 
   // --- connection ---
-  // A new one, by a number that is larger than those before.
+  // A new connection; its number is larger than all before.
   void connected(uint64_t connection, double now);
   void disconnected(const std::string& reason, double now);
   bool is_connected() const { return connection_ != 0; }
@@ -92,7 +92,7 @@ class ClientCore {
   void resume(StreamKey stream, const std::string& request_id, double now);
   void cancel(StreamKey stream);
   void query_info(uint64_t query, double now);
-  // All that is open fails. Nothing comes afterwards.
+  // All open streams fail. Nothing comes afterwards.
   void close(const std::string& type, const std::string& message);
 
   // To be called about ten times a second.

@@ -1,5 +1,6 @@
-// The thread that hands news to users: callbacks run here, never in CAF's pool. Its queue is as
-// long as the server's window of unacknowledged messages, for each is acknowledged when it is done.
+// The thread that hands news to users: callbacks run here, never in CAF's pool. A message is
+// acknowledged when its callback has ended, so the server's window of unacknowledged messages
+// bounds the queue.
 #pragma once
 
 #include <condition_variable>
@@ -26,11 +27,11 @@ class Dispatcher {
   using Info = std::promise<proto::ServerInfo>;
   // Called on its thread with a delivery's connection and number.
   void on_consumed(std::function<void(uint64_t, uint64_t)> consumed);
-  // Whose news are to come. After finish() they fail at once.
+  // Registers a stream for its news. After finish() it fails at once.
   void add(const std::shared_ptr<Stream>& stream);
   void add_info(uint64_t query, Info promise);
   void deliver(Delivery delivery);
-  // Hands out what is queued, fails what is open, ends the thread. Not from a callback.
+  // Delivers queued news, fails open streams, ends the thread. Not from a callback.
   void finish();
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 

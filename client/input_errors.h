@@ -1,4 +1,4 @@
-// What is wrong with a request, found before it is sent.
+// Errors of a request, found before it is sent.
 #pragma once
 
 #include "base/error.h"

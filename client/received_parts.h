@@ -1,5 +1,5 @@
-// How far a stream has come here, so that each of its tokens is passed on once. What a server says
-// of it is checked: it may be wrong, or come from something that only claims to be a server.
+// A stream's progress at the client, so that each of its tokens is passed on once. Checks the
+// server's messages: they may be wrong, or come from something that only claims to be a server.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace tandem::client {
 
 class ReceivedParts {
  public:
-  // Leaves in `chunk` what is new. Returns what is wrong with it, or nothing.
+  // Reduces `chunk` to its new part. Returns its error, or "".
   std::string take_news(proto::RequestChunk& chunk);
-  // What a server is told that is to go on behind it.
+  // Writes the position from which a server is to continue.
   void write(proto::ResumeRequest& resume) const;
 
  private:

@@ -1,5 +1,6 @@
-// How many requests a client has at the server. One that refuses for now gets nothing for the time
-// that it asks for, then no more at once than it had; with each that ends, a little more.
+// How many requests a client may have at the server. After a refusal, nothing is sent for the time
+// that the server asks for. Then the window is the number of requests that it had, and grows a
+// little with each one that ends.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@ class SendWindow {
   explicit SendWindow(size_t most);
 
   bool has_room(size_t at_server, double now) const;
-  // at_server: those that it has not refused; retry_after: seconds, 0 if it says nothing.
+  // at_server: requests that it has not refused. retry_after: seconds; 0: not given.
   void refused(size_t at_server, double retry_after, double now);
-  // The server works on one, or has done with it.
+  // The server works on a request, or has finished it.
   void took(bool finished);
 
  private:

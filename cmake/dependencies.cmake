@@ -12,6 +12,7 @@ if(TANDEM_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
 endif()
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
+find_package(CLD2 REQUIRED)
 find_path(KISSFFT_INCLUDE_DIR kissfft/kissfft.hh REQUIRED)
 # Of tandem-decoder alone: sound, images, its sandbox.
 pkg_check_modules(LIBAV REQUIRED IMPORTED_TARGET libavformat>=59.27 libavcodec libswresample libavutil)

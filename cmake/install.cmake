@@ -49,7 +49,7 @@ install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${package} COMPONENT
 configure_package_config_file(cmake/TandemConfig.cmake.in ${CMAKE_BINARY_DIR}/TandemConfig.cmake
                               INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/TandemConfig.cmake ${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake cmake/FindCAF.cmake
+install(FILES ${CMAKE_BINARY_DIR}/TandemConfig.cmake ${CMAKE_BINARY_DIR}/TandemConfigVersion.cmake cmake/FindCAF.cmake cmake/FindCLD2.cmake
         DESTINATION ${package} COMPONENT client)
 
 # (base and the messages are the client's.)

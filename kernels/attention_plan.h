@@ -1,4 +1,4 @@
-// How attention is cut into blocks of a GPU: made once per step on the host, used by every layer.
+// How attention is cut into blocks of a GPU. Made once per step on the host, used by every layer.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ struct AttentionWork {
 constexpr int kAttentionWorkInts = 12;
 static_assert(sizeof(AttentionWork) == kAttentionWorkInts * sizeof(int32_t));
 
-// Keys of one chunk. Constants, and chunks begin at multiples of them: the sums over a sequence's
-// keys are cut in the same places whatever else is in the batch. Tiles have more blocks than there
-// are multiprocessors sooner, and more partial results to write for each cut.
+// Keys of one chunk. Chunks begin at multiples of these constants, so the sums over a sequence's
+// keys are cut at the same places in any batch. Tiles have longer chunks: they exceed the number of
+// multiprocessors sooner, and each cut writes more partial results.
 constexpr int32_t kKeysPerChunk = 512;
 constexpr int32_t kKeysPerTileChunk = 2048;
-// Queries of one block: of a kernel that keeps them in registers, and of one on tensor cores.
+// Queries of one block: of the kernel that keeps them in registers, and of the one on tensor cores.
 constexpr int32_t kRowsPerBlock = 8;
 constexpr int32_t kTileRows = 64;
 
@@ -54,11 +54,11 @@ struct AttentionSequence {
   bool causal;  // query i stands at position keys - queries + i
 };
 
-// Sequences of more than kRowsPerBlock queries become tiles where `use_tiles` says so (16-bit types
-// on tensor cores), and more rows otherwise. Longest work first, so that no block is left alone at
-// the end. A sequence without queries has no work; one with queries has at least one key, and a
-// causal one at least as many keys as queries. Slots and tickets are not shared between `rows` and
-// `tiles`. Whether a query's work is of rows or of tiles depends on its own sequence alone.
+// Sequences of more than kRowsPerBlock queries become tiles if `use_tiles` (16-bit types on tensor
+// cores), else more rows. This depends on the query's own sequence alone. The longest work comes
+// first, so that no block is left alone at the end. A sequence without queries has no work. One
+// with queries has at least one key, a causal one at least as many keys as queries. `rows` and
+// `tiles` share no slots and tickets.
 AttentionPlan plan_attention(std::span<const AttentionSequence> sequences, bool use_tiles);
 
 }  // namespace tandem

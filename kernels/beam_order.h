@@ -1,5 +1,5 @@
-// How a round of beam search ranks what beams may go on with; once for the host's search
-// (runtime/sampling/beam_search.h) and for the ops.
+// How a round of beam search ranks continuations, shared by the host's search
+// (runtime/sampling/beam_search.h) and the ops.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// HuggingFace's "not possible": float32 swallows what is added to it, and ties follow from that.
+// HuggingFace's "not possible". Terms added to it vanish in float32, and ties follow from that.
 constexpr float kImpossibleScore = -1e9f;
 
 struct BeamContinuation {
@@ -18,8 +18,8 @@ struct BeamContinuation {
   int32_t token;
 };
 
-// The better score first; of equals the lower beam, then what the beam itself prefers (at -1e9 sums
-// are equal whose terms are not), then the lower token.
+// Order: better score, lower beam, better score of the token alone, lower token. (At -1e9 sums are
+// equal although their terms are not.)
 inline bool goes_before(const BeamContinuation& a, const BeamContinuation& b) {
   const int32_t x = order_key(a.score), y = order_key(b.score);
   if (x != y) return x > y;

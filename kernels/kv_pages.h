@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Strides in elements; K of a block first, V after it. Divided by head_dim they are those of the
-// scales.
+// Strides in elements; K of a block first, V after it. Divided by head_dim they are the scales'
+// strides.
 struct KvStrides {
   int64_t num_blocks, block_size, num_heads, head_dim;
   int64_t block, kv, head, token;

@@ -1,5 +1,5 @@
-// The implementations of a device: one function per op, whose arguments are checked already. The
-// CPU's table is a constant; a plugin's comes with its backend (core/device_backend.h).
+// The implementations of a device: one function per op, called with checked arguments. The CPU's
+// table is a constant; a plugin's comes with its backend (core/device_backend.h).
 #pragma once
 
 #include <span>
@@ -28,7 +28,7 @@ struct OpTable {
 
 extern const OpTable kCpuOps;
 
-// What to call: the device's table, or one that records a span around each of its functions.
+// The table to call: the device's, or one that records a span around each of its functions.
 const OpTable& ops_of(const Context& ctx);
 const OpTable& device_ops(const Context& ctx);
 

@@ -1,18 +1,18 @@
-// The ops of the models, on one page; those of sampling are in kernels/sampling_ops.h, the list of
-// all in kernels/op_list.h. An op checks its shapes once (kernels/check) and calls the device's
-// implementation (kernels/cpu, kernels/cuda). kernels/reference.h has plain versions of those with
-// sums, which tests compare with.
+// The ops of the models, on one page. Sampling ops: kernels/sampling_ops.h. The list of all ops:
+// kernels/op_list.h. An op checks its shapes once (kernels/check), then calls the device's
+// implementation (kernels/cpu, kernels/cuda). Tests compare ops that sum with kernels/reference.h.
 //
-// Conventions: activations are matrices [tokens, features] of Context::activations() (float32 on
-// the CPU) without padding, whose rows may be strided (Tensor::columns); indices are int32.
-// `indptr` arrays have one element more than there are sequences and start at 0 (sequence i owns
-// rows [indptr[i], indptr[i+1])). Outputs are given by the caller and may not alias inputs unless
-// said so.
+// Conventions:
+// - Activations are matrices [tokens, features] of Context::activations() (float32 on the CPU),
+//   without padding. Their rows may be strided (Tensor::columns).
+// - Indices are int32.
+// - `indptr` arrays start at 0 and have one element more than there are sequences. Sequence i owns
+//   rows [indptr[i], indptr[i+1]).
+// - The caller provides outputs. They may not alias inputs unless a comment allows it.
 //
-// Batch invariance: each output row depends on its own sequence only, bit for bit. Every sum has a
-// fixed order that does not depend on the other rows, on their number, on the number of threads, on
-// the page size, or on how a prompt was cut into chunks.
-// (On CUDA `linear` is an exception: docs/gpu.md.)
+// Batch invariance: each output row depends only on its own sequence, bit for bit. Every sum has a
+// fixed order. It does not depend on other rows, the number of threads, the page size, or the
+// chunks of a prompt. (On CUDA `linear` is an exception: docs/gpu.md.)
 #pragma once
 
 #include <optional>
@@ -36,11 +36,11 @@ struct MatrixView {
   int64_t row_stride = 0;  // elements
 };
 
-// So many products of int8, and 128 times the sum of so many weights, fit an int32.
+// The sum of this many int8 products, or 128 times the sum of this many weights, fits an int32.
 constexpr int64_t kMaxI8Features = int64_t{1} << 17;
 
-// A weight in the layout of the device's GEMM. Made once at load, read-only afterwards. On CUDA its
-// type is that of the activations, quantised or not.
+// A weight in the layout of the device's GEMM. Made at load, then read-only. On CUDA its type is
+// that of the activations, quantised or not.
 class PackedWeight {
  public:
   PackedWeight() = default;
@@ -75,18 +75,18 @@ enum class KvLayout : uint8_t { kNHD, kHND };
 // One layer's pages: K and V of all sequences, self- and cross-attention alike.
 //   NHD: [num_blocks, 2, block_size, num_heads, head_dim]
 //   HND: [num_blocks, 2, num_heads, block_size, head_dim]     2 = K, V
-// In f8 (e4m3, on CUDA) a token's key or value of a head is its bytes times 2^(scale - 127), chosen
-// so that its largest element uses the range of the type; beside the pages lies a byte for each.
-// In i8 (on the CPU) it is its bytes times a scale in f32, max|x| / 127: q = round(127 x / max|x|),
-// ties to even. With a NaN or an infinity q is 0 and the scale NaN; where all elements are below
-// 1e-30 both are 0.
+//
+// A token's key or value of a head in 8 bits is its bytes times a scale:
+// - On CUDA, f8 (e4m3): 2^(scale - 127), a byte. The largest element uses the range of the type.
+// - On the CPU, i8: an f32, max|x| / 127. q = round(127 x / max|x|), ties to even. With a NaN or an
+//   infinity, q is 0 and the scale NaN. If all elements are below 1e-30, both are 0.
 struct KvPages {
   Tensor data;  // f32, bf16 or i8; on CUDA of the activations' type, or f8
   KvLayout layout = KvLayout::kHND;
   Tensor scales = {};  // of 8-bit pages, of page_scale_type(): the shape of `data` without head_dim
 };
 
-// Of pages of this type; absent: they have no scales.
+// The type of scales of such pages; absent: they have none.
 constexpr std::optional<DType> page_scale_type(DType pages) {
   if (pages == DType::kI8) return DType::kF32;
   if (pages == DType::kF8E4M3) return DType::kU8;
@@ -97,30 +97,29 @@ namespace ops {
 
 struct LayerNormArgs;
 
-// out[t] = activation(W x[t] + bias), bias optional (empty). With bf16 weights, x is rounded to
-// bf16 and products are summed in f32.
-// With i8 weights, an output feature n has the scale s_n = max_k |W_nk| / 127 and a row of x the
-// scale s_t = max_k |x_tk| / 127; both are rounded to multiples of their scales, ties to even, and
-// the product is s_n s_t times an exact integer sum, the same on all levels and ranges of rows. A
-// row or feature with a NaN or an infinity gives NaN, one below 1e-30 in all elements counts as 0.
-// With i4 weights the same, but s_n = max_k |W_nk| / 120 and W_nk is rounded to s_n f q, of which
-// f, |f| <= 15, is common to 32 adjacent k, and q is one of -8..7.
+// out[t] = activation(W x[t] + bias), bias optional (empty).
+// - Weights in bf16: x is rounded to bf16, products are summed in f32.
+// - Weights in i8: output feature n has the scale s_n = max_k |W_nk| / 127, row t of x the scale
+//   s_t = max_k |x_tk| / 127. Both are rounded to multiples of their scales, ties to even. The
+//   product is s_n s_t times an exact integer sum, the same on all levels and ranges of rows. A row
+//   or feature with a NaN or an infinity gives NaN; one with all elements below 1e-30 counts as 0.
+// - Weights in i4: as i8, but s_n = max_k |W_nk| / 120, and W_nk is rounded to s_n f q. The factor
+//   f, |f| <= 15, is common to 32 adjacent k; q is one of -8..7.
 struct LinearArgs {
   const PackedWeight* weight;
   Tensor x;     // [T, in_features]
   Tensor bias;  // [out_features] f32 (on CUDA of the type of `out`), or empty
   Activation activation = Activation::kNone;
   Tensor out;  // [T, out_features], of the activations' type or f32
-  // What layer_norm does first: x is its `out`, which is none of its inputs on a device, nor is
-  // `sum` (a device may do both at once). Null: x is there.
+  // A layer_norm to run first, whose `out` is x. Null: x is computed already. A device may do both
+  // at once, so there neither `out` nor `sum` may be an input of the norm.
   const LayerNormArgs* norm = nullptr;
 };
 void linear(Context& ctx, const LinearArgs& args);
 
-// linear() of some rows to f32, and of each row of that what select() says of one without
-// processors; the products themselves are nowhere. On a device for as many rows as it takes
-// (DeviceBackend::most_best_rows), of a weight that is not quantised; above 8 rows those of x begin
-// at multiples of 16 bytes there.
+// For the chosen rows, returns what select() would report without processors; logits are never
+// stored. On a device: at most DeviceBackend::most_best_rows rows, the weight not quantised, and
+// above 8 rows the rows of x begin at multiples of 16 bytes.
 struct LinearBestArgs {
   const PackedWeight* weight;
   Tensor x;          // [T, in_features]
@@ -136,9 +135,9 @@ void linear_best(Context& ctx, const LinearBestArgs& args);
 // --- Embeddings and norms ------------------------------------------------------------------------
 
 // out[t] = scale * tokens[ids[t]] + positions[position_ids[t] + position_offset]; the position
-// table may be empty. Tables are f32 or bf16 (that of tokens also of the activations' type, beside
-// positions in f32). Ids outside [first_id, first_id + tokens.dim(0)) give
-// zero (a vocabulary shard that another rank holds).
+// table may be empty. Tables are f32 or bf16. The token table may also have the activations' type,
+// beside positions in f32. Ids outside [first_id, first_id + tokens.dim(0)) give zero: another rank
+// holds that shard of the vocabulary.
 struct EmbeddingArgs {
   Tensor ids;           // [T] i32
   Tensor position_ids;  // [T] i32
@@ -155,10 +154,10 @@ struct EmbeddingArgs {
 void embedding(Context& ctx, const EmbeddingArgs& args);
 
 // out = (h - mean) / sqrt(var + eps) * weight + bias with h = x + residual (residual may be empty).
-// `out` may alias x or residual; so may `sum`, but not `out`.
-// rms: out = h / sqrt(mean of h^2 + eps) * weight; without a bias.
-// groups: a row is that many groups of d values, each normed by itself with the same weight (heads
-// of queries or keys); without a residual and a sum.
+// `out` may alias x or residual. So may `sum`, but not `out`.
+// rms: out = h / sqrt(mean of h^2 + eps) * weight, without a bias.
+// groups: a row is that many groups of d values, such as heads of queries or keys. Each is normed
+// by itself with the same weight. No residual, no sum.
 struct LayerNormArgs {
   Tensor x;         // [T, groups * d]
   Tensor residual;  // [T, d], or empty
@@ -196,10 +195,9 @@ struct ScatterRowsArgs {
 };
 void scatter_rows(Context& ctx, const ScatterRowsArgs& args);
 
-// The windows of a convolution over the rows of each sequence (im2col): what its weight
-// [out, d, width], as it lies in a file, is multiplied with. Row p of a sequence's `out` has at
-// feature c * width + k the value of feature c of row stride * p + k - padding, or 0 where the
-// sequence has no such row.
+// im2col: the windows of a convolution over the rows of each sequence, to be multiplied with its
+// weight [out, d, width], as it lies in a file. In row p of a sequence's `out`, feature c * width +
+// k is feature c of row stride * p + k - padding, or 0 if the sequence has no such row.
 struct ConvWindowsArgs {
   Tensor x;           // [rows, d], of f32 or the activations' type
   Tensor start_loc;   // [sequences + 1] i32: indptr of x
@@ -211,8 +209,8 @@ struct ConvWindowsArgs {
 };
 void conv_windows(Context& ctx, const ConvWindowsArgs& args);
 
-// out[t][c] = (x[t][c] - mean) / sqrt(var + eps) * weight[c] + bias[c], the mean and the variance
-// of all values of t's sequence: a group norm of one group.
+// A group norm of one group: out[t][c] = (x[t][c] - mean) / sqrt(var + eps) * weight[c] + bias[c].
+// Mean and variance are over all values of t's sequence.
 struct SequenceNormArgs {
   Tensor x;          // [rows, d]
   Tensor start_loc;  // [sequences + 1] i32: indptr of x
@@ -232,7 +230,7 @@ void soft_cap(Context& ctx, const SoftCapArgs& args);
 
 // --- Attention (FlashInfer's layouts) ------------------------------------------------------------
 
-// The plan of a step on a device (kernels/attention_plan.h), made from the same lengths as the page
+// The plan of a step on a device (kernels/attention_plan.h), made from the lengths of the page
 // table or `indptr` beside it. The CPU needs none.
 struct DeviceAttentionPlan {
   // [W, kAttentionWorkInts] i32; work without queries, which fills `rows` up, is the last of it.
@@ -252,8 +250,8 @@ struct RotaryAnglesArgs {
 };
 void rotary_angles(Context& ctx, const RotaryAnglesArgs& args);
 
-// Turns pairs of the first r <= head_dim values of each head, in place: (a, b) becomes
-// (a cos - b sin, b cos + a sin). A pair is (i, i + r / 2), or (2 i, 2 i + 1) if `interleaved`.
+// Rotates pairs of the first r <= head_dim values of each head, in place: (a, b) becomes (a cos - b
+// sin, b cos + a sin). A pair is (i, i + r / 2), or (2 i, 2 i + 1) if `interleaved`.
 struct Rotary {
   Tensor angles;  // [T, r] f32, of rotary_angles; empty: nothing turns
   bool interleaved = false;
@@ -266,8 +264,8 @@ struct RotaryArgs {
 };
 void rotary(Context& ctx, const RotaryArgs& args);
 
-// Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; a negative slot is
-// skipped. Keys are turned on the way if `rotary` says so; `k` itself stays as it is.
+// Stores k[t], v[t] in slot slot_mapping[t] = block * block_size + offset; skips negative slots.
+// Rotates keys on the way if `rotary` has angles; `k` itself is not changed.
 struct WriteKvArgs {
   Tensor k, v;          // [T, num_heads * head_dim], heads of the pages
   Tensor slot_mapping;  // [T] i32
@@ -276,24 +274,23 @@ struct WriteKvArgs {
 };
 void write_kv(Context& ctx, const WriteKvArgs& args);
 
-// Added to the scores (after their scaling): of query position i, key position j and head h
-// values[h][clamp(j - i + zero, 0, D - 1)]. Distances beyond either end take its value, which is
-// what T5's buckets do (models/blocks/relative_position.h); ALiBi needs D as large as distances
-// get.
+// Added to the scaled score of query position i, key position j and head h: values[h][clamp(j - i +
+// zero, 0, D - 1)]. Distances beyond either end take its value, as T5's buckets do
+// (models/blocks/relative_position.h). ALiBi needs D as large as the largest distance.
 struct PositionBias {
   Tensor values;     // [num_heads, D] f32, rows adjacent; empty: nothing is added
   int32_t zero = 0;  // the column of j = i
 };
 
-// Which keys a query sees, by their distance (the key's position less the query's): those of
-// [-back, ahead]. Pages or blocks of keys that no query of a task sees are not read.
+// The keys that a query sees: those at a distance (key position minus query position) in [-back,
+// ahead]. Pages or blocks of keys that no query of a task sees are not read.
 struct Window {
   static constexpr int32_t kAll = -1;
   int32_t back = kAll, ahead = kAll;
 };
 
-// The order of what happens to a score: scale, soft cap (cap * tanh(score / cap); 0: none), bias.
-// Query head h reads the keys and values of head h / (num_heads / num_kv_heads).
+// A score goes through: scale, soft cap (cap * tanh(score / cap); 0: none), bias. Query head h
+// reads the keys and values of head h / (num_heads / num_kv_heads).
 
 // AttentionType ENCODER: non-causal, every token of a sequence attends to all of it, or to a window
 // and the sequence's global tokens. No cache.
@@ -310,26 +307,26 @@ struct RaggedAttentionArgs {
   int num_kv_heads = 0;    // 0: num_heads
   float soft_cap = 0.0f;
   Window window = {};
-  // Keys that all queries of their sequence see besides the window: rows of k in order,
-  // those of sequence i at [global_indptr[i], global_indptr[i + 1]). Empty: none. (A device reads
-  // these and `indptr` itself; there global_indptr is zeros where a batch has no such keys, so that
-  // the same kernel gives the same bits.)
+  // Keys that all queries of their sequence see besides the window: rows of k in order, those of
+  // sequence i at [global_indptr[i], global_indptr[i + 1]). Empty: none. A device reads these and
+  // `indptr` itself. There a batch without such keys has a global_indptr of zeros, so that the same
+  // kernel gives the same bits.
   Tensor global_rows = {};    // [G] i32
   Tensor global_indptr = {};  // [S + 1] i32
-  // The CPU may round queries, keys, values and the exponentials of scores to bf16 and sum in f32,
-  // where the level has such products and the sequence has neither a window nor keys of its own.
-  // (A device does as its activations' type says.)
+  // Lets the CPU round queries, keys, values and the exponentials of scores to bf16 and sum in f32.
+  // It does so if the level has bf16 products and the sequence has neither a window nor global
+  // keys. (A device goes by its activations' type.)
   bool bf16 = false;
-  // Where queries are not the tokens that are attended to: `indptr` is that of q and out, this one
-  // of k and v. Without bias, window and global tokens. Empty: both are `indptr`.
+  // If queries and keys are different tokens: this is the indptr of k and v, and `indptr` that of q
+  // and out. Without bias, window and global tokens. Empty: `indptr` is of both.
   Tensor kv_indptr = {};  // [S + 1] i32
 };
 void ragged_attention(Context& ctx, const RaggedAttentionArgs& args);
 
-// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages, which hold the keys
-// and values of this step, already or by `write`. Query i of a sequence with q queries and n keys
-// stands at position n - q + i; a causal one sees keys [0, n - q + i]. n = block_size * (pages - 1)
-// + kv_last_page_len; a sequence with queries has at least one key.
+// AttentionTypes DECODER (causal) and ENCODER_DECODER (not causal) over pages. The pages hold this
+// step's keys and values already, or get them by `write`. In a sequence with q queries and n keys,
+// query i has position n - q + i; a causal one sees keys [0, n - q + i]. Here n = block_size *
+// (pages - 1) + kv_last_page_len. A sequence with queries has at least one key.
 struct PagedAttentionArgs {
   Tensor q;  // [T, num_heads * head_dim]
   KvPages pages;
@@ -348,14 +345,14 @@ struct PagedAttentionArgs {
   int32_t window_back = Window::kAll;  // causal only: keys before that distance are not seen
   // [T, num_heads] f32: the logarithm of the sum of exp(score); or empty. For merge_attention.
   Tensor log_sums = {};
-  // Causal only: what write_kv does before anything is read, of the queries' tokens and these
-  // pages. (A device may do both at once.) Null: the pages hold this step's keys already.
+  // Causal only: a write_kv of the queries' tokens to these pages, to run before anything is read.
+  // (A device may do both at once.) Null: the pages hold this step's keys already.
   const WriteKvArgs* write = nullptr;
 };
 void paged_attention(Context& ctx, const PagedAttentionArgs& args);
 
-// One softmax over two sets of keys, from attention over each (FlashInfer's merge_state): a and b
-// weighted by exp(log_sums). `out` may be a or b.
+// FlashInfer's merge_state: one softmax over two sets of keys, from attention over each. Weights a
+// and b by exp(log_sums). `out` may be a or b.
 struct MergeAttentionArgs {
   Tensor a, b;                    // [T, num_heads * head_dim]
   Tensor a_log_sums, b_log_sums;  // [T, num_heads] f32

@@ -1,4 +1,4 @@
-// How floats are ordered where the best are chosen, on the host (devices: cuda/row_order.cuh).
+// The order of floats in selections on the host (devices: cuda/row_order.cuh).
 #pragma once
 
 #include <bit>

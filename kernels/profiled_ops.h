@@ -6,8 +6,7 @@
 
 namespace tandem {
 
-// Each function calls device_ops()'s of the same name. On a device a span is what the host does for
-// the op, which is to launch it.
+// Each function calls device_ops()'s of the same name. On a device a span covers only the launch.
 extern const OpTable kProfiledOps;
 
 }  // namespace tandem

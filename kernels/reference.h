@@ -1,5 +1,5 @@
-// Plain versions of the ops of kernels/ops.h that add: double precision inside, no threads, no
-// tricks. For tests. (Those of kernels/sampling_ops.h are compared with the CPU's.)
+// Plain versions of the ops of kernels/ops.h that sum, for tests: double precision inside, no
+// threads, no tricks. (Ops of kernels/sampling_ops.h are compared with the CPU's.)
 #pragma once
 
 #include <span>

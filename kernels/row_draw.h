@@ -1,7 +1,7 @@
-// Drawing a token from a row of logits on the host, once for the CPU's ops (kernels/sampling_ops.h)
-// and for the host's sampler (runtime/sampling): the warpers of transformers' logits_process.py
-// that both know, and the draw. Probabilities are float32; cumulative sums are kept in double and
-// rounded to float32, as torch.cumsum does on a CPU.
+// Drawing a token from a row of logits, shared by the CPU's ops (kernels/sampling_ops.h) and the
+// host's sampler (runtime/sampling): the warpers of transformers' logits_process.py that both
+// support, and the draw. Probabilities are float32. Cumulative sums are kept in double and rounded
+// to float32, as torch.cumsum does on a CPU.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// What is left of a row, in the order of ids.
+// The remaining entries of a row, in the order of ids.
 struct Candidates {
   std::vector<float> logits;
   std::vector<int32_t> ids;
@@ -43,14 +43,14 @@ std::vector<float> softmax(const Candidates& c);
 // Candidates whose logits are at least `kept` stay whatever a filter says.
 inline constexpr float kKeepsNone = std::numeric_limits<float>::infinity();
 void keep_top_k(Candidates& c, size_t k);
-// top-p, with tail = 1 - p: from the least likely up (of equals the lower id first), those go whose
-// cumulative probability is at most `tail`; the most likely one stays.
+// top-p with tail = 1 - p. From the least likely up (of equals the lower id first), drops
+// candidates while their cumulative probability is at most `tail`. The most likely one stays.
 void drop_tail(Candidates& c, float tail, float kept = kKeepsNone);
-// Those at least `fraction` times as likely as the most likely one.
+// Keeps candidates at least `fraction` times as likely as the most likely one.
 void keep_min_p(Candidates& c, float fraction, float kept = kKeepsNone);
 
 // Inverse of the cumulative distribution, in the order of the row. `uniform`: in [0, 1). The argmax
-// where there is no distribution (NaN, +inf, nothing left).
+// if there is no distribution (NaN, +inf, nothing left).
 int32_t draw_from(std::span<const float> logits, double uniform);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// The arithmetic of rows of logits on the host, once for the CPU's ops (kernels/sampling_ops.h) and
-// for the host's sampler (runtime/sampling): plain loops that vectorise with baseline flags, and
-// give the same result on every call (fixed order of additions).
+// Row arithmetic on logits, shared by the CPU's ops (kernels/sampling_ops.h) and the host's sampler
+// (runtime/sampling). The loops are plain and vectorise with baseline flags. The order of additions
+// is fixed, so every call gives the same result.
 #pragma once
 
 #include <bit>
@@ -39,14 +39,13 @@ inline float exp_nonpositive(float x) {
 
 // Values are summed in float within a block, in double across blocks.
 inline constexpr size_t kRowBlock = 256;
-// Of the sum behind log_sum_exp(), blocks that have each its own largest value: so that a product
-// which never has the whole row gives the same bits (ops::linear_best).
+// Values in a block of the sum behind log_sum_exp(). Each block has its own largest value, so that
+// ops::linear_best, which never has a whole row, gives the same bits.
 inline constexpr size_t kSumBlock = 64;
 
 struct Peak {
   float value = -std::numeric_limits<float>::infinity();  // largest value that is not NaN
-  // Start of a block: of its first occurrence; with peak_of_blocks(), of the first NaN if there is
-  // one.
+  // Start of the block with its first occurrence; with peak_of_blocks(), of the first NaN if any.
   size_t block = 0;
   bool has_nan = false;
 
@@ -67,8 +66,8 @@ double sum_exp(std::span<const float> values, float top);
 float sum_block(std::span<const float> values);
 double sum_all(std::span<const float> values);
 
-// Of each kSumBlock consecutive values: the largest (NaN if one is NaN), and the sum of
-// exp(value - largest), 0 if that is not finite. ceil(values / kSumBlock) of both.
+// For each block of kSumBlock values: the largest (NaN if one is NaN), and the sum of exp(value -
+// largest), 0 if that is not finite. peaks, sums: [ceil(values / kSumBlock)].
 void sum_blocks(std::span<const float> values, float* peaks, float* sums);
 Peak peak_of_blocks(std::span<const float> peaks);
 double log_sum_of_blocks(std::span<const float> peaks, std::span<const float> sums,
@@ -89,7 +88,7 @@ void log_softmax(std::span<float> values, double log_sum);
 std::vector<int32_t> top_ids(std::span<const float> values, size_t k);
 // Index of the largest value, the first of equals; the first NaN if there is one (as torch).
 int32_t argmax(std::span<const float> values);
-// One more than there are values above that one (1 for a NaN).
+// 1 plus the number of values above that one (1 for a NaN).
 int32_t rank_of(std::span<const float> values, float value);
 
 }  // namespace tandem

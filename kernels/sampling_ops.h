@@ -1,7 +1,7 @@
-// The ops between logits and the next step: choosing tokens, and what a device keeps of sequences
-// so that it goes on before the host knows them. They are a device's; on the CPU tests run them as
-// what devices are compared with, and the host's sampler (runtime/sampling) shares their arithmetic
-// of rows (kernels/row_math.h, kernels/logit_edits.h). Conventions: kernels/ops.h.
+// The ops between logits and the next step: choosing tokens, and the device's own copy of
+// sequences, with which it continues before the host knows the tokens. Devices run them. On the CPU
+// only tests do, as a reference for devices; the host's sampler (runtime/sampling) shares their row
+// arithmetic (kernels/row_math.h, kernels/logit_edits.h). Conventions: kernels/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace tandem::ops {
 
-// What logits processors do to single entries of a row, in the list's order. `value` is a float.
+// A logits processor's change of one entry of a row, applied in the list's order. `value` is a
+// float.
 enum class LogitEdit : int32_t {
   kAdd,       // x + value
   kPenalise,  // x < 0 ? x * value : x / value
@@ -25,13 +26,16 @@ enum : int32_t {
   kRowMasked = 2,      // every entry is -inf before the edits (a forced token)
 };
 
-// What a row's processors see of its sequence in SequenceMemory. Between two parts of its edits
-// come the penalties, once for each distinct token of the sequence: first x < 0 ? x * repetition :
-// x / repetition; then, of tokens that occur n > 0 times from first_output on, x + -(frequency *
-// n), and x + -presence behind that. After all edits, what would complete an n-gram of the sequence
-// for the second time is masked. Tokens outside of the row are passed over. (Both compare tokens
-// with tokens: length^2 / 2 comparisons for penalties, length * ngram_size for n-grams, by all
-// threads of a row's block; a decoder's 1024 tokens fit a cache.)
+// The sequence (in SequenceMemory) that a row's processors see. In order:
+// 1. `edits_before` of the edits.
+// 2. Penalties, once for each distinct token of the sequence. x < 0 ? x * repetition : x /
+//    repetition. Then, for tokens that occur n > 0 times from first_output on, x + -(frequency * n)
+//    and x + -presence.
+// 3. The other edits.
+// 4. A mask on tokens that would complete an n-gram of the sequence for the second time.
+// Tokens outside the row are ignored. Penalties and n-grams compare tokens with tokens: length^2 /
+// 2 and length * ngram_size comparisons, by all threads of a row's block. A decoder's 1024 tokens
+// fit a cache.
 struct RowHistory {
   int32_t place = 0;
   int32_t length = 0;        // tokens of the sequence
@@ -44,10 +48,10 @@ struct RowHistory {
 };
 constexpr int kRowHistoryInts = sizeof(RowHistory) / sizeof(int32_t);
 
-// For each row: the log of the sum of its exponentials; then its processors; then the k largest of
-// what is left, largest first, of equals the lower id first, a NaN before all. Processors work in
-// place: `logits` of rows without any stay as they are. Edits of one entry are adjacent (in each of
-// the two parts of RowHistory).
+// For each row: computes the log of the sum of its exponentials, applies its processors, then
+// selects the k largest entries. Order: largest first, of equals the lower id, NaN before all.
+// Processors work in place; rows without any stay as they are. Edits of one entry are adjacent
+// (within each of RowHistory's two parts).
 struct SelectArgs {
   Tensor logits;          // [R, V] f32
   Tensor flags;           // [R] i32
@@ -65,16 +69,18 @@ struct SelectArgs {
 constexpr int kMaxSelect = 64;
 void select(Context& ctx, const SelectArgs& args);
 
-// Draws a token of each row whose rule says so, from what select() left of the logits, and puts it
-// and its logit before the temperature in the place of the best. HuggingFace's warpers, in its
-// order: temperature; the k largest and their equals; without the least likely that hold at most
-// `tail` of what is left, of equals the lower id first; those at least min_p times as likely as the
-// best. What is left is drawn from by the inverse of the cumulative distribution in the order of
-// ids. A row with a NaN or +inf, or nothing left, keeps its best.
+// Draws a token for each row whose rule says so, from the logits after select(). The token and its
+// logit before the temperature replace the row's best. HuggingFace's warpers, in its order:
+// 1. Temperature.
+// 2. Top-k: keeps the k largest and their equals.
+// 3. Top-p: drops the least likely that together hold at most `tail`, of equals the lower id first.
+// 4. Min-p: keeps those at least min_p times as likely as the best.
+// The draw inverts the cumulative distribution, in the order of ids. A row with a NaN or +inf, or
+// without candidates, keeps its best.
 // A device's likelihoods are fixed-point numbers, multiples of 2^-44 of the best's: their sums do
-// not depend on an order, and there is no rounding but that of exp(). The CPU's are floats, added
-// in the order of ids (kernels/row_draw.h): tokens of the two may differ where a uniform number or
-// a threshold falls within rounding of a boundary.
+// not depend on an order, and only exp() rounds. The CPU's are floats, added in the order of ids
+// (kernels/row_draw.h). Tokens of the two may differ where a uniform number or a threshold is
+// within rounding of a boundary.
 struct DrawRule {
   int32_t draws = 0;          // 0: the row is left as it is
   float temperature = 1.0f;   // > 0
@@ -95,8 +101,8 @@ struct DrawArgs {
 };
 void draw(Context& ctx, const DrawArgs& args);
 
-// Where tokens stand in their rows: values[i] = logits[i][id] with id = chosen[rows[i]], and one
-// more than there are entries above that (1 for a NaN).
+// Logits and ranks of chosen tokens: values[i] = logits[i][id] with id = chosen[rows[i]]; ranks[i]
+// is 1 plus the number of entries above it (1 for a NaN).
 struct RankTokensArgs {
   Tensor logits;  // [L, V] f32
   Tensor rows;    // [L] i32, into chosen
@@ -108,14 +114,14 @@ void rank_tokens(Context& ctx, const RankTokensArgs& args);
 
 // --- Sequences that a device knows before the host does -----------------------------------------
 
-// A place for each, by a number that the host gives.
+// One place for each sequence; the host assigns the numbers.
 struct SequenceMemory {
   Tensor tokens;  // [P, L] i32: the decoder's so far, its prompt first
   Tensor pages;   // [P, B] i32: of a beam: the full pages of its self-attention, in order
   Tensor scores;  // [P] f32: of a running beam
 };
 
-// Puts sequences into their places: of data[first ...] first the tokens, then the pages.
+// Stores sequences in their places: from data[first ...] the tokens, then the pages.
 struct SequenceBegin {
   int32_t place;
   int32_t first;
@@ -140,9 +146,8 @@ struct AppendTokensArgs {
 void append_tokens(Context& ctx, const AppendTokensArgs& args);
 
 // A round of beam search for each group: from the candidates of its running beams (select()'s, of
-// log-softmaxed rows) to the next running beams. The decisions, ties and float32 arithmetic of
-// runtime/sampling/beam_search.h, except that nobody counts steps here: the host knows when it
-// ends.
+// log-softmaxed rows) to the next running beams. Decisions, ties and float32 arithmetic are those
+// of runtime/sampling/beam_search.h, without its end: only the host counts steps.
 struct BeamRound {
   int32_t first_row;       // of its beams in ids and values
   int32_t rows;            // num_beams; or 1 in the first round: all go on from that row, beam 0's
@@ -156,7 +161,7 @@ struct BeamRound {
   int32_t unused[3] = {};
 };
 constexpr int kBeamRoundInts = sizeof(BeamRound) / sizeof(int32_t);
-// A beam of a round. Full pages are shared by whoever goes on from them. The one behind them, which
+// A beam of a round. Beams that continue from the same full pages share them. The next page, which
 // is not full, is the beam's own: its contents move (move_beam_pages).
 struct BeamPlace {
   int32_t place;
@@ -172,7 +177,7 @@ struct SearchBeamsArgs {
   Tensor rounds;  // [G, kBeamRoundInts] i32
   Tensor beams;   // [N, kBeamPlaceInts] i32
   Tensor ends;    // [E] i32
-  // Rows of a group's beams change places, then get their token, score and filled page.
+  // A group's beams change places, then each place gets its token, score and filled page.
   SequenceMemory memory;
   Tensor parents;  // [N] i32 out: which of the group's beams a beam goes on from
   Tensor chosen;   // [N] i32 out: and with which token
@@ -180,8 +185,8 @@ struct SearchBeamsArgs {
 };
 void search_beams(Context& ctx, const SearchBeamsArgs& args);
 
-// What is in the page of beam parents[i] comes to be in that of beam i, for all beams of a round at
-// once; where the rounds' beams have such pages.
+// Copies the page (BeamPlace::page) of beam parents[i] to that of beam i, for all beams of a round
+// at once. Beams without such a page are skipped.
 struct MoveBeamPagesArgs {
   std::span<const Tensor> pools;  // [num_blocks, ...] each
   Tensor rounds, beams, parents;  // as above
@@ -204,8 +209,8 @@ struct SubstituteIdsArgs {
 };
 void substitute_ids(Context& ctx, const SubstituteIdsArgs& args);
 
-// What the host will read: copied to page-locked memory, whose address a recorded step finds where
-// its inputs are, so that each step has a place of its own. Readable there as after a copy.
+// Copies words to page-locked memory for the host, readable there as after a copy. The address is
+// an input of the step, so a recorded step writes to a place of its own each time.
 struct TellHostArgs {
   Tensor from;  // [N] i32
   Tensor to;    // [2] i32: the address of N words of the host's, its lower half first

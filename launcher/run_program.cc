@@ -88,6 +88,8 @@ int run_program(int argc, char** argv) {
     commands.emplace_back(sub, make(*sub));
   };
   add("generate", "Generate text from texts, or JSONL results from JSONL requests", add_generate);
+  add("summarize", "Summarise texts, files and folders, of any length", add_summarize);
+  add("translate", "Translate texts, files and folders, of any length", add_translate);
   add("read", "Print the text in images", add_read);
   add("score", "Tell how likely targets are to a model, given their sources", add_score);
   add("transcribe", "Write down what is said in files of sound", add_transcribe);

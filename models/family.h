@@ -1,5 +1,5 @@
-// What the rest of the program needs to know of a model family. A family is one file that fills in
-// a ModelFamily, and one line in families.cc; its name stands nowhere else. docs/models.md
+// The program's view of a model family. A family is one file that fills in a ModelFamily, and one
+// line in families.cc. Its name occurs nowhere else. See docs/models.md.
 #pragma once
 
 #include <filesystem>
@@ -18,21 +18,21 @@
 
 namespace tandem {
 
-// What an encoder reads. Of frames, `limits` says how wide they are and what length they make.
+// The input of an encoder. For frames, `limits` has their width and the resulting length.
 enum class EncoderInput : uint8_t { kTokenIds, kFrames };
 
 struct ModelFamily {
-  // Of a checkpoint whose files do not name them. -1: none.
+  // For checkpoints whose files do not name them. -1: none.
   struct SpecialTokens {
     int bos = -1, pad = -1, eos = -1, decoder_start = -1;
   };
 
   std::string model_type;  // of config.json
-  // Classes of HuggingFace that `make` builds. The first one is what a config.json means that names
-  // none of them: HuggingFace goes by model_type.
+  // Classes of HuggingFace that `make` builds. If config.json names none of them the first one
+  // counts: HuggingFace goes by model_type.
   std::vector<std::string> architectures;
-  // What names of tensors begin with where there is a head, and do not where there is none
-  // (base_model_prefix of HuggingFace's class); either is found.
+  // The prefix of tensor names in checkpoints with a head (base_model_prefix of HuggingFace's
+  // class). Checkpoints without a head lack it. Both forms are found.
   std::string base = "model";
   EncoderInput encoder_input = EncoderInput::kTokenIds;
   SpecialTokens special_tokens = {};
@@ -43,7 +43,7 @@ struct ModelFamily {
   ModelLimits (*limits)(const ModelConfig& config) = encoder_decoder_limits;
   DecoderPromptRule decoder_prompt = plain_decoder_prompt;
   std::vector<TokenizerRule> tokenizers = {};
-  // nullptr: the tokenizer is all that there is of the family.
+  // nullptr: the family has only a tokenizer.
   std::unique_ptr<Model> (*make)(const ModelConfig& config, const Weights& weights,
                                  const Build& build) = nullptr;
 };
@@ -52,13 +52,13 @@ struct ModelFamily {
 // before anything is loaded; not thread-safe.
 void register_family(ModelFamily family);
 
-// nullptr where there is none.
+// nullptr if there is none.
 const ModelFamily* family_of_type(std::string_view model_type);
 const ModelFamily* family_of_architecture(std::string_view architecture);
 // Whether there is a family that builds the model.
 bool is_supported(const ModelConfig& config);
-// The family that builds the model. Throws InputError naming the architecture and those that exist,
-// or what of config.json no family builds (quantization_config).
+// The family that builds the model. Throws InputError naming the architecture and the existing
+// ones, or the unsupported part of config.json (quantization_config).
 const ModelFamily& find_family(const ModelConfig& config);
 std::vector<std::string> architectures();
 

@@ -1,4 +1,4 @@
-// What a checkpoint is and what it will take to serve it: `tandem inspect DIR`.
+// Describes a checkpoint and the resources for serving it: `tandem inspect DIR`.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct InspectReport {
   int encoder_layers = 0, encoder_attention_heads = 0, encoder_ffn_dim = 0;
   int decoder_layers = 0, decoder_attention_heads = 0, decoder_ffn_dim = 0;
   nlohmann::json generation;  // defaults of a request
-  // Languages that a request may name (src_lang where has_source_language, tgt_lang), and the one
-  // of texts whose request names none; both empty where there are none, or no tokenizer.
+  // Languages that a request may name (tgt_lang, and src_lang if has_source_language), and the
+  // default source language. Both are empty without languages or without a tokenizer.
   std::vector<std::string> languages;
   std::string source_language;
   bool has_source_language = false;

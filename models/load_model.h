@@ -1,4 +1,4 @@
-// Checkpoint → Model: builds it, and tells what in the files was left unread.
+// Checkpoint → Model: builds it, and reports unread tensors.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace tandem {
 // Called while tensors are read: `done` of `total` bytes.
 using LoadProgress = std::function<void(size_t done, size_t total)>;
 
-// Throws InputError: a model of no family; a tensor that is missing or wrongly shaped. Tensors are
-// found with and without the name of the model in front (ModelFamily::base), as in HuggingFace.
+// Throws InputError if the model has no family, or a tensor is missing or has a wrong shape. As in
+// HuggingFace, tensors are found with and without the model's prefix (ModelFamily::base).
 std::unique_ptr<Model> load_model(const ModelConfig& config, Checkpoint& checkpoint,
                                   const Build& build, const LoadProgress& progress = {});
 
-// Of a checkpoint whose model is loaded: what the log should say of it, a line each. One names the
-// first tensors that no layer has read, which HuggingFace ignores too, and counts them.
+// Warnings for the log about a checkpoint whose model is loaded, a line each. One counts the
+// tensors that no layer has read and names the first of them; HuggingFace ignores them too.
 std::vector<std::string> load_warnings(const ModelConfig& config, const Checkpoint& checkpoint);
 
 }  // namespace tandem

@@ -1,5 +1,4 @@
-// What the runtime knows of a model. One implementation per model file, made by the family
-// (family.h).
+// The runtime's view of a model. One implementation per model file, made by the family (family.h).
 #pragma once
 
 #include <cstdint>
@@ -48,15 +47,15 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
-  // Positions, hidden size and memory; what the runtime goes by.
+  // Positions, hidden size and memory, by which the runtime plans.
   virtual ModelLimits limits() const;
   virtual KvCacheSpec kv_cache_spec() const = 0;
 
   virtual StepLayout step_layout() const = 0;
 
-  // Runs the encoder over the ids or frames of `in`, ragged; returns the last hidden states
-  // [encoder tokens, d_model], of frames as many as limits().frames says. On a device this and all
-  // other results are gone with the step.
+  // Runs the encoder over the ids or frames of `in`, ragged. Returns the last hidden states
+  // [encoder tokens, d_model]; for frames limits().frames gives their number. On a device this and
+  // all other results are freed with the step.
   virtual Tensor encode(const StepTensors& in) = 0;
   // Computes every layer's cross-attention keys and values of encode()'s result, once per request,
   // and writes them to the slots of in.cross_slot_mapping.
@@ -67,13 +66,13 @@ class Model {
   virtual Tensor decode(const StepTensors& in, KvCache& cache) = 0;
   // Logits [rows, vocab_size] of decoder hidden states [rows, d_model], gathered on all ranks.
   virtual Tensor compute_logits(const Tensor& hidden) = 0;
-  // Whether the best of so many rows comes without their logits; and that (ParallelLMHead).
+  // Whether the best of that many rows comes without logits, and the call for it (ParallelLMHead).
   virtual bool takes_best(int64_t) const { return false; }
   virtual void take_best(const Tensor&, const ops::LinearBestArgs&) {
     TANDEM_CHECK(false, "the model takes no best");
   }
-  // The same for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids]. Nothing
-  // is exchanged; gather_vocabulary() (parallel/layers/layers.h) makes whole rows of it.
+  // compute_logits() for this rank's ids only, shard_range(vocab_size, rank, ranks): [rows, ids].
+  // Exchanges nothing; gather_vocabulary() (parallel/layers/layers.h) makes whole rows of it.
   virtual Tensor compute_logits_shard(const Tensor& hidden) = 0;
 };
 

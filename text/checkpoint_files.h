@@ -1,4 +1,4 @@
-// The files of a checkpoint directory that say something about its tokenizer, as they are.
+// The tokenizer's files in a checkpoint directory, unchanged.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +18,13 @@ struct CheckpointFiles {
   OptionalFile model_config;        // config.json
   OptionalFile document;            // tokenizer.json; `exists` is false if made of other files
   OptionalFile listed;  // tokenizer.json of a class that takes nothing but its added tokens
-  // Of a SentencePiece tokenizer: vocab.json, that of decoded tokens if it is another one, and the
-  // rule's models.
+  // Of a SentencePiece tokenizer: vocab.json, the vocabulary of decoded tokens if it differs, and
+  // the rule's models.
   OptionalFile vocabulary, target_vocabulary;
   PieceModel source, target;
 };
 
-// Those that count for the rule of the checkpoint's class. Throws InputError naming the file.
+// Reads the files that the rule of the checkpoint's class uses. Throws InputError naming the file.
 CheckpointFiles read_checkpoint_files(const std::filesystem::path& directory,
                                       std::span<const TokenizerRule> rules);
 

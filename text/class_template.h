@@ -1,5 +1,5 @@
-// What stands around texts by a tokenizer class, and the settings of tokenizer_config.json that all
-// classes share.
+// The template of a tokenizer class around texts, and the settings of tokenizer_config.json that
+// all classes share.
 #pragma once
 
 #include "text/pipeline/special_tokens.h"
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Puts the class's template into the document of `out`, unless tokenizer.json's counts, and notes
-// its tokens and languages there. A class without one has BOS and EOS where tokenizer_config.json
-// says so and there is no tokenizer.json.
+// Puts the class's template into the document of `out`, unless tokenizer.json's template counts.
+// Notes its tokens and languages there. A class without a template has BOS and EOS if
+// tokenizer_config.json says so and there is no tokenizer.json.
 void add_template(const TokenizerRule& rule, const OptionalFile& config,
                   const SpecialTokens& tokens, bool has_tokenizer_json, TokenizerFiles& out);
 

@@ -1,5 +1,6 @@
-// Names of languages as people write them: codes of two and three letters (ISO 639), with a script
-// or a country behind (BCP 47, HuggingFace's spellings), and English names. ICU knows most of them.
+// Names of languages as people write them: English names and codes of two and three letters (ISO
+// 639), with or without a script or a country (BCP 47, HuggingFace's spellings). ICU knows most of
+// them.
 #pragma once
 
 #include <optional>
@@ -8,14 +9,13 @@
 
 namespace tandem {
 
-// What a name says. Names of the same language have the same `language`.
+// The meaning of a name. Names of the same language have the same `language`.
 struct LanguageTag {
   std::string language;  // two letters where ISO 639-1 has them: "zh" for "zho" and "cmn"
   std::string script;    // as "Hans"; empty: not said
   std::string region;    // as "BR"; empty: not said
 
-  // The script; where it is not said, the usual one of the language in the region. Empty: not
-  // known.
+  // The script; if it is not given, the usual one of the language in the region. Empty: not known.
   std::string usual_script() const;
 };
 

@@ -1,5 +1,5 @@
-// The languages that a tokenizer knows, by the names that HuggingFace gives them ("en", "en_XX",
-// "eng_Latn"). Immutable; usable from any thread.
+// The languages of a tokenizer, by HuggingFace's names ("en", "en_XX", "eng_Latn"). Immutable;
+// usable from any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class LanguageSet {
   using Rule = TokenizerRule::Languages;
 
   LanguageSet() = default;  // of a tokenizer without languages
-  // tokens: those that are languages, with their ids. source: the token of the language that texts
-  // have unless told otherwise; empty: there is none, or it cannot be chosen.
+  // tokens: the languages' tokens, with their ids. source: the token of the default source
+  // language. Empty: there is none, or it cannot be chosen.
   LanguageSet(Rule rule, const std::map<std::string, int32_t>& tokens, bool has_source,
               const std::string& source);
 
@@ -29,20 +29,21 @@ class LanguageSet {
   std::vector<std::string> names() const;  // sorted
   // Of a target language: where its token goes.
   Rule::Target target() const { return empty() ? Rule::Target::kNone : rule_.target; }
-  // Whether texts have a language of their own (src_lang), and which without being told.
+  // Whether texts have their own language (src_lang), and the default one.
   bool has_source() const { return has_source_ && !empty(); }
   const std::string& default_source() const { return source_; }
 
   bool is_language(int32_t id) const;
-  // A name, the token itself, or another spelling (meant()). Throws InputError (field) with the
-  // nearest names: not a language, or there are none; src_lang where only targets have names.
+  // `name`: a name, the token itself, or another spelling (meant()). Throws InputError (field) with
+  // the nearest names if it is not a language or there are none, and for src_lang if only targets
+  // have names.
   int32_t id_of(const std::string& name, const std::string& field) const;
-  // The name that another spelling stands for: other capitals, a code of the same language with or
-  // without script and country ("EN-US" for "en", "de" for "deu_Latn", "ZH" for "zho_Hans", "NB"
-  // for "no"), its English name ("german"). Nothing where there is none, several, or only another
-  // script than the one that is said.
+  // The name for another spelling: other capitals, a code of the same language with or without
+  // script and country, or its English name. "EN-US" gives "en", "de" gives "deu_Latn", "ZH" gives
+  // "zho_Hans", "NB" gives "no", "german" gives "de". Nothing if there is no such name, several, or
+  // only one with another script.
   std::optional<std::string> meant(std::string_view name) const;
-  // The names that somebody who wrote `name` may have meant, the likeliest first; at most five.
+  // The likely intended names for `name`, the likeliest first; at most five.
   std::vector<std::string> nearest(std::string_view name) const;
 
  private:
@@ -55,8 +56,8 @@ class LanguageSet {
   std::string source_;
 };
 
-// Whether a token is one of a language by its shape: letters between the rule's marks; without
-// marks as "en_XX" or "eng_Latn".
+// Whether a token looks like a language's: letters between the rule's marks; without marks as
+// "en_XX" or "eng_Latn".
 bool has_shape_of_language(const TokenizerRule::Languages& rule, std::string_view token);
 
 }  // namespace tandem

@@ -36,11 +36,11 @@ class Tokenizer {
 
   // `text` must be valid UTF-8, as by check_utf8. add_special: with the model's BOS/EOS around it.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special = true) const = 0;
-  // The same of a text in another language than the checkpoint's (HuggingFace's src_lang). Throws
-  // InputError for one that the tokenizer does not have.
+  // encode() of a text in another language than the checkpoint's (HuggingFace's src_lang). Throws
+  // InputError for a language that the tokenizer lacks.
   virtual std::vector<int32_t> encode_from(const std::string& source_language,
                                            std::string_view text, bool add_special = true) const;
-  // Those that texts and targets can be in; none by default.
+  // The languages of texts and targets; none by default.
   virtual const LanguageSet& languages() const;
   // Two texts as one input, in the way of the model (BART: <s> first </s></s> second </s>).
   virtual std::vector<int32_t> encode_pair(std::string_view first, std::string_view second,
@@ -50,34 +50,35 @@ class Tokenizer {
   virtual std::string decode(const std::vector<int32_t>& ids, bool skip_special) const = 0;
   // A token as the vocabulary has it ("Ġa", "▁a", "<0xE2>"); nothing: there is none of that id.
   virtual std::optional<std::string> id_to_token(int32_t) const { return std::nullopt; }
-  // The bytes that one token stands for (an added token: its text), for incremental detokenisation.
+  // The bytes of one token (an added token: its text), for incremental detokenisation.
   virtual std::string token_bytes(int32_t id) const = 0;
-  // What the token adds to a text behind another one, as HuggingFace's stop strings take it.
+  // The text that the token adds behind another one, as HuggingFace's stop strings define it.
   virtual std::string inner_text(int32_t id) const { return token_bytes(id); }
-  // Makes the text of a growing sequence of tokens, for a Detokenizer. nullptr: the text is that of
-  // all tokens' bytes, as the following functions say.
+  // Makes the text of a growing sequence of tokens, for a Detokenizer. nullptr: the text is the
+  // join of all tokens' bytes, as the following functions define.
   virtual std::unique_ptr<TokenStream> token_stream() const { return nullptr; }
   // What a stream takes; without data: nothing.
   virtual std::string_view token_text(int32_t) const { return {}; }
   virtual bool is_special(int32_t id) const = 0;
-  // Whether decode() joins the token to others as it does special ones, if it does not skip it.
+  // Whether decode() joins the token to others like a special one, if it does not skip it.
   virtual bool stands_apart(int32_t id) const { return is_special(id); }
-  // Of those that trim spaces: the byte of a token such as <0xE2>. Neighbouring ones are
-  // characters, or U+FFFD each.
+  // With trims_spaces(): the byte of a token such as <0xE2>. Neighbouring bytes form characters, or
+  // become U+FFFD each.
   virtual std::optional<char> byte_of(int32_t) const { return std::nullopt; }
-  // Whether decode() cares for spaces as SentencePiece does: none at either end of the text, one
-  // behind a special token if it spaces_special(), and at the start and behind a special token one
-  // fewer of a token that loses_space().
+  // Whether decode() treats spaces as SentencePiece does:
+  // - no spaces at either end of the text;
+  // - one behind a special token if spaces_special();
+  // - one fewer for a token that loses_space(), at the start and behind a special token.
   virtual bool trims_spaces() const { return false; }
   virtual bool loses_space(int32_t) const { return false; }
   virtual bool spaces_special() const { return false; }
-  // Whether decode() takes spaces before punctuation away (tidy_spaces()).
+  // Whether decode() removes spaces before punctuation (tidy_spaces()).
   virtual bool tidies() const { return false; }
   virtual bool drops_invalid() const { return false; }
-  // Whether decode() leaves the token out, whatever skip_special says. Bytes before and behind it
-  // are no character together.
+  // Whether decode() always leaves the token out, whatever skip_special is. Bytes before and behind
+  // it do not join to a character.
   virtual bool leaves_out(int32_t) const { return false; }
-  // Of those that trim: what stands behind the bytes of a token that is the last one.
+  // With trims_spaces(): the text behind the bytes of the last token.
   virtual std::string_view ending(int32_t) const { return {}; }
   virtual int32_t size() const = 0;  // largest id + 1
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
@@ -95,8 +96,8 @@ class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special);
   std::string append(int32_t id);  // new text that is certain now
-  // What was held back: U+FFFD for an unfinished character. White space is not given where the
-  // tokenizer trims it.
+  // The text held back: U+FFFD for an unfinished character. No white space if the tokenizer trims
+  // it.
   std::string finish();
 
  private:

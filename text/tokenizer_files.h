@@ -1,5 +1,4 @@
-// What the files of a checkpoint directory say about its tokenizer, brought into one form,
-// whichever of them there are.
+// The tokenizer of a checkpoint directory in one form, whichever files there are.
 #pragma once
 
 #include <filesystem>
@@ -20,14 +19,14 @@ namespace tandem {
 struct TokenizerFiles {
   nlohmann::json document;  // with the keys of tokenizer.json
   std::string file;         // that it was read from, for messages
-  // To be added in this order, each group at once (that decides the ids of new tokens).
+  // Tokens to add, in this order, each group at once. The order decides the ids of new tokens.
   std::vector<std::vector<AddedToken>> added_tokens;
   std::optional<PythonTokenList> python;  // instead of those
   // Tokens that the template in `document` names without their ids.
   std::vector<std::string> template_tokens;
   std::optional<SentencePieceFiles> sentencepiece;  // then `document` has a template only
   TokenizerRule::Languages languages;
-  // Not empty: the tokens of the languages, whose ids stand behind the vocabulary in this order.
+  // If not empty: the tokens of the languages. Their ids follow the vocabulary in this order.
   std::vector<std::string> language_tokens;
   std::string unknown_token;  // of a language that the vocabulary lacks; empty: an error
   std::string outside;        // text of ids that have no token
@@ -40,14 +39,14 @@ struct TokenizerFiles {
   bool tidies = false;  // decoding takes spaces before punctuation away
 };
 
-// As HuggingFace's AutoTokenizer does: some tokenizer classes take only the vocabulary from
-// tokenizer.json and build the stages anew, with the settings of tokenizer_config.json.
-// The first of the rules is taken for vocab.json and merges.txt of no class.
+// As HuggingFace's AutoTokenizer: some tokenizer classes take only the vocabulary from
+// tokenizer.json and rebuild the stages with the settings of tokenizer_config.json. Without a
+// class, the first rule applies to vocab.json and merges.txt.
 TokenizerFiles combine(CheckpointFiles files, std::span<const TokenizerRule> rules);
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& directory,
                                     std::span<const TokenizerRule> rules);
 
-// A document that stands for itself: its added_tokens in a group.
+// A document without other files: its added_tokens in a group.
 TokenizerFiles tokenizer_from_document(nlohmann::json document, const std::string& file);
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ class JsonView {
   std::string file_, key_;
 };
 
-// Whole text of a regular file; InputError if it cannot be read or is past all bounds.
+// The whole text of a regular file. Throws InputError if it cannot be read or is too large.
 std::string read_text_file(const std::filesystem::path& file);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Building a tokenizer from what its files said; Tokenizer::load() reads them first.
+// Builds a tokenizer from the contents of its files, which Tokenizer::load() reads first.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ struct TokenizerRule {
     kSubwordBpe,     // vocab.json and merges.txt, with "@@" where a word goes on
     kBytes,          // no file: each byte is a token, behind the special tokens
   };
-  // What a class makes its stages of.
+  // The input from which a class makes its stages.
   struct StageInput {
     JsonView config;              // tokenizer_config.json
     const nlohmann::json& table;  // the file's table of characters, as a normalizer; or null
@@ -53,7 +53,7 @@ struct TokenizerRule {
     // The unknown token's id, whatever the file says; found in [["token", score], …].
     int32_t unknown_id = 3;
     int32_t (*find_unknown)(const nlohmann::json& vocabulary, const std::string& token) = nullptr;
-    // What the class makes of the vocabulary. nullptr: nothing.
+    // The class's changes of the vocabulary. nullptr: none.
     void (*change_vocabulary)(const StageInput& in, nlohmann::json& vocabulary) = nullptr;
     bool prefix_option = false;  // words begin so unless add_prefix_space is false
   };
@@ -67,7 +67,8 @@ struct TokenizerRule {
     using Tokens = std::vector<Token>;
     std::string name = {};  // of the file
     size_t replaced = 0;    // pieces
-    // In place of those, and behind the last; of tokenizer_config.json. Throw InputError.
+    // Tokens before the pieces (in place of the dropped ones) and after them, from
+    // tokenizer_config.json. Throw InputError.
     Tokens (*before)(const JsonView& config) = nullptr;
     Tokens (*behind)(const JsonView& config) = nullptr;
   };
@@ -85,8 +86,8 @@ struct TokenizerRule {
     // With this flag in tokenizer_config.json, this file has the ids of decoded tokens.
     std::string target_flag = {}, target_vocabulary = {};
   };
-  // How the token of a language is written (a name that is written so is the token), and which
-  // counts where no file names a source; empty: none. Which tokens these are the files say.
+  // The form of a language's token (a name in that form is the token), and the default if no file
+  // names a source; empty: none. The files list the tokens.
   struct Languages {
     // Where the token of a target's language (tgt_lang) goes.
     enum class Target {
@@ -97,14 +98,14 @@ struct TokenizerRule {
     };
     std::string before, behind, fallback;
     Target target = Target::kNone;
-    // The names of all languages, in the order of their ids, which stand behind the vocabulary
-    // whatever the files list. nullptr: they are tokens like others. Throws InputError.
+    // The names of all languages, in the order of their ids. These follow the vocabulary, whatever
+    // the files list. nullptr: languages are ordinary tokens. Throws InputError.
     std::vector<std::string> (*table)(const JsonView& config) = nullptr;
     std::string token(const std::string& name) const;
   };
   using Tokens = std::vector<std::pair<std::string, AddedToken>>;  // "bos_token" → token
-  // What stands around texts. A part is "$A" or "$B" for a text, "$source" for the token of the
-  // source's language (src_lang), the key of a special token ("eos_token"), or a token as it is.
+  // The parts around texts. "$A" and "$B" are texts, "$source" is the token of the source's
+  // language (src_lang). Others are the key of a special token ("eos_token") or a token itself.
   using Template = std::vector<std::string>;
   // Templates that count where this flag of tokenizer_config.json is set.
   struct Alternative {
@@ -116,8 +117,8 @@ struct TokenizerRule {
   std::string model_type;  // of config.json: takes this class where no file names one
   Kind kind = Kind::kByteLevelBpe;
   WordOptions words = {};
-  // Puts the class's normalizer, pre-tokenizer and decoder, and what it changes of the model, into
-  // the document. nullptr: those of the kind. Throws InputError.
+  // Puts the class's normalizer, pre-tokenizer and decoder, and its changes of the model, into the
+  // document. nullptr: the stages of the kind. Throws InputError.
   void (*stages)(const StageInput& in, nlohmann::json& document) = nullptr;
   PieceFile pieces = {};
   SentencePieceOptions sentencepiece = {};
@@ -132,7 +133,7 @@ struct TokenizerRule {
   // A tokenizer.json with stages of bytes counts as it is, though it names the class.
   bool but_byte_level = false;
   bool outside_is_unknown = false;  // ids without a token are decoded as unk_token
-  // Empty: what tokenizer.json says, and nothing without that file.
+  // Empty: tokenizer.json's template, and none without that file.
   Template single = {}, pair = {};
   bool file_template = false;  // tokenizer.json's counts before these
   Alternative alternative = {};

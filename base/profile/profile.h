@@ -1,9 +1,9 @@
 // A profile of this process: where the time of its threads goes.
 //
 // Threads take part in groups: a rank with its compute threads, a scheduler. A group records a
-// number of steps, counted by the thread that runs them (its first); that thread's spans are
-// ProfileSpan objects, those of compute threads are the pool's. Where no profile is wanted there is
-// no group, and a span costs a look at one pointer of its thread.
+// number of steps, which its first thread runs and counts. That thread's spans are ProfileSpan
+// objects; the pool records those of compute threads. Without a profile there is no group, and a
+// span costs one look at a thread-local pointer.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace tandem {
 
-// Which steps of a group are recorded: `steps` of them, behind the first `skip`.
+// The steps of a group that are recorded: `steps` of them, after the first `skip`.
 struct ProfileWindow {
   int64_t skip = 0;
   int64_t steps = 200;
@@ -26,21 +26,22 @@ struct ProfileWindow {
 
 class ProfileGroup {
  public:
-  // number: of the "process" in the picture. held: see Profile::hold(); outlives the group.
+  // number: of the "process" in the trace. held: Profile::hold(); outlives the group.
   ProfileGroup(std::string name, int number, const std::vector<std::string>& threads,
                const ProfileWindow& window, const std::atomic<bool>& held);
 
   const std::string& name() const { return name_; }
   int number() const { return number_; }
   int threads() const { return static_cast<int>(tracks_.size()); }
-  // Null where the group has no such thread.
+  // Null if the group has no such thread.
   ProfileTrack* find_track(int thread) {
     const auto i = static_cast<size_t>(thread);
     return i < tracks_.size() ? &tracks_[i] : nullptr;
   }
   const ProfileTrack& track(int thread) const { return tracks_[static_cast<size_t>(thread)]; }
 
-  // Of the thread that runs the steps: whether the one that is run now is recorded; it is over.
+  // Only the thread that runs the steps calls these. is_open(): whether the current step is
+  // recorded. count_step(): the current step has ended.
   bool is_open() const {
     const int64_t n = steps_.load(std::memory_order_relaxed);
     return n >= window_.skip && n - window_.skip < window_.steps &&
@@ -69,7 +70,7 @@ class Profile {
  public:
   explicit Profile(const ProfileWindow& window);
 
-  // Null: there are too many already (kMostGroups). A number that is taken becomes another one.
+  // Null: there are too many already (kMostGroups). A taken number becomes another one.
   ProfileGroup* add_group(const std::string& name, int number,
                           const std::vector<std::string>& threads);
   // While it is held nothing is recorded, and no step counts.
@@ -93,14 +94,14 @@ class Profile {
   std::deque<ProfileGroup> groups_;
 };
 
-// The process's; null: none is wanted. Set before the threads that are to take part are made.
+// The process's profile; null: none is wanted. Set before the participating threads start.
 Profile* process_profile();
 void set_process_profile(Profile* profile);
 
-// The group whose steps this thread runs, while they are recorded.
+// The group whose steps this thread runs, while it records.
 inline constinit thread_local ProfileGroup* profiled_group = nullptr;
 
-// While it lives this thread records for the group, if the group records. Null: nothing happens.
+// While it lives, this thread records for the group, if the group records. Null: does nothing.
 class ProfiledScope {
  public:
   explicit ProfiledScope(ProfileGroup* group) : before_(profiled_group) {
@@ -130,7 +131,7 @@ class ProfileSpan {
   ProfileSpan(const ProfileSpan&) = delete;
   ProfileSpan& operator=(const ProfileSpan&) = delete;
 
-  // Whether anybody will read what is said of it.
+  // Whether the span's details will be read.
   bool is_recorded() const { return track_ != nullptr; }
   // word: static storage, or null.
   void say(const std::array<int64_t, 4>& numbers, const char* word = nullptr) {

@@ -1,4 +1,4 @@
-// A profile in figures: which ops took the time of a rank's steps, and how long its threads waited.
+// A profile in figures: the ops' shares of a rank's steps, and the time its threads waited.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Times in nanoseconds; all but `span` within steps of which nothing was dropped. What a thread
-// other than the first is not busy with a region it waits.
+// Times in nanoseconds. All but `span` are within steps of which nothing was dropped. A thread
+// other than the first waits whenever it is not busy with a region.
 struct RankSummary {
   struct Row {
     std::string name;
@@ -44,7 +44,7 @@ struct ProfileSummary {
 };
 
 ProfileSummary summarize_profile(const Profile& profile);
-// Tables; "" where nothing was recorded.
+// Tables; "" if nothing was recorded.
 std::string format_summary(const ProfileSummary& summary);
 
 }  // namespace tandem

@@ -11,11 +11,10 @@
 
 namespace tandem {
 
-// Gives `write` the text piece by piece, whole and valid JSON whatever names hold. A group is a
-// process, a track a thread; times are microseconds since Profile::begun(), which is there in
-// nanoseconds ("baseTimeNanoseconds"). notes: what is said of the whole, by name ("otherData");
-// spans that were dropped are counted there. May run while threads record: what they have recorded
-// by then is written.
+// Passes the text to `write` piece by piece: one valid JSON document, whatever names hold. A group
+// is a process, a track a thread. Times are microseconds since Profile::begun(), which is in
+// "baseTimeNanoseconds". notes: remarks on the whole, by name ("otherData"), beside the number of
+// dropped spans. May run while threads record; it writes the spans recorded by then.
 void write_trace(const Profile& profile,
                  const std::vector<std::pair<std::string, std::string>>& notes,
                  const std::function<void(std::string_view)>& write);

@@ -1,4 +1,4 @@
-// A thread's spans: what it did from when to when, in memory of its own.
+// A thread's spans, in memory of its own.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// What a span is. All text has static storage.
+// The kind of a span. All text has static storage.
 struct SpanKind {
   const char* name;
   const char* category;                     // base/profile/summary.cc counts by it
@@ -21,7 +21,7 @@ struct SpanKind {
   const char* word = nullptr;  // name of its word; null: a word stands in place of the name
 };
 
-// Of everything that is timed: nanoseconds of a clock that all processes of a host share.
+// The clock of all timings: nanoseconds of a clock that all processes of a host share.
 inline int64_t profile_clock() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -38,7 +38,7 @@ struct SpanEvent {
 // One writer, any number of readers, no lock: an event is never changed once it counts.
 class ProfileTrack {
  public:
-  // capacity: events; what comes behind is dropped, and counted.
+  // capacity: events. Later ones are dropped and counted.
   ProfileTrack(std::string name, size_t capacity)
       : name_(std::move(name)), capacity_(capacity), events_(new SpanEvent[capacity]) {}
 

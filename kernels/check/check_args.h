@@ -20,7 +20,7 @@ inline void check_shape_and_type(const Tensor& t, const int64_t* dims, int rank,
   TANDEM_CHECK_EQ(std::string(name_of(t.dtype())), name_of(dtype));
 }
 
-// What goes from layer to layer, on the device of the context and in its type.
+// Activations between layers, on the context's device and in its type.
 inline void check_activations(const Context& ctx, const Tensor& t, int64_t rows, int64_t columns) {
   const int64_t dims[] = {rows, columns};
   check_shape_and_type(t, dims, 2, ctx.activations());
@@ -71,8 +71,8 @@ inline void check_rotary(const Context& ctx, const ops::Rotary& rotary, int64_t 
 // (In kernels/check/rows.cc.)
 void check_layer_norm(const Context& ctx, const ops::LayerNormArgs& args);
 
-// The contents of indices are checked where the host can read them: on the CPU in the ops, for a
-// device before they are sent there (models/step/step_tensors.h).
+// The checks of index values need host memory. On the CPU the ops do them; for a device they are
+// done before the upload (models/step/step_tensors.h).
 
 // Offsets of `sequences` ranges: from 0, not decreasing, to `end`.
 inline void check_indptr(const Tensor& t, int64_t sequences, int64_t end) {

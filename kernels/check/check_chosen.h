@@ -5,7 +5,7 @@
 
 namespace tandem::ops {
 
-// What was chosen in each row: the k best, and the first of them once more.
+// The selection of each row: the k best, and the first of them once more.
 inline void check_chosen(const Tensor& ids, const Tensor& values, const Tensor& best, int64_t rows,
                          int64_t k) {
   const int64_t chosen[] = {rows, k};

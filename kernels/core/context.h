@@ -34,16 +34,16 @@ class Context {
   ThreadPool& pool() { return *pool_; }
   int threads() const { return pool_->threads(); }
 
-  // The type of what goes from layer to layer. The CPU's is f32.
+  // The type of activations between layers. The CPU's is f32.
   DType activations() const { return activations_; }
-  // What an op of this step writes, uninitialised: on a device it is gone with the step, on the CPU
-  // with its last tensor.
+  // An uninitialised output of an op. A device frees it with the step, the CPU with its last
+  // tensor.
   Tensor make(const Shape& shape, DType dtype) {
     return backend_ ? backend_->scratch(shape, dtype) : scratch_.make(shape, dtype);
   }
   Tensor make(const Shape& shape) { return make(shape, activations_); }
 
-  // A parameter of the model where the ops read it. On the CPU the tensor itself.
+  // A parameter of the model in the device's memory. On the CPU the tensor itself.
   Tensor resident(const Tensor& host) {
     if (!backend_ || host.empty()) return host;
     TANDEM_CHECK(host.contiguous());
@@ -75,17 +75,17 @@ class Context {
     return here;
   }
 
-  // Has the system commit the first bytes of a tensor on the host, at most so many, now and not
-  // when they are first written: zeroing a huge page can take milliseconds. They are lost.
+  // Makes the system commit the first `bytes` of a host tensor now instead of at the first write:
+  // zeroing a huge page can take milliseconds. Overwrites them.
   void commit(const Tensor& t, size_t bytes);
-  // The same for what make() and workspace() give out first.
+  // The same for the first memory of make() and workspace().
   void commit_scratch(size_t bytes);
 
   // Where the CPU's make() takes its memory.
   const HostScratch& host_scratch() const { return scratch_; }
 
-  // The CPU's scratch of the calling op, 64-byte aligned, at least `bytes`; valid until the next
-  // call.
+  // The CPU's scratch memory of the calling op: 64-byte aligned, at least `bytes`, valid until the
+  // next call.
   void* workspace(size_t bytes) {
     if (static_cast<size_t>(workspace_.size()) < bytes)
       workspace_ = Tensor({static_cast<int64_t>(bytes + bytes / 4)}, DType::kU8);

@@ -1,5 +1,5 @@
-// Which of the builds of the CPU kernels this process runs (kernels/cpu/isa/isa.h). Chosen once:
-// the best that the CPU has, or what TANDEM_CPU_ISA names.
+// The level of CPU kernels that this process runs (kernels/cpu/isa/isa.h). Chosen once: the best
+// level of the CPU, or the one that TANDEM_CPU_ISA names.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ const char* name_of(CpuIsa isa);
 // The levels that this CPU and this build have, the lowest first: up to best_cpu_isa().
 std::span<const CpuIsa> cpu_isas();
 
-// The best level of this CPU and this build. The first call asks the system for the tiles of AMX,
-// for all threads of the process; where it refuses, that level is not there.
+// The best level of this CPU and this build. The first call asks the system for AMX tiles, for all
+// threads of the process. If it refuses, kAmx is not offered.
 CpuIsa best_cpu_isa();
 
 // The level of that name. Throws InputError if there is none, or if it is not among cpu_isas().

@@ -1,6 +1,6 @@
-// What a device other than the CPU brings: memory, a stream of work, recorded steps. A plugin
-// implements it (kernels/core/plugin.h); a Context owns one. One thread uses it, the worker's,
-// unless said otherwise.
+// A device other than the CPU: memory, a stream of work, recorded steps. A plugin implements it
+// (kernels/core/plugin.h); a Context owns one. Only the worker's thread uses it, unless said
+// otherwise.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ struct DeviceMemory {  // bytes
   size_t scratch = 0;  // what steps have of it so far (DeviceBackend::scratch)
 };
 
-// All work goes to one stream, in the order of the calls, and runs behind the host. Memory is given
-// back in the stream's order too, so that a tensor may go while work on it is under way.
+// All work goes to one stream, in the order of the calls, and runs behind the host. Memory is freed
+// in the stream's order too, so a tensor may be destroyed while work on it is under way.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -38,19 +38,20 @@ class DeviceBackend {
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
   // Host memory that the device reaches (pinned). Throws InputError (kResource).
   virtual Tensor allocate_host(const Shape& shape, DType dtype) = 0;
-  // Of a step: gone at the next begin_step(), at the latest.
+  // Memory of a step, freed at the next begin_step() at the latest.
   virtual Tensor scratch(const Shape& shape, DType dtype) = 0;
-  // No tensor of scratch() is left alive (a recorded step's own ones excepted).
+  // REQUIRES: no tensor of scratch() is alive, except a recorded step's own.
   virtual void begin_step() = 0;
 
-  // From host memory, which may change as soon as the call returns. Contiguous, of equal bytes.
+  // From host memory, which may change as soon as the call returns. Both contiguous, of equal
+  // bytes.
   virtual void copy_in(const Tensor& host, const Tensor& device) = 0;
-  // A parameter's data: read(begin, bytes, to) writes those bytes of it to host memory. It is
-  // called by all threads of the pool, for parts that begin at multiples of 64 bytes; the copy of
-  // one piece goes on while the next one is read. Ready for what the stream does next.
+  // Loads a parameter. read(begin, bytes, to) writes those bytes of it to host memory. All threads
+  // of the pool call it, for parts that begin at multiples of 64 bytes. One piece is copied while
+  // the next is read. The data is ready for the stream's next work.
   using ReadPart = std::function<void(size_t begin, size_t bytes, std::byte* to)>;
   virtual void load(const Tensor& device, ThreadPool& pool, const ReadPart& read) = 0;
-  // All parameters are loaded: gives back the memory that only load() needs.
+  // All parameters are loaded: frees the memory that only load() needs.
   virtual void end_loading() = 0;
   // To host memory, in the stream's order; readable after synchronize().
   virtual void copy_out(const Tensor& device, const Tensor& host) = 0;
@@ -58,43 +59,43 @@ class DeviceBackend {
   virtual void copy_matrix(const Tensor& from, const Tensor& to) = 0;
   // Waits for all work so far. An error of the device is a broken invariant and stops the process.
   virtual void synchronize() = 0;
-  // Called again and again while synchronize() or wait() waits, and by reached(), with how long it
-  // has been waited for; and with 0 when all that was waited for is done. What it throws, they
-  // throw. For collectives whose other ranks are lost. Null: nothing.
+  // A check for collectives whose other ranks are lost. synchronize() and wait() call it repeatedly
+  // while they wait, and reached() calls it too. `waited` is the time waited so far, or 0 when the
+  // work is done. They pass on exceptions of `check`. Null: no check.
   virtual void watch(std::function<void(std::chrono::nanoseconds waited)> check) = 0;
 
-  // From now on products of new sizes are timed with each of several algorithms, and the fastest is
-  // kept; also in a file of `folder` for the next process, unless that is empty. `warn` is told,
-  // in the thread that computes, of files that cannot be used.
+  // From now on times several algorithms for products of new sizes, and keeps the fastest. A file
+  // in `folder` keeps them for the next process, unless `folder` is empty. Calls `warn`, in the
+  // computing thread, for files that cannot be used.
   virtual void tune_products(const std::string& folder,
                              std::function<void(const std::string&)> warn) = 0;
 
-  // Marks the place in the stream that the work so far ends at; numbers grow by 1. The last
-  // kMarksKept marks can be asked for.
+  // Marks the end of the work so far in the stream. Numbers grow by 1. The last kMarksKept marks
+  // can be queried.
   static constexpr uint64_t kMarksKept = 16;
   virtual uint64_t mark() = 0;
-  // Whether the device has come there. Does not wait.
+  // Whether the device has reached the mark. Does not wait.
   virtual bool reached(uint64_t mark) = 0;
   virtual void wait(uint64_t mark) = 0;
-  // The device's time between two marks that it has reached.
+  // The device's time between two reached marks.
   virtual double seconds_between(uint64_t from, uint64_t to) = 0;
 
   // Whether attention of several queries may run as tiles on tensor cores.
   virtual bool attention_tiles(DType dtype, int head_dim) const = 0;
 
-  // Rows of a product with this weight whose best entries ops::linear_best takes; 0: none.
+  // The most rows of a product with this weight that ops::linear_best takes; 0: none.
   virtual int most_best_rows(const PackedWeight&) const { return 0; }
 
   // Whether keys and values may be kept in 8-bit floats (KvPages).
   virtual bool f8_pages() const = 0;
 
-  // A step that is the same but for the contents of its inputs is recorded once and replayed as a
-  // whole. record() calls `step`, whose work is recorded and not run; false if the device cannot.
-  // replay() runs the recording of that number.
+  // Steps that differ only in the contents of their inputs are recorded once and replayed as a
+  // whole. record() calls `step` and records its work without running it. Returns false if the
+  // device cannot. replay() runs the recording with that key.
   virtual bool record(uint64_t key, const std::function<void()>& step) = 0;
   virtual void replay(uint64_t key) = 0;
   virtual void forget_recordings() = 0;
-  // Kernels, copies and fills of the latest recording, as the device counts them; 0: there is none.
+  // Kernels, copies and fills in the latest recording, as the device counts them; 0: no recording.
   virtual size_t nodes_recorded() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// The memory of the host that activations of steps come from, kept from step to step: fresh pages
-// of every step would have to be zeroed by the kernel.
+// Host memory for the activations of steps, kept from step to step. The kernel would have to zero
+// fresh pages in every step.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace tandem {
 
-// Tensors out of a few large pieces, which grow to what the largest step needs and stay. A tensor
-// holds its place until its last copy is gone, in whatever step and thread that is: none has to end
-// with its step. make() is called by one thread at a time.
+// Tensors in a few large pieces, which grow to the need of the largest step and stay. A tensor
+// holds its place until its last copy is destroyed, in any step and thread. Only one thread at a
+// time may call make().
 class HostScratch {
  public:
   HostScratch();
 
   // Uninitialised, 64-byte aligned at least.
   Tensor make(const Shape& shape, DType dtype);
-  // What it has of the host's memory, and how much of that tensors hold now; bytes.
+  // Host memory held, and the part of it that tensors use now; bytes.
   size_t bytes() const;
   size_t used() const;
 

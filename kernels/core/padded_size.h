@@ -1,5 +1,5 @@
-// Sizes of steps and products are rounded up to those of a short list: for what is recorded, or
-// measured, once for each of them.
+// Rounds sizes of steps and products up to a short list, so that recordings and measurements are
+// needed only for those.
 #pragma once
 
 #include <concepts>

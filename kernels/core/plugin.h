@@ -1,5 +1,5 @@
-// Devices other than the CPU are shared libraries, loaded when one is asked for: the program itself
-// needs no CUDA library.
+// Devices other than the CPU are shared libraries, loaded on demand: the program itself needs no
+// CUDA library.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@ namespace tandem {
 
 class DeviceCommunicator;
 
-// What a plugin gives out. Made by this build: the version says whether it was.
+// The exports of a plugin. `version` shows whether this build made it.
 struct DevicePlugin {
   const char* version;  // of Tandem, kDevicePluginVersion
   int (*device_count)();
   // "" if the device can be used, else why not.
   std::string (*problem)(int index);
   std::unique_ptr<DeviceBackend> (*make_backend)(int index);
-  // This rank's end of a group of devices; null where the library for it is missing. Called by all
-  // ranks at once. `id`: kDeviceGroupIdBytes from make_group_id() of one rank.
+  // This rank's end of a group of devices; null if its library is missing. Called by all ranks at
+  // once. `id`: kDeviceGroupIdBytes from make_group_id() of one rank.
   std::string (*make_group_id)();
   std::unique_ptr<DeviceCommunicator> (*make_communicator)(DeviceBackend& backend,
                                                            const std::string& id, int rank,
@@ -44,26 +44,27 @@ class DeviceCommunicator {
   virtual void all_reduce(const Tensor& x) = 0;
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;
   virtual void broadcast(const Tensor& x, int root) = 0;
-  // Throws if a rank is known to be lost, or work that has been waited for so long is late; with 0,
-  // when all work is done, only if that work has failed.
+  // Throws if a rank is known to be lost, or if the work is late after that wait. `waited` == 0
+  // means that all work is done: throws only if it has failed.
   virtual void check(std::chrono::nanoseconds waited) = 0;
   // From any thread.
   virtual void abort() = 0;
 };
 
-// "cpu", "cuda", "cuda:1" or "auto" (CUDA where it is to be had, else the CPU; but not where it was
-// to be had until it failed in this process).
+// "cpu", "cuda", "cuda:1" or "auto": CUDA if available, else the CPU. After CUDA has failed in this
+// process, "auto" does not fall back to the CPU.
 struct DeviceChoice {
   Device device = Device::kCpu;
   int index = 0;
 };
-// Throws InputError (field "device") for another text, and where CUDA is asked for and cannot be
-// had: what is missing, the plugin, the driver or a device. `local_rank` counts the ranks of one
+// Throws InputError (field "device") for another text, and if CUDA is asked for but unavailable;
+// the message names the missing plugin, driver or device. `local_rank` counts the ranks of one
 // host, which take one device each unless an index is given.
 DeviceChoice choose_device(const std::string& text, int local_rank = 0);
 
 // The plugin of CUDA devices: libtandem_cuda.so beside the program, in ../lib/tandem or ../lib, or
-// TANDEM_CUDA_PLUGIN. Loaded once. Null where it cannot be loaded; why() then says why.
+// TANDEM_CUDA_PLUGIN. Loaded once. Null if it cannot be loaded; cuda_plugin_problem() then has the
+// reason.
 const DevicePlugin* cuda_plugin();
 std::string cuda_plugin_problem();
 // Why that CUDA device cannot be used: the plugin, the driver or the device; "" if it can.

@@ -13,8 +13,8 @@ enum class Quantization : uint8_t {
   kInt8,  // a scale for each output feature
   kInt4,  // a scale and a zero point for each 128 weights of an output feature
   kFp8,   // e4m3, a scale for each output feature
-  // kFp8, and each row of the input is rounded to e4m3 with a scale of its own, where the device
-  // multiplies e4m3 (compute capability 8.9) and the sizes are multiples of 16.
+  // kFp8, and each row of the input is rounded to e4m3 with its own scale, if the device multiplies
+  // e4m3 (compute capability 8.9) and the sizes are multiples of 16.
   kFp8Inputs,
 };
 

@@ -1,4 +1,4 @@
-// Which bytes of a device's scratch memory are whose. Numbers only; the memory is the backend's.
+// Allocation of a device's scratch memory. It handles offsets only; the backend owns the memory.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Pieces of a few segments, first fit in address order: the same calls since the last reset() give
-// the same places, which recorded steps rely on. More segments are added as they are needed and
-// change nothing for calls that fit without them. One thread.
+// First fit in address order, in a few segments. The same calls since the last reset() give the
+// same places; recorded steps rely on that. Segments are added on demand and change nothing for
+// calls that fit without them. One thread.
 class ScratchArena {
  public:
   static constexpr size_t kAlignment = 256;
@@ -23,7 +23,7 @@ class ScratchArena {
   size_t segments() const { return segments_.size(); }
   // False if no segment has room.
   bool allocate(size_t bytes, Place& place);
-  // Gives a place back that allocate() gave in this epoch; one of an earlier epoch is ignored.
+  // Frees a place that allocate() returned in this epoch. Ignores one of an earlier epoch.
   void release(const Place& place, uint64_t epoch);
   // Everything is free again.
   void reset();
@@ -31,7 +31,8 @@ class ScratchArena {
   size_t used() const { return used_; }
   size_t most_used() const { return most_used_; }
 
-  // Free and used pieces tile each segment, and no two free ones touch. Stops where they do not.
+  // Free and used pieces tile each segment, and no two free ones touch. Stops the process
+  // otherwise.
   void check_integrity() const;
 
  private:

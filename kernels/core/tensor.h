@@ -1,6 +1,6 @@
-// A dense array in memory: up to five dimensions, row-major, the leading dimension may be
-// strided (so that a column range of a matrix is a Tensor too). Copying a Tensor shares its
-// storage. Not synchronised: one thread writes, or many read.
+// A dense array in memory: up to five dimensions, row-major. The leading dimension may be strided,
+// so a column range of a matrix is a Tensor too. Copying a Tensor shares its storage. Not
+// synchronised: one thread writes, or many read.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class Tensor {
   static Tensor zeros(Shape shape, DType dtype);
   // Borrows memory that outlives the tensor.
   static Tensor borrow(void* data, Shape shape, DType dtype);
-  // Memory of a device; `storage` gives it back when the last tensor on it has gone.
+  // Memory of a device; `storage` frees it when the last tensor on it is destroyed.
   static Tensor adopt(std::shared_ptr<void> storage, void* data, Shape shape, DType dtype,
                       Device device);
   template <class T>

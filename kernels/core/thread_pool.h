@@ -1,8 +1,8 @@
-// The threads that compute. One pool per process; the caller is one of its threads.
+// The compute threads. One pool per process; the caller is one of its threads.
 //
-// Between the regions of a step the workers spin (a futex wake costs more than a small op); after
-// about a millisecond without work they sleep. Tasks are claimed from an atomic counter, so that a
-// thread that lost its core delays a region by one task and not by its static share.
+// Between the regions of a step the workers spin, because a futex wake costs more than a small op.
+// After about a millisecond without work they sleep. Tasks are claimed from an atomic counter: a
+// thread that lost its core delays a region by one task, not by a static share.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace tandem {
 
 class ThreadPool {
  public:
-  // `threads` >= 1, the caller included. Workers are pinned when there are exactly as many threads
-  // as cores in the affinity mask (with fewer, another rank may share the mask and pin to the same
-  // cores); the caller's own affinity stays as it is.
+  // `threads` >= 1, the caller included. Pins workers if there are exactly as many threads as cores
+  // in the affinity mask. (With fewer threads another rank may share the mask and pin to the same
+  // cores.) The caller's own affinity does not change.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -52,7 +52,7 @@ inline uint16_t float_to_bf16(float f) {
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// Rounds to nearest, ties to even; what is too large becomes an infinity, NaN stays NaN.
+// Rounds to nearest, ties to even. Overflow gives an infinity, NaN stays NaN.
 inline uint16_t float_to_f16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
@@ -79,8 +79,8 @@ inline float f16_to_float(uint16_t h) {
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
-// e4m3 (4 bits of exponent, 3 of mantissa, no infinities; 0x7f and 0xff are NaN): rounds to
-// nearest, ties to even; what is too large becomes 448 of its sign, NaN 0x7f.
+// e4m3 has 4 bits of exponent, 3 of mantissa and no infinities; 0x7f and 0xff are NaN. Rounds to
+// nearest, ties to even. Overflow gives 448 of its sign, NaN gives 0x7f.
 inline uint8_t float_to_e4m3(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const auto sign = static_cast<uint8_t>((u >> 24) & 0x80u);

@@ -1,6 +1,6 @@
-// The best of each row of a product whose rows are nowhere whole: a task's logits lie in memory of
-// its thread, which is small enough for the second cache, and only what is said of their blocks
-// stays (kernels/row_math.h).
+// The best entry of each row of a product, without storing whole rows. A task's logits lie in its
+// thread's memory, which fits the second-level cache. Only the results of their blocks stay
+// (kernels/row_math.h).
 #pragma once
 
 #include "kernels/cpu/linear_plan.h"
@@ -11,13 +11,13 @@ class LinearBest {
  public:
   LinearBest(Context& ctx, int64_t rows, int64_t ids);
 
-  // Makes tasks smaller where their logits would be too many.
+  // Makes tasks smaller if their logits exceed a thread's memory.
   void cut(TaskPlan& plan);
   // Where a task's products go.
   Destination destination(const TaskPlan::Range& task, int thread) const;
-  // They are there.
+  // Reads the task's products, which are complete.
   void take(const TaskPlan::Range& task, int thread) const;
-  // Of all rows, once all tasks are done.
+  // Writes the results of all rows. REQUIRES: all tasks are done.
   void tell(const ops::LinearBestArgs& args) const;
 
  private:
@@ -35,7 +35,7 @@ inline Destination destination(const ops::LinearArgs& args, const LinearBest* be
   return {args.out.data<float>(), args.out.row_stride()};
 }
 
-// linear(), its products to `best` rather than to `out`, unless that is nullptr.
+// linear(), with products to `best` instead of `out`, unless `best` is nullptr.
 void linear(Context& ctx, const ops::LinearArgs& args, LinearBest* best);
 void linear_i4(Context& ctx, const ops::LinearArgs& args, LinearBest* best);
 

@@ -1,5 +1,5 @@
-// What linear layers over packed weights of all types share: how their work is cut, where rows of x
-// lie and where sums go.
+// Shared by linear layers over packed weights of all types: the cut of their work, the rows of x,
+// the destination of sums.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 
 namespace tandem::cpu {
 
-// Tasks are blocks of rows times groups of panels. None of it changes a bit of the result.
+// Tasks are blocks of rows times groups of panels. The cut changes no bit of the result.
 struct TaskPlan {
   int64_t rows_per_block, row_blocks;
   int64_t panels_per_task, panel_tasks;
 
-  // rows_per_block: at most; least_panels(rows_per_block): of a task, so that claiming it does not
-  // show.
+  // most_rows: of a block. least_panels(rows_per_block): panels of a task that make the cost of
+  // claiming it negligible.
   template <class LeastPanels>
   TaskPlan(int64_t rows, int64_t most_rows, int64_t tile_rows, int64_t panels, int threads,
            const LeastPanels& least_panels) {
     row_blocks = ceil_div(rows, most_rows);
     rows_per_block = round_up(ceil_div(rows, row_blocks), tile_rows);
     row_blocks = ceil_div(rows, rows_per_block);
-    // Enough tasks to even out the threads, and where they are alike as many for each.
+    // Enough tasks to balance the threads; equal tasks are a multiple of the threads.
     int64_t wanted = ceil_div(int64_t{threads} * 8, row_blocks);
     if (row_blocks % threads != 0) wanted = round_up(wanted, threads);
     const int64_t least = least_panels(rows_per_block);
@@ -49,7 +49,7 @@ struct LinearOperand {
   const float* scales;  // of the rows, with integer weights; else nullptr
 };
 
-// That are touched for a row of x before the product, about.
+// Bytes touched for a row of x before the product, about.
 inline int64_t bytes_to_convert(const ops::LinearArgs& args) {
   return args.x.dim(1) * (args.norm != nullptr ? 18 : 6);
 }
@@ -72,8 +72,8 @@ struct Destination {
   }
 };
 
-// A panel's product with some rows but for the steps. tile: for sums, if they are not to arise
-// where they go (a panel that N does not fill never is). scales: behind the panel's weights.
+// A panel's product with some rows, without the steps. tile: memory for sums, unless they are
+// computed in place (never for a panel that N does not fill). scales: behind the panel's weights.
 inline GemmBlock block_of_panel(const ops::LinearArgs& args, const LinearOperand& x,
                                 const Destination& to, int64_t panel, int64_t row, int64_t rows,
                                 bool direct, float* tile, const std::byte* scales) {

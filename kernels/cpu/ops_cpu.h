@@ -1,4 +1,4 @@
-// The CPU's ops (kernels/op_list.h), and what they share.
+// The CPU's ops (kernels/op_list.h) and their shared helpers.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ inline HeadBias head_bias(const ops::PositionBias& bias, int64_t head) {
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 
-// Whether an output is so large that none of it is left in the second cache for who reads it:
-// reading its lines only to write them is for nothing then.
+// Whether an output is too large for its reader to find any of it in the second-level cache. Then
+// writing past the caches saves reading the lines first.
 inline bool passes_caches(const Tensor& out) {
   constexpr int64_t kLargeBytes = int64_t{4} << 20, kLeastRows = 256, kLine = 64;
   const int64_t row_bytes = out.row_stride() * static_cast<int64_t>(sizeof(float));

@@ -1,12 +1,13 @@
-// How a packed weight lies in the CPU's memory: panels of 64 output features, each [steps][64] of
-// 4 bytes. A step is one k in f32, a pair in bf16, four in int8; what is beyond N or K is zero. In
-// int8 the scales of the 64 features follow (f32), then 128 times the sums of their weights (i32).
+// The layout of a packed weight in the CPU's memory: panels of 64 output features, each [steps][64]
+// of 4 bytes. A step is one k in f32, a pair in bf16, four in int8. Elements beyond N or K are
+// zero. In int8 the scales of the 64 features follow (f32), then 128 times the sums of their
+// weights (i32).
 //
-// In int4 a panel is groups of 32 inputs: four steps [64] of eight k each, whose byte i holds the
-// weights k = i in its low and k = 4 + i in its high half, 8 more than they are (0..15); then the
-// group's factors [64], int8, |factor| <= 15. Scales and sums follow as in int8. A weight is scale
-// * (factor * q), where factor * q is an int8: an int4 weight is an int8 one with fewer values, so
-// that its sums are exact integers, too.
+// In int4 a panel is groups of 32 inputs. A group is four steps [64] of eight k each, then the
+// group's factors [64], int8, |factor| <= 15. Byte i of a step holds q + 8 (0..15) of k = i in its
+// low half and of k = 4 + i in its high half. Scales and sums follow as in int8. A weight is scale
+// * (factor * q), and factor * q is an int8. So an int4 weight is an int8 weight with fewer values,
+// and its sums are exact integers, too.
 #pragma once
 
 #include <algorithm>
@@ -62,8 +63,8 @@ inline SourceRow find_row(std::span<const MatrixView> parts, int64_t n) {
 // To the nearest integer, ties to even, for |x| < 2^22.
 inline float round_nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 
-// The largest magnitude of the elements of an output feature, by which it is scaled: 0 if it is too
-// small for its inverse, or if they are not all finite.
+// The largest magnitude in an output feature, which sets its scale. 0 if it is too small for its
+// inverse, or if an element is not finite.
 struct FeatureRange {
   float largest;
   bool finite;

@@ -1,4 +1,4 @@
-// How the CPU turns a head's pairs by their positions: for `rotary` and for the cache's write.
+// How the CPU rotates a head's pairs by their positions, for `rotary` and `write_kv`.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline TokenAngles angles_of(const ops::Rotary& rotary, int64_t token) {
   return {rotary.angles.row<float>(token), rotary.angles.dim(1), rotary.interleaved};
 }
 
-// The turned values of a head; the others are not touched. `to` may be `from`.
+// Writes the rotated values of a head; the others are not touched. `to` may be `from`.
 template <class T>
 void turn_head(const float* from, const TokenAngles& angles, T* to) {
   const int64_t half = angles.turned / 2, step = angles.interleaved ? 2 : 1;

@@ -24,8 +24,8 @@ class UploadRing;
 
 class CudaBackend final : public DeviceBackend {
  public:
-  // Throws InputError (kResource) if the device or the host has no memory for the least that is
-  // needed; what was taken until then is given back.
+  // Throws InputError (kResource) if the device or the host lacks memory for the minimum, and frees
+  // what it has allocated.
   explicit CudaBackend(int index);
   ~CudaBackend() override;
 
@@ -59,36 +59,36 @@ class CudaBackend final : public DeviceBackend {
   void replay(uint64_t key) override;
   void forget_recordings() override;
   size_t nodes_recorded() const override { return nodes_recorded_; }
-  // Does not wait: a recording under way is freed when it ends. For collectives that end, which
-  // recordings hold; replay() throws from then on.
+  // For the end of collectives, which recordings hold. Does not wait: a running recording is freed
+  // when it ends. replay() throws from then on.
   void drop_recordings();
 
   cudaStream_t stream() const { return stream_; }
-  // Where kernels go: with dependent launches from compute capability 9.0 on, where
-  // TANDEM_DEPENDENT_LAUNCH was 1 when this backend was made.
+  // The stream for kernels. It has dependent launches from compute capability 9.0 on, if
+  // TANDEM_DEPENDENT_LAUNCH was 1 at construction.
   LaunchStream launches() const { return {stream_, overlaps_}; }
   int index() const { return index_; }
   bool recording() const { return recording_; }
   GemmCache& gemms() { return *gemms_; }
-  // Counts the blocks of a launch that are done; 0 between launches.
+  // Counts the finished blocks of a launch; 0 between launches.
   int32_t* ticket() const { return ticket_; }
   int capability() const { return capability_; }
-  // Products of up to so many rows make the norms that they read: 64, or what TANDEM_FUSED_NORMS
-  // said when this was made (0: none, 1: all that norm_tiles takes).
+  // The most rows of a product that computes the norm of its input itself. 64, or by
+  // TANDEM_FUSED_NORMS at construction (0: none, 1: all that norm_tiles takes).
   int64_t most_normed_rows() const { return most_normed_rows_; }
-  // Whether attention of few queries takes keys and values by bulk copies: where it can, and
-  // TANDEM_BULK_COPIES was 1 when this was made.
+  // Whether attention of few queries uses bulk copies for keys and values: if the device can, and
+  // TANDEM_BULK_COPIES was 1 at construction.
   bool bulk_copies() const { return bulk_copies_; }
-  // Bytes of shared memory that a block may ask for.
+  // The most bytes of shared memory of a block.
   size_t shared_limit() const { return shared_limit_; }
-  // How many blocks with so many of them run at once, up to `most` on a multiprocessor.
+  // How many blocks with `shared` bytes run at once, up to `most` on a multiprocessor.
   int64_t blocks_at_once(size_t shared, int most) const;
 
  private:
   // Nothing is opened yet.
   struct Unopened {};
   CudaBackend(int index, Unopened);
-  // Page-locked memory that copies to the device pass through; an event says when it is free.
+  // Page-locked memory for copies to the device; an event tells when it is free.
   struct Staging {
     void* data = nullptr;
     cudaEvent_t sent = nullptr;
@@ -96,7 +96,7 @@ class CudaBackend final : public DeviceBackend {
   void add_segment(size_t at_least);
   void destroy_recordings();
   cudaEvent_t event_of(uint64_t mark) const;
-  // Asks again and again, with a look at what watches in between.
+  // Polls done(), and calls watch_ in between.
   void wait_until(const std::function<bool()>& done);
   void wait_for(cudaEvent_t event);
 
@@ -122,7 +122,7 @@ class CudaBackend final : public DeviceBackend {
   std::function<void(std::chrono::nanoseconds)> watch_;
   std::array<cudaEvent_t, kMarksKept> marks_{};
   uint64_t num_marks_ = 0;
-  // Since when it is asked for the mark.
+  // The mark that reached() is asked for, and since when.
   uint64_t asked_for_ = ~uint64_t{0};
   std::chrono::steady_clock::time_point asked_since_;
   std::unique_ptr<GemmCache> gemms_;

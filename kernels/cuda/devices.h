@@ -1,4 +1,4 @@
-// The CUDA devices of this machine. No header of CUDA: for whoever puts the plugin together.
+// The CUDA devices of this machine, for the plugin's table. Includes no header of CUDA.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tandem::cuda {
 
-// 0 where there is no driver.
+// 0 without a driver.
 int device_count();
 // "" if the device can be used, else why not.
 std::string device_problem(int index);

@@ -5,8 +5,8 @@
 
 namespace tandem::cuda {
 
-// A stream, and whether its kernels are launched before those in front of them have ended
-// (dependent launches): a backend's own choice (CudaBackend::launches).
+// A stream, and whether its kernels are launched before the earlier ones have ended (dependent
+// launches). The backend chooses (CudaBackend::launches).
 struct LaunchStream {
   LaunchStream(cudaStream_t of, bool dependent = false) : stream(of), overlaps(dependent) {}
   operator cudaStream_t() const { return stream; }

@@ -1,4 +1,4 @@
-// CUDA's ops (kernels/op_list.h), and what they share on the host.
+// CUDA's ops (kernels/op_list.h) and their shared helpers on the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,14 +19,14 @@ TANDEM_OPS(TANDEM_OP_FUNCTION)
 #undef TANDEM_OP_FUNCTION
 
 // out = x w^T + bias, by cuBLASLt; w is [n, k], its rows perhaps padded. In e4m3 x and w are bytes.
-// False, and nothing is done, where the library does not multiply such.
+// Returns false and does nothing if the library cannot multiply these.
 [[nodiscard]] bool multiply(Context& ctx, const Tensor& x, const Tensor& w, int64_t k,
                             const Tensor& bias, bool relu, const Tensor& out);
 
 // In place.
 void activate_rows(Context& ctx, Activation activation, const Tensor& x);
 
-// A row of a layer norm is kept in the shared memory that every device gives without asking.
+// A row of a layer norm fits the shared memory that every device gives by default.
 constexpr int kMaxNormFeatures = 12000;
 
 LaunchStream stream_of(Context& ctx);

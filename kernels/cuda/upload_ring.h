@@ -1,6 +1,6 @@
-// Page-locked buffers through which parameters go to the device: the host's threads fill one while
-// the copies out of the others are under way, on a stream of their own. Where the system gives no
-// page-locked memory they are ordinary memory, and copies do not overlap.
+// Page-locked buffers through which parameters go to the device. The host's threads fill one while
+// the others are copied, on a stream of their own. If the system gives no page-locked memory the
+// buffers are ordinary memory, and copies do not overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,15 +15,15 @@ namespace tandem::cuda {
 
 class UploadRing {
  public:
-  // Buffers of so many bytes, a multiple of 64.
+  // buffer_bytes: of each buffer, a multiple of 64.
   explicit UploadRing(size_t buffer_bytes);
   // Waits for the copies.
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  // What `read` gives to the device's memory at `to`, behind all work of `stream` so far and in
-  // front of what comes (DeviceBackend::load).
+  // Copies the data of `read` to the device's memory at `to`, behind all work of `stream` so far
+  // and before its later work (DeviceBackend::load).
   void upload(std::byte* to, size_t bytes, ThreadPool& pool, const DeviceBackend::ReadPart& read,
               cudaStream_t stream);
 

@@ -24,6 +24,8 @@ class UsageError : public InputError {
 Run add_help(CLI::App& app);
 Run add_version(CLI::App& app);
 Run add_generate(CLI::App& app);
+Run add_summarize(CLI::App& app);
+Run add_translate(CLI::App& app);
 Run add_read(CLI::App& app);
 Run add_score(CLI::App& app);
 Run add_tokenize(CLI::App& app);

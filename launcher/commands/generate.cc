@@ -1,8 +1,11 @@
 // tandem generate: texts or JSONL requests in, generated texts or JSONL results out.
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/json.h"
+#include "base/readable_text.h"
 #include "launcher/commands/command.h"
 #include "launcher/commands/requests.h"
 #include "launcher/speech/audio_request.h"
@@ -45,8 +48,11 @@ class GenerateFormat final : public RequestFormat {
     return request;
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id) const override {
+  std::optional<std::string> write(const proto::RequestOutput& output,
+                                   const json& id) const override {
     if (jsonl_) return dump_line(result_to_json(output, id));
+    for (const std::string& warning : output.warnings())
+      std::fprintf(stderr, "tandem: %s\n", readable(warning).c_str());
     std::string text;
     for (const auto& c : output.outputs()) {
       std::string one = c.text();

@@ -1,5 +1,6 @@
 // tandem read: image files in, the text in each out.
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/json.h"
@@ -35,7 +36,8 @@ class ImageFormat final : public RequestFormat {
     return request;
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id) const override {
+  std::optional<std::string> write(const proto::RequestOutput& output,
+                                   const json& id) const override {
     std::string text;
     for (const auto& c : output.outputs())
       text += (&c == &output.outputs(0) ? "" : "\n") + c.text();

@@ -68,10 +68,13 @@ class Session {
       for (const auto& c : output.outputs()) tokens_ += static_cast<uint64_t>(c.token_ids_size());
       ++finished_;
       try {
-        done_[number] = {format_.write(output, ids_.at(number))};
+        done_[number] = format_.write(output, ids_.at(number));
       } catch (const client::ClientError& e) {
         --finished_;
         fail(number, InputError(ErrorKind::kInternal, e.what(), e.param()), ids_.at(number));
+      } catch (const InputError& e) {
+        --finished_;
+        fail(number, e, ids_.at(number));
       }
       ids_.erase(number);
     }

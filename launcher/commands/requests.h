@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ class RequestFormat {
   // The request of a line, or of a text. Sets `id` as soon as it is known: errors carry it. Throws
   // InputError.
   virtual JsonRequest read(const std::string& line, nlohmann::json& id) const = 0;
-  virtual std::string write(const proto::RequestOutput& output, const nlohmann::json& id) const = 0;
+  // The line of a result for standard output; nothing: it has gone elsewhere. Throws InputError.
+  virtual std::optional<std::string> write(const proto::RequestOutput& output,
+                                           const nlohmann::json& id) const = 0;
 };
 
 struct RequestOptions {

@@ -81,7 +81,8 @@ class ScoreFormat final : public RequestFormat {
     return score_request_from_json(parsed, options_.params(), !options_.no_eos, read_image_file);
   }
 
-  std::string write(const proto::RequestOutput& output, const json& id) const override {
+  std::optional<std::string> write(const proto::RequestOutput& output,
+                                   const json& id) const override {
     if (!options_.requests.jsonl) return score_to_table(output);
     // Alternatives come where somebody asked for them; the tokens' own are there in any case.
     const bool asked = output.outputs_size() > 0 && output.outputs(0).logprobs_size() > 0 &&

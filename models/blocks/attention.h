@@ -1,5 +1,5 @@
-// The attention layers of encoder/decoder models. They own the KV caching: a layer hands states in
-// and gets states back.
+// The attention layers of encoder/decoder models. They own the KV caching: callers pass states in
+// and get states back.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// This rank's heads of one layer. num_kv_heads: of keys and values; 0: as many as of queries.
+// This rank's heads of one layer. num_kv_heads: heads of keys and values; 0: as many as of queries.
 struct Heads {
   Heads(const Build& b, int num_heads, int head_dim, int num_kv_heads = 0)
       : head_dim(head_dim),
@@ -45,8 +45,8 @@ struct AttentionOptions {
   float soft_cap = 0.0f;        // of the scores; 0: none
   ops::Window window = {};      // of self-attention; decoders look back only
   Bias bias = Bias::kRequired;  // of the projections
-  // With which of its side's frequencies (SideOptions) queries and keys of self-attention turn;
-  // without, they do not.
+  // The index of the side's frequencies (SideOptions) by which queries and keys of self-attention
+  // rotate; absent: no rotation.
   std::optional<int> rotary = {};
   bool rotary_interleaved = false;
   NormKind head_norms = NormKind::kRms;
@@ -59,26 +59,26 @@ struct AttentionOptions {
   static AttentionOptions scaled(int heads, int head_dim);
 };
 
-// The frequencies of rotary positions: of pair i of `dims` values theta^(-2 i / dims) / factor, in
-// floats as HuggingFace has them. [ceil(dims / 2)] f32.
+// The frequencies of rotary positions, [ceil(dims / 2)] f32: theta^(-2 i / dims) / factor for pair
+// i of `dims` values, in HuggingFace's float arithmetic.
 Tensor rotary_frequencies(int dims, float theta, float factor = 1.0f);
 
-// What the types of attention share.
+// Shared by the types of attention.
 class AttentionLayer {
  protected:
   AttentionLayer(const Weights& w, const Build& b, int64_t d_model,
                  const AttentionOptions& options);
-  // Norms of the heads of queries and keys, in place, where there are, and then the queries turn.
-  // Returns how keys turn.
+  // Norms the heads of queries and keys in place, if there are norms, then rotates the queries.
+  // Returns the rotation of the keys.
   ops::Rotary ready(const Tensor& q, const Tensor& k, const std::vector<Tensor>& angles) const;
   void ready_cross_queries(const Tensor& q) const;
   void write_cross(const CrossAttentionQKVParallelLinear& qkv, const Tensor& encoder_states,
                    const StepTensors& in, const KvPages& pages) const;
-  // Over the sequence's own pages, to which this step's keys and values go first, both made ready.
-  // log_sums: see ops::PagedAttentionArgs.
+  // Attention over the sequence's own pages. Writes this step's keys and values to them first,
+  // normed and rotated. log_sums: see ops::PagedAttentionArgs.
   Tensor over_self(const Tensor& q, const Tensor& k, const Tensor& v, const StepTensors& in,
                    const KvPages& pages, const Tensor& log_sums = {}) const;
-  // Over pages of the encoder's, which hold its keys and values already.
+  // Attention over the encoder's pages, which hold its keys and values already.
   Tensor over_cross(const Tensor& q, const StepTensors& in, const KvPages& pages,
                     const Tensor& log_sums = {}) const;
 
@@ -89,7 +89,7 @@ class AttentionLayer {
   std::optional<Norm> q_norm_, k_norm_;
 
  private:
-  // What both have, with a new `out`.
+  // The arguments of both, with a new `out`.
   ops::PagedAttentionArgs paged(const Tensor& q, const KvPages& pages,
                                 const StepTensors::Pages& table, const Tensor& log_sums) const;
 };
@@ -130,7 +130,7 @@ class CrossAttention : AttentionLayer {
 };
 
 // Self- and cross-attention of the same projections, with one softmax over the keys of both. Keys
-// of the encoder's output do not turn and have no window.
+// of the encoder's output have no rotation and no window.
 class MergedAttention : AttentionLayer {
  public:
   MergedAttention(const Weights& w, const Build& b, int64_t d_model,

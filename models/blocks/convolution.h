@@ -14,8 +14,8 @@ struct ConvolutionShape {
   int padding = 0;  // rows of zeros before the first and behind the last
 };
 
-// y = act(conv1d(x)), each sequence by itself. All ranks compute all of it: it is small beside the
-// layers behind it. With int8 or int4 layers it computes in bf16.
+// y = act(conv1d(x)), each sequence by itself. All ranks compute all of it, because it is small
+// beside the following layers. With int8 or int4 layers it computes in bf16.
 class Convolution {
  public:
   Convolution(const Weights& w, const Build& b, const ConvolutionShape& shape,
@@ -28,9 +28,9 @@ class Convolution {
     Tensor starts;  // indptr
     int64_t count;
   };
-  // Those of the result, of the indptr of x. A device's it waits for.
+  // The rows of the result, from the indptr of x. Waits for a device.
   Rows rows_behind(const Tensor& start_loc) const;
-  // Rows that so many rows make: none of fewer than a window has.
+  // The rows of the result of `rows` rows; 0 if they are fewer than a window.
   static int64_t rows_of(int64_t rows, const ConvolutionShape& shape) {
     const int64_t behind_first = rows + 2 * shape.padding - shape.width;
     return behind_first < 0 ? 0 : behind_first / shape.stride + 1;
@@ -44,8 +44,8 @@ class Convolution {
   Activation activation_;
 };
 
-// y = (x - mean) / sqrt(var + eps) * weight + bias with mean and variance over all values of a
-// sequence (a group norm of one group), over x.
+// A group norm of one group, in place: y = (x - mean) / sqrt(var + eps) * weight + bias. Mean and
+// variance are over all values of a sequence.
 class SequenceNorm {
  public:
   SequenceNorm(const Weights& w, const Build& b, int64_t features, float eps);

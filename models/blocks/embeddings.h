@@ -1,4 +1,4 @@
-// What a side of an encoder/decoder model makes of ids: token and position embeddings.
+// Token and position embeddings of a side of an encoder/decoder model.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ class Positions {
   static Positions learned(const Weights& w, const Build& b, int count, int d_model, int offset);
   // Sines in the first half of the features, cosines in the second. A table in the file is used.
   static Positions sinusoidal(const Weights& w, const Build& b, int count, int d_model);
-  // The same halves with the frequencies of fairseq, whose position p is row p + pad + 1; pad: the
-  // id of padding, at least 0, whose own position is -1 and a row of zeros.
+  // The same halves with fairseq's frequencies. Position p is row p + pad + 1. pad: the id of
+  // padding, at least 0; its own position is -1, a row of zeros.
   static Positions fairseq_sinusoidal(const Build& b, int count, int d_model, int pad);
 
   const Tensor& table() const { return table_; }  // empty: none
@@ -30,7 +30,7 @@ class Positions {
   int offset_ = 0;
 };
 
-// norm(scale * tokens[ids] + positions), norm and positions where there are.
+// norm(scale * tokens[ids] + positions); norm and positions are optional.
 class Embeddings {
  public:
   Embeddings(VocabParallelEmbedding tokens, Positions positions, std::optional<Norm> norm = {})
@@ -54,7 +54,7 @@ class OwnRow {
  public:
   // `row`: [d_model] of the id; `tokens` and `scale`: the table, as its embeddings have it.
   OwnRow(const HostTensor& row, int id, const HostTensor& tokens, float scale, const Build& b);
-  // [T] ids → [T, d_model], which is to be added to their embeddings: zero for all other ids.
+  // [T] ids → [T, d_model], to be added to their embeddings: zero for all other ids.
   Tensor forward(const Tensor& ids, const Tensor& position_ids) const;
 
  private:
@@ -64,8 +64,8 @@ class OwnRow {
 };
 
 // The four names under which files hold the token embeddings. They are usually one tensor, saved
-// under some of its names; one that is there under its own name is used, as HuggingFace does. With
-// two vocabularies each side has its own.
+// under some of its names. As in HuggingFace, a table saved under its own name is used. With two
+// vocabularies each side has its own.
 // `root` has the head, `model` the sides. Throws InputError naming the tensor that is missing.
 struct TokenTables {
   TokenTables(const Weights& root, const Weights& model, const ModelConfig& c);

@@ -1,5 +1,5 @@
-// The models of fairseq (Ott et al. 2019) as HuggingFace has them: most encoder/decoder families
-// differ in where norms stand and in their positions only.
+// HuggingFace's versions of fairseq models (Ott et al. 2019): most encoder/decoder families differ
+// only in the place of norms and in their positions.
 #pragma once
 
 #include <functional>

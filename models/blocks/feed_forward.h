@@ -32,8 +32,8 @@ class FeedForward {
   }
   Tensor forward(NormedRows& x) const { return fc2_.forward(first(x)); }
 
-  // The CPU takes many rows of gated layers in pieces: what lies between is read and written three
-  // times. No bit depends on them.
+  // The CPU takes many rows of gated layers in pieces, because the intermediate rows are read and
+  // written three times. No bit depends on the pieces.
   Tensor forward_many(NormedRows& all) const {
     if (!build_.ctx.on_cpu() || piece_ == kAllRows) return forward(all);
     const Tensor& x = all.rows();

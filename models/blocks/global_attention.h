@@ -1,29 +1,29 @@
-// Encoder attention whose cost is linear in the length (Longformer, Beltagy et al. 2020): a window
-// around each token, and a few tokens with global attention, which all tokens of their sequence see
-// and which see all of them, by projections of their own.
+// Encoder attention with a cost linear in the length (Longformer, Beltagy et al. 2020). Each token
+// sees a window around it and a few global tokens. Global tokens see all tokens of their sequence,
+// by their own projections.
 #pragma once
 
 #include "models/blocks/attention.h"
 
 namespace tandem {
 
-// Names of the projections that global tokens, and what they see, go through.
+// Names of the projections of global tokens and of the tokens that they see.
 struct GlobalAttentionOptions {
   const char* q = "query_global";
   const char* k = "key_global";
   const char* v = "value_global";
 };
 
-// Of `options` the window is used: that of tokens without global attention. Which tokens are global
-// is said by in.global_rows; without any the own projections are not computed.
+// `options.window` is the window of tokens without global attention. in.global_rows lists the
+// global tokens; without any, their projections are not computed.
 class GlobalAttention : AttentionLayer {
  public:
   GlobalAttention(const Weights& w, const Build& b, int64_t d_model,
                   const AttentionOptions& options, const GlobalAttentionOptions& global);
   Tensor forward(NormedRows& x, const StepTensors& in) const { return forward(x.rows(), in); }
 
-  // What a layer needs at once for a token, in widths of its heads: beside its input and output the
-  // keys and values of global tokens, and, where all tokens are global, their states and queries.
+  // A layer's scratch memory for a token, in widths of its heads: its input and output, the keys
+  // and values of global tokens, and, if all tokens are global, their states and queries.
   static constexpr int kScratchWidths = 7;
 
  private:

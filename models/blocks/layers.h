@@ -18,21 +18,21 @@ enum class NormPlace : uint8_t {
   kBoth,  // x + behind(f(norm(x)))
 };
 
-// What goes from sublayer to sublayer: `sum + update`, [T, d_model], or of post-norm the norm of
-// that. What is to be added and normed waits for what reads it, which may do all at once.
+// The state between sublayers: `sum + update`, [T, d_model], or with post-norm the norm of that.
+// The addition and the norm wait for the reader, which may do both at once.
 struct Residual {
   Tensor sum;
   Tensor update = {};          // empty: nothing is to be added
   const Norm* norm = nullptr;  // of the layer that has computed `update`; null: none
 
-  // All of it done, of post-norm.
+  // The finished state, with post-norm.
   Tensor made() const;
 };
 
-// The state with everything added, normed: what comes behind the last layer.
+// The state with everything added, normed: after the last layer.
 Tensor normed(const Norm& norm, const Residual& state);
 
-// How layers are built; names are of scopes in the layer's.
+// How layers are built. Names are scopes within the layer's.
 struct LayerOptions {
   struct Names {
     const char* self_attention = "self_attn";
@@ -84,7 +84,7 @@ class EncoderLayer {
  private:
   using Attention = std::variant<EncoderAttention, GlobalAttention>;
   static Attention make_attention(const Weights& w, const Build& b, const LayerOptions& o);
-  // Of many rows a device's product wins nothing by making their norm.
+  // With many rows a device's product gains nothing by computing their norm.
   void make_on_device(NormedRows& x) const {
     if (!on_cpu_) x.rows();
   }

@@ -1,5 +1,5 @@
-// What the encoder of a vision transformer begins with: a product of each patch of an image,
-// learned tokens before them, learned positions.
+// The first layer of a vision transformer's encoder: a product of each patch of an image, learned
+// tokens before them, learned positions.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ struct RelativeBuckets {
   int max_distance = 128;  // so far and farther is one bucket
 };
 
-// The bucket of each distance (key less query) from -max_distance to max_distance, HuggingFace's
-// T5Attention._relative_position_bucket in its own arithmetic (float32). What lies farther has the
+// The bucket of each distance (key less query) from -max_distance to max_distance: HuggingFace's
+// T5Attention._relative_position_bucket in its own arithmetic (float32). Farther distances have the
 // bucket of the end. Throws InputError naming the field for sizes that leave no buckets.
 std::vector<int32_t> relative_position_buckets(const RelativeBuckets& buckets);
 
@@ -27,7 +27,7 @@ ops::PositionBias relative_position_bias(const RelativeBuckets& buckets, const T
                                          Range heads);
 
 // The biases of a side's layers, resident, from the tables `table` of the numbered scopes in
-// `layers`: of each layer its own, or for all that of the first. Throws InputError naming a tensor.
+// `layers`. Each layer has its own, or all have the first one's. Throws InputError naming a tensor.
 std::vector<ops::PositionBias> relative_position_biases(const Weights& layers,
                                                         std::string_view table, const Build& b,
                                                         int num_layers, bool of_each, int heads,

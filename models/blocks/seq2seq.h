@@ -1,4 +1,4 @@
-// An encoder/decoder model of parts: embed, layers, logits. What a family's file makes.
+// An encoder/decoder model of parts: embed, layers, logits. A family's file makes one.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct SideOptions {
   LayerOptions layer;
   int num_layers = 0;
   std::string layers = "layers";  // the scope of the numbered layers
-  // What a layer has of its own; empty: all are alike.
+  // Changes the options of one layer; empty: all are alike.
   std::function<void(int layer, LayerOptions&)> of_layer = {};
   // Tables of rotary frequencies, [r / 2] f32 on the host (AttentionOptions::rotary).
   std::vector<Tensor> frequencies = {};
@@ -29,13 +29,13 @@ struct SideOptions {
 SideOptions encoder_side(const ModelConfig& c, NormPlace norms);
 SideOptions decoder_side(const ModelConfig& c, NormPlace norms);
 
-// `inner` where the checkpoint has the sides there: a model with a head keeps them under a name,
-// one without has them at its root. `tensor`, of that shape, tells.
+// The scope of the sides: `inner` in a checkpoint with a head, the root in one without. Decided by
+// where `tensor`, of that shape, is.
 Weights scope_of(const Weights& root, const char* inner, const char* tensor, const Shape& shape);
-// What embeddings are multiplied by: sqrt(d_model) where the configuration says so, else 1.
+// The factor of embeddings: sqrt(d_model) if the configuration says so, else 1.
 float embedding_scale(const ModelConfig& c);
-// The embeddings of both sides, scaled where the configuration says so; usually one table, which is
-// then kept once, also converted to f32.
+// The embeddings of both sides, scaled if the configuration says so. Usually they are one table,
+// which is then kept once, also converted to f32.
 struct TokenEmbeddings {
   VocabParallelEmbedding encoder, decoder;
 };
@@ -51,7 +51,7 @@ class Seq2Seq : public Model {
     ParallelLMHead head;
     // Of both sides; of models that do not begin with a post-norm.
     std::optional<OwnRow> own_row = {};
-    // Of frames: added to what embed_source() makes of them. Of models that do not begin with a
+    // For frames: added to the result of embed_source(). Only for models that do not begin with a
     // post-norm.
     Positions frame_positions = Positions::none();
   };
@@ -75,7 +75,7 @@ class Seq2Seq : public Model {
   }
 
  protected:
-  // What the encoder's first layer gets, [encoder tokens, d_model]: by default the embeddings of
+  // The input of the encoder's first layer, [encoder tokens, d_model]: by default the embeddings of
   // ids. A family that reads frames makes rows of them (in.encoder_frames, in.frame_start_loc).
   virtual Tensor embed_source(const StepTensors& in);
 

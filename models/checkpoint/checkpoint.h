@@ -25,8 +25,9 @@ class Checkpoint final : public WeightSource {
                                              std::shared_ptr<const void> keep_alive);
 
   // Throws InputError naming the file (and tensor) for anything missing, truncated or inconsistent.
-  // As in HuggingFace an index only names shards: what else it says of tensors does not count (it
-  // lists tied ones that are in no file), and of a tensor in several shards the last one counts.
+  // As in HuggingFace an index only names shards. Its other statements on tensors do not count,
+  // because it lists tied ones that are in no file. Of a tensor in several shards the last one
+  // counts.
   static Checkpoint open(const std::filesystem::path& directory);
 
   const HostTensor* find(const std::string& name) override;
@@ -38,11 +39,11 @@ class Checkpoint final : public WeightSource {
   std::string format() const { return format_; }  // "safetensors", "sharded safetensors", "pickle"
   size_t bytes() const;                           // of all tensors
   std::vector<std::string> unread() const;        // names that find() never returned, sorted
-  // Gives the mapped pages back to the system. Tensors stay valid: what is read again comes from
-  // the page cache or the disk. Keeps a load's memory at one copy of the weights.
+  // Returns the mapped pages to the system, which keeps a load's memory at one copy of the weights.
+  // Tensors stay valid: later reads come from the page cache or the disk.
   void drop_pages() const;
-  // Asks the system to read this tensor and what follows it in the file, as those that are asked
-  // for next mostly do.
+  // Asks the system to read this tensor and the following part of the file, which is mostly needed
+  // next.
   void read_ahead(const HostTensor& tensor);
 
  private:
@@ -61,9 +62,9 @@ class Checkpoint final : public WeightSource {
 std::vector<HostTensor> read_safetensors(const std::byte* data, size_t size,
                                          const std::string& name,
                                          std::shared_ptr<const void> keep_alive);
-// What torch.save() wrote, a zip archive (uncompressed entries) or a file of torch before 1.6: a
-// pickled dict of tensors. The pickle is interpreted by a machine that knows tensors and containers
-// only: no code is ever executed. What is no tensor in the dict is left out.
+// A file of torch.save(): a pickled dict of tensors, in a zip archive (uncompressed entries) or in
+// the format of torch before 1.6. The pickle's interpreter knows only tensors and containers, so no
+// code is ever executed. Other values in the dict are left out.
 std::vector<HostTensor> read_torch_pickle(const std::byte* data, size_t size,
                                           const std::string& name,
                                           std::shared_ptr<const void> keep_alive);

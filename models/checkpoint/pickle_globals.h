@@ -1,4 +1,4 @@
-// The names of Python's that a pickle may hold.
+// The Python names that a pickle may hold.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tandem::pickle {
 
-// Nothing for a name that is refused. They are those that torch.load(weights_only=True) takes and
+// Nothing for a refused name. Accepted are names that torch.load(weights_only=True) takes and
 // checkpoints have.
 std::optional<Global> find_global(std::string_view module, std::string_view name);
 

@@ -1,7 +1,6 @@
 // A pickle interpreter that can build containers of tensors and nothing else. It knows a closed
-// list of globals, which are names to it, not code; everything else is refused. Time and memory are
-// linear in the size of the pickle: each opcode makes at most one value, and values are shared,
-// never copied.
+// list of globals, as names, not code, and refuses everything else. Time and memory are linear in
+// the size of the pickle: each opcode makes at most one value, and values are shared, never copied.
 #pragma once
 
 #include <cstdint>

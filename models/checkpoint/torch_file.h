@@ -1,4 +1,4 @@
-// The two containers of torch.save(): what was pickled, and the bytes of its storages.
+// The two containers of torch.save(): the pickle, and the bytes of its storages.
 #pragma once
 
 #include <cstddef>

@@ -16,13 +16,12 @@
 namespace tandem {
 
 // The keys that encoder/decoder families share, as the family's read_config (models/family.h) read
-// them; a model file takes the others from `raw`. Of a model_type of no family, those that are
-// there are checked, and the others are 0. Of an architecture that is not supported at all, what
-// cannot be read is left out.
+// them. A model file takes other keys from `raw`. If model_type has no family, existing keys are
+// checked and the others are 0. For an unsupported architecture, unreadable keys are left out.
 struct ModelConfig {
   std::filesystem::path directory;
-  // The class that is built: of architectures the first that the family of model_type has, else the
-  // family's first. Without a family, architectures[0], or "".
+  // The class to build: the first of `architectures` that model_type's family has, else the
+  // family's first. Without a family: architectures[0], or "".
   std::string architecture;
   std::string model_type;  // where config.json has none, that of its architecture
   int vocab_size = 0;
@@ -41,13 +40,13 @@ struct ModelConfig {
   int bos_token_id = -1, pad_token_id = -1, decoder_start_token_id = -1;
   std::vector<int> eos_token_id;
   nlohmann::json raw;  // config.json as it is
-  // HuggingFace's GenerationConfig as an object without nulls: generation_config.json, or, where
-  // that is missing, its keys in config.json. Not yet checked, except for the special tokens.
+  // HuggingFace's GenerationConfig as an object without nulls: generation_config.json, or else its
+  // keys in config.json. Not yet checked, except for the special tokens.
   nlohmann::json generation;
 
   int encoder_head_dim() const { return head_dim_of(encoder_attention_heads); }
   int decoder_head_dim() const { return head_dim_of(decoder_attention_heads); }
-  // Of `raw`: for the keys that a family reads besides.
+  // A reader of `raw`, for a family's further keys.
   ConfigReader reader() const { return ConfigReader(file(), raw); }
   std::string file() const { return (directory / "config.json").string(); }
   // Heads times their size: elements of a token's queries.

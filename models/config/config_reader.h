@@ -12,7 +12,7 @@ namespace tandem {
 
 class ConfigReader {
  public:
-  // The largest sizes that are believed: a weight must fit a 64-bit size with room to spare.
+  // The largest accepted sizes: a weight must fit a 64-bit size with room to spare.
   static constexpr int kMaxWidth = 1'000'000;   // of a layer
   static constexpr int kMaxCount = 10'000;      // of layers or heads
   static constexpr int kMaxRows = 100'000'000;  // of tables
@@ -23,10 +23,10 @@ class ConfigReader {
   const std::string& file() const { return file_; }
   const nlohmann::json& raw() const { return raw_; }
 
-  // The value; nullptr where the key is absent or null.
+  // The value; nullptr if the key is absent or null.
   const nlohmann::json* find(const char* key) const;
   std::string string(const char* key) const;  // not empty; an error where it is absent
-  // An integer in [1, max], or nothing where neither the key nor the alias is there. The alias is
+  // An integer in [1, max]; nothing if neither the key nor the alias exists. The alias is
   // HuggingFace's general name (attribute_map), which wins over the family's own.
   std::optional<int> size(const char* key, int max, const char* alias = nullptr) const;
   bool flag(const char* key, bool otherwise) const;
@@ -39,7 +39,7 @@ class ConfigReader {
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
   [[noreturn]] static void fail_in(const std::string& file, const std::string& key,
                                    const std::string& message);
-  // The value for a message, cut where it is long.
+  // The value for a message; long values are cut.
   static std::string show(const nlohmann::json& value);
 
  private:

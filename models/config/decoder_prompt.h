@@ -1,4 +1,4 @@
-// With which tokens a decoder starts: a rule for each family.
+// The first tokens of a decoder: a rule for each family.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ struct DecoderPrompt {
 using DecoderPromptRule = DecoderPrompt (*)(const std::optional<std::vector<int32_t>>& given,
                                             const DecoderPromptContext& context);
 
-// HuggingFace's: [start] without a prompt; otherwise the prompt, behind start unless it begins with
-// it. Throws InputError where there is no start token.
+// HuggingFace's rule. Without a prompt: [start]. Otherwise the prompt, with start before it unless
+// it begins with start. Throws InputError if there is no start token.
 DecoderPrompt plain_decoder_prompt(const std::optional<std::vector<int32_t>>& given,
                                    const DecoderPromptContext& context);
 // As above, but [start, bos] without a prompt.
 DecoderPrompt start_and_bos_prompt(const std::optional<std::vector<int32_t>>& given,
                                    const DecoderPromptContext& context);
 
-// The rule of the configuration's family (models/family.h), the plain one where there is none.
+// The rule of the configuration's family (models/family.h); without a family the plain one.
 DecoderPromptRule decoder_prompt_rule(const ModelConfig& config);
 
 }  // namespace tandem

@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// What HuggingFace takes where config.json lacks a key. 0: the key is needed by nobody.
+// HuggingFace's defaults for missing keys of config.json. 0: nobody needs the key.
 struct EncoderDecoderDefaults {
   int vocab_size = 0, d_model = 0;
   int encoder_layers = 0, decoder_layers = 0;

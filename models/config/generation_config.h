@@ -9,9 +9,9 @@ namespace tandem {
 // generation_config.json if it is there, else config.json.
 std::filesystem::path find_generation_config(const std::filesystem::path& directory);
 
-// The settings of that file. Of generation_config.json everything but its nulls and its remarks
-// about its origin. Of config.json (`config`) the keys that are generation settings; what only the
-// family's defaults would say (such as BART's forced_eos_token_id) is not added, as in HuggingFace.
+// The settings of that file. From generation_config.json: everything except nulls and remarks about
+// its origin. From config.json (`config`): the generation settings. As in HuggingFace, defaults of
+// the family (such as BART's forced_eos_token_id) are not added.
 nlohmann::json load_generation_config(const std::filesystem::path& file,
                                       const nlohmann::json& config);
 

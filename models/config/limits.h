@@ -1,4 +1,4 @@
-// How much of a model there is, for those who run it and do not know its family.
+// The sizes of a model, for code that runs it and does not know its family.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Of an encoder whose frames are the patches of an image, row by row; a frame is a patch's values,
-// channel by channel. What is left over at the right and below is not read.
+// Of an encoder whose frames are the patches of an image, row by row. A frame is a patch's values,
+// channel by channel. Incomplete patches at the right and below are not read.
 struct ImagePatches {
   static constexpr int kChannels = 3;
   int height = 0, width = 0;  // of the image, which has no other size
@@ -31,27 +31,26 @@ enum class SoundInput : uint8_t {
 // Of an encoder that reads frames instead of ids.
 struct FrameLimits {
   int width = 0;  // numbers of a frame
-  // Positions of the encoder's sequence that so many frames (at least 1) make; not falling. 0: they
-  // are too few.
+  // Encoder positions for that many frames (at least 1); not falling. 0: too few frames.
   int64_t (*length_of)(int64_t num_frames) = [](int64_t num_frames) { return num_frames; };
   std::optional<ImagePatches> image = {};  // then a request has exactly its patches
   std::optional<SoundInput> sound = {};
 };
 
 struct ModelLimits {
-  // Positions of a request's encoder sequence (of ids as many as there are), and tokens of its
-  // decoder; without a value there is no limit.
+  // The most positions of a request's encoder sequence (one for each id), and the most tokens of
+  // its decoder. Absent: no limit.
   std::optional<int> encoder_positions, decoder_positions;
   std::optional<FrameLimits> frames = {};  // without: the encoder reads ids
-  // The encoder has global attention; of a request that does not say where, so many first tokens
-  // have it. Without: the model has none.
+  // The encoder has global attention. By default a request's first tokens, this many, have it.
+  // Absent: the model has none.
   std::optional<int> default_global_tokens = {};
-  // Positions of ids count those that are not this one, which has position -1: the row before that
-  // of position 0. Of tokens that were generated the place counts. Without: all count.
+  // The padding id, which has position -1: the row before that of position 0. Positions of ids do
+  // not count it. Generated tokens count by their place. Absent: all ids count.
   std::optional<int32_t> position_padding = {};
   int encoder_vocabulary = 0;  // ids of the encoder's own; 0: they are the decoder's
   int hidden_size = 0;
-  // Elements of activations that are alive at once in a layer, for each token.
+  // Elements of activations alive at once in a layer, for each token.
   int64_t scratch_values_per_token = 0;
   int64_t widest_linear = 0;  // output features of the widest linear layer but the vocabulary's
   // Elements of keys and values over all decoder layers and ranks: for each decoder token in

@@ -1,5 +1,5 @@
-// The sizes of one side of a model whose config.json has an object for each side, by the keys of
-// decoder-only models: grouped heads, rotary positions, windows in some layers, soft caps.
+// The sizes of one side of a model whose config.json has an object for each side. The keys are
+// those of decoder-only models: grouped heads, rotary positions, windows in some layers, soft caps.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// What HuggingFace takes where an object lacks a key.
+// HuggingFace's defaults for missing keys of an object.
 struct SideDefaults {
   int vocab_size, max_positions;
   int sliding_pattern;                       // every layer of that number has no window
@@ -18,7 +18,7 @@ struct SideDefaults {
 };
 
 struct SideConfig {
-  // Pair i of a head turns by position * theta^(-2 i / head_dim) / factor.
+  // Pair i of a head rotates by position * theta^(-2 i / head_dim) / factor.
   struct Rope {
     float theta = 0.0f, factor = 1.0f;
   };

@@ -1,5 +1,4 @@
-// What a checkpoint says of the tasks that it can be asked for: task_specific_params of
-// config.json.
+// The tasks of a checkpoint: task_specific_params of config.json.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// What attention needs to know of a step: which rows belong to which sequence, and where its keys
-// and values lie. Built by runtime/execution/batch_builder.h, consumed by the attention layers. No
-// padding anywhere.
+// A step as attention sees it: the rows of each sequence, and the place of its keys and values.
+// Built by runtime/execution/batch_builder.h, consumed by the attention layers. No padding
+// anywhere.
 #pragma once
 
 #include <cstdint>
@@ -51,11 +51,11 @@ struct AttentionMetadata {
   std::vector<int32_t> cross_seq_lens;            // [G] length of its encoder sequence
   PageTable cross_pages;                          // [G]
 
-  // One more encoder sequence of `length` > 0 positions, of which some have global attention.
+  // Adds an encoder sequence of `length` > 0 positions; `global_positions` have global attention.
   void add_encoder(int32_t length, std::span<const int32_t> global_positions);
 };
 
-// What encoders that read frames are given in a step.
+// The input of encoders that read frames, for a step.
 struct EncoderFrames {
   int32_t width = 0;                  // 0: the model's encoder reads ids
   std::vector<float> values;          // [frames, width]

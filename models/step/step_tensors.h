@@ -1,5 +1,5 @@
-// The indices of a step as the ops take them: on the CPU borrowed from the ModelInput, on a device
-// sent there in one copy, with the plans of its attention.
+// The indices of a step for the ops. On the CPU they are borrowed from the ModelInput; on a device
+// they are uploaded in one copy, with the plans of its attention.
 #pragma once
 
 #include <compare>
@@ -21,19 +21,19 @@ struct StepLayout {
   bool f8_pages = false;  // which tiles do not read
 };
 
-// The encoder and the decoder of a step are planned and sent apart: the decoder's half is of a
-// shape that comes again, whatever the encoder had to do before.
+// The encoder and the decoder of a step are planned and uploaded separately. So the decoder's half
+// has a recurring shape, whatever the encoder's work is.
 enum class StepHalf : uint8_t { kEncoder, kDecoder };
 
-// How long sequences get, and the pages that they are in.
+// The longest sequences, and the size of their pages.
 struct StepRoom {
   int32_t block_size = 16;
   int32_t self_keys = 0, cross_keys = 0;  // of a sequence at most; 0: no limit is known
 };
 
-// A decoder's half is the one recorded earlier (DeviceBackend::record) if it has the same shape:
-// all that it uploads and computes is of sizes that follow from it. Only halves without tiles have
-// one.
+// The shape of a decoder's half. It determines all sizes that the half uploads and computes, so
+// halves of one shape share a recording (DeviceBackend::record). Only halves without tiles have a
+// shape.
 struct StepShape {
   struct Attention {
     int32_t pieces = 0;   // groups of up to kRowsPerBlock queries of a sequence
@@ -47,15 +47,15 @@ struct StepShape {
 
   // For keys of recordings.
   std::vector<int32_t> values() const;
-  // Of so many sequences that decode one token each.
+  // The shape of that many sequences that decode one token each.
   static StepShape of_decoding(int32_t sequences, int32_t self_keys, int32_t cross_keys);
 };
 
-// Lists have room for sequences of 1024 keys, or for the next power of two; for no more than
-// `limit` keys where nothing is longer (0: there is none). So few shapes come as sequences grow.
+// Keys for which lists have room: 1024, or the next power of two from `longest`. At most `limit`
+// (0: no limit), unless a sequence is longer. So growing sequences cause few shapes.
 int32_t listed_keys(int32_t longest, int32_t limit);
 
-// Everything of a half that goes to a device, before it goes there.
+// A half's data for a device, before the upload.
 struct StepPlan {
   StepPlan(const Context& ctx, const ModelInput& in, const StepLayout& layout, StepHalf half);
 
@@ -69,21 +69,19 @@ struct StepPlan {
   // Whether it has a shape: tokens and pieces are a padded_size().
   bool can_pad() const;
   StepShape shape(const StepRoom& room) const;
-  // Fills the half up to the shape: with tokens that belong to no sequence and write nothing, and
-  // with work of no queries, for which there are blocks only as far as the device has room for
-  // them.
+  // Pads the half to the shape, with tokens that belong to no sequence and write nothing, and with
+  // work without queries. Such work gets blocks only as far as the device has room for them.
   void fill_up(const StepShape& shape, const StepRoom& room);
 };
 
-// Of lists that come and go: 0, or a power of two from 64.
+// The padded size of lists that come and go: 0, or a power of two from 64.
 int32_t doubled_size(int32_t n);
 
 struct StepTensors {
   // The CPU's; borrows `in`.
   explicit StepTensors(const ModelInput& in);
-  // A context's: of the CPU as above, of a device the half that is planned, which it uploads.
-  // `along` (of a device): lists that go in the same copy; there[i]: where along[i] lies, an empty
-  // tensor for an empty list.
+  // On the CPU as above. On a device: uploads the planned half. `along` (device only): lists that
+  // go in the same copy. there[i]: the tensor of along[i], empty for an empty list.
   StepTensors(Context& ctx, const StepPlan& plan, std::span<const std::vector<int32_t>> along = {},
               std::span<Tensor> there = {});
 
@@ -100,13 +98,13 @@ struct StepTensors {
   Tensor global_start_loc;  // [encoders + 1]; on the CPU perhaps empty
   Tensor slot_mapping, cross_slot_mapping;
   Pages self_pages, cross_pages;
-  // [tokens, r] for each table of rotary frequencies of a side: the model's, where it has any
+  // [tokens, r] for each of the model's tables of rotary frequencies of a side, if it has any
   // (ops::rotary_angles; models/blocks/seq2seq.h).
   std::vector<Tensor> encoder_angles, angles;
 
   // Null on the CPU.
   const ops::DeviceAttentionPlan* encoder_plan() const { return planned_ ? &encoder_ : nullptr; }
-  // Of queries of the global rows over all of their sequences.
+  // The plan of the global rows' queries over their whole sequences.
   const ops::DeviceAttentionPlan* global_plan() const { return planned_ ? &global_ : nullptr; }
   const ops::DeviceAttentionPlan* self_plan() const { return planned_ ? &self_ : nullptr; }
   const ops::DeviceAttentionPlan* cross_plan() const { return planned_ ? &cross_ : nullptr; }

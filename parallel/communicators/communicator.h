@@ -13,9 +13,9 @@
 
 namespace tandem {
 
-// A collective that cannot end: the group was aborted, a rank is late, dead or makes another call.
-// what() names the call, this rank, the peer and the reason. After it the group is of no use: every
-// later call on every rank throws as well.
+// A collective that cannot end: the group was aborted, or a rank is late, dead or makes another
+// call. what() names the call, this rank, the peer and the reason. Afterwards the group is
+// unusable: every later call on every rank throws.
 class CommunicatorError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -30,15 +30,15 @@ struct CommunicatorOptions {
   Transport transport = Transport::kAuto;
   // No call waits longer for another rank.
   std::chrono::milliseconds timeout{300'000};
-  // Larger tensors travel in chunks of so many bytes (whole cache lines, at least 1 KiB). A group
+  // Larger tensors travel in chunks of this many bytes (whole cache lines, at least 1 KiB). A group
   // owns two chunks of memory per rank. The same on all ranks.
   size_t chunk_bytes = size_t{1} << 20;
-  // How long a waiting rank holds its core before it sleeps. Absent: tens of microseconds, or next
-  // to nothing where the group has more ranks than cores.
+  // How long a waiting rank spins before it sleeps. Absent: tens of microseconds, or next to
+  // nothing if the group has more ranks than cores.
   std::optional<std::chrono::microseconds> spin;
 };
 
-// What a rank has spent in collectives since its communicator was made, waiting included.
+// A rank's time and bytes in collectives since its communicator was made, waiting included.
 struct CommunicatorStats {
   int64_t calls = 0;
   int64_t bytes = 0;  // of the tensors that were handed in
@@ -55,9 +55,9 @@ class Communicator {
   // How the data travels, for logs: "local", "shared memory", "MPI".
   virtual const char* transport() const = 0;
   // In place; the result is bitwise equal on all ranks. On the host (f32) the parts are added in
-  // rank order, so that it depends on the parts alone. On devices (f32, f16, bf16) that holds for
-  // small sums where the devices read each other; else the order is NCCL's, which depends on the
-  // size, the number of ranks and how they are connected.
+  // rank order, so the result depends on the parts alone. On devices (f32, f16, bf16) that holds
+  // for small sums if the devices read each other. Otherwise the order is NCCL's, which depends on
+  // the size, the number of ranks and their links.
   virtual void all_reduce(const Tensor& x) = 0;
   // out is [size * x.dim(0), ...]; rank r's x becomes part r. Any type.
   virtual void all_gather(const Tensor& x, const Tensor& out) = 0;

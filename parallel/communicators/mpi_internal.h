@@ -1,5 +1,5 @@
-// What the session and the communicator share of MPI. Everything is non-blocking and polled, so
-// that each wait has a deadline and can be given up.
+// MPI helpers of the session and the communicator. Everything is non-blocking and polled, so each
+// wait has a deadline and can be given up.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@ void check(int code, const std::string& what);
 bool wait(Handle& request, std::chrono::milliseconds timeout, std::chrono::microseconds spin,
           const std::function<void()>& look_around);
 
-// Keeps what an active request may still write to until the process ends.
+// Keeps the buffers of an active request until the process ends, because it may still write to
+// them.
 void keep_for_ever(std::shared_ptr<void> buffers);
 
 // Takes over `comm`, a communicator of its own. `broken` is set when a call fails: MPI_Finalize

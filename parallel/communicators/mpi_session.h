@@ -22,12 +22,13 @@ class MpiSession {
   // Joins the job. No function waits longer than `timeout` for another rank; all throw
   // CommunicatorError. So does this where MPI's plugin is not there.
   explicit MpiSession(std::chrono::milliseconds timeout = std::chrono::minutes(5));
-  // Leaves it with the others (MPI_Finalize), unless abandon() was called, a call has failed or the
-  // others do not come: then the process must end without it. Communicators go first.
+  // Leaves the job with the others (MPI_Finalize). Does not call it if abandon() was called, a call
+  // has failed or the others do not come; then the process must end without it. Destroy
+  // communicators first.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
-  // For a process that is going to exit although other ranks hang.
+  // For a process that will exit although other ranks hang.
   void abandon();
 
   int rank() const;
@@ -35,9 +36,9 @@ class MpiSession {
   // Bytes of the root to everybody. More than kMaxBroadcastBytes is an error on all ranks.
   void broadcast(std::string& bytes, int root);
   void barrier();
-  // The group of all ranks, or (group_size > 0, a divisor of size()) of the group_size consecutive
-  // ones that this rank belongs to, which alone have to call: through shared memory where they are
-  // on one host, else through MPI; options.transport insists. Where shared memory cannot be opened,
+  // The group of all ranks. With group_size > 0, a divisor of size(): the group of the group_size
+  // consecutive ranks that include this one; only they call it. Uses shared memory if the ranks are
+  // on one host, else MPI; options.transport can force either. If shared memory cannot be opened,
   // kAuto takes MPI, on all ranks.
   std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& options = {},
                                                   int group_size = 0);

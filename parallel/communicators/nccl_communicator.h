@@ -8,8 +8,8 @@
 
 namespace tandem::cuda {
 
-// As DevicePlugin::make_group_id and make_communicator; "" and null where the plugin was built
-// without NCCL. The backend is a CudaBackend.
+// As DevicePlugin::make_group_id and make_communicator. "" and null if the plugin was built without
+// NCCL. The backend is a CudaBackend.
 std::string make_nccl_id();
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(DeviceBackend& backend,
                                                            const std::string& id, int rank,

@@ -1,5 +1,5 @@
-// Collectives out of one primitive, the round, in which every rank gives some bytes and sees
-// everybody's. What the transports share: chunks, the order of sums, error messages.
+// Collectives built on one primitive, the round: every rank gives some bytes and sees everybody's.
+// The transports share chunks, the order of sums and error messages.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace tandem {
 
 enum class Collective : uint8_t { kAllReduce = 1, kAllGather, kAllToAll, kBroadcast, kBarrier };
 const char* name_of(Collective call);
-// The span of a rank that waits within a collective for what others give.
+// The span of a rank that waits within a collective for the others' bytes.
 inline constexpr SpanKind kWaitForRanks{"wait for ranks", "rank wait"};
 
 class RoundCommunicator : public Communicator {
@@ -34,7 +34,7 @@ class RoundCommunicator : public Communicator {
     size_t stride;
     const std::byte* operator[](int r) const { return data + static_cast<size_t>(r) * stride; }
   };
-  // What a rank does in a round; `part`, `call` and `root` are the same on all ranks.
+  // A rank's part in a round; `part`, `call` and `root` are the same on all ranks.
   struct Round {
     Collective call;
     const void* mine = nullptr;  // this rank's bytes; may be null where bytes is 0

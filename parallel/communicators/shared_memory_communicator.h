@@ -1,10 +1,9 @@
-// Ranks on one host, threads of one process or processes: they meet in a block of memory. No name
-// in the file system or in /dev/shm, so nothing is left behind however the ranks end.
+// Ranks on one host, threads or processes, that share a block of memory. It has no name in the file
+// system or in /dev/shm, so nothing is left behind however the ranks end.
 //
 // Threads:    auto comms = make_thread_communicators(n);
-// Processes:  rank 0 calls create_shared() and tells the others its pid and fd(); these open() it;
-//             all join(), tell each other that they have (any barrier), and make their
-//             communicator.
+// Processes: rank 0 calls create_shared() and tells the others its pid and fd(). They open() it.
+//             All ranks join(), pass any barrier, and make their communicator.
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +44,8 @@ class SharedMemoryRegion {
   // Enters this process (its pid, its cores) as `rank`. Before the communicator is made.
   void join(int rank);
   bool all_joined() const;
-  // Waits until all ranks have, for those who have no other barrier. Throws CommunicatorError.
+  // Waits until all ranks have joined, for groups without another barrier. Throws
+  // CommunicatorError.
   void wait_until_all_joined(std::chrono::milliseconds timeout) const;
 
   // For the communicator.

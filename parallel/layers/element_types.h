@@ -1,5 +1,5 @@
-// Element types that files have and nothing computes with. Their values become floats, as
-// Tensor.to(torch.float32) makes them.
+// Element types of files that nothing computes with. Their values become floats, as by
+// Tensor.to(torch.float32).
 #pragma once
 
 #include "parallel/layers/weights.h"

@@ -56,15 +56,15 @@ class GatedParallelLinear {
 };
 
 // y = W x + b, input features sharded: x holds `part` of the input; the parts are summed over
-// ranks. In int8 and int4 each rank has scales of its own for its part of a row of x and of W:
-// finer than one rank's, so the sums differ by roundings. (Layers with sharded outputs have those
-// of one rank.)
+// ranks. In int8 and int4 each rank has its own scales for its part of a row of x and of W. They
+// are finer than one rank's, so the sums differ by roundings. (Layers with sharded outputs have one
+// rank's scales.)
 class RowParallelLinear {
  public:
   RowParallelLinear(const Weights& w, const Build& b, int64_t in, int64_t out, Range part,
                     Bias bias = Bias::kRequired);
   Tensor forward(const Tensor& x) const;  // [T, part.size()] → [T, out]
-  // The same in two steps: this rank's part of the sum, of any rows; the sum of all ranks'.
+  // forward() in two steps: this rank's part of the sum, for any rows; the sum over all ranks.
   void write_part(const Tensor& x, const Tensor& out) const;
   void sum_parts(const Tensor& out) const { build_.comm.all_reduce(out); }
 
@@ -74,8 +74,8 @@ class RowParallelLinear {
   Tensor bias_;  // on rank 0 only, so that it is added once
 };
 
-// [Q K V] of this rank's heads (shard_heads()) in one product, for self-attention. kv_heads: of
-// keys and values; 0: as many as of queries.
+// [Q K V] of this rank's heads (shard_heads()) in one product, for self-attention. kv_heads: heads
+// of keys and values; 0: as many as of queries.
 class QKVParallelLinear {
  public:
   QKVParallelLinear(const Weights& q, const Weights& k, const Weights& v, const Build& b,
@@ -97,8 +97,8 @@ class QKVParallelLinear {
   Tensor bias_;
 };
 
-// Two inputs: Q from the decoder's state in every step, K and V from the encoder's output once per
-// request. kv_heads as above; kv_in: features of the encoder's output, 0: `in`.
+// Q from the decoder's state in every step, K and V from the encoder's output once per request.
+// kv_heads as above. kv_in: features of the encoder's output; 0: `in`.
 class CrossAttentionQKVParallelLinear {
  public:
   CrossAttentionQKVParallelLinear(const Weights& q, const Weights& k, const Weights& v,
@@ -122,12 +122,12 @@ class CrossAttentionQKVParallelLinear {
 };
 
 // Token (and position) embeddings, the vocabulary sharded over ranks. The table stays in the mapped
-// file where its type allows.
+// file if its type allows.
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const HostTensor& tokens, const Build& b, float scale);
   // [T, d] = scale * tokens[ids] + positions[position_ids + offset]; `positions` may be empty. With
-  // a norm, what it makes of that.
+  // a norm: normed.
   Tensor forward(const Tensor& ids, const Tensor& position_ids, const Tensor& positions,
                  int position_offset, const Norm* norm = nullptr) const;
 
@@ -147,8 +147,8 @@ class ParallelLMHead {
                  float soft_cap = 0.0f);
   Tensor forward(const Tensor& x) const;        // [R, d] → [R, vocabulary], gathered on all ranks
   Tensor forward_shard(const Tensor& x) const;  // [R, d] → [R, ids of this rank]
-  // Whether the best of so many rows comes without logits (ops::linear_best); and that, of some
-  // rows of x: `args` without weight, x and bias.
+  // Whether ops::linear_best takes that many rows, so that no logits are stored. take_best() runs
+  // it on rows of x; `args` come without weight, x and bias.
   bool takes_best(int64_t rows) const;
   void take_best(const Tensor& x, ops::LinearBestArgs args) const;
 

@@ -22,15 +22,15 @@ class Norm {
        NormKind kind = NormKind::kLayer);
   // All of [T, features].
   Tensor forward(const Tensor& x) const;
-  // norm(residual + x), written over x; the residual stays. What post-norm layers do.
+  // norm(residual + x), written over x; the residual stays. For post-norm layers.
   Tensor add_norm(const Tensor& residual, Tensor x) const;
   struct Sum {
     Tensor sum;     // residual + x, written over x; the residual stays
     Tensor normed;  // norm(sum)
   };
-  // What pre-norm layers do.
+  // For pre-norm layers.
   Sum sum_and_norm(const Tensor& residual, Tensor x) const;
-  // How that is done, into tensors of the caller's; no `sum`: only the norm is written.
+  // The same into the caller's tensors; no `sum`: writes only the norm.
   ops::LayerNormArgs args(const Tensor& residual, const Tensor& x, const Tensor& out,
                           const Tensor& sum) const;
   // Written over x [T, n * features]: each group of features by itself (heads). Of RMS norms.
@@ -49,19 +49,19 @@ class Norm {
   NormKind kind_;
 };
 
-// What a sublayer reads: rows, or a norm of sums that is still to be made, by the first product
-// that reads it where a device can (ops::LinearArgs::norm), or before it.
+// The input of a sublayer: rows, or a norm that is not computed yet. The first product that reads
+// it computes the norm, if the device can (ops::LinearArgs::norm); otherwise it is computed before.
 class NormedRows {
  public:
   explicit NormedRows(Tensor rows) : rows_(std::move(rows)) {}
-  // norm(residual + x), which outlives this. x may be written over; the residual stays. Without a
+  // norm(residual + x); the norm outlives this. May overwrite x; the residual stays. Without a
   // residual: norm(x), and x stays. keep_sum: sum() is wanted.
   NormedRows(const Norm& norm, Tensor residual, Tensor x, bool keep_sum)
       : norm_(&norm), residual_(std::move(residual)), x_(std::move(x)), keep_sum_(keep_sum) {}
 
-  // The rows, made now if they were not.
+  // The rows, computed now if they were not.
   const Tensor& rows();
-  // residual + x, where it was to be kept. The rows are made.
+  // residual + x, if it was to be kept. Computes the rows.
   const Tensor& sum();
   // [T, features of the weight]: activation(W rows + bias).
   Tensor multiply(const Build& b, const PackedWeight& weight, const Tensor& bias,

@@ -1,4 +1,4 @@
-// How n things (heads, features, ids of a vocabulary) are spread over ranks.
+// How n items (heads, features, ids of a vocabulary) are spread over ranks.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ struct HeadShard {
   Range queries, keys;
 };
 
-// `heads` is a multiple of kv_heads: query head h reads head h / (heads / kv_heads), and so it is
-// on each rank, counted from its first ones. With fewer heads of keys than ranks several ranks have
-// the same one, and share the queries that read it.
+// REQUIRES: `heads` is a multiple of kv_heads. Query head h reads head h / (heads / kv_heads), also
+// on each rank, counted from its first heads. With fewer heads of keys than ranks, several ranks
+// have the same head and share the queries that read it.
 inline HeadShard shard_heads(int64_t heads, int64_t kv_heads, int rank, int ranks) {
   if (heads == kv_heads) {
     const Range all = shard_range(heads, rank, ranks);

@@ -1,6 +1,5 @@
 // How layers find their tensors: by scope, as in `Linear(w / "fc1", ...)`. Building a layer loads
-// its shard; what no layer has read when the model is built is named in the log
-// (models/load_model.h).
+// its shard. Tensors that no layer has read are named in the log (models/load_model.h).
 #pragma once
 
 #include <map>
@@ -24,8 +23,8 @@ struct HostTensor {
   Shape shape;
   std::shared_ptr<const void> keep_alive;  // the mapping
   size_t bytes = 0;                        // of the data
-  // torch's name of an element type that DType lacks (such as "float64"); `dtype` means nothing
-  // then. What becomes of it: parallel/layers/element_types.h.
+  // torch's name of an element type that DType lacks (such as "float64"); then `dtype` means
+  // nothing. Its conversion: parallel/layers/element_types.h.
   std::string foreign_dtype;
 
   std::string dtype_name() const { return foreign_dtype.empty() ? name_of(dtype) : foreign_dtype; }
@@ -34,15 +33,15 @@ struct HostTensor {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  // The tensor of that full name, marked as read; nullptr where there is none.
+  // The tensor of that full name, marked as read; nullptr if there is none.
   virtual const HostTensor* find(const std::string& name) = 0;
-  // Marks all tensors whose name begins so as read. Of a source that does not know what was read,
-  // nothing.
+  // Marks all tensors whose name begins so as read. Does nothing in a source that does not track
+  // reads.
   virtual void skip(const std::string&) {}
   // For error messages: the directory or file.
   virtual std::string location() const = 0;
-  // `t` in a type that layers take: itself, or its values in f32, converted once for all who keep
-  // them. Throws InputError for a type without numbers.
+  // `t` in a type that layers take: itself, or its values in f32, converted once for all holders.
+  // Throws InputError for a type without numbers.
   HostTensor in_layer_type(const HostTensor& t);
 
  private:
@@ -67,9 +66,9 @@ class Weights {
   // The tensor `name` of this scope, in f32, f16 or bf16. Throws InputError naming the tensor if it
   // is missing, of another shape, or of a type that does not become f32.
   HostTensor get(std::string_view name, const Shape& shape) const;
-  // The same, but nullopt where it is missing.
+  // The same, but nullopt if it is missing.
   std::optional<HostTensor> find(std::string_view name, const Shape& shape) const;
-  // Marks a tensor as read, whatever it is; for those that a model knows and does not need.
+  // Marks a tensor as read, whatever it is: for tensors that a model knows and does not need.
   void find_any(std::string_view name) const { source_->find((*this / name).scope()); }
   // The same of all tensors in the scope.
   void skip() const { source_->skip(scope_ + "."); }

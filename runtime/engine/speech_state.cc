@@ -20,9 +20,9 @@ SpeechState::SpeechState(const std::string& request_id,
   output_.mutable_warnings()->Assign(warnings.begin(), warnings.end());
 }
 
-std::vector<Transcription::Request> SpeechState::next() {
+std::vector<PartRequest> SpeechState::next() {
   if (!transcription_) return {};
-  std::vector<Transcription::Request> out = transcription_->next();
+  std::vector<PartRequest> out = transcription_->next();
   unanswered_ += static_cast<int>(out.size());
   if (unanswered_ == 0) throw invalid_request(kSoundField, "has no sound");
   return out;

@@ -6,36 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "runtime/engine/composite_state.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
 
-class SpeechState {
+class SpeechState final : public CompositeState {
  public:
   // Times in seconds of one clock. `tokenizer` outlives the state.
   SpeechState(const std::string& request_id, std::shared_ptr<Transcription> transcription,
               const Tokenizer& tokenizer, double arrival_time);
-  SpeechState(const SpeechState&) = delete;
-  SpeechState& operator=(const SpeechState&) = delete;
 
-  // The requests that are to be computed now, beside those that have no answer yet; each is
-  // answered by take(). Throws InputError: what is asked for cannot be had.
-  std::vector<Transcription::Request> next();
-  // The whole answer to the request of that number. Throws InputError if it is none to go on with.
-  void take(int number, const proto::RequestOutput& answer, double now);
-  // It has ended, if not well: the sound and its windows are let go.
-  void stop();
-
-  // All that there is so far, and it only grows: text and segments by window. With metrics once it
-  // has finished.
-  const proto::RequestOutput& output() const { return output_; }
-  bool finished() const { return output_.finished(); }
-  // Of sound: how much is done, and how much there is.
-  double seconds_done() const { return seconds_done_; }
-  double seconds() const { return seconds_; }
-  void check_integrity() const;
+  std::vector<PartRequest> next() override;
+  void take(int number, const proto::RequestOutput& answer, double now) override;
+  void stop() override;
+  // Text and segments by window.
+  const proto::RequestOutput& output() const override { return output_; }
+  double seconds_done() const override { return seconds_done_; }
+  double seconds() const override { return seconds_; }
+  void check_integrity() const override;
 
  private:
   void add_segments();

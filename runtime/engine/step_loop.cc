@@ -98,8 +98,27 @@ bool StepLoop::schedule_step(double now, proto::StepInput& step) {
   scheduler_.schedule(now, step);
   span.say({scheduler_.num_running(), scheduler_.num_waiting()});
   if (!has_work(step)) return false;
+  step_tokens_.observe(num_tokens(step));
   if (profile_ != nullptr) profile_->count_step();
   return true;
+}
+
+// That workers compute: of encoders, of decoders' chunks, and drafts.
+int64_t StepLoop::num_tokens(const proto::StepInput& step) const {
+  int64_t out = 0;
+  const auto encoder_of = [](const proto::SequenceGroupMetadata& group) {
+    const proto::SequenceData& data = group.encoder_seq_data();
+    return int64_t{data.encoder_length() > 0 ? data.encoder_length()
+                                             : data.prompt_token_ids_size()};
+  };
+  for (const proto::SequenceGroupMetadata& group : step.groups()) {
+    if (group.compute_encoder()) out += encoder_of(group);
+    for (const proto::SequenceData& data : group.seq_data()) out += data.token_chunk_size();
+  }
+  for (const proto::SequenceGroupDelta& delta : step.deltas())
+    for (const proto::SequenceDelta& seq : delta.seqs())
+      out += seq.token_chunk_size() + seq.draft_token_ids_size() + seq.num_drafts();
+  return out;
 }
 
 namespace {
@@ -215,6 +234,12 @@ proto::SchedulerStats StepLoop::stats() const {
   out.set_num_free_host_blocks(scheduler_.block_manager().host().num_free());
   out.set_num_total_host_blocks(scheduler_.block_manager().host().num_total());
   out.set_encoder_seconds(encoder_seconds_);
+  out.mutable_step_tokens_buckets()->Add(step_tokens_.counts().begin(),
+                                         step_tokens_.counts().end());
+  out.set_step_tokens(step_tokens_.sum());
+  out.set_block_size(config_.block_size);
+  out.set_prefix_caching(config_.enable_prefix_caching);
+  out.set_encoder_cache(config_.enable_encoder_cache);
   const SpeculationStats& drafts = scheduler_.speculation_stats();
   out.set_spec_drafts(drafts.drafts);
   out.set_spec_draft_tokens(drafts.draft_tokens);

@@ -15,6 +15,7 @@
 
 #include "base/profile/profile.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/protocol/token_histogram.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace tandem {
@@ -61,6 +62,7 @@ class StepLoop {
 
  private:
   bool schedule_step(double now, proto::StepInput& step);
+  int64_t num_tokens(const proto::StepInput& step) const;
   void check_answer(const proto::StepOutput& output) const;
   void finish_if_ended(const SequenceGroup& scheduled, const proto::SequenceGroupOutput& group,
                        int i);
@@ -72,6 +74,7 @@ class StepLoop {
   std::unique_ptr<SequenceGroup> alone_;  // starts when no step is in flight
   uint64_t steps_completed_ = 0;
   double encoder_seconds_ = 0;
+  TokenHistogram step_tokens_;
   double waiting_since_ = 0;
 };
 

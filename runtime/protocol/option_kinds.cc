@@ -1,5 +1,6 @@
 #include "runtime/protocol/option_kinds.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -116,6 +117,22 @@ Kind short_name(const char* other_spelling) {
           },
           [](const Options& options, const Field* field, const std::string& name) {
             check_short_name(Options::GetReflection()->GetString(options, field), name);
+          }};
+}
+
+Kind one_of(std::vector<std::string> words) {
+  const auto check = [=](const std::string& word, const std::string& name) {
+    if (std::find(words.begin(), words.end(), word) != words.end()) return;
+    std::string all;
+    for (size_t i = 0; i < words.size(); ++i)
+      all += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    throw invalid_request(name, "must be " + all + ", not " + describe(json(word)));
+  };
+  return {[](const json& value, const Source& source, const Field* field, Options& out) {
+            Options::GetReflection()->SetString(&out, field, read_string(value, source.name));
+          },
+          [=](const Options& options, const Field* field, const std::string& name) {
+            check(Options::GetReflection()->GetString(options, field), name);
           }};
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/json_fields.h"
 #include "runtime/protocol/option_values.h"
@@ -42,6 +43,8 @@ Kind logprobs();
 Kind truncation();
 Kind seed();
 Kind salt();
+// One of these words.
+Kind one_of(std::vector<std::string> words);
 // Of a language or a task. Two spellings of one parameter have to agree.
 Kind short_name(const char* other_spelling = nullptr);
 Kind early_stopping();

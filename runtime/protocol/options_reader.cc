@@ -37,6 +37,7 @@ using option_kinds::Kind;
 using option_kinds::logprobs;
 using option_kinds::message;
 using option_kinds::number;
+using option_kinds::one_of;
 using option_kinds::salt;
 using option_kinds::seed;
 using option_kinds::short_name;
@@ -93,6 +94,11 @@ void add_languages(Table& t) {
     t.add(spelling, Origin::kVllm, field, short_name(field));
   }
   t.add("task", Origin::kVllm, short_name());
+}
+
+void add_documents(Table& t) {
+  t.add("split", Origin::kVllm, one_of({"auto", "sentences", "paragraphs", "none"}));
+  t.add("merge", Origin::kVllm, one_of({"join", "summary"}));
 }
 
 void add_sampling(Table& t) {
@@ -162,6 +168,7 @@ const Table& table() {
     add_lengths(t);
     add_prompts(t);
     add_languages(t);
+    add_documents(t);
     add_sampling(t);
     add_processors(t);
     add_output(t);

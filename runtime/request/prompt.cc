@@ -84,7 +84,8 @@ void check_encoder(const Ids& ids, const std::string& field, int positions) {
   if (positions > 0 && ids.size() > static_cast<size_t>(positions))
     throw ContextLengthError(
         field, positions, std::ssize(ids),
-        "; truncate_prompt_tokens: -1 (--truncate-prompt-tokens -1) cuts its end off.");
+        "; split: auto (--split auto) computes a text in parts, truncate_prompt_tokens: -1 "
+        "(--truncate-prompt-tokens -1) cuts its end off.");
 }
 
 bool is_blank(const std::string& text) {
@@ -148,6 +149,16 @@ void assign(const Ids& ids, Repeated* out) {
   out->Assign(ids.begin(), ids.end());
 }
 
+// Before anything is cut off.
+Ids source_ids(const proto::PromptPart& part, const proto::GenerationOptions& options,
+               const PromptParams& with, const Tokenizer* tokenizer) {
+  Ids ids = tokenise(part, tokenizer,
+                     {with.add_special_tokens,
+                      options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
+  if (tokenizer != nullptr) add_source_prefix(options, tokenizer->languages(), ids);
+  return ids;
+}
+
 // Text or ids → the ids that the encoder reads.
 Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                 const PromptParams& with, const Tokenizer* tokenizer,
@@ -160,11 +171,8 @@ Ids encoder_ids(const proto::Prompt& prompt, const proto::GenerationOptions& opt
             (prompt.encoder().has_image()   ? "images"
              : prompt.encoder().has_sound() ? "sound"
                                             : "frames"));
-  Ids ids = tokenise(prompt.encoder(), tokenizer,
-                     {with.add_special_tokens,
-                      options.has_src_lang() ? &options.src_lang() : nullptr, with.prefix});
+  Ids ids = source_ids(prompt.encoder(), options, with, tokenizer);
   check_not_empty(prompt, with);
-  if (tokenizer != nullptr) add_source_prefix(options, tokenizer->languages(), ids);
   check_ids(ids, field, resolver.encoder_vocab_size());
   if (with.truncate_prompt_tokens)
     truncate(ids, static_cast<size_t>(*with.truncate_prompt_tokens), tokenizer);
@@ -224,6 +232,11 @@ proto::EncoderFrames frames_of(const proto::PromptPart& part, const PromptParams
 }
 
 }  // namespace
+
+size_t num_encoder_tokens(const proto::PromptPart& text, const proto::GenerationOptions& options,
+                          const Tokenizer& tokenizer, const ParamsResolver& resolver) {
+  return source_ids(text, options, resolver.prompt_params(options), &tokenizer).size();
+}
 
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,

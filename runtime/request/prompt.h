@@ -1,6 +1,7 @@
 // The prompt of a request → token ids of encoder and decoder, or the encoder's frames.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,5 +35,10 @@ struct PreparedPrompt {
 PreparedPrompt preprocess(const proto::Prompt& prompt, const proto::GenerationOptions& options,
                           const Tokenizer* tokenizer, const ModelConfig& config,
                           const ParamsResolver& resolver, const ImageProcessor* images = nullptr);
+
+// How many tokens the encoder reads of a text, with those around it, before anything is cut off.
+// Options as for preprocess().
+size_t num_encoder_tokens(const proto::PromptPart& text, const proto::GenerationOptions& options,
+                          const Tokenizer& tokenizer, const ParamsResolver& resolver);
 
 }  // namespace tandem

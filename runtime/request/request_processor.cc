@@ -95,6 +95,11 @@ PreparedRequest RequestProcessor::prepare(const proto::Prompt& prompt,
     speech(field);
     return prepare(MediaSource::of_bytes(prompt.encoder().sound().file(), field), prompt, options);
   }
+  if (auto document = plan_document(prompt, options, *tokenizer_, resolver_)) {
+    PreparedRequest out;
+    out.document = std::move(*document);
+    return out;
+  }
   if (options.has_tgt_lang())
     return prepare_resolved(
         prompt, with_target_language(prompt, options, tokenizer_->languages(), resolver_));

@@ -13,6 +13,7 @@
 #include "runtime/media/sound/speech_settings.h"
 #include "runtime/media/sound/transcription.h"
 #include "runtime/protocol/tandem.pb.h"
+#include "runtime/request/document_plan.h"
 #include "runtime/request/params_resolver.h"
 #include "runtime/request/prompt.h"
 #include "runtime/request/request_error.h"
@@ -25,6 +26,8 @@ struct PreparedRequest {
   proto::SamplingParams params;  // always with a seed, unless nothing is generated
   // Of sound, and then nothing else: the requests that answer it.
   std::shared_ptr<Transcription> transcription = {};
+  // Of a text that is computed in parts, and then nothing else.
+  std::optional<PreparedDocument> document = {};
 };
 
 // Reads config and tokenizer of a checkpoint, not its weights. Usable from any thread.

@@ -37,10 +37,16 @@ std::string_view credentials_of(const HttpRequest& request, std::string_view sch
 }
 
 bool has_key(const ServerConfig& config, const HttpRequest& request) {
-  if (config.api_keys.empty()) return true;
   std::string_view credentials = credentials_of(request, "Bearer");
   if (credentials.empty()) credentials = credentials_of(request, "DeepL-Auth-Key");
-  const Digest given = digest_of(credentials);
+  if (const std::string* azure = request.header("api-key"); credentials.empty() && azure)
+    credentials = *azure;
+  return is_key(config, credentials);
+}
+
+bool is_key(const ServerConfig& config, std::string_view key_given) {
+  if (config.api_keys.empty()) return true;
+  const Digest given = digest_of(key_given);
   bool found = false;
   for (const std::string& key : config.api_keys)
     found |= CRYPTO_memcmp(digest_of(key).data(), given.data(), given.size()) == 0;

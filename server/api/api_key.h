@@ -8,12 +8,16 @@
 
 namespace tandem::server {
 
-// What "Authorization: SCHEME key" gives; empty: nothing, or another scheme. Schemes have no case,
-// and any number of blanks may follow (RFC 9110, 11.1).
+// The key of "Authorization: SCHEME key"; empty: none, or another scheme. Schemes ignore case, and
+// any number of blanks may follow (RFC 9110, 11.1).
 std::string_view credentials_of(const HttpRequest& request, std::string_view scheme);
 
-// Whether the request has one of the server's keys, if it has any. How long this takes does not
-// depend on what is right in a wrong key.
+// Whether the request has one of the server's keys, if the server has any. The time does not depend
+// on how much of a wrong key is right.
 bool has_key(const ServerConfig& config, const HttpRequest& request);
+// The same of a key that stands elsewhere than in a header.
+bool is_key(const ServerConfig& config, std::string_view key);
+inline constexpr char kWrongKey[] =
+    "the API key is missing or wrong (header \"Authorization: Bearer KEY\")";
 
 }  // namespace tandem::server

@@ -13,6 +13,7 @@
 #include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/errors.h"
+#include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {
@@ -27,6 +28,7 @@ class Decorated final : public Exchange {
   std::string take_body() override { return inner_->take_body(); }
   void respond(HttpResponse response) override {
     as_deepl_error(request(), response);
+    as_libretranslate_error(request(), response);
     allow_origin(config_, request(), response);
     inner_->respond(std::move(response));
   }
@@ -72,10 +74,11 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
                                                  const Route*& route) const {
   route = nullptr;
   std::string methods;
+  const std::string path = path_of_route(request.path);
   const bool everything = request.path == "*";  // of OPTIONS alone
   if (everything) methods = "GET, HEAD, POST";
   for (const Route& r : routes()) {
-    if (!r.matches(request.path)) continue;
+    if (!r.matches(path)) continue;
     methods +=
         (methods.empty() ? "" : ", ") + std::string(is_get(r.method) ? "GET, HEAD" : r.method);
     if (request.method == r.method || (is_get(request.method) && is_get(r.method))) route = &r;
@@ -87,9 +90,8 @@ std::optional<HttpResponse> Application::refusal(const HttpRequest& request,
     response.headers.emplace_back("allow", methods + ", OPTIONS");
     return response;
   }
-  if (!route->open() && !has_key(context_.config, request))
-    return error_response(401,
-                          "the API key is missing or wrong (header \"Authorization: Bearer KEY\")");
+  if (!route->open() && !route->key_in_body && !has_key(context_.config, request))
+    return error_response(401, kWrongKey);
   if (route->hears() && is_foreign_form(context_.config, request))
     return error_response(403, "pages of other origins may not send forms (--allowed-origins)");
   if (route->hears() && context_.speech_tasks.empty())
@@ -103,11 +105,13 @@ Admission Application::admit(const HttpRequest& head) {
   Admission admission{.refusal = refusal(head, route)};
   if (admission.refusal) {
     as_deepl_error(head, *admission.refusal);
+    as_libretranslate_error(head, *admission.refusal);
     allow_origin(context_.config, head, *admission.refusal);
   }
-  // (DeepL's package asks for languages by GET, with a form.)
+  // (DeepL's package and LibreTranslate's ask for languages by GET, with a form.)
   admission.takes_body =
-      route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages);
+      route != nullptr && (!is_get(route->method) || route->handler == get_deepl_languages ||
+                           route->handler == get_libretranslate_languages);
   admission.audio = route != nullptr && route->hears();
   admission.open = route != nullptr && route->open();
   return admission;
@@ -138,8 +142,9 @@ void Application::handle(const std::shared_ptr<Exchange>& plain) {
 
 void Application::answered(const HttpRequest& request, int status, size_t bytes, double seconds,
                            bool complete) {
-  const auto known = std::find_if(routes().begin(), routes().end(),
-                                  [&](const Route& r) { return r.matches(request.path); });
+  const auto known = std::find_if(
+      routes().begin(), routes().end(),
+      [path = path_of_route(request.path)](const Route& r) { return r.matches(path); });
   context_.metrics.http_answered(std::string(known != routes().end() ? known->path : "other"),
                                  status, seconds);
   if (!context_.config.access_log) return;

@@ -1,5 +1,5 @@
-// What the server answers: routes, keys, CORS, the access log. Handlers run on the strand of their
-// connection; several at a time. No sockets here: tests drive it with an Exchange of their own.
+// The server's answers: routes, keys, CORS, the access log. Handlers run on the strand of their
+// connection, several at a time. No sockets here: tests drive it with their own Exchange.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace tandem::server {
 
-// What handlers share; outlives them.
+// Shared by all handlers; outlives them.
 struct AppContext {
   const ServerConfig& config;
   EngineApi& engine;
@@ -31,12 +31,12 @@ struct AppContext {
   std::time_t created = std::time(nullptr);
   std::vector<std::string> tasks = {};  // that a request may name
   bool reads_images = false;
-  // Of a model that hears: "transcribe", perhaps "translate"; and the languages that it tells
-  // apart, as "de".
+  // Of a speech model: "transcribe", perhaps "translate"; and the languages that it detects, as
+  // "de".
   std::vector<std::string> speech_tasks = {}, speech_languages = {};
   bool speech_times = false;  // it says when each text is said
   std::atomic<int> prompts_under_way{0};
-  // Takes room for that many prompts; false: the answer is a 429.
+  // Reserves room for that many prompts. False: answer with a 429.
   bool enter(int prompts) {
     if (prompts_under_way.fetch_add(prompts) + prompts <= config.max_requests) {
       metrics.requests_under_way(prompts);
@@ -49,7 +49,7 @@ struct AppContext {
     prompts_under_way -= prompts;
     metrics.requests_under_way(-prompts);
   }
-  // Runs f where it holds up no connection; by default here and now.
+  // Runs f where it blocks no connection; by default at once.
   std::function<void(std::function<void()>)> run_apart = [](std::function<void()> f) { f(); };
   std::function<int()> num_connections = [] { return 0; };
   std::atomic<uint64_t> characters_translated{0};  // DeepL's usage

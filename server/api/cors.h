@@ -1,4 +1,4 @@
-// What a browser's page of another origin may do
+// Permissions of browser pages of other origins
 // (https://fetch.spec.whatwg.org/#http-cors-protocol).
 #pragma once
 
@@ -10,8 +10,8 @@ namespace tandem::server {
 // Lets the page that asks read the answer, if its origin is allowed.
 void allow_origin(const ServerConfig& config, const HttpRequest& request, HttpResponse& response);
 
-// The answer to OPTIONS. A browser that asks for an allowed origin gets the method and the headers
-// that it asks for: "*" would not mean Authorization. methods: the route's, "GET, POST".
+// The answer to OPTIONS. For an allowed origin it echoes the requested method and headers, because
+// "*" would not include Authorization. methods: the route's, "GET, POST".
 HttpResponse options_answer(const ServerConfig& config, const HttpRequest& request,
                             const std::string& methods);
 

@@ -1,4 +1,4 @@
-// One HTTP request that asks the engine for several things at once, and answers when all have come:
+// One HTTP request that makes several requests of the engine and answers when all have ended:
 // admission, ids, cancellation. Lives on the strand of its connection, as long as the engine or the
 // exchange refers to it.
 #pragma once
@@ -17,8 +17,8 @@ namespace tandem::server {
 class EngineJob : public std::enable_shared_from_this<EngineJob> {
  public:
   virtual ~EngineJob() = default;
-  // Submits everything, or answers that the server is full. Ids are given here. Throws InputError
-  // if these are more than the server ever takes.
+  // Assigns ids and submits everything, or answers that the server is full. Throws InputError if
+  // there are more than the server ever takes.
   void start(std::vector<EngineApi::Request> requests);
 
  protected:
@@ -29,11 +29,11 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   virtual void on_chunk(size_t request, const proto::RequestChunk& chunk) = 0;
   // The first error ends the answer, and cancels the other requests.
   virtual void fail(const proto::Error& error);
-  // The client's name of a field that the engine found fault with in a request.
+  // The client's name of the field at fault in the engine's error.
   virtual std::string field_of(size_t request, const std::string& field) const {
     return names_.of(field);
   }
-  // "prompt" and what is in it, but no other name that begins so.
+  // "prompt" and its parts, but no other name with that prefix.
   static bool is_of_prompt(const std::string& field) {
     return field == "prompt" || field.starts_with("prompt.");
   }
@@ -48,7 +48,7 @@ class EngineJob : public std::enable_shared_from_this<EngineJob> {
   AppContext& app_;
   const std::shared_ptr<Exchange> exchange_;
   FieldNames names_;  // the client's
-  // What the engine's ids of the requests begin with.
+  // The prefix of the engine's ids of the requests.
   std::string id_ = exchange_->request().id;
 
  private:

@@ -11,8 +11,8 @@ namespace tandem::server {
 
 // The HTTP status of an error by its type (InputError's api_name(), or a client library's).
 int status_of(const std::string& type);
-// {"error": {"message", "type", "param", "code"}}; code is the status, where OpenAI has no name for
-// it. 429 and 503 say Retry-After: `retry_after` seconds in whole ones, but at least 1.
+// {"error": {"message", "type", "param", "code"}}. code is the status unless OpenAI has a name for
+// it. 429 and 503 have Retry-After: `retry_after` rounded to whole seconds, at least 1.
 HttpResponse error_response(int status, const std::string& message, const std::string& type,
                             const std::string& param = {}, double retry_after = 0);
 // The type that goes with the status.

@@ -1,5 +1,5 @@
-// The names that a client used for what the engine calls otherwise, so that errors say what the
-// client sent.
+// The client's names for fields that the engine calls otherwise, so that errors use the client's
+// names.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ class FieldNames {
     theirs_.insert(others.theirs_.begin(), others.theirs_.end());
   }
   std::string of(const std::string& field) const;
-  // The message with our names replaced: the one that it begins with, and further on those that are
-  // no words of English.
+  // The message with our names replaced: the leading one, and later ones that are not English
+  // words.
   std::string in(std::string_view text) const;
   InputError in(const InputError& error) const;
   // f(), whose InputErrors name the client's fields.

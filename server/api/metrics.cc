@@ -11,6 +11,10 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/protocol/token_histogram.h"
+#include "runtime/version.h"
+#include "server/api/process_metrics.h"
+
 namespace tandem::server {
 namespace {
 
@@ -21,6 +25,7 @@ const Buckets kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40,
 const Buckets kTokenSeconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5};
 const Buckets kSoundSeconds{1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const Buckets kSequences{1, 2, 5, 10, 20};
+const Buckets kPreemptions{0, 1, 2, 5, 10, 20};
 const Buckets kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000};
 
 // Ours → vLLM's, where the meaning is the same.
@@ -52,9 +57,38 @@ const std::multimap<std::string, std::string> kAliases{
     {"tandem:request_prefill_time_seconds", "vllm:request_prefill_time_seconds"},
     {"tandem:request_decode_time_seconds", "vllm:request_decode_time_seconds"},
     {"tandem:request_params_n", "vllm:request_params_n"},
+    {"tandem:request_num_preemptions", "vllm:request_num_preemptions"},
+    {"tandem:iteration_tokens_total", "vllm:iteration_tokens_total"},
+    {"tandem:num_requests_waiting_by_reason", "vllm:num_requests_waiting_by_reason"},
+    {"tandem:cache_config_info", "vllm:cache_config_info"},
     {"tandem:request_params_max_tokens", "vllm:request_params_max_tokens"},
     {"tandem:request_max_num_generation_tokens", "vllm:request_max_num_generation_tokens"},
 };
+
+Buckets step_buckets() { return {TokenHistogram::kBounds.begin(), TokenHistogram::kBounds.end()}; }
+
+// Steps of all replicas by their tokens.
+struct Steps {
+  std::vector<double> counts = std::vector<double>(TokenHistogram::kBounds.size() + 1);
+  double tokens = 0;
+
+  void add(const proto::SchedulerStats& stats) {
+    const auto& buckets = stats.step_tokens_buckets();
+    for (size_t i = 0; i < counts.size() && i < static_cast<size_t>(buckets.size()); ++i)
+      counts[i] += static_cast<double>(buckets[static_cast<int>(i)]);
+    tokens += static_cast<double>(stats.step_tokens());
+  }
+};
+
+Labels cache_labels(const proto::SchedulerStats& stats, int replica) {
+  const auto flag = [](bool on) { return std::string(on ? "True" : "False"); };
+  return {{"block_size", std::to_string(stats.block_size())},
+          {"num_gpu_blocks", std::to_string(stats.num_total_blocks())},
+          {"num_cpu_blocks", std::to_string(stats.num_total_host_blocks())},
+          {"enable_prefix_caching", flag(stats.prefix_caching())},
+          {"enable_encoder_cache", flag(stats.encoder_cache())},
+          {"engine", std::to_string(replica)}};
+}
 
 // Of all replicas.
 struct Drafts {
@@ -103,6 +137,17 @@ struct Metrics::Impl {
     }
   };
 
+  // With `mutex`. Workers that start anew count from the beginning.
+  void set(const Steps& now) {
+    Steps more = now;
+    if (now.tokens >= steps.tokens) {
+      more.tokens -= steps.tokens;
+      for (size_t i = 0; i < more.counts.size(); ++i) more.counts[i] -= steps.counts[i];
+    }
+    if (std::all_of(more.counts.begin(), more.counts.end(), [](double n) { return n >= 0; }))
+      iteration_tokens.ObserveMultiple(more.counts, more.tokens);
+    steps = now;
+  }
   // With `mutex`.
   void set(const Drafts& d) {
     drafts.set(d.drafts);
@@ -116,10 +161,19 @@ struct Metrics::Impl {
 
   Labels labels;
   prometheus::Registry registry;
+  ProcessMetrics process{registry};
+  prometheus::Family<prometheus::Gauge>& build_info =
+      gauges("tandem:build_info", "The version of Tandem, as a label; always 1.");
   prometheus::Gauge& running =
       gauge("tandem:num_requests_running", "Requests that the engine computes.");
   prometheus::Gauge& waiting =
       gauge("tandem:num_requests_waiting", "Requests that wait for their first step.");
+  prometheus::Family<prometheus::Gauge>& waiting_by_reason =
+      gauges("tandem:num_requests_waiting_by_reason",
+             "Requests that wait: for room in a batch (capacity), for their text, sound or image "
+             "to be read (deferred).");
+  prometheus::Family<prometheus::Gauge>& cache_config =
+      gauges("tandem:cache_config_info", "What the KV cache was made with, as labels; always 1.");
   prometheus::Gauge& swapped = gauge("tandem:num_requests_swapped",
                                      "Preempted requests whose KV blocks are in host memory.");
   prometheus::Gauge& kv_usage =
@@ -135,7 +189,8 @@ struct Metrics::Impl {
   prometheus::Gauge& connections = gauge("tandem:http_connections", "Open HTTP connections.");
   prometheus::Family<prometheus::Gauge>& replica_up =
       gauges("tandem:replica_up", "1 if the replica's workers are up.");
-  std::mutex mutex;  // of the mirrors
+  std::mutex mutex;  // of the mirrors and `steps`
+  Steps steps;       // as of the last set()
   Mirror preemptions{
       counter("tandem:num_preemptions_total", "Requests that made room for others.")};
   Mirror restarts{
@@ -198,6 +253,10 @@ struct Metrics::Impl {
   prometheus::Histogram& decode =
       histogram("tandem:request_decode_time_seconds",
                 "From a request's first token to its last one.", kSeconds);
+  prometheus::Histogram& preemptions_of_request = histogram(
+      "tandem:request_num_preemptions", "Times that a request was preempted.", kPreemptions);
+  prometheus::Histogram& iteration_tokens =
+      histogram("tandem:iteration_tokens_total", "Tokens that a step computes.", step_buckets());
   prometheus::Histogram& params_n =
       histogram("tandem:request_params_n", "Sequences that requests ask for.", kSequences);
   prometheus::Histogram& params_max_tokens =
@@ -234,6 +293,7 @@ void Metrics::request_ended(const Ended& r) {
     impl_->prefill.Observe(std::max(r.first_token - r.queue, 0.0));
     impl_->decode.Observe(std::max(r.total - r.first_token, 0.0));
   }
+  impl_->preemptions_of_request.Observe(r.preemptions);
   if (r.sequences > 0) impl_->params_n.Observe(r.sequences);
   if (r.max_tokens > 0) impl_->params_max_tokens.Observe(static_cast<double>(r.max_tokens));
   if (r.longest > 0) impl_->longest.Observe(r.longest);
@@ -275,6 +335,7 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
   double cross = 0, idle = 0, host = 0, encoder_queries = 0, encoder_hits = 0, prefix_queries = 0,
          prefix_hits = 0, encoder_seconds = 0;
   Drafts drafts;
+  Steps steps;
   for (int i = 0; i < status.info.replicas_size(); ++i) {
     const proto::ReplicaInfo& replica = status.info.replicas(i);
     running += replica.stats().num_running();
@@ -292,10 +353,16 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     prefix_hits += static_cast<double>(replica.stats().prefix_cache_hits());
     encoder_seconds += replica.stats().encoder_seconds();
     drafts.add(replica.stats());
+    steps.add(replica.stats());
+    if (replica.stats().block_size() > 0)
+      impl_->cache_config.Add(cache_labels(replica.stats(), i)).Set(1);
     impl_->replica_up.Add({{"engine", std::to_string(i)}}).Set(replica.up() ? 1 : 0);
   }
   impl_->running.Set(running);
   impl_->waiting.Set(waiting);
+  impl_->waiting_by_reason.Add({{"reason", "capacity"}}).Set(waiting);
+  impl_->waiting_by_reason.Add({{"reason", "deferred"}})
+      .Set(std::max(0.0, status.info.num_requests() - running - waiting - swapped));
   impl_->swapped.Set(swapped);
   impl_->kv_usage.Set(blocks > 0 ? 1 - free / blocks : 0);
   const std::pair<const char*, double> kinds[] = {{"self", blocks - free - cross},
@@ -319,8 +386,11 @@ std::string Metrics::text(const EngineStatus& status, int num_connections) {
     impl_->prefix_hits.set(prefix_hits);
     impl_->encoder_seconds.set(encoder_seconds);
     impl_->set(drafts);
+    impl_->set(steps);
   }
 
+  impl_->process.update();
+  impl_->build_info.Add({{"version", kVersion}}).Set(1);
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   const size_t own = families.size();
   for (size_t i = 0; i < own; ++i) {

@@ -1,4 +1,4 @@
-// What the server counts, for Prometheus. Thread-safe. The names, and vLLM's for the same things:
+// The server's metrics, for Prometheus. Thread-safe. The names, and vLLM's equivalents:
 // docs/serving.md.
 #pragma once
 
@@ -22,6 +22,7 @@ class Metrics {
     int prompt_tokens = 0, output_tokens = 0;  // no output: of an embedding
     int sequences = 0, longest = 0;            // asked for; tokens of the longest one
     int64_t max_tokens = 0;                    // that the request says; 0: nothing
+    int preemptions = 0;
   };
   void request_ended(const Ended& request);
   void first_token(double seconds);
@@ -31,7 +32,7 @@ class Metrics {
   void sound_transcribed(double seconds);
   void http_answered(const std::string& path, int status, double seconds);
   void requests_under_way(int change);
-  // The server itself had no room; what the engine refuses is in its status.
+  // The server itself had no room. Refusals by the engine are in its status.
   void request_refused(const std::string& reason);
 
   // Since the server started.

@@ -1,5 +1,7 @@
 #include "server/api/routes.h"
 
+#include <algorithm>
+
 namespace tandem::server {
 
 bool Route::matches(std::string_view request) const {
@@ -21,9 +23,19 @@ const std::vector<Route>& routes() {
        "The model's languages by DeepL's codes"},
       {"GET", "/v2/glossary-language-pairs", get_deepl_glossary_pairs, kAnswers,
        "None: there are no glossaries"},
+      {"POST", "/translate", post_libretranslate, kComputes, "LibreTranslate's translation",
+       /*key_in_body=*/true},
+      {"POST", "/detect", post_detect, kAnswers, "Which of the model's languages a text is in",
+       /*key_in_body=*/true},
+      {"GET", "/languages", get_libretranslate_languages, kOpen,
+       "The model's languages by LibreTranslate's codes"},
+      {"GET", "/frontend/settings", get_frontend_settings, kOpen,
+       "What LibreTranslate's clients ask first"},
       {"POST", "/v1/embeddings", post_embeddings, kComputes, "The encoder's output as vectors"},
       {"POST", "/score", post_score, kComputes, "How alike pairs of texts are"},
       {"POST", "/v1/score", post_score, kComputes, "The same"},
+      {"POST", "/v1/rerank", post_rerank, kComputes, "Documents in the order of their likeness"},
+      {"POST", "/v2/rerank", post_rerank, kComputes, "Cohere's name for it"},
       {"POST", "/v1/target_scores", post_target_scores, kComputes,
        "How likely targets are, given their sources"},
       {"POST", "/v1/audio/transcriptions", post_transcriptions, kHears, "What is said in a file"},
@@ -45,6 +57,23 @@ const std::vector<Route>& routes() {
       {"GET", "/favicon.ico", get_icon, kOpen, "The page's icon"},
   };
   return all;
+}
+
+std::string path_of_route(const std::string& path) {
+  static constexpr std::string_view kDeployments = "/openai/deployments/", kAzure = "/openai/v1/";
+  const auto known = [](const std::string& one) {
+    return std::any_of(routes().begin(), routes().end(),
+                       [&](const Route& route) { return route.matches(one); });
+  };
+  if (known(path)) return path;
+  std::string below = path;
+  if (path.starts_with(kDeployments)) {
+    const size_t end = path.find('/', kDeployments.size());
+    below = end == path.npos ? path : path.substr(end);
+  } else if (path.starts_with(kAzure)) {
+    below = path.substr(kAzure.size() - 1);
+  }
+  return known("/v1" + below) ? "/v1" + below : path;
 }
 
 }  // namespace tandem::server

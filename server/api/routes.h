@@ -11,7 +11,7 @@
 
 namespace tandem::server {
 
-// Answers, or sees to it that somebody will. An InputError becomes an error answer.
+// Answers, now or later. An InputError becomes an error answer.
 using Handler = void (*)(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 
 struct Route {
@@ -26,6 +26,7 @@ struct Route {
   };
   Kind kind;
   const char* summary;
+  bool key_in_body = false;  // the handler checks it (require_key()), a header's or the body's
 
   bool open() const { return kind == Kind::kOpen; }
   bool hears() const { return kind == Kind::kHears; }
@@ -33,6 +34,9 @@ struct Route {
   bool matches(std::string_view request) const;
 };
 const std::vector<Route>& routes();
+// A path as the routes have it: some clients leave out "/v1", Azure's put
+// "/openai/deployments/NAME" or "/openai/v1" in its place.
+std::string path_of_route(const std::string& path);
 
 // generation_routes.cc
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
@@ -42,10 +46,16 @@ void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+// libretranslate/libretranslate_routes.cc
+void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // embedding_routes.cc
 void post_embeddings(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // score_routes.cc
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // target_score_routes.cc
 void post_target_scores(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // speech/speech_routes.cc

@@ -1,7 +1,9 @@
 // vLLM's scores: how alike two texts are, by the cosine of their embeddings (those of
-// /v1/embeddings). Each text is a request to the engine.
+// /v1/embeddings); and the same as a ranking of documents, as Jina and Cohere ask for it. Each text
+// is a request to the engine.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -29,7 +31,7 @@ double cosine(const proto::Embedding& a, const proto::Embedding& b) {
   return dot / (std::max(std::sqrt(aa), 1e-8) * std::max(std::sqrt(bb), 1e-8));
 }
 
-class ScoreJob final : public EngineJob {
+class ScoreJob : public EngineJob {
  public:
   ScoreJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs,
            FieldNames names)
@@ -39,6 +41,23 @@ class ScoreJob final : public EngineJob {
         parts_(pairs_.first.size() + pairs_.second.size()) {
     names_ = std::move(names);
   }
+
+ protected:
+  // The whole answer. scores: of each pair.
+  virtual Json answer(const std::vector<double>& scores, int tokens) const {
+    Json data = Json::array();
+    for (size_t i = 0; i < scores.size(); ++i)
+      data.push_back({{"index", i}, {"object", "score"}, {"score", scores[i]}});
+    return {{"id", "score-" + exchange_->request().id},
+            {"object", "list"},
+            {"created", std::time(nullptr)},
+            {"model", model_},
+            {"data", data},
+            {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+  }
+
+  const std::string model_;
+  const TextPairs pairs_;
 
  private:
   struct EncodedText {  // a text: the first ones, then the second ones
@@ -62,26 +81,51 @@ class ScoreJob final : public EngineJob {
   std::string list_field() const override { return pairs_.second_name; }
 
   void finish() override {
-    Json data = Json::array();
     int tokens = 0;
     for (const EncodedText& part : parts_) tokens += part.tokens;
+    std::vector<double> scores;
     for (size_t i = 0; i < pairs_.size(); ++i)
-      data.push_back({{"index", i},
-                      {"object", "score"},
-                      {"score", cosine(parts_[pairs_.first_of(i)].embedding,
-                                       parts_[pairs_.first.size() + i].embedding)}});
-    exchange_->respond({.body = dump_ordered_line(
-                            {{"id", "score-" + exchange_->request().id},
-                             {"object", "list"},
-                             {"created", std::time(nullptr)},
-                             {"model", model_},
-                             {"data", data},
-                             {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}})});
+      scores.push_back(
+          cosine(parts_[pairs_.first_of(i)].embedding, parts_[pairs_.first.size() + i].embedding));
+    exchange_->respond({.body = dump_ordered_line(answer(scores, tokens))});
   }
 
-  const std::string model_;
-  const TextPairs pairs_;
   std::vector<EncodedText> parts_;
+};
+
+// The documents by their scores, the best first.
+class RerankJob final : public ScoreJob {
+ public:
+  struct Options {
+    size_t top_n = 0;  // 0: all
+    bool return_documents = true;
+  };
+  RerankJob(AppContext& app, std::shared_ptr<Exchange> exchange, std::string model, TextPairs pairs,
+            FieldNames names, Options options)
+      : ScoreJob(app, std::move(exchange), std::move(model), std::move(pairs), std::move(names)),
+        options_(options) {}
+
+ private:
+  Json answer(const std::vector<double>& scores, int tokens) const override {
+    std::vector<size_t> order(scores.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    if (options_.top_n > 0 && options_.top_n < order.size()) order.resize(options_.top_n);
+    Json results = Json::array();
+    for (const size_t i : order) {
+      Json one = {{"index", i}};
+      if (options_.return_documents) one["document"] = {{"text", pairs_.second[i]}};
+      one["relevance_score"] = scores[i];
+      results.push_back(std::move(one));
+    }
+    return {{"id", "rerank-" + exchange_->request().id},
+            {"model", model_},
+            {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+            {"results", results}};
+  }
+
+  const Options options_;
 };
 
 // vLLM's names of the two sides.
@@ -94,7 +138,68 @@ TextPairs take_sides(nlohmann::json& body, const ServerConfig& config) {
                          body.contains("queries") ? "documents" : "text_2", config);
 }
 
+// What the rest of a body says of all texts of the pairs.
+struct Encoding {
+  proto::Pooling pooling;
+  proto::GenerationOptions options;
+  Urgency urgency;
+  FieldNames names;
+};
+Encoding take_encoding(nlohmann::json& body, const ServerConfig& config) {
+  Encoding out;
+  out.urgency = take_urgency(body, config);
+  out.pooling = read_pooling(take(body, "pooling").value_or("mean"), false);
+  out.options = take_encoding_options(body, out.names);
+  for (const char* name : {"user", "use_activation"}) body.erase(name);
+  refuse_rest(body);
+  return out;
+}
+
+std::vector<EngineApi::Request> requests_of(const TextPairs& pairs, const Encoding& encoding) {
+  std::vector<EngineApi::Request> requests;
+  for (const auto* side : {&pairs.first, &pairs.second})
+    for (const std::string& text : *side) {
+      EngineApi::Request& request = requests.emplace_back();
+      const auto at = static_cast<size_t>(&text - side->data());
+      request.prompt = text_prompt(
+          text, side == &pairs.first ? pairs.name_of_first(at) : pairs.name_of_second(at));
+      *request.prompt.mutable_pooling() = encoding.pooling;
+      request.options = encoding.options;
+      request.timeout = encoding.urgency.timeout;
+      request.priority = encoding.urgency.priority;
+    }
+  return requests;
+}
+
+// Documents may be objects with a text.
+void flatten_documents(nlohmann::json& body) {
+  const auto documents = body.find("documents");
+  if (documents == body.end() || !documents->is_array()) return;
+  for (nlohmann::json& document : *documents)
+    if (document.is_object() && document.contains("text")) {
+      nlohmann::json text = std::move(document["text"]);
+      document = std::move(text);
+    }
+}
+
 }  // namespace
+
+void post_rerank(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  nlohmann::json body = parse_body(exchange->request());
+  const std::string model = check_model(app.config, body);
+  flatten_documents(body);
+  TextPairs pairs = take_text_pairs(body, "query", "documents", app.config);
+  if (pairs.first.size() != 1) throw invalid_request("query", "must be one text");
+  RerankJob::Options options;
+  options.top_n = static_cast<size_t>(take_int(body, "top_n", 0, 1 << 30).value_or(0));
+  options.return_documents = take_bool(body, "return_documents").value_or(true);
+  take_int(body, "max_tokens_per_doc", 0, 1 << 30);
+  Encoding encoding = take_encoding(body, app.config);
+  auto requests = requests_of(pairs, encoding);
+  std::make_shared<RerankJob>(app, exchange, model, std::move(pairs), std::move(encoding.names),
+                              options)
+      ->start(std::move(requests));
+}
 
 void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   nlohmann::json body = parse_body(exchange->request());
@@ -105,25 +210,9 @@ void post_score(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
                             "/v1/target_scores tells");
   const std::string model = check_model(app.config, body);
   TextPairs pairs = take_sides(body, app.config);
-  const Urgency urgency = take_urgency(body, app.config);
-  const proto::Pooling pooling = read_pooling(take(body, "pooling").value_or("mean"), false);
-  FieldNames names;
-  const proto::GenerationOptions options = take_encoding_options(body, names);
-  for (const char* name : {"user", "use_activation"}) body.erase(name);
-  refuse_rest(body);
-  std::vector<EngineApi::Request> requests;
-  for (const auto* side : {&pairs.first, &pairs.second})
-    for (const std::string& text : *side) {
-      EngineApi::Request& request = requests.emplace_back();
-      const auto at = static_cast<size_t>(&text - side->data());
-      request.prompt = text_prompt(
-          text, side == &pairs.first ? pairs.name_of_first(at) : pairs.name_of_second(at));
-      *request.prompt.mutable_pooling() = pooling;
-      request.options = options;
-      request.timeout = urgency.timeout;
-      request.priority = urgency.priority;
-    }
-  std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs), std::move(names))
+  Encoding encoding = take_encoding(body, app.config);
+  auto requests = requests_of(pairs, encoding);
+  std::make_shared<ScoreJob>(app, exchange, model, std::move(pairs), std::move(encoding.names))
       ->start(std::move(requests));
 }
 

@@ -49,7 +49,7 @@ void get_models(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
 }
 
 void get_model(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  const std::string name = exchange->request().path.substr(std::strlen(kModelsPath));
+  const std::string name = path_of_route(exchange->request().path).substr(std::strlen(kModelsPath));
   const auto& names = app.config.model_names;
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw unknown_model(app.config, name);

@@ -1,5 +1,5 @@
-// The memory that bodies of requests may take, all connections together: what has been read, and
-// what parsing makes of it. A share is given back with its request.
+// The memory for bodies of requests of all connections: their bytes and their parsed form. A share
+// is freed with its request.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class BodyShare {
   size_t bytes_ = 0;
 };
 
-// What whoever needs more of --max-body-memory than there is left is told.
+// The error for a request that needs more of --max-body-memory than is left.
 InputError no_body_memory(const BodyBudget& memory);
 
 }  // namespace tandem::server

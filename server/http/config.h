@@ -1,4 +1,4 @@
-// How the HTTP server behaves. docs/serving.md says what each is for.
+// The HTTP server's settings. docs/serving.md describes each.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct ServerConfig {
   std::string root_path;  // "/prefix" that a proxy puts before each path; empty: none
   std::string prompt_template = "{user}";  // chat messages → the encoder's text
 
-  // Bounds. What goes beyond is refused, with a status that says so.
+  // Bounds. Requests beyond them are refused with a fitting status.
   size_t max_connections = 65536;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;

@@ -1,11 +1,11 @@
-// One client's connection: reads requests within bounds of size and time, hands them to the
-// application one after the other, and writes the answers. Lives on a strand of its own; nothing
-// blocks, and no thread belongs to it.
+// One client's connection. Reads requests within bounds of size and time, hands them to the
+// application one after another, and writes the answers. Lives on its own strand; nothing blocks,
+// and it has no thread.
 //
-// Whether a request is admitted is decided by its header; only then its body is read.
+// The header decides whether a request is admitted; only then its body is read.
 //
-// While an answer is under way the connection reads on: that is how it learns that the client has
-// gone. What it reads belongs to the next request.
+// While it answers, the connection keeps reading, because that shows whether the client has gone.
+// These bytes belong to the next request.
 #pragma once
 
 // clang-format off
@@ -30,7 +30,7 @@ namespace tandem::server {
 class Connection;
 class ConnectionExchange;
 
-// What a connection is busy with, for whoever must make room.
+// A connection's current work, for making room.
 enum class Activity {
   kSilent,   // no request has come yet, or not the whole header of the first
   kIdle,     // the same between requests; or it is being closed
@@ -48,23 +48,23 @@ class ConnectionOwner {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // What all connections of a server share; outlives them.
+  // Shared by all connections of a server; outlives them.
   struct Shared {
     RequestGate gate;
     ConnectionOwner& owner;
     boost::asio::ssl::context* tls;   // null: none
     boost::asio::thread_pool& files;  // where writing to a disk may block
   };
-  // crowded: there are too many; it may ask for what is open to everybody, such as /live.
+  // crowded: there are too many connections; this one may use only open routes, such as /live.
   Connection(Stream::Socket socket, const Shared& shared, bool crowded);
   ~Connection();
 
   void start();
   // Any thread. Ends at once if no request is under way, else with its answer.
   void drain();
-  // Any thread. Ends now, if it is still busy with that.
+  // Any thread. Ends now, if it still does that work.
   void make_room(Activity activity);
-  // Any thread. Ends now; whoever produces the answer hears that the client has gone.
+  // Any thread. Ends now; the answer's producer is told that the client has gone.
   void abort();
 
  private:

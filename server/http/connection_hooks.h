@@ -8,7 +8,7 @@
 
 namespace tandem::server {
 
-// What becomes of a request, from its header alone.
+// The decision on a request, from its header alone.
 struct Admission {
   std::optional<HttpResponse> refusal;  // the answer; its body is not read
   bool takes_body = true;               // otherwise a small one is read and counts for nothing
@@ -16,11 +16,11 @@ struct Admission {
   bool open = false;                    // for everybody, also when there are too many connections
 };
 
-// What connections tell the rest of the server; outlives them. Called on their strands.
+// Callbacks of connections; outlives them. Called on their strands.
 class ConnectionHooks {
  public:
   virtual ~ConnectionHooks() = default;
-  // Before the body is read. Not called for what is refused as no HTTP.
+  // Before the body is read. Not called for invalid HTTP, which is refused.
   virtual Admission admit(const HttpRequest& head) = 0;
   // A whole request that was admitted.
   virtual void handle(const std::shared_ptr<Exchange>& exchange) = 0;

@@ -1,9 +1,8 @@
-// What a client sends, and how it leaves. On the connection's strand; one read at a time.
+// A client's input, and its departure. On the connection's strand; one read at a time.
 //
-// A client that closes its connection and one that only says that it sends no more (a half-close)
-// look the same: the input ends. The first answers our next bytes with a reset, the second reads
-// them. So the end of the input does not end an answer that is under way, and where no bytes are
-// due, some are sent after a short while (probe_due()).
+// A closed connection and a half-closed one look the same: the input ends. A closed one answers our
+// next bytes with a reset, a half-closed one reads them. So the end of the input does not end an
+// answer. If no bytes are due, some are sent after a short while (probe_due()).
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -22,22 +21,22 @@ class ConnectionInput {
   // on_news is called when anything below may have changed. The stream outlives the input.
   ConnectionInput(Stream& stream, size_t most_bytes, std::function<void()> on_news);
 
-  // What has come and is not used up.
+  // Unused bytes.
   boost::asio::const_buffer data() const { return buffer_.data(); }
   size_t size() const { return buffer_.size(); }
   void consume(size_t bytes) { buffer_.consume(bytes); }
-  // There is no place for so much more.
+  // Whether there is no room for that many more bytes.
   bool full(size_t bytes) const { return buffer_.size() + bytes > buffer_.max_size(); }
-  // Those that some clients send in front of a request (RFC 9112, 2.2). Returns whether anything
-  // else is there.
+  // Skips empty lines, which some clients send before a request (RFC 9112, 2.2). Returns whether
+  // other bytes are there.
   bool skip_empty_lines();
-  // Gives memory back, if nothing is in it.
+  // Frees the buffer, if it is empty.
   void shrink();
 
-  // Reads up to so many bytes, unless a read is pending already or nothing can come. owner keeps
-  // the stream and the input.
+  // Reads up to that many bytes, unless a read is pending already or the input has ended. owner
+  // keeps the stream and the input alive.
   void read(const std::shared_ptr<void>& owner, size_t bytes);
-  // Once the input has ended: finds out whether the client is there.
+  // After the end of the input: finds out whether the client is still there.
   void watch_for_reset(const std::shared_ptr<void>& owner);
 
   bool reading() const { return reading_; }

@@ -52,7 +52,7 @@ class ConnectionExchange final : public Exchange {
   void on_gone(std::function<void()> callback) override { gone_callback_ = std::move(callback); }
   void post(std::function<void()> f) override { boost::asio::post(executor_, std::move(f)); }
 
-  // What has been written since; chunked: as a chunk.
+  // The bytes written since the last call; chunked: as a chunk.
   std::string take_unsent(bool chunked) {
     if (unsent.empty() || !chunked) return std::exchange(unsent, {});
     char size[24];

@@ -53,7 +53,7 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const HttpRequest& request() const = 0;
-  // The request's body, which has none then: a large one need not be there twice.
+  // Moves the body out of the request, so that a large one is not copied.
   virtual std::string take_body() = 0;
   virtual void respond(HttpResponse response) = 0;
   virtual void start_stream(HttpResponse head) = 0;  // its body is empty

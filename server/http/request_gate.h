@@ -1,4 +1,4 @@
-// What a request's header decides before its body is read.
+// The decisions on a request's header, before its body is read.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ struct RequestGate {
   ConnectionHooks& hooks;
   BodyPlaces places;
 
-  // The answer to a request that does not get in. Otherwise the reader has a bound for the body,
-  // and `body` is where it goes; null: what there is of it is dropped. The reader's header is done.
-  // crowded: there are too many connections.
+  // The answer to a refused request. If admitted, sets the reader's bound for the body, and `body`
+  // as its destination; null: the body is dropped. REQUIRES: the reader's header is done. crowded:
+  // there are too many connections.
   std::optional<HttpResponse> refusal(RequestReader& reader, const HttpRequest& request,
                                       bool crowded, std::unique_ptr<RequestBody>& body) const;
 };

@@ -1,6 +1,6 @@
-// What connections read: Beast's parser within the server's bounds, and what its findings mean. It
-// is stricter than Beast, which takes several things that another server in front of this one may
-// understand otherwise (RFC 9112, 11.2). No sockets: the fuzzer drives it too.
+// The parser of connections: Beast's parser within the server's bounds, and the meaning of its
+// results. It is stricter than Beast, which accepts requests that a server in front of this one may
+// read otherwise (RFC 9112, 11.2). No sockets: the fuzzer drives it too.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -33,7 +33,7 @@ class RequestReader {
   RequestReader& operator=(const RequestReader&) = delete;
 
   // Parses up to the end of the header, or of the request if the header is done. Returns the number
-  // of bytes that are used up; without an error, and without an end, it needs more.
+  // of bytes used. Without an error and without an end, it needs more.
   size_t feed(boost::asio::const_buffer bytes, boost::system::error_code& ec);
   bool has_header() const { return parser_.is_header_done(); }
   bool done() const { return parser_.is_done(); }
@@ -42,7 +42,7 @@ class RequestReader {
   Refusal refusal_of(const boost::system::error_code& ec, bool timed_out) const;
 
   // Once the header is done. ----------------------------------------------------------------------
-  // What is wrong with its framing, its Host or its target. Nothing behind it can be trusted.
+  // The error in its framing, Host or target, if any. After it nothing can be trusted.
   Refusal header_fault() const;
   // `remote` and `secure` are the connection's to say.
   HttpRequest head() const;
@@ -51,7 +51,7 @@ class RequestReader {
   bool keep_alive() const { return parser_.keep_alive() && done(); }
   std::optional<uint64_t> content_length() const;
   bool expects_continue() const;
-  // Bytes that the body may have, as they come.
+  // The most bytes of the body, as received.
   void bound_body(size_t bytes, const char* flag = "");
   // Where the body goes, which outlives the reader; null: it is dropped.
   void read_into(RequestBody* body) { parser_.get().body() = body; }

@@ -7,7 +7,7 @@
 
 namespace tandem::server {
 
-// "/a%20b?c=d" → "/a b", "c=d". Escapes that make no sense stay as they are.
+// "/a%20b?c=d" → "/a b", "c=d". Invalid escapes stay as they are.
 void split_target(std::string_view target, std::string& path, std::string& query);
 
 // A request's target (RFC 9112, 3.2) in origin-form, "/path?query", or "*".
@@ -15,7 +15,7 @@ struct Target {
   std::string_view path_and_query;
   std::string_view authority;  // of the absolute form, "http://authority/path"; else empty
 };
-// Nothing: it is none that this kind of server has.
+// Nothing: not a target of an origin server.
 std::optional<Target> read_target(std::string_view target, std::string_view method);
 
 // A name or an address, with a port or without (RFC 3986, 3.2.2 and 3.2.3).

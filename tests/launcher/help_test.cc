@@ -15,6 +15,8 @@ using testing::tandem;
 
 const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"generate"},
+                                                         {"summarize"},
+                                                         {"translate"},
                                                          {"read"},
                                                          {"score"},
                                                          {"transcribe"},

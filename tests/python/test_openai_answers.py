@@ -209,5 +209,10 @@ def test_metrics_of_requests(server, client, texts):
     values = {line.split("{")[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
     for name in ("request_inference_time_seconds", "request_prefill_time_seconds", "request_decode_time_seconds",
                  "request_time_per_output_token_seconds", "request_params_n", "request_params_max_tokens",
-                 "request_max_num_generation_tokens"):
+                 "request_max_num_generation_tokens", "request_num_preemptions", "iteration_tokens_total"):
         assert values["vllm:" + name + "_count"] > 0, name
+    assert values["vllm:iteration_tokens_total_sum"] >= 7
+    labels = next(line for line in lines if line.startswith("vllm:cache_config_info{"))
+    assert 'block_size="16"' in labels and 'num_gpu_blocks="' in labels and labels.endswith(" 1")
+    for reason in ("capacity", "deferred"):
+        assert any(line.startswith("vllm:num_requests_waiting_by_reason{") and f'reason="{reason}"' in line for line in lines)

@@ -1,5 +1,5 @@
-// Tokens that stand beside the model's vocabulary and are found in the text before anything else:
-// special tokens such as <mask>, and tokens that were added after training.
+// Tokens beside the model's vocabulary, found in the text before anything else: special tokens such
+// as <mask>, and tokens added after training.
 #pragma once
 
 #include <array>
@@ -56,10 +56,10 @@ class TokenTrie {
 class AddedTokens {
  public:
   // A token that the model knows keeps the model's id; others are numbered from its end on. A token
-  // that was added before gets the new properties.
+  // added again gets the new properties.
   void add(const std::vector<AddedToken>& tokens, const TokenModel& model,
            const Normalizer* normalizer);
-  // Special tokens in the text are then text like any other.
+  // Treats special tokens in the text as ordinary text.
   void ignore_special_in_text() { ignore_special_ = true; }
 
   // Exactly one of the two is called for each piece of the text, in order.

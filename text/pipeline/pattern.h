@@ -13,25 +13,24 @@ struct re_pattern_buffer;  // Oniguruma's
 
 namespace tandem {
 
-// Part of a text: a match, or what stands between two.
+// Part of a text: a match, or the text between two matches.
 struct Span {
   size_t start, end;
   bool matched;
 };
 
-// Immutable; usable from any thread. Expressions are those of Oniguruma, which the `tokenizers`
-// library matches with.
+// Immutable; usable from any thread. Expressions are Oniguruma's, as in the `tokenizers` library.
 class Pattern {
  public:
-  // Throws InputError naming the key for what is no expression.
+  // Throws InputError naming the key if it is not an expression.
   explicit Pattern(const JsonView& json);
 
-  // They cover the text without a gap, in order. Matches may be empty; an empty text has no span.
-  // Throws InputError where matching takes too long.
+  // Spans cover the text without a gap, in order. Matches may be empty; an empty text has no span.
+  // Throws InputError if matching takes too long.
   std::vector<Span> spans(std::string_view text) const;
-  // Each match by `content`.
+  // Replaces each match by `content`.
   std::string replace(std::string_view text, std::string_view content) const;
-  // The string, if it is one that is not empty; else empty.
+  // The string of a {"String": …}; else empty.
   const std::string& literal() const { return literal_; }
 
  private:

@@ -1,5 +1,5 @@
-// Which tokens a checkpoint adds to the vocabulary: tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json and tokenizer.json all have a say.
+// The tokens that a checkpoint adds to the vocabulary, by tokenizer_config.json,
+// special_tokens_map.json, added_tokens.json and tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct OptionalFile {
   nlohmann::json value = nlohmann::json::object();
   std::string name;
   bool exists = false;
-  // Names of an object in the order of the file, also of the object "extra_special_tokens"; only of
-  // files whose order counts.
+  // Names of an object in the order of the file, also of the object "extra_special_tokens". Only
+  // for files whose order counts.
   std::vector<std::string> names = {};
 
   JsonView view() const { return JsonView(value, name); }
@@ -36,8 +36,8 @@ class SpecialTokens {
                 const OptionalFile& added_tokens, const JsonView& document,
                 const TokenizerRule& rule, bool of_pieces = false);
 
-  // All of them, in the order in which HuggingFace adds them. `present`: contents that are there
-  // already, which names alone do not add again.
+  // All tokens, in HuggingFace's order of addition. `present`: contents that exist already; names
+  // alone do not add them again.
   std::vector<AddedToken> to_add(const std::vector<AddedToken>& present) const;
   // Content of "bos_token", …; empty if there is none.
   std::string content(const std::string& key) const;
@@ -66,7 +66,7 @@ class SpecialTokens {
   std::map<int32_t, AddedToken> by_id_;  // ids only order them
 };
 
-// Whether tokenizer_config.json lists extra tokens: then the class's own are none.
+// Whether tokenizer_config.json lists extra tokens; then the class's own do not count.
 bool lists_extra_tokens(const JsonView& config);
 
 // The added_tokens of tokenizer.json, each with a valid id of its own.

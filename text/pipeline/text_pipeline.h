@@ -23,8 +23,8 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual std::string normalize(std::string_view text) const = 0;
-  // Whether normalize(text) begins with what stands for the first character of the input, where
-  // `text` does if `starts`.
+  // Whether normalize(text) begins with the normalised first character of the input. `starts`:
+  // whether `text` begins with the input's first character.
   virtual bool keeps_start(std::string_view, bool starts) const { return starts; }
 };
 
@@ -43,7 +43,7 @@ class PreTokenizer {
   virtual bool asks_for_start() const { return false; }
 };
 
-// What one encode() call needs while it turns words into ids: scratch memory, a cache.
+// The state of one encode() call while it turns words into ids: scratch memory, a cache.
 class WordEncoder {
  public:
   virtual ~WordEncoder() = default;
@@ -56,7 +56,7 @@ class TokenModel {
   virtual std::unique_ptr<WordEncoder> word_encoder() const = 0;
   virtual std::optional<int32_t> token_to_id(std::string_view token) const = 0;
   virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
-  // What decoding takes an id for that has no token; nothing by default.
+  // The token that decoding uses for an id without a token; nothing by default.
   virtual std::optional<std::string_view> outside_token(int32_t) const { return std::nullopt; }
   virtual int32_t num_tokens() const = 0;
   virtual int32_t max_id() const = 0;  // -1 if there is no token
@@ -74,13 +74,13 @@ class PostProcessor {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // The bytes that a token stands for where it is not the first one.
+  // The bytes of a token that is not the first one.
   virtual std::string token_bytes(std::string_view token) const = 0;
-  // What a token adds to a text behind another one, if the text ends there.
+  // The text that a token adds behind another one, if the text ends there.
   virtual std::string inner_text(std::string_view token) const { return token_bytes(token); }
-  // nullptr: text is made of all tokens' bytes, as the following functions say.
+  // nullptr: text is the join of all tokens' bytes, as the following functions define.
   virtual std::unique_ptr<TokenStream> stream() const { return nullptr; }
-  // The text is that of all tokens' bytes, wherever a token stands.
+  // The text is the join of all tokens' bytes, wherever a token stands.
   virtual bool works_bytewise() const { return false; }
   // Tokenizer's, for a token.
   virtual std::optional<char> byte_of(std::string_view) const { return std::nullopt; }
@@ -100,8 +100,8 @@ std::unique_ptr<PostProcessor> make_post_processor(const JsonView& json);
 std::unique_ptr<Decoder> make_decoder(const JsonView& json);
 std::unique_ptr<Decoder> make_joining_decoder();  // tokens with a space between them
 
-// Components may contain each other ("Sequence"). More parts in one, or deeper nesting, is taken
-// for a file that wants to exhaust us.
+// Components may contain each other ("Sequence"). Files with more parts in one, or deeper nesting,
+// are refused as attempts to exhaust memory.
 inline constexpr int kMaxNesting = 16;
 inline constexpr size_t kMaxParts = 64;
 

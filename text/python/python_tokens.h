@@ -1,5 +1,5 @@
-// Added tokens as HuggingFace's tokenizers in Python have them (PythonBackend,
-// SentencePieceBackend): how they are numbered, found in texts, and which of them decoding skips.
+// Added tokens of HuggingFace's tokenizers in Python (PythonBackend, SentencePieceBackend): their
+// numbering, their matches in texts, and the ones that decoding skips.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace tandem {
 
-// What the files and the class say.
+// The settings of the files and the class.
 struct PythonTokenList {
   std::map<int32_t, AddedToken> by_id;  // with the ids that the files give them
   std::vector<std::string> special;     // names, then extra tokens; in order, each once
-  // Tokens that are in the class's own vocabulary, whatever the files say of them: they are found
-  // in texts if they are special, and have no settings.
+  // Tokens of the class's own vocabulary, which the files cannot change. They are found in texts if
+  // they are special, and have no settings.
   std::vector<std::string> reserved;
 };
 
@@ -31,9 +31,10 @@ struct PythonVocabulary {
   using Find = std::function<std::optional<int32_t>(std::string_view)>;
   int32_t size = 0;
   Find find;
-  // New ids stand behind `size` and the files' tokens that it lacks; else behind `size`.
+  // true: new ids follow `size` and the files' tokens that it lacks. false: new ids follow `size`.
   bool counts_added = true;
-  // The ids of reserved tokens. Then special tokens are found in texts, whatever took their ids.
+  // Finds the ids of reserved tokens. If set, special tokens are found in texts, even if others
+  // took their ids.
   Find find_reserved = nullptr;
 };
 
@@ -41,7 +42,7 @@ struct PythonVocabulary {
 class PythonTokens {
  public:
   PythonTokens(const PythonTokenList& list, const PythonVocabulary& vocabulary);
-  // Texts are then cut nowhere.
+  // Finds no tokens in texts.
   void ignore_in_text() { ignore_ = true; }
 
   // As AddedTokens.
@@ -50,7 +51,7 @@ class PythonTokens {
   std::optional<std::string_view> text(int32_t id) const;
   int32_t max_id() const { return by_id_.empty() ? -1 : by_id_.rbegin()->first; }
 
-  // Whether decoding can skip the id; whether it takes the text for that of a special token.
+  // Whether decoding can skip the id, and whether it treats the text as a special token.
   bool skips(int32_t id) const { return skipped_.count(id) != 0; }
   bool is_special(std::string_view text) const { return special_.count(std::string(text)) != 0; }
 

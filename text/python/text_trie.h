@@ -1,5 +1,4 @@
-// A trie that cuts a text along the tokens in it, with the decisions of HuggingFace's Python
-// tokenizers.
+// A trie that cuts a text at the tokens in it, as HuggingFace's Python tokenizers do.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +15,9 @@ class TextTrie {
   TextTrie() : nodes_(1) {}
   // `token`: valid UTF-8; an empty one is none.
   void insert(std::string_view token);
-  // The parts of `text` (valid UTF-8), in order; none is empty. A token that begins earlier wins,
-  // if it was not given up by the time that a later one is complete; of those that begin at a
-  // place, the longest.
+  // The parts of `text` (valid UTF-8), in order; none is empty. Of tokens that begin at one place
+  // the longest wins. A token that begins earlier wins over a later one, unless its match failed
+  // before the later one was complete.
   std::vector<std::string_view> split(std::string_view text) const;
 
  private:

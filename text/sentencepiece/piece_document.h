@@ -1,5 +1,4 @@
-// What stands in tokenizer.json of the pieces of a SentencePiece model: for checkpoints that have
-// only the model.
+// The tokenizer.json of a SentencePiece model, for checkpoints that have only the model.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,10 +9,10 @@
 
 namespace tandem {
 
-// The token model, the table of characters as a normalizer, and the tokens that are found in texts
-// before anything else. Of a BPE rule, merges are all ways to put a piece together of two others,
-// in the order of the pieces; scores do not count, and bytes for unknown characters neither, as in
-// HuggingFace. `config`: tokenizer_config.json. Throws InputError naming `config`'s file.
+// Contains the token model, the table of characters as a normalizer, and the tokens that are found
+// in texts before anything else. For a BPE rule, merges are all ways to join two pieces to a third,
+// in the order of the pieces. As in HuggingFace, scores and bytes for unknown characters do not
+// count. `config`: tokenizer_config.json. Throws InputError naming `config`'s file.
 nlohmann::json piece_document(const PieceModel& model, const TokenizerRule& rule,
                               const JsonView& config);
 

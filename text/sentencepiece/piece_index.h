@@ -1,4 +1,4 @@
-// Strings sorted, so that those that begin a text are found byte by byte.
+// Sorted strings, for finding those that begin a text, byte by byte.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A SentencePiece model file (.spm, .model): the parts of sentencepiece_model.proto that segmenting
-// a text takes.
+// A SentencePiece model file (.spm, .model): the parts of sentencepiece_model.proto that
+// segmentation needs.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ class Segmenter {
   virtual ~Segmenter() = default;
   // Pieces, in order; neighbours that are no piece are one.
   virtual std::vector<std::string_view> segment(std::string_view text) const = 0;
-  // Whether it is a piece that texts are made of.
+  // Whether it is a piece that texts can contain.
   virtual bool contains(std::string_view piece) const = 0;
 };
 

@@ -1,7 +1,7 @@
 // Properties of characters as the `tokenizers` library of HuggingFace (0.23) knows them. Its crates
-// carry tables of several versions of Unicode; these say which, by ICU's ages of characters, so
-// that any ICU gives the same answers. scripts/goldens/make_tokenizer_components.py --tables asks
-// the library for all characters.
+// carry tables of several versions of Unicode. These functions use the same versions, by ICU's ages
+// of characters, so any ICU gives the same answers. The script
+// scripts/goldens/make_tokenizer_components.py --tables asks the library for all characters.
 #pragma once
 
 #include <string>

@@ -1,14 +1,13 @@
-// The inner loops of the CPU backend: one table of functions for each CpuIsa, from one source
-// (kernels/cpu/isa/*.inl) that is compiled once per level with that level's flags.
+// The inner loops of the CPU backend: one table of functions for each CpuIsa. The source
+// (kernels/cpu/isa/*.inl) is compiled once per level with that level's flags.
 //
-// This header and the .inl files hold no inline function and use nothing of the standard library: a
-// function with external linkage compiled with AVX-512 could be the copy that the linker keeps for
-// all.
+// This header and the .inl files define no inline functions and use nothing of the standard
+// library. Of a function with external linkage the linker might keep the AVX-512 copy for all
+// levels.
 //
-// All levels give the same bits in f32 and in int8: sums of floats run in one fixed order (one
-// chain per output element in the matrix products; 16 lanes and a fixed tree in reductions),
-// products are fused, and nothing else is. (The order of bf16 products is a level's own:
-// gemm.inl, gemm_amx.inl.)
+// All levels give the same bits in f32 and in int8. Sums of floats have one fixed order: one chain
+// per output element in matrix products, 16 lanes and a fixed tree in reductions. Only products are
+// fused. (The order of bf16 products is a level's own: gemm.inl, gemm_amx.inl.)
 #pragma once
 
 #include <cstddef>
@@ -22,16 +21,16 @@ constexpr int kPanelColumns = 64;  // output features in a panel of a packed wei
 constexpr int kMaxTileRows = 6;    // rows that a micro-kernel takes (gemm.inl)
 constexpr int kLanes16 = 16;       // lanes of a reduction
 
-// Of a weight in int4 (kernels/cpu/packed_weight.h): a group of inputs has a scale for each
+// Groups of inputs in an int4 weight (kernels/cpu/packed_weight.h); each has a scale for each
 // feature.
 constexpr int kI4GroupInputs = 32;
 constexpr int kI4GroupSteps = kI4GroupInputs / 4;                                  // of int8
 constexpr int kI4GroupWords = kI4GroupSteps + 1;                                   // of a row of x
 constexpr int kI4GroupBytes = kI4GroupInputs * kPanelColumns / 2 + kPanelColumns;  // of a panel
 
-// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8: 64 x 4
-// bytes of w, and of a row of x a float, or in bf16 a pair or two rounded floats, or in int8 four
-// uint8 or two int16 pairs (GemmKernel::step_words).
+// c (+)= x w for one block of one panel. A step is one k in f32, two in bf16, four in int8. It has
+// 64 x 4 bytes of w. Of a row of x it has a float (f32), a pair or two rounded floats (bf16), or
+// four uint8 or two int16 pairs (int8); see GemmKernel::step_words.
 struct GemmBlock {
   const void* x;  // [rows][steps]
   int64_t ldx;    // 4-byte words from row to row
@@ -50,12 +49,12 @@ struct GemmBlock {
   bool finish;      // the sums are complete then: add the bias, apply the activation, to `columns`
   float* out;       // where `finish` puts `columns` of each row; nullptr: they stay in c
   int64_t ldo;
-  // Of the whole task: panels of 64 columns go past the caches where the level can; rows of `out`
-  // are at multiples of 64 bytes.
+  // For the whole task: panels of 64 columns are written past the caches if the level can. Rows of
+  // `out` begin at multiples of 64 bytes.
   bool stream;
   const float* bias;  // [columns] or nullptr
   Activation activation;
-  // In int8, for `finish`: a sum times both scales is the product. The offsets, int32 bits, are 128
+  // For `finish` in int8: the product is a sum times both scales. The offsets, int32 bits, are 128
   // times the sums of the columns of w.
   const float* row_scales;      // [rows]
   const float* column_scales;   // [64]
@@ -63,13 +62,14 @@ struct GemmBlock {
   const GemmBlock* beside;      // an earlier block that was left to be finished, or nullptr
 };
 
-// How K is cut: words of a row of x at most, and where the next slice of the panel is prefetched.
+// How K is cut: the most words of a row of x, and the cache to which the next slice of the panel is
+// prefetched.
 struct GemmSlices {
   int64_t words;
   bool to_first;
 };
 
-// How a product is cut: none of it changes a bit of the result.
+// How a product is cut. It changes no bit of the result.
 struct GemmBlocking {
   int64_t tile_rows;       // that a pass over a block takes; up to them K is not cut
   int64_t rows_per_block;  // of a task, at most
@@ -81,23 +81,23 @@ struct GemmBlocking {
 constexpr int64_t kLargeFirstCache = 48 << 10;
 
 struct GemmKernel {
-  // Whether the block's `finish` is done, or nothing is to be finished; else it is left to be done
-  // beside a later block, or by finish().
+  // Returns true if the block's `finish` is done or was not wanted. If false, a later block
+  // (`beside`) or finish() does it.
   bool (*run)(const GemmBlock&);
   void (*finish)(const GemmBlock&);  // nullptr: run() leaves nothing, and takes no block beside
   int step_words;                    // of x
   GemmBlocking blocking;
 };
 
-// What attention adds to the scores of a head: values[clamp(key - query + zero, 0, last)].
+// Attention adds this to the scores of a head: values[clamp(key - query + zero, 0, last)].
 struct HeadBias {
   const float* values;  // nullptr: nothing
   int64_t last;
   int64_t zero;
 };
 
-// One head of one sequence in the encoder: keys and values as they come from the projection. What
-// stands behind `position` is of windows alone.
+// One head of one sequence in the encoder, with keys and values from the projection. `position` and
+// the fields behind it are for windows.
 struct RaggedHead {
   const float* q;  // [queries][ldq]
   const float* k;  // [keys][ldk]
@@ -122,8 +122,8 @@ constexpr int kRaggedRows = 24;  // queries at a time
 // In bf16: queries and keys (a multiple of kPanelColumns) at a time.
 constexpr int kRaggedBf16Rows = 32, kRaggedBf16Keys = 128;
 
-// Some heads of keys of one sequence in the paged cache, and some consecutive queries of the heads
-// that read them: as a rule at most kPagedRows pairs of a head and a query.
+// Some heads of keys of one sequence in the paged cache, and consecutive queries of the heads that
+// read them. As a rule at most kPagedRows pairs of a head and a query.
 constexpr int kPagedQueries = 8;
 constexpr int kPagedRows = 128;
 struct PagedHeads {
@@ -178,10 +178,10 @@ struct RowPeak {
 
 struct IsaKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_i8;
-  // x rounded to bf16 in the form that gemm_bf16 takes: ceil(k / 2) steps, zero beyond k.
+  // Rounds x to bf16 for gemm_bf16: ceil(k / 2) steps, zero beyond k.
   void (*to_bf16_steps)(const float* x, int64_t k, uint32_t* out);
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);  // as float_to_bf16
-  // x in int8 in the form that gemm_i8 takes: ceil(k / 4) steps. Returns its scale.
+  // Rounds x to int8 for gemm_i8: ceil(k / 4) steps. Returns its scale.
   float (*to_i8_steps)(const float* x, int64_t k, uint32_t* out);
   float (*to_i8)(const float* x, int64_t n, int8_t* out);  // the same bytes, one after the other
   void (*activate)(Activation, float* x, int64_t n);
@@ -198,17 +198,17 @@ struct IsaKernels {
   void (*paged_attend_f32)(const PagedHeads&);
   void (*paged_attend_bf16)(const PagedHeads&);
   void (*paged_attend_i8)(const PagedHeads&);
-  // Of kernels/row_math.h. find_peak goes on from what `peak` holds.
+  // As in kernels/row_math.h. find_peak continues from the values in `peak`.
   void (*find_peak)(const float* x, int64_t n, RowPeak& peak);
   void (*exp_all)(const float* x, int64_t n, float top, float* out);
   double (*sum_exp)(const float* x, int64_t n, float top);
   void (*sum_blocks)(const float* x, int64_t n, float* peaks, float* sums);
-  // Of few rows over a panel in int4 (gemm_i4.inl), all of K at once: `steps` are groups, a row of
-  // x is as to_i4_groups makes it, offsets are not read.
+  // The int4 product of few rows with a panel (gemm_i4.inl), all of K at once. `steps` are groups,
+  // rows of x come from to_i4_groups, offsets are not read.
   void (*gemm_i4)(const GemmBlock&);
-  // The result of to_i8_steps as gemm_i4 takes it: kI4GroupWords for each group.
+  // Converts to_i8_steps' result for gemm_i4: kI4GroupWords for each group.
   void (*to_i4_groups)(const uint32_t* i8_steps, int64_t k, uint32_t* out);
-  // Groups of a panel in int4 as steps of one in int8: [groups * kI4GroupSteps][64] words.
+  // Expands groups of an int4 panel to steps of an int8 panel: [groups * kI4GroupSteps][64] words.
   void (*expand_i4)(const void* groups, int64_t count, void* out);
 };
 
@@ -226,19 +226,19 @@ extern const IsaKernels kNeonBf16Kernels;
 // Those of cpu_isa().
 const IsaKernels& isa_kernels();
 
-// Of data, of a core; 0: not known.
+// A core's first-level data cache; 0: not known.
 int64_t first_cache_bytes();
 // Between ops only. For tests and benchmarks; negative: the machine's again.
 void set_first_cache_bytes(int64_t bytes);
 
-// Sizes of scratch memory, in floats; multiples of 16. Of windows: the keys that a call packs or
-// that kRaggedRows queries see, with those before them in their panel, and the global ones; both
-// numbers rounded up to panels.
+// Sizes of scratch memory, in floats; multiples of 16. With windows, `keys` is the sum of two
+// numbers, each rounded up to panels: the keys that a call packs or that kRaggedRows queries see,
+// with those before them in their panel, and the global keys.
 int64_t ragged_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_scratch_floats(int64_t keys, int head_dim);
 int64_t ragged_bf16_packed_floats(int64_t keys, int head_dim);
 int64_t ragged_bf16_scratch_floats(int head_dim);
-// Of `rows` pairs of a head and a query; keys: the most that are read for one, and `lane`.
+// For `rows` pairs of a head and a query. keys: the most that are read for one, plus `lane`.
 int64_t paged_scratch_floats(int64_t rows, int64_t keys, int head_dim);
 
 }  // namespace tandem::cpu

@@ -33,8 +33,8 @@ struct AttentionParams {
 
   const AttentionWork* work;  // 16-byte aligned
   int32_t work_count;
-  // attention_rows: so many blocks take works in turn, for each head, up to the first without
-  // queries (0: a block for each).
+  // attention_rows: the number of blocks, for each head, that take works in turn, up to the first
+  // work without queries (0: a block for each).
   int32_t blocks = 0;
   int32_t most_queries = kRowsPerBlock;  // attention_rows: no work has more (AttentionPlan's
                                          // row_queries; 1 and up to 4 have kernels of their own)
@@ -49,16 +49,16 @@ struct AttentionParams {
   const float* bias = nullptr;
   int32_t bias_columns = 0, bias_zero = 0;
 
-  // attention_rows: keys and values by bulk copies, where it can (takes_bulk_copies). Only where
-  // bulk_copies_possible.
+  // attention_rows: keys and values by bulk copies, if takes_bulk_copies(). REQUIRES:
+  // bulk_copies_possible().
   bool bulk = false;
 
-  // Of the queries' own tokens, which attention_rows brings to `pages` before it reads them: query
-  // i of a causal work is the key `position + i`. Each sequence's queries are in one work (or its
-  // chunks).
+  // Keys and values of the queries' own tokens, which attention_rows writes to `pages` before it
+  // reads them. Query i of a causal work is the key `position + i`. Each sequence's queries are in
+  // one work (or its chunks).
   NewKeys written;
 
-  // What follows is for kernels of their own (has_options): those of others have nothing of it.
+  // The fields below are for the kernels with options (has_options); other kernels ignore them.
   float soft_cap = 0.0f;                        // 0: none
   int32_t window_back = -1, window_ahead = -1;  // ops::Window; -1: all
   float* log_sums = nullptr;                    // [rows of out, num_heads], or null
@@ -73,21 +73,22 @@ struct AttentionParams {
 // and sums are in f32. Every type, every head size.
 void attention_rows(const AttentionParams& params, LaunchStream stream);
 
-// Whether a device of this compute capability, whose blocks have so much shared memory, runs what
-// was compiled here for bulk copies.
+// Whether a device of this compute capability, with that shared memory for a block, runs the
+// kernels for bulk copies of this build.
 bool bulk_copies_possible(int compute_capability, size_t shared_memory);
-// Whether attention_rows uses them: pages of the activations' type in which a head's keys lie one
-// behind the other, four at least, heads of 33 to 128 elements that begin at multiples of 16 bytes,
-// up to 4 queries, no options. The results have the same bits.
+// Whether attention_rows uses them. The results have the same bits. Conditions:
+// - Pages have the activations' type, and a head's keys lie one behind the other, at least four.
+// - Heads have 33 to 128 elements and begin at multiples of 16 bytes.
+// - There are up to 4 queries and no options.
 bool takes_bulk_copies(const AttentionParams& params);
 
-// Work of at most kTileRows queries on tensor cores: f16 and bf16, head sizes that are multiples of
-// 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products in f32; the
-// weights of the values are rounded to the type.
+// Work of at most kTileRows queries on tensor cores. REQUIRES: f16 or bf16, a head size that is a
+// multiple of 16 up to 128 (tiles_supported), rows that begin at multiples of 16 bytes. Products
+// are in f32; the weights of the values are rounded to the type.
 bool tiles_supported(DType dtype, int head_dim, int compute_capability);
 void attention_tiles(const AttentionParams& params, LaunchStream stream);
 
-// Of rows (not pages): which are global, by sequence. Queries and keys are the same tokens.
+// The global rows (not pages) of each sequence. Queries and keys are the same tokens.
 struct GlobalKeys {
   const int32_t* indptr;       // [sequences + 1]: rows of q and k
   const int32_t* rows;         // of k, ascending

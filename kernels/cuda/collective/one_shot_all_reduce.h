@@ -1,7 +1,7 @@
-// Sums of small tensors over the devices of one host that read each other's memory: one kernel,
-// without a library. Every device puts its part where the others can read it, tells them, waits for
-// theirs, and adds all parts up itself: one exchange of flags is the whole delay. Each device reads
-// size - 1 parts, which is why it is for small ones.
+// Sums of small tensors over the devices of one host that read each other's memory, by one kernel,
+// without a library. Every device puts its part where the others can read it, sets their flags,
+// waits for theirs, and adds all parts itself. One exchange of flags is the whole delay. Each
+// device reads size - 1 parts, so it is for small tensors.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace tandem::cuda {
 
 class SharedRegion;  // memory of a device that others read
 
-// What the kernel needs of the group.
+// The kernel's view of the group.
 struct OneShotGroup {
   static constexpr int kMaxRanks = 8;
   std::byte* regions[kMaxRanks] = {};  // of all ranks, as this device sees them
@@ -34,34 +34,37 @@ struct OneShotGroup {
 
 class OneShotAllReduce {
  public:
-  // Gives the parts of all ranks, in their order, to each of them. Throws if a rank is lost.
+  // Returns the parts of all ranks, in their order, on each rank. Throws if a rank is lost.
   using Exchange = std::function<std::vector<std::byte>(std::span<const std::byte> mine)>;
-  // Ranks of equal `host` may share memory; those of equal `process` too have the same addresses.
+  // Ranks with equal `host` may share memory. If `process` is equal too, they have the same
+  // addresses.
   struct Place {
     uint64_t host = 0, process = 0;
   };
   static Place here();
 
-  // Called by all ranks at once. Null on every rank if one of them cannot or does not want to: too
-  // many ranks, several hosts, several ranks on a device (whose kernels would wait for each other's
-  // time slice), devices that do not reach each other, or sums of a trial that are wrong.
+  // Called by all ranks at once. Null on every rank if one of them cannot or does not want to.
+  // Reasons:
+  // - Too many ranks, or several hosts.
+  // - Several ranks on a device: their kernels would wait for each other's time slice.
+  // - Devices that do not reach each other, or wrong sums in a trial.
   static std::unique_ptr<OneShotAllReduce> make(CudaBackend& backend, int rank, int ranks,
                                                 const Place& place, bool wanted,
                                                 std::chrono::nanoseconds timeout,
                                                 const Exchange& exchange);
-  // Ends kernels that wait, and waits for that.
+  // Ends waiting kernels, and waits until they have ended.
   ~OneShotAllReduce();
   OneShotAllReduce(const OneShotAllReduce&) = delete;
   OneShotAllReduce& operator=(const OneShotAllReduce&) = delete;
 
   // The same answer on all ranks for tensors of equal type and size.
   bool takes(const Tensor& x) const;
-  // In place, on the backend's stream, in recorded steps too: f32, f16, bf16; summed in f32 in rank
-  // order, so that all ranks get the same bits.
+  // In place, on the backend's stream, in recorded steps too: f32, f16, bf16. Sums in f32 in rank
+  // order, so all ranks get the same bits.
   void run(const Tensor& x);
-  // From any thread: kernels that wait end, and have failed.
+  // From any thread: waiting kernels end and count as failed.
   void abort();
-  // A kernel has given up since: its sums are no sums.
+  // Whether a kernel has given up since; its sums are invalid.
   bool failed() const;
 
  private:

@@ -1,5 +1,5 @@
-// The layout of the memory that the ranks of a one-shot all-reduce share: flags, then the slots of
-// data (what they are for: one_shot_all_reduce.cu), then what only its own device reads.
+// The layout of the memory that the ranks of a one-shot all-reduce share: flags, slots of data,
+// then words that only its own device reads. Their use: one_shot_all_reduce.cu.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,11 +17,11 @@ constexpr size_t kRegionData = size_t{2} * kOneShotBlocks * kSlotBytes;  // two 
 constexpr size_t kRegionFlags = 4096;
 constexpr size_t kRegionOwn = 4096;
 static_assert(kOneShotBlocks * OneShotGroup::kMaxRanks * sizeof(uint32_t) <= kRegionFlags);
-// Whole pages of the device: what is shared with another process is a page.
+// Whole pages of the device: only pages can be shared with another process.
 constexpr size_t kRegionBytes = size_t{2} << 20;
 static_assert(kRegionFlags + kRegionData + kRegionOwn <= kRegionBytes);
 
-// Where rank `from` tells this region's rank of its call.
+// The flag by which rank `from` tells this region's rank of its call.
 __host__ __device__ inline uint32_t* flag_of(std::byte* region, int block, int from) {
   return reinterpret_cast<uint32_t*>(region) + block * OneShotGroup::kMaxRanks + from;
 }

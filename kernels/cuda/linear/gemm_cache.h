@@ -1,4 +1,4 @@
-// cuBLASLt, with what it takes to call it kept for each shape that was seen.
+// cuBLASLt, with descriptors and algorithm cached for each shape.
 #pragma once
 
 #include <cublasLt.h>
@@ -40,14 +40,14 @@ class GemmCache {
   GemmCache(const GemmCache&) = delete;
   GemmCache& operator=(const GemmCache&) = delete;
 
-  // On the backend's stream. False, and nothing is done, where the library has no algorithm.
+  // On the backend's stream. Returns false and does nothing if the library has no algorithm.
   bool run(const GemmShape& shape, const void* x, const void* w, const void* bias, void* out,
            CudaBackend& backend);
-  // How often that was; and how often the library was asked what it suggests.
+  // How often that happened, and how often the library was asked for suggestions.
   int64_t refused() const { return refused_; }
   int64_t asked() const { return asked_; }
-  // DeviceBackend::tune_products. `cache_bytes`: of the device's L2 cache, which is emptied before
-  // each product that is timed, as other weights do in a step.
+  // DeviceBackend::tune_products. `cache_bytes`: of the device's L2 cache. It is emptied before
+  // each timed product, as other weights do in a step.
   void tune(const std::string& device, int capability, size_t cache_bytes,
             const std::string& folder, std::function<void(const std::string&)> warn);
 
@@ -65,12 +65,12 @@ class GemmCache {
   };
   static void destroy(const Plan& plan);
   Plan make(const GemmShape& shape, const Operands& operands);
-  // The library's first suggestion for products of about this size. False: there is none.
+  // Takes the library's first suggestion for products of about this size. False: there is none.
   bool suggest(const GemmShape& shape, Plan& plan);
   std::vector<GemmAlgorithm> candidates(const GemmShape& shape, const Plan& plan, int most,
                                         bool f32_sums);
-  // The algorithm kept for products of about this size, or the fastest one, measured with these
-  // operands.
+  // Takes the algorithm kept for products of about this size, or measures the fastest one with
+  // these operands.
   void settle(const GemmShape& shape, const Operands& operands, Plan& plan, CudaBackend& backend);
   bool take(const GemmAlgorithm& kept, Plan& plan) const;
   int fastest(const std::vector<GemmAlgorithm>& algorithms, const Operands& operands, Plan& plan,

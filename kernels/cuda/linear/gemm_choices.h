@@ -1,5 +1,5 @@
-// Which algorithm of cuBLASLt was the fastest for products of a size: measured once
-// (gemm_cache.h), kept in a file of the user's cache for later processes.
+// The fastest algorithm of cuBLASLt for products of a size: measured once (gemm_cache.h), kept in a
+// file of the user's cache for later processes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tandem::cuda {
 
-// What the choices hold for: they are of no use to another device or library.
+// The device and library for which the choices hold.
 struct GemmDevice {
   std::string name;
   int capability = 0;    // 10 * major + minor
@@ -35,14 +35,14 @@ struct GemmKey {
 using GemmAlgorithm = std::array<uint64_t, 8>;  // the bytes of a cublasLtMatmulAlgo_t
 using GemmChoiceMap = std::map<GemmKey, GemmAlgorithm>;
 
-// The text of a file, and back. Absent for what print_choices() has not written for this device, to
-// the byte.
+// The text of a file, and back. Absent unless the text is exactly what print_choices() wrote for
+// this device.
 std::string print_choices(const GemmChoiceMap& choices, const GemmDevice& device);
 std::optional<GemmChoiceMap> parse_choices(std::string_view text, const GemmDevice& device);
 
 class GemmChoices {
  public:
-  // folder: "" for none. `warn` is told, once each, of a file that is not used, and of one that
+  // folder: "" for none. Calls `warn` once for a file that is not used, and once for one that
   // cannot be written.
   GemmChoices(const std::filesystem::path& folder, GemmDevice device,
               std::function<void(const std::string&)> warn);
@@ -51,11 +51,11 @@ class GemmChoices {
   GemmChoices(const GemmChoices&) = delete;
   GemmChoices& operator=(const GemmChoices&) = delete;
 
-  // Null where nothing was measured.
+  // Null if nothing was measured.
   const GemmAlgorithm* find(const GemmKey& key) const;
   // Saves from time to time.
   void add(const GemmKey& key, const GemmAlgorithm& algorithm);
-  // Writes the file anew, with what other processes have added to it.
+  // Rewrites the file, merged with other processes' choices.
   void save();
   const std::filesystem::path& file() const { return file_; }
 

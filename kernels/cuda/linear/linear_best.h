@@ -1,5 +1,5 @@
-// The head of greedy rows without logits (ops::linear_best): what its kernels are given, and how
-// many rows those on tensor cores take.
+// The head of greedy rows without logits (ops::linear_best): parameters of its kernels, and the
+// most rows of those on tensor cores.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem::cuda {
 
-// Where a row's answer goes.
+// Destination of a row's answer.
 struct BestAnswer {
   float* log_sums;
   int32_t* ids;
@@ -25,10 +25,10 @@ struct BestProduct {
 
 constexpr int kMostBestTileRows = 128;
 
-// The most rows of k features that best_tiles takes where a block may have `shared` bytes of shared
-// memory; 0: none. 16-bit types, k % 8 = 0, from compute capability 8.0 on.
+// The most rows of k features that best_tiles takes with `shared` bytes of shared memory for a
+// block; 0: none. 16-bit types, k % 8 = 0, from compute capability 8.0 on.
 int best_tile_rows(DType type, int64_t k, int capability, size_t shared);
-// Rows of x and of the weight begin at multiples of 16 bytes.
+// REQUIRES: rows of x and of the weight begin at multiples of 16 bytes.
 void best_tiles(Context& ctx, const BestProduct& b);
 
 }  // namespace tandem::cuda

@@ -25,8 +25,8 @@ struct NormProduct {
 
 constexpr int kMostNormTileRows = 128;
 
-// Tokens of a block where `shared` bytes of shared memory may be asked for; 0: this is not for
-// norm_tiles. Of 9 to 128 rows, 16-bit types, up to 2048 features, rows at multiples of 16 bytes.
+// Tokens of a block with `shared` bytes of shared memory; 0: norm_tiles does not take this. It
+// takes 9 to 128 rows, 16-bit types, up to 2048 features, rows at multiples of 16 bytes.
 int norm_tile_tokens(const NormProduct& p, int capability, size_t shared);
 void norm_tiles(const NormProduct& p, int tokens, LaunchStream stream);
 

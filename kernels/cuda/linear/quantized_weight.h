@@ -1,11 +1,11 @@
-// How quantised weights lie in a device's memory, and who makes and takes them.
+// The layout of quantised weights in a device's memory.
 //
-// An output feature has `pitch` bytes, a multiple of 64, the last of them zeros of its type:
-//   int8: q + 128 of each weight, which is scale * q, |q| <= 127;
-//   fp8:  e4m3, to be multiplied by the scale;
-//   int4: 8 weights in 32 bits (element 2j in bits 4j, element 2j + 1 in bits 16 + 4j), which are
-//         scale * (q - zero), q and zero from 0 to 15.
-// Scales: [n] f32, or for int4 [n, groups of 128], where the last 4 bits of a scale are its zero
+// An output feature has `pitch` bytes, a multiple of 64. The last of them are zeros of its type.
+//   In int8: q + 128 of each weight, which is scale * q, |q| <= 127.
+//   In fp8: e4m3, to be multiplied by the scale.
+//   In int4: 8 weights in 32 bits: element 2j in bits 4j, element 2j + 1 in bits 16 + 4j.
+//   A weight is scale * (q - zero), with q and zero from 0 to 15.
+// Scales: [n] f32, or for int4 [n, groups of 128]. In int4 the last 4 bits of a scale are its zero
 // (the scale's own are 0).
 #pragma once
 

@@ -27,13 +27,13 @@ struct WeightShape {
 // Of one launch of weight_rows.cu's widest kernel.
 constexpr int kMostRowsAtOnce = 8;
 
-// Up to these the kernel of rows is bound by the weight's bytes. Half a byte takes as many
-// operations as two do.
+// Up to this many rows, reading the weight bounds the kernel of rows. Half a byte takes as many
+// operations as two bytes.
 constexpr int64_t most_rows(Quantization q) {
   return q == Quantization::kNone ? kMostRowsAtOnce : 4;
 }
-// Without tensor cores: the weight is read once for each 8 rows, a weight written out costs 5 times
-// as many bytes as one reading of int8.
+// Without tensor cores the weight is read once for each 8 rows. Writing it out costs 5 times the
+// bytes of reading int8 once.
 constexpr int64_t kMostRowsWithoutTiles = 24;
 // Above, the faster product pays for writing the weight out.
 constexpr int64_t kMostTileRows = 256;
@@ -48,7 +48,7 @@ constexpr bool tiles_possible(const WeightShape& s) {
          s.aligned && s.k % 8 == 0;
 }
 
-// An input that is rounded to e4m3 is so whatever the number of rows.
+// Rounding the input to e4m3 does not depend on the number of rows.
 constexpr WeightPath weight_path(const WeightShape& s) {
   if (multiplies_fp8(s)) return WeightPath::kFp8Product;
   if (s.rows <= most_rows(s.quantization)) return WeightPath::kRows;
@@ -57,14 +57,14 @@ constexpr WeightPath weight_path(const WeightShape& s) {
   return s.rows <= kMostRowsWithoutTiles ? WeightPath::kRows : WeightPath::kProduct;
 }
 
-// weight_tiles.cu: a block has 64 features and a part of the steps along k. Parts do not depend on
-// the rows, so a row's sums do not either.
+// weight_tiles.cu: a block has 64 features and a part of the steps along k. Neither the parts nor a
+// row's sums depend on the other rows.
 constexpr int kTileFeatures = 64;
 constexpr int kTileStepBytes = 64;  // of each feature
 
 constexpr int64_t tile_steps(int64_t pitch) { return pitch / kTileStepBytes; }
 
-// As many as give a large GPU's multiprocessors a block each, of 4 steps at least.
+// As many parts as give each multiprocessor of a large GPU a block, with at least 4 steps.
 constexpr int tile_parts(int64_t n, int64_t pitch) {
   const int64_t tiles = (n + kTileFeatures - 1) / kTileFeatures, steps = tile_steps(pitch);
   return static_cast<int>(

@@ -1,5 +1,5 @@
-// Products with weights by kernels of ours (weight_path.h says when), and what is behind cuBLASLt's
-// where the weight is quantised. out = activation(scale * (W x) + bias), rounded once.
+// Products with weights by kernels of ours (weight_path.h chooses), and the epilogue of cuBLASLt's
+// products with quantised weights. out = activation(scale * (W x) + bias), rounded once.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 
 namespace tandem::cuda {
 
-// What is done with a sum.
+// The work on a finished sum.
 struct Epilogue {
   const float* scales = nullptr;      // [n], or null
   const float* row_scales = nullptr;  // [rows], or null
@@ -43,8 +43,8 @@ inline bool aligned_16(const void* data, int64_t row_bytes) {
 // Any shapes and types.
 void weight_rows(const WeightProduct& p, LaunchStream stream);
 
-// Quantised weights, 16-bit activations whose rows begin at multiples of 16 bytes, k % 8 = 0,
-// compute capability 8.0. `sums`: [tile_parts(n, pitch), rows, n] f32 where there are several
+// REQUIRES: quantised weights, 16-bit activations whose rows begin at multiples of 16 bytes, k % 8
+// = 0, compute capability 8.0. `sums`: [tile_parts(n, pitch), rows, n] f32 if there are several
 // parts.
 void weight_tiles(const WeightProduct& p, float* sums, LaunchStream stream);
 
@@ -55,7 +55,8 @@ void finish_product(const float* sums, int parts, int64_t rows, int64_t n, const
 // The weight [n, k] in `type`: q for int8 and fp8 (exact), scale * (q - zero) for int4.
 void widen_weight(const WeightProduct& p, void* out, LaunchStream stream);
 
-// Rows of x to e4m3 [rows, k] and scales [rows]; a row with a NaN or an infinity has the scale NaN.
+// Rounds rows of x to e4m3 [rows, k] and scales [rows]. A row with a NaN or an infinity has the
+// scale NaN.
 void quantize_rows(const WeightProduct& p, void* out, float* scales, LaunchStream stream);
 
 }  // namespace tandem::cuda

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/engine/document_state.h"
+#include "runtime/engine/speech_state.h"
 
 namespace tandem {
 namespace {
@@ -28,13 +30,13 @@ EngineCore::EngineCore(const EngineCoreConfig& config, const Tokenizer& tokenize
       replicas_(config.num_replicas, outbox, config.most_at_replica),
       streams_(config.retention, config.max_retained, tokenizer, outbox),
       ends_(records_, intake_, replicas_, streams_),
-      speech_(records_, intake_, streams_, ends_, outbox, tokenizer),
+      parts_(records_, intake_, streams_, ends_, outbox),
       tokenizer_(tokenizer) {}
 
-// What every event ends with: transcriptions go on, held requests start where there is room, in
+// What every event ends with: composite requests go on, held requests start where there is room, in
 // their order, and clients get what is new.
 void EngineCore::settle(double now) {
-  speech_.go_on(now);
+  parts_.go_on(now);
   if (config_.least_at_replica > 0)
     replicas_.set_most_seats(
         intake_.most_at_once(config_.most_at_replica, config_.least_at_replica));
@@ -84,7 +86,15 @@ void EngineCore::prepared(const std::string& request_id, PreparedRequest request
   } else if (record->deadline > 0 && now >= record->deadline) {
     ends_.fail(*record, deadline_passed(), now);
   } else if (request.transcription) {
-    speech_.begin(*record, std::move(request.transcription), now);
+    parts_.begin(*record,
+                 std::make_unique<SpeechState>(request_id, std::move(request.transcription),
+                                               tokenizer_, record->arrival),
+                 now);
+  } else if (request.document) {
+    parts_.begin(
+        *record,
+        std::make_unique<DocumentState>(request_id, std::move(*request.document), record->arrival),
+        now);
   } else {
     record->state = std::make_unique<RequestState>(request_id, std::move(request), tokenizer_,
                                                    record->arrival, record->priority);
@@ -231,7 +241,7 @@ void EngineCore::check_integrity() const {
   intake_.check_integrity(records);
   replicas_.check_integrity(records);
   streams_.check_integrity(records);
-  speech_.check_integrity(records);
+  parts_.check_integrity(records);
 }
 
 }  // namespace tandem

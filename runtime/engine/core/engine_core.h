@@ -1,8 +1,8 @@
 // The decisions of an engine: the truth about requests, and who hears of what. Ties together who
-// may come in (Intake), which replica runs what (ReplicaTable), what is transcribed (SpeechTable)
-// and what clients are sent (StreamTable). Synchronous; one thread; no clock of its own, no I/O:
-// events come in with the time, messages leave through EngineOutbox. Driven by the EngineActor, and
-// in one thread by EngineShell. The contract: docs/cluster.md.
+// may come in (Intake), which replica runs what (ReplicaTable), what is answered by parts
+// (PartsTable) and what clients are sent (StreamTable). Synchronous; one thread; no clock of its
+// own, no I/O: events come in with the time, messages leave through EngineOutbox. Driven by the
+// EngineActor, and in one thread by EngineShell. The contract: docs/cluster.md.
 //
 // Recovery. The core knows every token that it has taken; a request whose replica went down starts
 // again elsewhere (or on the same replica, once it is up) with those tokens as part of its prompt.
@@ -15,10 +15,10 @@
 #include "base/profile/profile.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/intake.h"
+#include "runtime/engine/core/parts_table.h"
 #include "runtime/engine/core/replica_table.h"
 #include "runtime/engine/core/request_ends.h"
 #include "runtime/engine/core/request_table.h"
-#include "runtime/engine/core/speech_table.h"
 #include "runtime/engine/core/stream_table.h"
 
 namespace tandem {
@@ -66,7 +66,7 @@ class EngineCore {
   // Whether anybody still wants what is being prepared.
   bool awaits(const std::string& request_id) const;
   // The client takes over the request's stream. Throws InputError (kNotFound) if there is none.
-  // Parts of transcriptions are nobody's to resume or cancel.
+  // Parts are nobody's to resume or cancel.
   void resume(ClientId client, const proto::ResumeRequest& resume, double now);
   void cancel(const std::string& request_id, double now);
   // Of remote clients; what direct ones were given has arrived.
@@ -106,7 +106,7 @@ class EngineCore {
   StreamTable streams_;
   RequestTable records_;
   RequestEnds ends_;
-  SpeechTable speech_;
+  PartsTable parts_;
   const Tokenizer& tokenizer_;
 };
 

@@ -13,8 +13,8 @@ void RequestEnds::leave(RequestRecord& record, double now) {
     replicas_.leave(record);
   if (record.stage != RequestStage::kParts) return;
   record.stage = RequestStage::kMoving;
-  records_.end_sound(record.speech->seconds());
-  record.speech->stop();
+  records_.end_sound(record.composite->seconds());
+  record.composite->stop();
   for (const auto& [number, part] : std::exchange(record.parts, {})) cancel(*part, now);
 }
 

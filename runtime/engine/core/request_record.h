@@ -9,18 +9,18 @@
 #include <string>
 #include <utility>
 
+#include "runtime/engine/composite_state.h"
 #include "runtime/engine/core/admission.h"
 #include "runtime/engine/core/engine_outbox.h"
 #include "runtime/engine/core/waiting_line.h"
 #include "runtime/engine/request_state.h"
-#include "runtime/engine/speech_state.h"
 #include "runtime/protocol/output_cursor.h"
 
 namespace tandem {
 
 enum class RequestStage : uint8_t {
   kPreparing,  // its text is being tokenised elsewhere, or its sound read
-  kParts,      // of sound: requests of the engine's own are computed for it
+  kParts,      // of sound, of a document: requests of the engine's own are computed for it
   kHeld,       // Intake: waits for a replica
   kRunning,    // ReplicaTable: at one
   kSuspect,    // ReplicaTable: waits to be tried alone at the replica that it may have crashed
@@ -35,17 +35,17 @@ struct RequestRecord {
   const std::string id;
   const uint64_t serial;  // in order of arrival
   RequestStage stage = RequestStage::kPreparing;
-  std::unique_ptr<RequestState> state;  // null while it is prepared, or if that failed
-  std::unique_ptr<SpeechState> speech;  // of sound, instead of `state`
+  std::unique_ptr<RequestState> state;        // null while it is prepared, or if that failed
+  std::unique_ptr<CompositeState> composite;  // of what parts answer, instead of `state`
   // What clients may be given; null: nothing yet.
   const proto::RequestOutput* output() const {
-    return speech ? &speech->output() : state ? &state->output() : nullptr;
+    return composite ? &composite->output() : state ? &state->output() : nullptr;
   }
   std::optional<proto::Error> error;
   double arrival = 0, deadline = 0;  // seconds; deadline 0: none
   int priority = 0;
 
-  // SpeechTable's.
+  // PartsTable's.
   RequestRecord* parent = nullptr;  // whose part it is
   int part = 0;                     // its number there
   std::map<int, RequestRecord*> parts;
@@ -55,7 +55,7 @@ struct RequestRecord {
   Admission::Ticket ticket;              // until it is done
   std::shared_ptr<Patience::Stay> stay;  // of its client, which says no deadline; null: of nobody
   LinePlace place;
-  bool begun = false;     // it has been at a replica; a transcription: one of its parts has
+  bool begun = false;     // it has been at a replica; a composite one: one of its parts has
   double started_at = 0;  // at the latest one
 
   // ReplicaTable's.

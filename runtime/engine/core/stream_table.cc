@@ -82,7 +82,8 @@ void StreamTable::resume(RequestRecord& record, ClientId client,
 void StreamTable::note_news(RequestRecord& record) {
   if (!record.client || record.end_sent || record.has_news) return;
   const proto::RequestOutput* output = record.output();
-  const bool progress = record.speech && record.speech->seconds_done() != record.seconds_told;
+  const bool progress = record.composite && record.composite->seconds() > 0 &&
+                        record.composite->seconds_done() != record.seconds_told;
   if (!record.error && !progress && !(output != nullptr && record.cursor.behind(*output))) return;
   record.has_news = true;
   clients_.at(*record.client).news.push_back(&record);
@@ -128,10 +129,10 @@ void StreamTable::send_news(ClientId id, Client& client, std::vector<RequestReco
 void StreamTable::write_chunk(RequestRecord& record, proto::RequestChunk& chunk) const {
   if (const proto::RequestOutput* output = record.output())
     record.cursor.next_chunk(*output, chunk);
-  if (record.speech) {
-    record.seconds_told = record.speech->seconds_done();
+  if (record.composite && record.composite->seconds() > 0) {
+    record.seconds_told = record.composite->seconds_done();
     chunk.mutable_progress()->set_seconds_done(record.seconds_told);
-    chunk.mutable_progress()->set_seconds(record.speech->seconds());
+    chunk.mutable_progress()->set_seconds(record.composite->seconds());
   }
   if (record.error) {
     chunk.set_request_id(record.id);

@@ -33,7 +33,7 @@ class Transcription {
                 const proto::SpeechParams& params, proto::GenerationOptions options,
                 const Tokenizer& tokenizer);
 
-  using Request = SpeechRequest;
+  using Request = PartRequest;
   // All that can be sent now; what was returned before is not returned again. Throws InputError for
   // lengths that the model has no room for.
   std::vector<Request> next();

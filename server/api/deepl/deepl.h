@@ -1,5 +1,5 @@
-// What DeepL's clients need beyond a route for translations: its fields, its names of languages,
-// forms, the shape of its errors.
+// The needs of DeepL's clients beyond a route for translations: fields, names of languages, forms,
+// the shape of errors.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,20 +14,21 @@ namespace tandem::server {
 
 // Whether a path is one of DeepL's interface, also where this server has no such route.
 bool is_deepl_path(std::string_view path);
-// An error of such a path gets DeepL's "message" beside OpenAI's "error", and 403 in place of 401.
+// Adds DeepL's "message" beside OpenAI's "error" to an error of such a path, and replaces 401 by
+// 403.
 void as_deepl_error(const HttpRequest& request, HttpResponse& response);
 
 // The body of a translation: JSON, or fields of an application/x-www-form-urlencoded form, of which
 // `text` may stand there several times. Throws InputError.
 nlohmann::json parse_deepl_body(const HttpRequest& request);
 
-// DeepL's fields that are not the model's.
+// DeepL's fields besides the model's.
 struct DeeplOptions {
   bool show_billed_characters = true;
   std::string model_type;  // for the answer's model_type_used; empty: it was not asked for
 };
-// Takes them out of the body: those that change nothing here, and those that ask for nothing.
-// Throws InputError naming one that asks for what there is not.
+// Takes them out of the body. Ignores fields without effect here. Throws InputError naming a field
+// that asks for an unsupported feature.
 DeeplOptions take_deepl_options(nlohmann::json& body);
 
 struct DeeplLanguage {

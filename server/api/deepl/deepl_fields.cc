@@ -6,13 +6,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/percent.h"
 #include "base/readable_text.h"
-#include "base/utf8.h"
-#include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
+#include "server/api/form_body.h"
 #include "server/api/json_body.h"
-#include "server/http/body_budget.h"
 
 namespace tandem::server {
 namespace {
@@ -41,8 +38,8 @@ constexpr const char* kFlags[] = {"preserve_formatting", "show_billed_characters
                                   "outline_detection", "enable_beta_languages"};
 constexpr const char* kLists[] = {"text",        "non_splitting_tags", "splitting_tags",
                                   "ignore_tags", "glossary_ids",       "custom_instructions"};
-constexpr size_t kParsedBytes = 3;  // that a byte of a form takes when it is parsed, at most
-constexpr size_t kFieldBytes = 256;
+constexpr const char* kTexts[] = {"source_lang",     "target_lang",  "context",   "formality",
+                                  "split_sentences", "tag_handling", "model_type"};
 
 bool asks_for_nothing(const json& value) {
   return value.is_null() || value == "" || (value.is_structured() && value.empty());
@@ -59,75 +56,6 @@ void take_choice(json& body, const char* name, std::initializer_list<const char*
   if (std::none_of(without_effect.begin(), without_effect.end(), is))
     throw invalid_request(name, "\"" + text.substr(0, 40) + "\" is no value of it");
   if (value != nullptr) *value = text;
-}
-
-// Blanks are "+" there.
-std::string form_decoded(std::string_view text) {
-  std::string blanks(text);
-  std::replace(blanks.begin(), blanks.end(), '+', ' ');
-  return percent_decoded(blanks);
-}
-
-bool is_one_of(const std::string& name, const char* const* begin, const char* const* end) {
-  return std::any_of(begin, end, [&](const char* known) { return name == known; });
-}
-
-// Numbers of generation's parameters, as a form has them.
-json form_value(const std::string& name, const std::string& text) {
-  if (is_one_of(name, std::begin(kFlags), std::end(kFlags))) {
-    if (text == "1" || text == "true") return true;
-    if (text == "0" || text == "false") return false;
-    return text;
-  }
-  static constexpr const char* kTexts[] = {"source_lang", "target_lang",     "context",
-                                           "formality",   "split_sentences", "tag_handling",
-                                           "model_type"};
-  if (is_one_of(name, std::begin(kTexts), std::end(kTexts)) ||
-      is_one_of(name, std::begin(kLists), std::end(kLists)))
-    return text;
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_number() || value.is_boolean() ? value : json(text);
-}
-
-bool is_form(const HttpRequest& request) {
-  const std::string* type = request.header("content-type");
-  if (type == nullptr) return false;
-  std::string name = type->substr(0, type->find_first_of("; "));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c); });
-  return name == "application/x-www-form-urlencoded";
-}
-
-// Browsers send such forms for pages of other sites, without asking the server before.
-void refuse_foreign_page(const HttpRequest& request) {
-  if (is_from_foreign_page(request))
-    throw not_supported("content-type", "pages of other origins may send JSON only");
-}
-
-json parse_form(const HttpRequest& request) {
-  const std::string_view body = request.body;
-  const auto fields = static_cast<size_t>(std::count(body.begin(), body.end(), '&')) + 1;
-  if (request.memory && !request.memory->grow_by(body.size() * kParsedBytes + fields * kFieldBytes))
-    throw no_body_memory(request.memory->budget());
-  json out = json::object();
-  for (size_t at = 0; at < body.size();) {
-    const size_t end = std::min(body.find('&', at), body.size());
-    const std::string_view field = body.substr(at, end - at);
-    at = end + 1;
-    if (field.empty()) continue;
-    const size_t equals = std::min(field.find('='), field.size());
-    std::string name = form_decoded(field.substr(0, equals));
-    const std::string text = form_decoded(field.substr(std::min(equals + 1, field.size())));
-    check_utf8(name, "body");
-    if (name.ends_with("[]")) name.resize(name.size() - 2);
-    check_utf8(text, name);
-    json value = form_value(name, text);
-    if (is_one_of(name, std::begin(kLists), std::end(kLists)))
-      out.emplace(name, json::array()).first.value().push_back(std::move(value));
-    else if (!out.emplace(name, std::move(value)).second)
-      throw invalid_request(name, "is there twice");
-  }
-  return out;
 }
 
 }  // namespace
@@ -147,9 +75,7 @@ void as_deepl_error(const HttpRequest& request, HttpResponse& response) {
 }
 
 json parse_deepl_body(const HttpRequest& request) {
-  if (!is_form(request)) return parse_body(request);
-  refuse_foreign_page(request);
-  return parse_form(request);
+  return parse_form_or_json(request, {kFlags, kTexts, kLists});
 }
 
 DeeplOptions take_deepl_options(json& body) {
@@ -162,7 +88,10 @@ DeeplOptions take_deepl_options(json& body) {
   for (const char* name : {"preserve_formatting", "outline_detection", "enable_beta_languages"})
     take_bool(body, name);
   take_string(body, "context");
-  take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {});
+  std::string sentences;
+  take_choice(body, "split_sentences", {"0", "1", "nonewlines"}, {}, &sentences);
+  if (!body.contains("split"))
+    body["split"] = sentences == "0" ? "none" : sentences == "1" ? "sentences" : "auto";
   take_choice(body, "formality", {"default", "prefer_more", "prefer_less"}, {"more", "less"});
   take_choice(body, "model_type",
               {"quality_optimized", "prefer_quality_optimized", "latency_optimized"}, {},

@@ -135,8 +135,14 @@ std::string GenerationFormat::translations(const std::vector<Choice>& choices,
   return dump_ordered_line(body);
 }
 
-std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage) const {
+std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Usage& usage,
+                                    const std::vector<std::string>& warnings) const {
   if (request_.endpoint == Endpoint::kTranslate) return translations(choices, usage);
+  if (request_.endpoint == Endpoint::kLibreTranslate) {
+    std::vector<std::string> texts;
+    for (const Choice& choice : choices) texts.push_back(choice.text);
+    return dump_ordered_line(libretranslate_answer(request_.libretranslate, texts));
+  }
   Json body =
       envelope(request_.endpoint == Endpoint::kChat ? "chat.completion" : "text_completion");
   body["choices"] = Json::array();
@@ -147,6 +153,7 @@ std::string GenerationFormat::whole(const std::vector<Choice>& choices, const Us
     body["prompt_logprobs"] = prompt_logprobs_json(*choices.front().prompt_logprobs);
   if (request_.endpoint == Endpoint::kChat && choices.front().prompt_token_ids != nullptr)
     body["prompt_token_ids"] = *choices.front().prompt_token_ids;
+  if (!warnings.empty()) body["warnings"] = warnings;
   return dump_ordered_line(body);
 }
 

@@ -42,7 +42,9 @@ class GenerationFormat {
         created_(created),
         fingerprint_(std::move(fingerprint)) {}
 
-  std::string whole(const std::vector<Choice>& choices, const Usage& usage) const;
+  // warnings: of all prompts, what is to be known of the answer (a summary of summaries).
+  std::string whole(const std::vector<Choice>& choices, const Usage& usage,
+                    const std::vector<std::string>& warnings) const;
   // Events of a stream, framed.
   std::string first_event(const Choice& choice, const Usage& usage) const;  // chat: the role
   std::string event(const Choice& news, const Usage& usage) const;

@@ -68,6 +68,7 @@ void GenerationJob::on_chunk(size_t index, const proto::RequestChunk& chunk) {
   if (ended() || chunk.has_error()) return;
   part.prompt_logprobs.insert(part.prompt_logprobs.end(), chunk.prompt_logprobs().begin(),
                               chunk.prompt_logprobs().end());
+  warnings_.insert(warnings_.end(), chunk.warnings().begin(), chunk.warnings().end());
   if (request_.stream) begin_stream();
   for (const proto::CompletionChunk& news : chunk.outputs()) take(index, news);
 }
@@ -143,6 +144,7 @@ void GenerationJob::count_end(const PromptProgress& part, const proto::RequestCh
   if (chunk.has_error()) ended.reason = chunk.error().type();
   ended.total = seconds(Clock::now() - begun_);
   ended.queue = chunk.metrics().queue_time();
+  ended.preemptions = chunk.metrics().num_preemptions();
   ended.first_token = part.first_token;
   ended.prompt_tokens = part.prompt_tokens;
   ended.output_tokens = part.output_tokens;
@@ -163,7 +165,8 @@ void GenerationJob::finish() {
   if (request_.prompt_logprobs)
     for (size_t i = 0; i < choices_.size(); ++i)
       choices_[i].prompt_logprobs = &parts_[i / request_.sequences].prompt_logprobs;
-  if (!request_.stream) return exchange_->respond({.body = format_.whole(choices_, usage_)});
+  if (!request_.stream)
+    return exchange_->respond({.body = format_.whole(choices_, usage_, warnings_)});
   if (request_.include_usage) exchange_->write(format_.usage_event(usage_));
   exchange_->write(GenerationFormat::frame("[DONE]"));
   exchange_->end();

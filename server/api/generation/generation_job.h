@@ -34,6 +34,7 @@ class GenerationJob final : public EngineJob {
   void fail(const proto::Error& error) override;
   void finish() override;
   std::string list_field() const override {
+    if (request_.endpoint == Endpoint::kLibreTranslate) return "q";
     return request_.endpoint == Endpoint::kTranslate ? "text" : "prompt";
   }
   void take(size_t part, const proto::CompletionChunk& news);
@@ -47,6 +48,7 @@ class GenerationJob final : public EngineJob {
   std::vector<PromptProgress> parts_;
   std::vector<Choice> choices_;  // whole ones; of a stream, without what has been sent
   Usage usage_;                  // of all parts
+  std::vector<std::string> warnings_;
   bool streaming_ = false;
 };
 

@@ -289,7 +289,6 @@ GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& con
       body[name] =
           languages.meant(body[name].get<std::string>()).value_or(body[name].get<std::string>());
   set_options(std::move(body), config, r);
-  if (r.sequences > 1) throw not_supported("n", "a text has one translation here");
   r.source_language = r.options.has_src_lang() ? r.options.src_lang() : languages.default_source();
   return r;
 }

@@ -1,5 +1,5 @@
-// The bodies of /v1/completions, /v1/chat/completions and /v2/translate: what they ask of the
-// engine, and how they want it back. Throws InputError naming the field.
+// The bodies of /v1/completions, /v1/chat/completions and /v2/translate: requests to the engine,
+// and the format of the answer. Throws InputError naming the field.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 #include "runtime/protocol/tandem.pb.h"
 #include "server/api/deepl/deepl.h"
 #include "server/api/field_names.h"
+#include "server/api/libretranslate/libretranslate.h"
 #include "server/http/config.h"
 #include "text/languages.h"
 
 namespace tandem::server {
 
-enum class Endpoint { kCompletions, kChat, kTranslate };
+enum class Endpoint { kCompletions, kChat, kTranslate, kLibreTranslate };
 
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kCompletions;
@@ -41,11 +42,13 @@ struct GenerationRequest {
   std::string source_language;     // empty: texts have none
   std::vector<size_t> characters;  // of each text
   DeeplOptions deepl;
+  LibreTranslateOptions libretranslate;
 };
 
 GenerationRequest parse_completion(nlohmann::json body, const ServerConfig& config);
 GenerationRequest parse_chat(nlohmann::json body, const ServerConfig& config);
-// languages: those that a name may mean in another spelling.
+// languages: candidates for names in another spelling. A text has one translation, except in
+// LibreTranslate's interface.
 GenerationRequest parse_translation(nlohmann::json body, const ServerConfig& config,
                                     const LanguageSet& languages);
 
@@ -59,15 +62,15 @@ Urgency take_urgency(nlohmann::json& body, const ServerConfig& config);
 // Takes the parameters of these names out of the body. names: gets the client's spellings.
 proto::GenerationOptions take_options(nlohmann::json& body, FieldNames& names,
                                       std::initializer_list<const char*> options);
-// Those that requests that only encode may say of their texts.
+// The options of encode-only requests.
 proto::GenerationOptions take_encoding_options(nlohmann::json& body, FieldNames& names);
 
 InputError unknown_model(const ServerConfig& config, const std::string& name);
 // Takes "model" out of the body: the name for the answer. Throws unknown_model().
 std::string check_model(const ServerConfig& config, nlohmann::json& body);
 
-// The engine gets what a body says once for each of its prompts: refuses what would become many
-// times the largest body that way. Throws InputError (field).
+// The engine gets a field of the body once for each prompt. Throws InputError (field) if the copies
+// would be many times the largest body.
 void check_copies(size_t bytes, size_t copies, const ServerConfig& config, const char* field);
 
 }  // namespace tandem::server

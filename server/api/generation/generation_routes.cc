@@ -1,3 +1,7 @@
+#include <string>
+#include <utility>
+
+#include "base/error.h"
 #include "server/api/generation/generation_job.h"
 #include "server/api/json_body.h"
 #include "server/api/routes.h"
@@ -16,10 +20,31 @@ void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exc
       ->start();
 }
 
+namespace {
+
+// DeepL finds out what language texts are in, where nobody says so. What cannot be told is in the
+// model's own source language.
+void detect_source(nlohmann::json& body, const LanguageSet& languages) {
+  for (const char* name : {"source_lang", "src_lang"})
+    if (body.contains(name) && body[name] != nullptr && body[name] != "") return;
+  const auto text = body.find("text");
+  if (!languages.has_source() || text == body.end()) return;
+  std::string all;
+  for (const nlohmann::json& one : text->is_array() ? *text : nlohmann::json::array({*text}))
+    if (one.is_string()) all += one.get_ref<const std::string&>() + "\n";
+  body.erase("source_lang");
+  const auto found = detect_known_languages(all, languages);
+  if (!found.empty()) body["source_lang"] = found.front().code;
+}
+
+}  // namespace
+
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
   const LanguageSet& languages = app.tokenizer.languages();
-  GenerationRequest request =
-      parse_translation(parse_deepl_body(exchange->request()), app.config, languages);
+  nlohmann::json body = parse_deepl_body(exchange->request());
+  if (is_deepl_path(exchange->request().path)) detect_source(body, languages);
+  GenerationRequest request = parse_translation(std::move(body), app.config, languages);
+  if (request.sequences > 1) throw not_supported("n", "a text has one translation here");
   if (is_deepl_path(exchange->request().path) && !request.source_language.empty())
     request.source_language = deepl_code(languages, request.source_language);
   for (const size_t characters : request.characters) app.characters_translated += characters;

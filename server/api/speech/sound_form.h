@@ -14,10 +14,10 @@ struct SoundForm {
   nlohmann::json fields;            // an object
 };
 
-// The fields of OpenAI's that are texts stay texts; the text of another is what it would be in
-// JSON, with Python's True, False and None besides. "name[]" and "name[0]" are elements of a list,
-// "name[key]" is a member of an object. Throws InputError naming the field: no form, no file or an
-// empty one, a file in another field, a field twice, too much text.
+// OpenAI's text fields stay texts. Other fields are read as JSON, with Python's True, False and
+// None besides. "name[]" and "name[0]" are elements of a list, "name[key]" is a member of an
+// object. Throws InputError naming the field: no form, no file or an empty one, a file in another
+// field, a field twice, too much text.
 SoundForm read_sound_form(const HttpRequest& request);
 
 }  // namespace tandem::server

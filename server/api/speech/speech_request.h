@@ -1,5 +1,5 @@
-// The forms of /v1/audio/transcriptions and /v1/audio/translations: what they ask of the engine,
-// and how they want it back.
+// The forms of /v1/audio/transcriptions and /v1/audio/translations: requests to the engine, and the
+// format of the answer.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct SpeechRequest {
   std::string field_of(const std::string& param) const;
 };
 
-// Throws InputError naming the field; also where the model hears nothing.
+// Throws InputError naming the field, also if the model takes no sound.
 SpeechRequest parse_speech(const HttpRequest& request, SpeechTask task, const AppContext& app);
 
 }  // namespace tandem::server

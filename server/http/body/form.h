@@ -32,7 +32,7 @@ class FormBuilder final : public FormSink {
  public:
   static constexpr size_t kMaxFieldBytes = 65536;  // names and contents of all fields
 
-  // Told what is about to be taken; throw if there is no more of it. Absent: nobody counts.
+  // Called before memory or disk is used; throw if none is left. Absent: nothing is counted.
   struct Counters {
     std::function<void(size_t bytes)> memory = {}, disk = {};
     std::function<void()> begin_file = {};

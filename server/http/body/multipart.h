@@ -1,10 +1,10 @@
-// multipart/form-data (RFC 7578, RFC 2046), as browsers, curl and HTTP libraries send it, read as
-// it comes: no part has to fit the memory. Our own, because Boost.Beast has none, and what Debian
-// packages reads mail (GMime), streams without bounds (Poco), or belongs to another server
+// multipart/form-data (RFC 7578, RFC 2046), as browsers, curl and HTTP libraries send it. Parsed as
+// it arrives: no part has to fit the memory. Our own, because Boost.Beast has no parser. The ones
+// in Debian read mail (GMime), stream without bounds (Poco) or belong to another server
 // (libmicrohttpd).
 //
-// What is no form of the standard is refused, not guessed at: a line end without CR, headers that
-// are folded or have no name, two names, a body that ends before its last boundary.
+// Refuses deviations from the standard instead of guessing: a line end without CR, folded headers
+// or headers without a name, two names, a body that ends before its last boundary.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// One request's body on its way in: what the connection reads is decompressed (Content-Encoding),
-// taken apart if it is a form, and kept within bounds of memory and disk. No sockets, no threads of
-// its own.
+// One request's body on its way in. It is decompressed (Content-Encoding), parsed if it is a form,
+// and kept within bounds of memory and disk. No sockets, no threads of its own.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace tandem::server {
 
-// A body that is not taken; thrown. The answer says why.
+// Thrown for a refused body; has the answer with the reason.
 class BodyRefused final : public std::runtime_error {
  public:
   explicit BodyRefused(HttpResponse answer)
@@ -31,7 +30,7 @@ class BodyRefused final : public std::runtime_error {
   HttpResponse answer_;
 };
 
-// How large a body may be, and the flag that says so.
+// The largest body, and the flag that sets it.
 struct BodyBound {
   size_t bytes = 0;
   const char* flag = "";
@@ -54,17 +53,17 @@ class RequestBody {
 
   // Bytes as they came, without the transfer coding.
   void add(std::string_view bytes) { raw_ += bytes; }
-  // Works off a part of them, so that memory is bounded however well they are compressed. Returns
-  // whether anything is left. Throws BodyRefused.
+  // Processes a part of them, so that memory is bounded however well they are compressed. Returns
+  // whether any are left. Throws BodyRefused.
   bool work();
-  // Enough has come together for write(), which blocks: any thread, while nothing else is called.
-  // Its errors come from the next call.
+  // Whether enough has arrived for write(). That blocks; call it from any thread, while nothing
+  // else is called. The next call throws its errors.
   bool wants_write() const;
   void write();
-  // All has come, and is worked off. Afterwards write() is due, then give_to(), which throws
+  // Everything has arrived and is processed. Afterwards call write(), then give_to(), which throws
   // BodyRefused too.
   void finish();
-  // Leaves the body, or the form, and what it takes of the memory.
+  // Moves the body or form, with its share of memory, into the request.
   void give_to(HttpRequest& request);
 
   const BodyBound& bound() const { return bound_; }

@@ -1,4 +1,4 @@
-// What a client has time for. On the connection's strand.
+// A client's deadlines. On the connection's strand.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ class Deadline {
   bool passed() const { return passed_; }
 
  private:
-  // What is to be ended may have been between two reads just then: it is told until it has.
+  // The operation to end may have been between two reads, so on_expiry is repeated until it has
+  // ended.
   static constexpr std::chrono::milliseconds kAgain{50};
 
   void wait(const std::weak_ptr<void>& owner, std::chrono::milliseconds time) {
@@ -49,7 +50,7 @@ class Deadline {
   bool passed_ = false;
 };
 
-// The time that a body has grows with it: 64 KiB a second are enough.
+// A body's time grows with its size: 64 KiB a second are enough.
 class BodyTime {
  public:
   explicit BodyTime(std::chrono::milliseconds time) : latest_(Deadline::Clock::now() + time) {}

@@ -65,6 +65,22 @@ TEST(Routes, KeysGuardAllButHealth) {
   EXPECT_TRUE(s.engine.requests.empty());
 }
 
+TEST(Routes, OtherSpellingsOfPaths) {
+  FakeServer s;
+  for (const char* path : {"/models", "/openai/v1/models", "/openai/deployments/any/models"})
+    EXPECT_EQ(s.ask("GET", path)->json()["data"].size(), 2u) << path;
+  for (const char* path : {"/models/alias", "/openai/v1/models/alias"})
+    EXPECT_EQ(s.ask("GET", path)->json()["id"], "alias") << path;
+  EXPECT_EQ(s.ask("POST", "/openai/deployments/x/completions", R"({"prompt": "a"})")->status(), 0);
+  EXPECT_EQ(s.engine.requests.size(), 1u);
+  for (const char* path : {"/openai/deployments/x", "/openai/deployments/", "/openai/v1/", "/v1/",
+                           "/openai/deployments/x/nothing", "/v1/v1/models"})
+    EXPECT_EQ(s.ask("GET", path)->status(), 404) << path;
+  s.config.api_keys = {"k"};
+  EXPECT_EQ(s.ask("GET", "/v1/models", "", {{"api-key", "k"}})->status(), 200);
+  EXPECT_EQ(s.ask("GET", "/v1/models", "", {{"api-key", "x"}})->status(), 401);
+}
+
 TEST(Routes, CrossOriginRequests) {
   FakeServer s;
   s.config.allowed_origins = {"https://a.example"};

@@ -54,6 +54,35 @@ TEST(Scores, OneTextForAll) {
   EXPECT_EQ(s.context.metrics.totals().prompt_tokens, 6);
 }
 
+TEST(Scores, ARankingOfDocuments) {
+  for (const char* path : {"/v1/rerank", "/v2/rerank", "/rerank"}) {
+    FakeServer s;
+    const auto e = s.ask("POST", path,
+                         R"({"query": "a", "documents": ["b", {"text": "c"}, "d"], "top_n": 2})");
+    ASSERT_EQ(s.engine.requests.size(), 4u);
+    EXPECT_EQ(test::shown(s.engine.requests[2].prompt),
+              test::prompt({{"encoder_prompt", "c"}, {"pooling", "mean"}, {"normalize", false}}));
+    answer(s, 0, {1, 0}, 1);
+    answer(s, 1, {0, 1}, 1);
+    answer(s, 2, {1, 0}, 1);
+    answer(s, 3, {1, 1}, 1);
+    e->run_posted();
+    const json body = e->json();
+    ASSERT_EQ(body["results"].size(), 2u);
+    EXPECT_EQ(body["results"][0]["index"], 1);
+    EXPECT_EQ(body["results"][0]["document"]["text"], "c");
+    EXPECT_DOUBLE_EQ(body["results"][0]["relevance_score"].get<double>(), 1);
+    EXPECT_EQ(body["results"][1]["index"], 2);
+    EXPECT_EQ(body["usage"]["total_tokens"], 4);
+  }
+  FakeServer s;
+  EXPECT_EQ(s.ask("POST", "/v1/rerank", R"({"documents": ["b"]})")->error_param(), "query");
+  EXPECT_EQ(s.ask("POST", "/v1/rerank", R"({"query": "a"})")->error_param(), "documents");
+  EXPECT_EQ(s.ask("POST", "/v1/rerank", R"({"query": ["a", "b"], "documents": ["b", "c"]})")
+                ->error_param(),
+            "query");
+}
+
 TEST(Scores, OneTextForEachUnderEveryName) {
   for (const char* body : {R"({"text_1": ["a", "b"], "text_2": ["c", "d"]})",
                            R"({"queries": ["a", "b"], "documents": ["c", "d"]})",

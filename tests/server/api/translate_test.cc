@@ -64,7 +64,8 @@ TEST(Translate, OneTextAndParameters) {
                        R"({"text": "a", "target_lang": "zho_hant", "num_beams": 4, "task": "t"})");
   ASSERT_EQ(s.engine.requests.size(), 1u);
   EXPECT_EQ(test::shown(s.engine.requests[0].options),
-            test::options({{"tgt_lang", "zho_Hant"}, {"num_beams", 4}, {"task", "t"}}));
+            test::options(
+                {{"tgt_lang", "zho_Hant"}, {"num_beams", 4}, {"task", "t"}, {"split", "auto"}}));
   answer(s, 0, "A");
   e->run_posted();
   EXPECT_EQ(e->json()["translations"][0]["detected_source_language"], "eng_Latn");

@@ -1,5 +1,4 @@
-// Decoders are chains: each stage makes other tokens of the tokens that it is given, and gives them
-// to the next one.
+// Decoders are chains: each stage transforms tokens and passes them to the next one.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ class TokenSink {
   virtual void finish() = 0;
 };
 
-// State of one stream. Passes everything on but for what a stage does otherwise.
+// State of one stream. By default passes everything on.
 class DecoderStage : public TokenSink {
  public:
   static constexpr bool kFuses = false;
@@ -62,8 +61,8 @@ class WholeTokenStage : public DecoderStage {
   std::string token_;
 };
 
-// Where a stream begins: with the first token of a text; to see what a later token stands for, also
-// a byte of a character; the same inside a token.
+// Where a stream begins. kText: with the first token of a text. kToken: with a later token, or a
+// byte of a character, whose own text is wanted. kInsideToken: the same, inside a token.
 enum class Begin { kText, kToken, kInsideToken };
 
 // The settings of a component; immutable.

@@ -1,5 +1,5 @@
-// Byte-pair encoding of lower-case words whose pieces end with "@@" where the word goes on, as
-// Blenderbot-small's tokenizer has it.
+// Byte-pair encoding of lower-case words, as in Blenderbot-small's tokenizer. Pieces end with "@@"
+// if the word continues.
 #pragma once
 
 #include <memory>

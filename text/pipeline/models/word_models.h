@@ -1,4 +1,4 @@
-// Models of the library that look words up: "WordLevel", whole words; "WordPiece", the longest
+// The library's models that look words up. "WordLevel": whole words. "WordPiece": the longest
 // pieces from left to right.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace tandem {
 // `file` is for errors of texts that grow too much.
 std::unique_ptr<Normalizer> make_normalizer_sequence(std::vector<std::unique_ptr<Normalizer>> steps,
                                                      std::string file);
-// Throws InputError where a normalizer makes so many bytes of so many that a file must be damaged.
+// Throws InputError if a normalizer lets a text grow so much that its file must be damaged.
 void check_normalized_size(const std::string& file, size_t before, size_t after);
 
 // "NFC", "NFD", "NFKC" or "NFKD"; of Unicode 9, as the library. nullptr: another type.

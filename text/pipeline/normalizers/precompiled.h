@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// As HuggingFace's tokenizers apply the table: to a character with its marks where that is up to
-// five bytes long, else to each code point, and always by the shortest entry that begins it.
+// Applies the table as HuggingFace's tokenizers do: to a character with its marks if that has up to
+// five bytes, else to each code point. The shortest entry that begins it counts.
 class PrecompiledNormalizer final : public Normalizer {
  public:
   // Its key: precompiled_charsmap, in Base64. Throws InputError naming it.

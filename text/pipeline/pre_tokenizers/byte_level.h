@@ -1,4 +1,4 @@
-// "ByteLevel" of GPT-2: text as bytes, each byte as a printable character, so that a vocabulary of
+// "ByteLevel" of GPT-2: each byte of a text becomes a printable character, so that a vocabulary of
 // strings can spell anything. As a pre-tokenizer it also splits into words; as a decoder it maps
 // back.
 #pragma once
@@ -25,7 +25,7 @@ class ByteLevelPreTokenizer : public PreTokenizer {
 
 class ByteLevelDecoder : public Decoder {
  public:
-  // Bytes that are no character become nothing, else U+FFFD.
+  // drops_invalid: invalid bytes are dropped instead of becoming U+FFFD.
   explicit ByteLevelDecoder(bool drops_invalid = false) : drops_invalid_(drops_invalid) {}
   bool drops_invalid() const override { return drops_invalid_; }
   bool works_bytewise() const override { return true; }
@@ -36,16 +36,16 @@ class ByteLevelDecoder : public Decoder {
   bool drops_invalid_;
 };
 
-// A tokenizer.json in which each byte is a token: stages and the model, whose ids begin with the
-// tokens given and go on with the bytes. Its decoder drops invalid bytes.
+// A tokenizer.json in which each byte is a token, with stages and model. The ids begin with
+// `first_tokens`, then the bytes. Its decoder drops invalid bytes.
 nlohmann::json byte_document(const std::vector<std::string>& first_tokens);
 
 // Each byte of `text` as the character that stands for it.
 std::string byte_characters(std::string_view text);
 
-// End of the word that starts at `position` of valid UTF-8, by GPT-2's pattern
+// End of the word that starts at `position` of valid UTF-8. GPT-2's pattern, which covers every
+// text without a gap:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// which covers every text without a gap.
 size_t gpt2_word_end(std::string_view text, size_t position);
 
 }  // namespace tandem

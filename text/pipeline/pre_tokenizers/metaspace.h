@@ -1,5 +1,5 @@
-// SentencePiece's way with spaces, as tokenizers of the library have it: a symbol stands for each,
-// and words begin with it.
+// SentencePiece's treatment of spaces, as in the library's tokenizers: a symbol stands for each
+// space, and words begin with it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace tandem {
 
 // The settings of the JSON component "Metaspace".
 struct Metaspace {
-  // Which texts get a symbol before them, where they do not begin with one: words of other steps
-  // and texts behind added tokens, too; only what the input begins with; none.
+  // Which texts get a leading symbol if they lack one. kAlways: all, including words of other steps
+  // and texts behind added tokens. kFirst: only the start of the input. kNever: none.
   enum class Scheme { kAlways, kFirst, kNever };
 
   explicit Metaspace(const JsonView& json);

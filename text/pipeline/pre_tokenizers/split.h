@@ -1,4 +1,4 @@
-// Words between matches: of a pattern ("Split"), or of a class of characters ("Digits", …).
+// Words between matches of a pattern ("Split") or of a class of characters ("Digits", …).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// What becomes of a match: a word of its own, dropped, glued to a neighbour, or to other matches.
+// The treatment of a match: its own word, dropped, joined to a neighbour, or to other matches.
 enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 SplitBehavior read_split_behavior(const JsonView& json);

@@ -93,8 +93,8 @@ proto::Prompt WindowSequence::prompt_of(const Ids& ids) const {
 
 // One token behind `ids`, by the model's own logits; which shares the encoder's output with others
 // of the window.
-SpeechRequest WindowSequence::probe(const Ids& ids, Ids allowed) const {
-  SpeechRequest out;
+PartRequest WindowSequence::probe(const Ids& ids, Ids allowed) const {
+  PartRequest out;
   out.prompt = prompt_of(ids);
   for (const char* name : kProcessors) out.options.add_off(name);
   out.options.set_max_new_tokens(1);
@@ -131,8 +131,8 @@ void WindowSequence::begin_window() {
   answer_ = {};
 }
 
-SpeechRequest WindowSequence::attempt() {
-  SpeechRequest out{0, prompt_of(ids_), task_->options};
+PartRequest WindowSequence::attempt() {
+  PartRequest out{0, prompt_of(ids_), task_->options};
   const TranscriptionParams& params = task_->params;
   const double temperature = params.temperatures[attempt_];
   Options& options = out.options;
@@ -150,10 +150,10 @@ SpeechRequest WindowSequence::attempt() {
   return out;
 }
 
-std::vector<SpeechRequest> WindowSequence::next(int& number) {
-  std::vector<SpeechRequest> out;
+std::vector<PartRequest> WindowSequence::next(int& number) {
+  std::vector<PartRequest> out;
   if (!under_way_.empty() || done()) return out;
-  const auto add = [&](SpeechRequest request, Kind kind) {
+  const auto add = [&](PartRequest request, Kind kind) {
     request.number = number++;
     under_way_[request.number] = kind;
     out.push_back(std::move(request));

@@ -13,18 +13,13 @@
 #include "runtime/media/sound/segments.h"
 #include "runtime/media/sound/windows/window_answer.h"
 #include "runtime/media/sound/windows/window_prompt.h"
+#include "runtime/protocol/part_request.h"
 #include "runtime/protocol/tandem.pb.h"
 
 namespace tandem {
 
 // Frames [begin, begin + settings.window_frames) of a sound; behind its end zeros. Of a clip all.
 proto::EncoderFrames window_of(const LogMel& mel, const SpeechSettings& settings, int64_t begin);
-
-struct SpeechRequest {
-  int number = 0;  // among those of the transcription
-  proto::Prompt prompt;
-  proto::GenerationOptions options;
-};
 
 // What all pieces of a transcription have in common.
 struct SpeechTask {
@@ -41,7 +36,7 @@ class WindowSequence {
 
   // The next requests, with numbers from `number` on; none while there are some under way, or when
   // it is done. Throws InputError for lengths that the model has no room for.
-  std::vector<SpeechRequest> next(int& number);
+  std::vector<PartRequest> next(int& number);
   // Throws InputError if the answer has nothing to go on with.
   void take(int number, const proto::RequestOutput& output);
   bool done() const { return seek_ >= mel_.frames; }
@@ -58,9 +53,9 @@ class WindowSequence {
   enum class Kind : uint8_t { kLanguage, kWindow, kSilence };
 
   proto::Prompt prompt_of(const std::vector<int32_t>& ids) const;
-  SpeechRequest probe(const std::vector<int32_t>& ids, std::vector<int32_t> allowed) const;
+  PartRequest probe(const std::vector<int32_t>& ids, std::vector<int32_t> allowed) const;
   void begin_window();
-  SpeechRequest attempt();
+  PartRequest attempt();
   void set_length(size_t prompt);
   void take_answer(const proto::CompletionOutput& output);
   void decide();

@@ -1,4 +1,4 @@
-#include "runtime/engine/core/speech_table.h"
+#include "runtime/engine/core/parts_table.h"
 
 #include <cmath>
 #include <utility>
@@ -7,17 +7,15 @@
 
 namespace tandem {
 
-void SpeechTable::begin(RequestRecord& record, std::shared_ptr<Transcription> transcription,
-                        double now) {
-  record.speech = std::make_unique<SpeechState>(record.id, std::move(transcription), tokenizer_,
-                                                record.arrival);
+void PartsTable::begin(RequestRecord& record, std::unique_ptr<CompositeState> state, double now) {
+  record.composite = std::move(state);
   record.stage = RequestStage::kParts;
-  records_.begin_sound(record.speech->seconds());
+  records_.begin_sound(record.composite->seconds());
   intake_.split(record, now);
   add_parts(record, now);
 }
 
-void SpeechTable::go_on(double now) {
+void PartsTable::go_on(double now) {
   while (RequestRecord* part = ends_.next_ended_part()) {
     RequestRecord& record = *part->parent;
     record.parts.erase(part->part);
@@ -27,32 +25,31 @@ void SpeechTable::go_on(double now) {
   }
 }
 
-void SpeechTable::take(RequestRecord& record, const RequestRecord& part, double now) {
+void PartsTable::take(RequestRecord& record, const RequestRecord& part, double now) {
   if (part.error) {
     record.error = part.error;
     ends_.finish(record, now);
     return;
   }
   try {
-    record.speech->take(part.part, part.state->output(), now);
+    record.composite->take(part.part, part.state->output(), now);
   } catch (const InputError& error) {
     ends_.fail(record, error, now);
   }
 }
 
-void SpeechTable::add_parts(RequestRecord& record, double now) {
+void PartsTable::add_parts(RequestRecord& record, double now) {
   try {
-    for (Transcription::Request& request : record.speech->next())
-      add_part(record, std::move(request), now);
+    for (PartRequest& request : record.composite->next()) add_part(record, std::move(request), now);
   } catch (const InputError& error) {
     return ends_.fail(record, error, now);
   }
-  if (record.speech->finished()) return ends_.finish(record, now);
+  if (record.composite->finished()) return ends_.finish(record, now);
   streams_.note_news(record);
 }
 
 // Under an id that nobody else's request has.
-void SpeechTable::add_part(RequestRecord& record, Transcription::Request request, double now) {
+void PartsTable::add_part(RequestRecord& record, PartRequest request, double now) {
   proto::SubmitRequest submit;
   do {
     submit.set_request_id(record.id + "#" + std::to_string(record.num_parts++));
@@ -64,15 +61,15 @@ void SpeechTable::add_part(RequestRecord& record, Transcription::Request request
   outbox_.to_preparer(std::move(submit));
 }
 
-void SpeechTable::check_integrity(const std::vector<const RequestRecord*>& records) const {
+void PartsTable::check_integrity(const std::vector<const RequestRecord*>& records) const {
   size_t parts = 0, owned = 0;
   double seconds = 0;
   for (const RequestRecord* record : records) {
     owned += record->parts.size();
-    if (record->speech) record->speech->check_integrity();
+    if (record->composite) record->composite->check_integrity();
     if (record->stage == RequestStage::kParts) {
-      TANDEM_CHECK(record->speech && !record->speech->finished() && !record->parts.empty());
-      seconds += record->speech->seconds();
+      TANDEM_CHECK(record->composite && !record->composite->finished() && !record->parts.empty());
+      seconds += record->composite->seconds();
     }
     for (const auto& [number, part] : record->parts)
       TANDEM_CHECK(part->parent == record && part->part == number);

@@ -1,0 +1,10 @@
+# CLD2, which tells the language of a text: Debian's libcld2-dev has no CMake files of its own. Target CLD2::CLD2.
+find_path(CLD2_INCLUDE_DIR cld2/public/compact_lang_det.h)
+find_library(CLD2_LIBRARY cld2)
+mark_as_advanced(CLD2_INCLUDE_DIR CLD2_LIBRARY)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CLD2 REQUIRED_VARS CLD2_LIBRARY CLD2_INCLUDE_DIR)
+if(CLD2_FOUND AND NOT TARGET CLD2::CLD2)
+  add_library(CLD2::CLD2 UNKNOWN IMPORTED)
+  set_target_properties(CLD2::CLD2 PROPERTIES IMPORTED_LOCATION ${CLD2_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${CLD2_INCLUDE_DIR})
+endif()

@@ -1,0 +1,48 @@
+// LibreTranslate's interface, as its clients use it: fields, codes of languages, answers, errors.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/http.h"
+#include "text/language_detector.h"
+#include "text/languages.h"
+
+namespace tandem::server {
+
+// Whether a path is one of LibreTranslate's interface.
+bool is_libretranslate_path(std::string_view path);
+// An error of such a path is {"error": "a text"}.
+void as_libretranslate_error(const HttpRequest& request, HttpResponse& response);
+
+// What an answer needs to know of its request.
+struct LibreTranslateOptions {
+  bool list = false;                              // q is a list, and so is what is answered
+  int alternatives = 0;                           // beside the first, of each text
+  std::optional<DetectedLanguage> detected = {};  // with source "auto"
+};
+
+// q, source, target, format, alternatives and api_key of a body → the fields of a translation
+// (parse_translation()); what else is in the body stays. Throws InputError naming the field.
+LibreTranslateOptions take_libretranslate_fields(nlohmann::json& body,
+                                                 const LanguageSet& languages);
+
+// texts: of each q, the first and its alternatives.
+nlohmann::ordered_json libretranslate_answer(const LibreTranslateOptions& options,
+                                             const std::vector<std::string>& texts);
+
+struct LibreTranslateLanguage {
+  std::string code;  // "en", "zh-Hant"
+  std::string name;  // in English
+};
+// Those that the model has, in the order of their names.
+std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages);
+
+// The languages of a text that the model has, the likeliest first, by LibreTranslate's codes.
+std::vector<DetectedLanguage> detect_known_languages(std::string_view text,
+                                                     const LanguageSet& languages);
+
+}  // namespace tandem::server

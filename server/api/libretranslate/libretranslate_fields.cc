@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "server/api/json_body.h"
+#include "server/api/libretranslate/libretranslate.h"
+
+namespace tandem::server {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMostAlternatives = 15;
+
+// The texts of q, one behind another.
+std::string all_of(const json& q) {
+  if (q.is_string()) return q.get<std::string>();
+  std::string out;
+  if (q.is_array())
+    for (const json& text : q)
+      if (text.is_string()) out += text.get<std::string>() + "\n";
+  return out;
+}
+
+}  // namespace
+
+bool is_libretranslate_path(std::string_view path) {
+  static constexpr std::string_view kPaths[] = {"/translate", "/detect", "/languages",
+                                                "/frontend/settings"};
+  return std::find(std::begin(kPaths), std::end(kPaths), path) != std::end(kPaths);
+}
+
+void as_libretranslate_error(const HttpRequest& request, HttpResponse& response) {
+  if (response.status < 400 || !is_libretranslate_path(request.path)) return;
+  if (response.status == 401) response.status = 403;
+  const Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
+  response.body = dump_ordered_line({{"error", body["error"].value("message", "")}});
+}
+
+LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& languages) {
+  LibreTranslateOptions out;
+  const auto q = take(body, "q");
+  if (!q) throw invalid_request("q", "is missing");
+  out.list = q->is_array();
+  const std::string format = take_string(body, "format").value_or("text");
+  if (format != "text" && format != "html") throw invalid_request("format", "must be text or html");
+  if (format == "html")
+    throw not_supported("format", "html is not built: tags would be translated");
+  out.alternatives =
+      static_cast<int>(take_int(body, "alternatives", 0, kMostAlternatives).value_or(0));
+  const auto source = take_string(body, "source");
+  if (!source) throw invalid_request("source", "is missing");
+  const auto target = take_string(body, "target");
+  if (!target) throw invalid_request("target", "is missing");
+  if (*source != "auto") {
+    body["source_lang"] = *source;
+  } else if (languages.has_source()) {
+    const auto found = detect_known_languages(all_of(*q), languages);
+    if (found.empty())
+      throw invalid_request("source", "\"auto\": no language of the model was recognised");
+    out.detected = found.front();
+    body["source_lang"] = out.detected->code;
+  }
+  body["target_lang"] = *target;
+  body["text"] = *q;
+  if (out.alternatives > 0) {
+    const int sequences = out.alternatives + 1;
+    body["num_return_sequences"] = sequences;
+    if (!body.contains("num_beams")) body["num_beams"] = std::max(sequences, 4);
+  }
+  return out;
+}
+
+Json libretranslate_answer(const LibreTranslateOptions& options,
+                           const std::vector<std::string>& texts) {
+  const size_t each = static_cast<size_t>(options.alternatives) + 1;
+  Json first = Json::array(), others = Json::array(), detected = Json::array();
+  for (size_t i = 0; i < texts.size(); i += each) {
+    first.push_back(texts[i]);
+    Json more = Json::array();
+    for (size_t k = 1; k < each && i + k < texts.size(); ++k) more.push_back(texts[i + k]);
+    others.push_back(std::move(more));
+    if (options.detected)
+      detected.push_back({{"confidence", static_cast<int>(100 * options.detected->confidence)},
+                          {"language", options.detected->code}});
+  }
+  const auto one_or_all = [&](Json& list) { return options.list ? list : list.at(0); };
+  Json body = {{"translatedText", one_or_all(first)}};
+  if (options.detected) body["detectedLanguage"] = one_or_all(detected);
+  if (options.alternatives > 0) body["alternatives"] = one_or_all(others);
+  return body;
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,61 @@
+#include <unicode/uloc.h>
+#include <unicode/ustring.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "server/api/libretranslate/libretranslate.h"
+#include "text/language_names.h"
+
+namespace tandem::server {
+namespace {
+
+// The shortest code that means this name of the model.
+std::string code_of(const LanguageSet& languages, const std::string& name) {
+  const auto tag = tag_of_code(name);
+  if (!tag) return name;
+  if (languages.meant(tag->language) == name) return tag->language;
+  const std::string with_script = tag->language + "-" + tag->usual_script();
+  if (languages.meant(with_script) == name) return with_script;
+  return name;
+}
+
+std::string english_name(const std::string& code) {
+  std::array<UChar, 128> text{};
+  std::array<char, 256> utf8{};
+  UErrorCode status = U_ZERO_ERROR;
+  const int32_t size = uloc_getDisplayName(code.c_str(), "en", text.data(),
+                                           static_cast<int32_t>(text.size()), &status);
+  int32_t bytes = 0;
+  u_strToUTF8(utf8.data(), static_cast<int32_t>(utf8.size()), &bytes, text.data(), size, &status);
+  return U_SUCCESS(status) && bytes > 0 ? std::string(utf8.data(), static_cast<size_t>(bytes))
+                                        : code;
+}
+
+}  // namespace
+
+std::vector<LibreTranslateLanguage> libretranslate_languages(const LanguageSet& languages) {
+  std::vector<LibreTranslateLanguage> out;
+  for (const std::string& name : languages.names()) {
+    const std::string code = code_of(languages, name);
+    out.push_back({code, english_name(code)});
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.name, a.code) < std::tie(b.name, b.code);
+  });
+  return out;
+}
+
+std::vector<DetectedLanguage> detect_known_languages(std::string_view text,
+                                                     const LanguageSet& languages) {
+  std::vector<DetectedLanguage> out;
+  for (const DetectedLanguage& language : detect_languages(text))
+    if (const auto name = languages.meant(language.code))
+      out.push_back({code_of(languages, *name), language.confidence});
+  return out;
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,140 @@
+// LibreTranslate's interface, without sockets and without an engine.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/network/fake_http.h"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using test::FakeServer;
+using Target = LanguageSet::Rule::Target;
+
+void answer(FakeServer& s, size_t i, const std::vector<std::string>& texts) {
+  proto::RequestChunk chunk;
+  chunk.mutable_inputs()->add_encoder_prompt_token_ids(1);
+  for (size_t k = 0; k < texts.size(); ++k) {
+    proto::CompletionChunk& news = *chunk.add_outputs();
+    news.set_index(static_cast<int>(k));
+    news.set_text(texts[k]);
+    news.add_token_ids(7);
+    news.set_finish_reason("stop");
+  }
+  chunk.set_finished(true);
+  s.engine.callbacks.at(s.engine.requests.at(i).id)(chunk);
+}
+
+LanguageSet many() {
+  return LanguageSet({"", "", "", Target::kForcedBos},
+                     {{"eng_Latn", 5}, {"deu_Latn", 6}, {"zho_Hans", 7}, {"zho_Hant", 8}},
+                     /*has_source=*/true, "eng_Latn");
+}
+
+TEST(LibreTranslate, OneText) {
+  FakeServer s;
+  s.tokenizer.named = many();
+  const auto e = s.ask("POST", "/translate", R"({"q": "a", "source": "en", "target": "de",
+                                                 "format": "text", "api_key": ""})");
+  ASSERT_EQ(s.engine.requests.size(), 1u);
+  EXPECT_EQ(s.engine.requests[0].options.src_lang(), "eng_Latn");
+  EXPECT_EQ(s.engine.requests[0].options.tgt_lang(), "deu_Latn");
+  EXPECT_EQ(s.engine.requests[0].options.split(), "auto");
+  answer(s, 0, {"A"});
+  e->run_posted();
+  EXPECT_EQ(e->json(), json({{"translatedText", "A"}}));
+  EXPECT_EQ(s.context.prompts_under_way, 0);
+}
+
+TEST(LibreTranslate, AListWithDetectionAndAlternatives) {
+  FakeServer s;
+  s.tokenizer.named = many();
+  const auto e = s.ask("POST", "/translate",
+                       R"({"q": ["Das Wetter ist heute schön.", "Wir gehen in den Park."],
+                           "source": "auto", "target": "zh", "alternatives": 2})");
+  ASSERT_EQ(s.engine.requests.size(), 2u);
+  EXPECT_EQ(s.engine.requests[0].options.src_lang(), "deu_Latn");
+  EXPECT_EQ(s.engine.requests[0].options.tgt_lang(), "zho_Hans");
+  EXPECT_EQ(s.engine.requests[0].options.num_return_sequences(), 3);
+  EXPECT_EQ(s.engine.requests[0].options.num_beams(), 4);
+  answer(s, 1, {"D", "E", "F"});
+  answer(s, 0, {"A", "B", "C"});
+  e->run_posted();
+  const json body = e->json();
+  EXPECT_EQ(body["translatedText"], json::array({"A", "D"}));
+  EXPECT_EQ(body["alternatives"], json::array({{"B", "C"}, {"E", "F"}}));
+  ASSERT_EQ(body["detectedLanguage"].size(), 2u);
+  EXPECT_EQ(body["detectedLanguage"][1]["language"], "de");
+  EXPECT_GT(body["detectedLanguage"][1]["confidence"], 50);
+}
+
+TEST(LibreTranslate, Errors) {
+  FakeServer s;
+  s.tokenizer.named = many();
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"source": "en", "target": "de"})", "q"},
+      {R"({"q": "a", "target": "de"})", "source"},
+      {R"({"q": "a", "source": "en"})", "target"},
+      {R"({"q": "a", "source": "xx", "target": "de"})", "source"},
+      {R"({"q": "1 2 3", "source": "auto", "target": "de"})", "source"},
+      {R"({"q": "a", "source": "en", "target": "de", "format": "html"})", "format"},
+      {R"({"q": "a", "source": "en", "target": "de", "alternatives": 99})", "alternatives"},
+      {R"({"q": 5, "source": "en", "target": "de"})", "q"}};
+  for (const auto& [body, field] : cases) {
+    SCOPED_TRACE(body);
+    const auto e = s.ask("POST", "/translate", body);
+    if (e->status() == 0) {  // the engine's to refuse
+      EXPECT_EQ(std::string(field), "source");
+      continue;
+    }
+    EXPECT_EQ(e->status(), 400);
+    ASSERT_TRUE(e->json()["error"].is_string());
+    EXPECT_NE(e->json()["error"].get<std::string>().find(field), std::string::npos)
+        << e->json().dump();
+  }
+}
+
+TEST(LibreTranslate, KeysOfHeadersAndBodies) {
+  FakeServer s;
+  s.config.api_keys = {"k"};
+  s.tokenizer.named = many();
+  EXPECT_EQ(s.ask("POST", "/translate", R"({"q": "a", "source": "en", "target": "de"})")->status(),
+            403);
+  EXPECT_EQ(s.ask("POST", "/detect", R"({"q": "a", "api_key": "x"})")->status(), 403);
+  EXPECT_TRUE(s.engine.requests.empty());
+  s.ask("POST", "/translate", R"({"q": "a", "source": "en", "target": "de", "api_key": "k"})");
+  EXPECT_EQ(s.engine.requests.size(), 1u);
+  EXPECT_EQ(s.ask("POST", "/detect", R"({"q": "a", "api_key": "k"})")->status(), 200);
+  EXPECT_EQ(s.ask("GET", "/languages", "")->status(), 200);
+}
+
+TEST(LibreTranslate, LanguagesAndDetection) {
+  FakeServer s;
+  s.tokenizer.named = many();
+  const json languages = s.ask("GET", "/languages", "")->json();
+  ASSERT_EQ(languages.size(), 4u);
+  std::map<std::string, std::string> names;
+  for (const json& one : languages) {
+    names[one["code"]] = one["name"];
+    EXPECT_EQ(one["targets"].size(), 4u);
+  }
+  EXPECT_EQ(names.at("en"), "English");
+  EXPECT_EQ(names.at("de"), "German");
+  EXPECT_TRUE(names.contains("zh"));
+  EXPECT_TRUE(names.contains("zh-Hant"));
+  const json found =
+      s.ask("POST", "/detect", R"({"q": "The weather is fine, and we go to the park."})")->json();
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0]["language"], "en");
+  // Of a language that the model has not.
+  EXPECT_EQ(s.ask("POST", "/detect", R"({"q": "Il fait beau et nous allons au parc."})")->json(),
+            json::array());
+  EXPECT_EQ(s.ask("GET", "/frontend/settings", "")->json()["keyRequired"], false);
+}
+
+}  // namespace
+}  // namespace tandem
