@@ -33,6 +33,7 @@ using nlohmann::json;
 
 // More than a caller of this process has under way: it bounds them itself.
 constexpr int kMostRequests = 1 << 20;
+constexpr int kMostRanks = 1 << 16;
 
 std::string flag_of(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
@@ -163,6 +164,8 @@ struct OpenEngine::Impl {
     if (ranks.backend != "auto" && ranks.backend != "threads")
       throw not_supported("distributed_executor_backend",
                           "in a Python program ranks are threads; `tandem serve` has processes");
+    check_range("--tensor-parallel-size", ranks.config.tensor_parallel_size, 1, kMostRanks);
+    check_range("--data-parallel-size", ranks.config.data_parallel_size, 1, kMostRanks);
     if (ranks.config.tensor_parallel_size > 1 || ranks.config.data_parallel_size > 1) {
       open_cluster(ranks, config, stop);
     } else {

@@ -49,6 +49,8 @@ class SamplingParams:
     src_lang: Optional[str] = None
     tgt_lang: Optional[str] = None
     task: Optional[str] = None
+    split: Optional[str] = None
+    merge: Optional[str] = None
     cache_salt: Optional[str] = None
     more: Dict[str, Any] = field(default_factory=dict)
 

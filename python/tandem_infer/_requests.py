@@ -112,6 +112,12 @@ def score(source: Prompt, target: Union[str, Sequence[int]], append_eos: bool, k
     return _request(line, merged(None, kwargs), kind="score", sound=sounds[0])
 
 
+def summary_params(facts: Mapping[str, Any]) -> Dict[str, Any]:
+    """As `tandem summarize` asks: a text that is too long is summarised in parts, and they again (docs/documents.md)."""
+    task = {"task": "summarization"} if "summarization" in (facts.get("tasks") or []) else {}
+    return {"split": "auto", "merge": "summary", **task}
+
+
 def translation_params(facts: Mapping[str, Any], tgt_lang: Optional[str], src_lang: Optional[str]) -> Dict[str, Any]:
     """Languages where the model has some, else the task of these languages (T5's)."""
     if facts.get("target_languages"):

@@ -85,11 +85,10 @@ class AsyncLLM:
 
     async def translate(self, text: str, tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None, **kwargs: Any) -> str:
         languages = requests.translation_params(self._engine.facts, tgt_lang, src_lang)
-        return (await self.generate(text, **{**languages, **kwargs})).text
+        return (await self.generate(text, **{"split": "auto", **languages, **kwargs})).text
 
     async def summarize(self, text: str, **kwargs: Any) -> str:
-        task = {"task": "summarization"} if "summarization" in (self._engine.facts.get("tasks") or []) else {}
-        return (await self.generate(text, **{**task, **kwargs})).text
+        return (await self.generate(text, **{**requests.summary_params(self._engine.facts), **kwargs})).text
 
     async def transcribe(self, sound: Sound, language: Optional[str] = None, *, task: Optional[str] = None, timestamps: bool = True,
                          word_timestamps: bool = False, **kwargs: Any) -> Transcription:

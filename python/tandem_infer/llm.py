@@ -112,8 +112,9 @@ class LLM:
     def translate(self, texts: Union[str, Sequence[str]], tgt_lang: Optional[str] = None, *, src_lang: Optional[str] = None,
                   use_tqdm: Optional[bool] = None, **kwargs: Any) -> Union[str, List[str]]:
         """The texts in another language: a text for a text, a list for a list. Languages by the model's names ("deu_Latn",
-        "de_DE") or any that docs/models.md knows; a model of one pair needs none."""
-        return self._texts(texts, {**requests.translation_params(self._engine.facts, tgt_lang, src_lang), **kwargs}, use_tqdm)
+        "de_DE") or any that docs/models.md knows; a model of one pair needs none. A text that is longer than the model reads is
+        translated sentence by sentence, its layout kept: split="auto" (docs/documents.md)."""
+        return self._texts(texts, {"split": "auto", **requests.translation_params(self._engine.facts, tgt_lang, src_lang), **kwargs}, use_tqdm)
 
     @overload
     def summarize(self, texts: str, *, use_tqdm: Optional[bool] = None, **kwargs: Any) -> str: ...
@@ -122,11 +123,9 @@ class LLM:
 
     def summarize(self, texts: Union[str, Sequence[str]], *, use_tqdm: Optional[bool] = None,
                   **kwargs: Any) -> Union[str, List[str]]:
-        """The texts in short; the parameters of the model's task "summarization", if it has some."""
-        return self._texts(texts, {**self._task("summarization"), **kwargs}, use_tqdm)
-
-    def _task(self, name: str) -> Dict[str, Any]:
-        return {"task": name} if name in (self._engine.facts.get("tasks") or []) else {}
+        """The texts in short; the parameters of the model's task "summarization", if it has some. Of a text that is longer than
+        the model reads the summary is one of summaries: split="auto", merge="summary" (docs/documents.md)."""
+        return self._texts(texts, {**requests.summary_params(self._engine.facts), **kwargs}, use_tqdm)
 
     def _texts(self, texts: Union[str, Sequence[str]], params: Dict[str, Any],
                use_tqdm: Optional[bool]) -> Union[str, List[str]]:

@@ -33,6 +33,18 @@ if ldd "$folder/prefix/bin/tandem" | grep -E 'libmpi|libopen-(rte|pal)'; then
   echo "FAILED: tandem is linked with MPI, which is for its plugin"
   exit 1
 fi
+if [ -f "$build/bin/libtandem_mpi.so" ] && [ ! -f "$folder/prefix/lib/tandem/libtandem_mpi.so" ]; then
+  echo "FAILED: MPI's plugin is not in lib/tandem"
+  exit 1
+fi
+# A rank without the plugin says what is missing.
+status=0
+OMPI_COMM_WORLD_RANK=0 TANDEM_MPI_PLUGIN=/nowhere/libtandem_mpi.so "$folder/prefix/bin/tandem" generate \
+  "$source/examples/demo-model" "A text." >"$folder/log" 2>&1 || status=$?
+if [ $status != 1 ] || ! grep -q "MPI cannot be used: .*TANDEM_MPI_PLUGIN" "$folder/log"; then
+  echo "FAILED: status $status of a rank without MPI's plugin: $(cat "$folder/log")"
+  exit 1
+fi
 if ldd "$folder/prefix/bin/tandem" | grep -E 'libav(codec|format|util)|libsw|libpng|libjpeg|libtiff|libwebp|libgif'; then
   echo "FAILED: these libraries are the decoder's alone"
   exit 1

@@ -8,7 +8,7 @@ wrong() {
   echo "FAILED $*"
   failures=$((failures + 1))
 }
-for script in quickstart test test_fresh test_aarch64 smoke install_dependencies check_style; do
+for script in quickstart test test_fresh test_aarch64 smoke install_dependencies check_style build_wheel; do
   file=$repository/scripts/$script
   # test_fresh is for a developer's machine and uses bash, which a bare root has as well.
   [ -x "$file" ] || wrong "$script is not executable"

@@ -131,6 +131,19 @@ def test_texts(llm, texts):
             model.translate("Hello there.", tgt_lang="klingon")
 
 
+def test_documents(llm, texts):
+    """Texts that the model cannot read at once."""
+    document = "\n\n".join(texts * 8)
+    assert len(llm.tokenize(document)) > llm.facts["encoder_positions"]
+    with pytest.raises(ValueError, match="prompt"):
+        llm.generate(document)
+    short = llm.summarize(document, max_new_tokens=20)
+    by_hand, = llm.generate(document, split="auto", merge="summary", max_new_tokens=20)
+    assert short == by_hand.text and by_hand.warnings
+    assert llm.translate(document, max_new_tokens=20).count("\n\n") == document.count("\n\n")
+    assert llm.summarize(texts[0], max_new_tokens=20) == llm.generate(texts[0], max_new_tokens=20)[0].text
+
+
 def test_ranks_are_threads(llm, texts):
     """Several ranks in one process, without processes or ports."""
     with LLM(MODEL, dtype="float32", tensor_parallel_size=2) as two:

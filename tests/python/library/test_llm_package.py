@@ -34,7 +34,7 @@ def test_no_library():
     assert out.returncode == 1 and "ImportError" in out.stderr and "TANDEM_LIBRARY" in out.stderr
 
 
-GUIDE = (ROOT / "docs" / "python.md").read_text()
+GUIDE = (ROOT / "README.md").read_text() + (ROOT / "docs" / "python.md").read_text()
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
@@ -42,7 +42,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 def test_guide(number, tmp_path):
     """Each runs by itself, with tiny models in the place of those that it names."""
     code = SNIPPETS[number]
-    models = {"facebook/bart-large-cnn": MODEL, "sshleifer/distilbart-cnn-12-6": MODEL, "Helsinki-NLP/opus-mt-en-de": GOLDENS / "marian-tiny",
+    models = {"examples/demo-model": MODEL, "facebook/bart-large-cnn": MODEL, "sshleifer/distilbart-cnn-12-6": MODEL, "Helsinki-NLP/opus-mt-en-de": GOLDENS / "marian-tiny",
               "facebook/mbart-large-50-many-to-many-mmt": GOLDENS / "mbart50-tiny", "google/flan-t5-base": GOLDENS / "t5-tiny",
               "microsoft/trocr-base-printed": ROOT / "tests" / "data" / "vision-tiny"}
     if "whisper" in code:
