@@ -100,6 +100,10 @@ std::string_view trimmed(std::string_view text) {
                        : text.substr(whole[0].begin, whole[0].end - whole[0].begin);
 }
 
+bool has_blank_last_line(std::string_view text) {
+  return trimmed(text.substr(text.find_last_of("\n\r") + 1)).empty();
+}
+
 }  // namespace
 
 SplitDocument split_document(std::string_view text, Split split, const std::string& language,
@@ -148,8 +152,14 @@ std::vector<std::string> chunks_of(std::string_view text, const std::string& lan
 void append_answer(std::string& document, const std::string& before, std::string_view answer) {
   answer = trimmed(answer);
   const bool within_line = before.find_first_of("\n\r") == std::string::npos;
-  if (document.empty() || answer.empty() || !within_line) {
+  if (document.empty() || !within_line) {
     document.append(before).append(answer);
+    return;
+  }
+  if (answer.empty()) return;
+  // Nothing has been said of the line yet: its indentation stays as it is.
+  if (has_blank_last_line(document)) {
+    document.append(answer);
     return;
   }
   const char32_t last = code_point_at(document, previous_position(document, document.size())).value;

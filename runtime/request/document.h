@@ -43,7 +43,7 @@ std::vector<std::string> chunks_of(std::string_view text, const std::string& lan
 
 // Appends the answer to a part: behind what stood before the part, without white space of its own
 // at either end. Between two sentences of a line, a script that writes spaces gets one where the
-// source had none, and one that writes none gets none.
+// source had none, and one that writes none gets none. An empty answer leaves no space of its own.
 void append_answer(std::string& document, const std::string& before, std::string_view answer);
 
 }  // namespace tandem

@@ -65,6 +65,15 @@ TEST(Document, AnswersKeepTheLayout) {
   EXPECT_EQ(out, "  Eins. Zwei.\n\n\t- Drei.");
 }
 
+TEST(Document, EmptyAnswersLeaveNoSpace) {
+  std::string out;
+  for (const auto& [before, answer] :
+       {std::pair("  ", ""), std::pair(" ", "Two."), std::pair(" ", ""), std::pair("\n\t", ""),
+        std::pair(" ", " "), std::pair(" ", "Six."), std::pair("\n", "")})
+    append_answer(out, before, answer);
+  EXPECT_EQ(out, "  Two.\n\tSix.\n");
+}
+
 TEST(Document, SpacesAreThoseOfTheAnswersScript) {
   std::string english, chinese;
   append_answer(english, "", "It is fine.");  // 今天天气很好。我们去吧！
