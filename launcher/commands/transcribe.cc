@@ -9,11 +9,11 @@
 #include "base/readable_text.h"
 #include "launcher/command_requests.h"
 #include "launcher/commands/command.h"
+#include "launcher/commands/output_folder.h"
 #include "launcher/commands/requests.h"
 #include "launcher/help.h"
 #include "launcher/progress.h"
 #include "launcher/speech/audio_request.h"
-#include "launcher/speech/output_folder.h"
 #include "runtime/media/sound/transcript.h"
 #include "runtime/protocol/options_reader.h"
 

@@ -1,5 +1,5 @@
 // --output-dir: made and checked before the work; no output takes another's place.
-#include "launcher/speech/output_folder.h"
+#include "launcher/commands/output_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -20,11 +20,13 @@ std::vector<std::string> names(const OutputFolder& folder, size_t count) {
   return out;
 }
 
+std::string with_txt(const fs::path& file) { return file.string() + ".txt"; }
+
 TEST(OutputFolder, NamesDoNotCollide) {
   const test::TempDir dir;
   const std::vector<std::string> files{"a/x.wav", "b/x.wav", "x.mp3", "x",
                                        "c/x.wav", "x-2.wav", "-",     "x.wav"};
-  const OutputFolder folder(dir.path() / "new" / "folder", files, "txt");
+  const OutputFolder folder(dir.path() / "new" / "folder", files, with_txt);
   EXPECT_TRUE(fs::is_directory(dir.path() / "new" / "folder"));
   EXPECT_TRUE(fs::is_empty(dir.path() / "new" / "folder"));
   EXPECT_EQ(names(folder, files.size()),
@@ -47,7 +49,7 @@ TEST(OutputFolder, DoesNotTakeTheInputsPlace) {
   const std::string a = (dir.path() / "a").string(), b = (dir.path() / "a.txt").string();
   dir.write("a", "sound");
   dir.write("a.txt", "sound, too");
-  const OutputFolder folder(dir.path(), {a, b}, "txt");
+  const OutputFolder folder(dir.path(), {a, b}, with_txt);
   EXPECT_EQ(names(folder, 2), (std::vector<std::string>{"a-2.txt", "a.txt.txt"}));
 }
 
@@ -57,7 +59,7 @@ TEST(OutputFolder, WhatIsInTheWayIsSaidBeforeTheWork) {
   const auto expect = [&](const fs::path& folder, const std::vector<std::string>& files,
                           const std::string& word) {
     try {
-      const OutputFolder made(folder, files, "txt");
+      const OutputFolder made(folder, files, with_txt);
       ADD_FAILURE() << folder;
     } catch (const UsageError& e) {
       EXPECT_EQ(e.param(), "--output-dir");

@@ -1,4 +1,4 @@
-#include "launcher/speech/output_folder.h"
+#include "launcher/commands/output_folder.h"
 
 #include <unistd.h>
 
