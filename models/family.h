@@ -1,5 +1,6 @@
-// What the rest of the program needs to know of a model family. A family is one file that fills in
-// a ModelFamily, and one line in families.cc; its name stands nowhere else. docs/models.md
+// What the rest of the program needs to know of a model family. A family is one file of
+// models/families that fills in a ModelFamily, and one line in families.cc; its name stands nowhere
+// else. docs/models.md
 #pragma once
 
 #include <filesystem>
