@@ -1,5 +1,6 @@
-// The program's view of a model family. A family is one file that fills in a ModelFamily, and one
-// line in families.cc. Its name occurs nowhere else. See docs/models.md.
+// The program's view of a model family. A family is one file of
+// models/families that fills in a ModelFamily, and one line in families.cc. Its name occurs nowhere
+// else. See docs/models.md.
 #pragma once
 
 #include <filesystem>

@@ -10,13 +10,13 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/environment.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/failure.h"
+#include "kernels/cuda/host/upload_ring.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/linear/linear_best.h"
 #include "kernels/cuda/linear/weight_path.h"
 #include "kernels/cuda/ops_cuda.h"
-#include "kernels/cuda/upload_ring.h"
 
 namespace tandem::cuda {
 namespace {

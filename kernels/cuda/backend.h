@@ -15,7 +15,7 @@
 
 #include "kernels/core/device_backend.h"
 #include "kernels/core/scratch_arena.h"
-#include "kernels/cuda/launch_stream.h"
+#include "kernels/cuda/host/launch_stream.h"
 
 namespace tandem::cuda {
 

@@ -18,9 +18,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "kernels/cuda/failure.h"
 #include "kernels/cuda/hardware/launch.cuh"
-#include "kernels/cuda/launch_stream.h"
+#include "kernels/cuda/host/failure.h"
+#include "kernels/cuda/host/launch_stream.h"
 
 namespace tandem::cuda {
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ void prefetch(const void* line) {
 }
 
 // For calls that do not fail, except where the device does or a recording does not take them
-// (kernels/cuda/failure.h). Where the caller handles a failure (memory) it asks itself.
+// (kernels/cuda/host/failure.h). Where the caller handles a failure (memory) it asks itself.
 #define TANDEM_CUDA_CHECK(call)                                               \
   do {                                                                        \
     const cudaError_t tandem_status_ = (call);                                \

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kernels/core/context.h"
-#include "kernels/cuda/launch_stream.h"
+#include "kernels/cuda/host/launch_stream.h"
 #include "kernels/op_table.h"
 
 namespace tandem::cuda {

@@ -7,19 +7,12 @@
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "launcher/usage_error.h"
 #include "runtime/execution/worker.h"
 
 namespace tandem::launcher {
 
 using Run = std::function<int()>;
-
-// The command line makes no sense; status 2, as for flags that do not parse.
-class UsageError : public InputError {
- public:
-  UsageError(const std::string& flag, const std::string& message)
-      : InputError(ErrorKind::kInvalidRequest, flag + ": " + message, flag) {}
-};
 
 Run add_help(CLI::App& app);
 Run add_version(CLI::App& app);

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/commands/command.h"
+#include "launcher/usage_error.h"
 
 namespace tandem::launcher {
 namespace {

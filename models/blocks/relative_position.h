@@ -7,7 +7,7 @@
 
 #include "kernels/ops.h"
 #include "parallel/layers/layers.h"
-#include "parallel/layers/shard.h"
+#include "parallel/shard.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 // What libtandem_cuda.so gives out: the devices of kernels/cuda, joined by NCCL's groups.
 #include "kernels/core/plugin.h"
-#include "kernels/cuda/devices.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/devices.h"
+#include "kernels/cuda/host/failure.h"
 #include "parallel/communicators/nccl_communicator.h"
 
 namespace tandem {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "parallel/layers/shard.h"
+#include "parallel/shard.h"
 
 namespace tandem {
 namespace {

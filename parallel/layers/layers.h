@@ -10,8 +10,8 @@
 #include "kernels/ops.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/layers/norms.h"
-#include "parallel/layers/shard.h"
 #include "parallel/layers/weights.h"
+#include "parallel/shard.h"
 
 namespace tandem {
 

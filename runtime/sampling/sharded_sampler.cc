@@ -10,7 +10,7 @@
 
 #include "kernels/row_math.h"
 #include "parallel/layers/layers.h"
-#include "parallel/layers/shard.h"
+#include "parallel/shard.h"
 #include "runtime/sampling/beam_search.h"
 #include "runtime/sampling/sampler.h"
 

@@ -12,9 +12,9 @@
 #include "server/api/api_key.h"
 #include "server/api/cors.h"
 #include "server/api/deepl/deepl.h"
-#include "server/api/errors.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {

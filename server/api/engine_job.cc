@@ -6,7 +6,7 @@
 
 #include "base/log_text.h"
 #include "base/seconds_since.h"
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 

@@ -42,12 +42,12 @@ std::string path_of_route(const std::string& path);
 void post_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_chat_completions(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
+void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // deepl/deepl_routes.cc
 void get_deepl_usage(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_deepl_glossary_pairs(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 // libretranslate/libretranslate_routes.cc
-void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_libretranslate_languages(AppContext& app, const std::shared_ptr<Exchange>& exchange);
 void get_frontend_settings(AppContext& app, const std::shared_ptr<Exchange>& exchange);

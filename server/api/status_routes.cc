@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "server/api/errors.h"
 #include "server/api/generation/generation_request.h"
 #include "server/api/json_body.h"
 #include "server/api/openapi.h"
 #include "server/api/routes.h"
+#include "server/http/errors.h"
 #include "text/languages.h"
 
 namespace tandem::server {

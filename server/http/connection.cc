@@ -14,7 +14,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http/error.hpp>
 
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 #include "server/http/exchange.h"
 #include "server/http/response_header.h"
 #include "server/http/url.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {

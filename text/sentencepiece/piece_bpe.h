@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/sentencepiece/piece_index.h"
+#include "text/pipeline/models/piece_index.h"
 #include "text/sentencepiece/segmenter.h"
 
 namespace tandem {

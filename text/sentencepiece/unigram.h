@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/sentencepiece/piece_index.h"
+#include "text/pipeline/models/piece_index.h"
 #include "text/sentencepiece/piece_model.h"
 #include "text/sentencepiece/segmenter.h"
 

@@ -7,8 +7,8 @@
 
 #include "kernels/attention_plan.h"
 #include "kernels/core/types.h"
+#include "kernels/cuda/host/launch_stream.h"
 #include "kernels/cuda/kv_rows.cuh"
-#include "kernels/cuda/launch_stream.h"
 
 namespace tandem::cuda {
 

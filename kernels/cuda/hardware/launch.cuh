@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "kernels/cuda/launch_stream.h"
+#include "kernels/cuda/host/launch_stream.h"
 
 #define TANDEM_LAUNCH(kernel, grid, block, shared, stream, ...)    \
   ::tandem::cuda::launch_kernel(kernel, (grid), (block), (shared), \

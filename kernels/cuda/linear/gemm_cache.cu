@@ -10,7 +10,7 @@
 
 #include "kernels/core/padded_size.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/failure.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/gemm_cache.h"
 #include "kernels/cuda/ops_cuda.h"

@@ -9,7 +9,7 @@
 #include "kernels/core/activation.h"
 #include "kernels/core/quantization.h"
 #include "kernels/core/types.h"
-#include "kernels/cuda/launch_stream.h"
+#include "kernels/cuda/host/launch_stream.h"
 
 namespace tandem::cuda {
 

@@ -5,7 +5,7 @@
 #include "base/code_points.h"
 #include "base/error.h"
 #include "runtime/protocol/encoder_input.h"
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {

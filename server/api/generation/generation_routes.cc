@@ -51,4 +51,24 @@ void post_translate(AppContext& app, const std::shared_ptr<Exchange>& exchange) 
   std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();
 }
 
+void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
+  const LanguageSet& languages = app.tokenizer.languages();
+  auto body = parse_libretranslate_body(app.config, *exchange);
+  if (!body) return;
+  LibreTranslateOptions options = take_libretranslate_fields(*body, languages);
+  FieldNames names;
+  for (const auto& [ours, theirs] :
+       {std::pair("text", "q"), std::pair("source_lang", "source"), std::pair("src_lang", "source"),
+        std::pair("target_lang", "target"), std::pair("tgt_lang", "target")})
+    names.add(ours, theirs);
+  GenerationRequest request =
+      names.around([&] { return parse_translation(std::move(*body), app.config, languages); });
+  names.add(request.names);
+  request.names = names;
+  request.endpoint = Endpoint::kLibreTranslate;
+  request.libretranslate = std::move(options);
+  for (const size_t characters : request.characters) app.characters_translated += characters;
+  std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();
+}
+
 }  // namespace tandem::server

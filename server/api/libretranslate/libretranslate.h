@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/http/config.h"
 #include "server/http/http.h"
 #include "text/language_detector.h"
 #include "text/languages.h"
@@ -17,6 +18,11 @@ namespace tandem::server {
 bool is_libretranslate_path(std::string_view path);
 // An error of such a path is {"error": "a text"}.
 void as_libretranslate_error(const HttpRequest& request, HttpResponse& response);
+
+// The body, JSON or a form, without the key, which may stand there (api_key). Nothing: the key is
+// missing or wrong, and that has been answered. Throws InputError.
+std::optional<nlohmann::json> parse_libretranslate_body(const ServerConfig& config,
+                                                        Exchange& exchange);
 
 // What an answer needs to know of its request.
 struct LibreTranslateOptions {

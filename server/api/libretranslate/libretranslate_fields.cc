@@ -4,8 +4,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "server/api/api_key.h"
+#include "server/api/form_body.h"
 #include "server/api/json_body.h"
 #include "server/api/libretranslate/libretranslate.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMostAlternatives = 15;
+// Of forms: texts, however they look.
+constexpr const char* kTexts[] = {"q", "source", "target", "format", "api_key"};
 
 // The texts of q, one behind another.
 std::string all_of(const json& q) {
@@ -38,6 +43,14 @@ void as_libretranslate_error(const HttpRequest& request, HttpResponse& response)
   const Json body = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) return;
   response.body = dump_ordered_line({{"error", body["error"].value("message", "")}});
+}
+
+std::optional<json> parse_libretranslate_body(const ServerConfig& config, Exchange& exchange) {
+  json body = parse_form_or_json(exchange.request(), {{}, kTexts, {}});
+  const auto key = take_string(body, "api_key");
+  if (has_key(config, exchange.request()) || is_key(config, key.value_or(""))) return body;
+  exchange.respond(error_response(401, kWrongKey));
+  return std::nullopt;
 }
 
 LibreTranslateOptions take_libretranslate_fields(json& body, const LanguageSet& languages) {

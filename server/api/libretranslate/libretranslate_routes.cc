@@ -1,32 +1,15 @@
 // LibreTranslate's routes: what its clients and its page's settings ask for.
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "server/api/api_key.h"
-#include "server/api/errors.h"
-#include "server/api/form_body.h"
-#include "server/api/generation/generation_job.h"
 #include "server/api/json_body.h"
 #include "server/api/libretranslate/libretranslate.h"
 #include "server/api/routes.h"
 
 namespace tandem::server {
 namespace {
-
-constexpr const char* kTexts[] = {"q", "source", "target", "format", "api_key"};
-
-// The body, without the key, which may stand there. Nothing: the key is wrong, and that has been
-// answered.
-std::optional<nlohmann::json> parse(const AppContext& app, Exchange& exchange) {
-  nlohmann::json body = parse_form_or_json(exchange.request(), {{}, kTexts, {}});
-  const auto key = take_string(body, "api_key");
-  if (has_key(app.config, exchange.request()) || is_key(app.config, key.value_or(""))) return body;
-  exchange.respond(error_response(401, kWrongKey));
-  return std::nullopt;
-}
 
 Json detections(const std::vector<DetectedLanguage>& found) {
   Json out = Json::array();
@@ -38,28 +21,8 @@ Json detections(const std::vector<DetectedLanguage>& found) {
 
 }  // namespace
 
-void post_libretranslate(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  const LanguageSet& languages = app.tokenizer.languages();
-  auto body = parse(app, *exchange);
-  if (!body) return;
-  LibreTranslateOptions options = take_libretranslate_fields(*body, languages);
-  FieldNames names;
-  for (const auto& [ours, theirs] :
-       {std::pair("text", "q"), std::pair("source_lang", "source"), std::pair("src_lang", "source"),
-        std::pair("target_lang", "target"), std::pair("tgt_lang", "target")})
-    names.add(ours, theirs);
-  GenerationRequest request =
-      names.around([&] { return parse_translation(std::move(*body), app.config, languages); });
-  names.add(request.names);
-  request.names = names;
-  request.endpoint = Endpoint::kLibreTranslate;
-  request.libretranslate = std::move(options);
-  for (const size_t characters : request.characters) app.characters_translated += characters;
-  std::make_shared<GenerationJob>(app, exchange, std::move(request))->start();
-}
-
 void post_detect(AppContext& app, const std::shared_ptr<Exchange>& exchange) {
-  auto body = parse(app, *exchange);
+  auto body = parse_libretranslate_body(app.config, *exchange);
   if (!body) return;
   const auto q = take(*body, "q");
   if (!q) throw invalid_request("q", "is missing");

@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "base/seconds_since.h"
 #include "runtime/protocol/encoder_input.h"
-#include "server/api/errors.h"
 #include "server/api/generation/generation_format.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <boost/beast/core/string.hpp>
 
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 
 namespace tandem::server {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "kernels/core/plugin.h"
-#include "kernels/cuda/devices.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/devices.h"
+#include "kernels/cuda/host/failure.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem::cuda {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/upload_ring.h"
+#include "kernels/cuda/host/upload_ring.h"
 #include "tests/kernels/cuda/device_matrix.h"
 
 namespace tandem {

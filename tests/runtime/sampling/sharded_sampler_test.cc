@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "parallel/layers/shard.h"
+#include "parallel/shard.h"
 #include "tests/support/ranks/rank_threads.h"
 
 namespace tandem {

@@ -15,8 +15,8 @@
 #include "runtime/protocol/options_reader.h"
 #include "runtime/protocol/prompt_reader.h"
 #include "server/api/application.h"
-#include "server/api/errors.h"
 #include "server/http/body/form.h"
+#include "server/http/errors.h"
 #include "tests/text/fake_tokenizer.h"
 
 namespace tandem::test {

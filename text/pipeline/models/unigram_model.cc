@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/sentencepiece/piece_index.h"
+#include "text/pipeline/models/piece_index.h"
 
 namespace tandem {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "text/pipeline/models/piece_index.h"
 #include "text/pipeline/models/vocabulary.h"
-#include "text/sentencepiece/piece_index.h"
 
 namespace tandem {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/pipeline/normalizers/charsmap.h"
 #include "text/pipeline/text_pipeline.h"
-#include "text/sentencepiece/piece_normalizer.h"
 
 namespace tandem {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/cuda/host/upload_ring.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/upload_ring.h"
 
 namespace tandem::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include <mutex>
 
 #include "base/check.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/failure.h"
 
 namespace tandem::cuda {
 namespace {

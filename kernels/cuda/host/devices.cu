@@ -1,8 +1,8 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/devices.h"
-#include "kernels/cuda/failure.h"
+#include "kernels/cuda/host/devices.h"
+#include "kernels/cuda/host/failure.h"
 
 namespace tandem::cuda {
 

@@ -1,4 +1,4 @@
-#include "parallel/layers/shard.h"
+#include "parallel/shard.h"
 
 #include <gtest/gtest.h>
 

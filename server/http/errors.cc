@@ -1,4 +1,4 @@
-#include "server/api/errors.h"
+#include "server/http/errors.h"
 
 #include <algorithm>
 #include <cmath>
